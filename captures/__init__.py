@@ -1,0 +1,1 @@
+"""Captures: their lifecycle, their decoding, Spark accounting and reconciliation."""

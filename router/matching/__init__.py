@@ -1,0 +1,1 @@
+"""The forwarding function F_C: which interfaces hold a predicate that a message matches."""

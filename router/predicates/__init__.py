@@ -1,0 +1,1 @@
+"""Messages and predicates of the content-based service model (protocol paper, section 2)."""

@@ -1,0 +1,181 @@
+"""The content-based service model: messages, constraints, filters and predicates.
+
+Source: protocol paper, section 2. A message is a set of typed, named attributes; a predicate is a
+disjunction of filters, each a conjunction of constraints on single attributes. All values here are
+immutable and hashable; the order of constraints in a filter and of filters in a predicate is kept
+as given, and `canonical` forms are the business of `router.predicates.algebra`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+#: A value of an attribute or constraint. The Python type is the CBCB type: `bool` is boolean (and
+#: never integer), `int` is a 64-bit signed integer, `float` a finite double, `str` a string.
+Value = str | int | float | bool
+
+INTEGER_MIN = -(2**63)
+INTEGER_MAX = 2**63 - 1
+#: Limits of the wire format: bytes of UTF-8.
+NAME_MAX_BYTES = 255
+STRING_MAX_BYTES = 65_535
+
+
+class Type(IntEnum):
+    """Attribute types; the numbers are those of the wire format."""
+
+    STRING = 1
+    INTEGER = 2
+    DOUBLE = 3
+    BOOLEAN = 4
+
+
+class Operator(IntEnum):
+    """Constraint operators; the numbers are those of the wire format."""
+
+    EQ = 1
+    NE = 2
+    LT = 3
+    GT = 4
+    LE = 5
+    GE = 6
+    PREFIX = 7
+    SUFFIX = 8
+    SUBSTRING = 9
+    ANY = 10
+
+
+#: Operators as they are written, in both notations.
+SYMBOLS: Mapping[Operator, str] = {
+    Operator.EQ: "=",
+    Operator.NE: "!=",
+    Operator.LT: "<",
+    Operator.GT: ">",
+    Operator.LE: "<=",
+    Operator.GE: ">=",
+    Operator.PREFIX: "=*",
+    Operator.SUFFIX: "*=",
+    Operator.SUBSTRING: "**",
+    Operator.ANY: "any",
+}
+STRING_ONLY = frozenset({Operator.PREFIX, Operator.SUFFIX, Operator.SUBSTRING})
+
+
+def type_of(value: Value) -> Type:
+    """The CBCB type of a Python value.
+
+    Raises:
+        TypeError: the value is of none of the four types.
+    """
+    if isinstance(value, bool):
+        return Type.BOOLEAN
+    if isinstance(value, int):
+        return Type.INTEGER
+    if isinstance(value, float):
+        return Type.DOUBLE
+    if isinstance(value, str):
+        return Type.STRING
+    raise TypeError(f"expected str, int, float or bool, got {type(value).__name__}")
+
+
+def _check_name(name: str) -> None:
+    length = len(name.encode("utf-8", "strict"))
+    if not 1 <= length <= NAME_MAX_BYTES:
+        raise ValueError(f"attribute name of {length} bytes; expected 1 to {NAME_MAX_BYTES}")
+
+
+def _check_value(name: str, value: Value) -> Type:
+    kind = type_of(value)
+    if kind is Type.INTEGER and not INTEGER_MIN <= value <= INTEGER_MAX:  # type: ignore[operator]
+        raise ValueError(f"{name}: integer {value} does not fit in 64 bits, signed")
+    if kind is Type.DOUBLE and not math.isfinite(value):  # type: ignore[arg-type]
+        raise ValueError(f"{name}: double {value} is not finite")
+    if kind is Type.STRING:
+        length = len(value.encode("utf-8", "strict"))  # type: ignore[union-attr]
+        if length > STRING_MAX_BYTES:
+            raise ValueError(f"{name}: string of {length} bytes; at most {STRING_MAX_BYTES}")
+    return kind
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One elementary condition: name, type, operator and value (`None` for `Operator.ANY`).
+
+    A message matches it if it has an attribute of this name *and type* whose value satisfies the
+    operator. Strings order by the bytes of their UTF-8 form (which is the order of Python's `str`),
+    false orders before true.
+
+    Raises:
+        ValueError: value and type disagree, or the operator does not apply to the type.
+    """
+
+    name: str
+    type: Type
+    operator: Operator
+    value: Value | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        if self.operator is Operator.ANY:
+            if self.value is not None:
+                raise ValueError(f"{self.name}: operator any takes no value")
+            return
+        if self.value is None:
+            raise ValueError(f"{self.name}: operator {SYMBOLS[self.operator]} needs a value")
+        kind = _check_value(self.name, self.value)
+        if kind is not self.type:
+            raise ValueError(f"{self.name}: {kind.name.lower()} value for type {self.type.name.lower()}")
+        if self.operator in STRING_ONLY and kind is not Type.STRING:
+            raise ValueError(f"{self.name}: operator {SYMBOLS[self.operator]} is for strings only")
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A conjunction of constraints. The empty filter matches every message."""
+
+    constraints: tuple[Constraint, ...] = ()
+
+    def __iter__(self) -> Iterator[Constraint]:
+        return iter(self.constraints)
+
+    def __len__(self) -> int:
+        return len(self.constraints)
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A disjunction of filters: a content-based address. The empty one matches no message."""
+
+    filters: tuple[Filter, ...] = ()
+
+    def __iter__(self) -> Iterator[Filter]:
+        return iter(self.filters)
+
+    def __len__(self) -> int:
+        return len(self.filters)
+
+    def __bool__(self) -> bool:
+        return bool(self.filters)
+
+
+#: The content-based address of a node that wants nothing.
+NOTHING = Predicate()
+#: The content-based address of a node that wants every message.
+EVERYTHING = Predicate((Filter(),))
+
+
+class Message(dict[str, Value]):
+    """A set of typed attributes, by name. Treat it as immutable once it is built.
+
+    Raises:
+        ValueError, TypeError: a name or value is outside the model.
+    """
+
+    def __init__(self, attributes: Mapping[str, Value]) -> None:
+        for name, value in attributes.items():
+            _check_name(name)
+            _check_value(name, value)
+        super().__init__(attributes)

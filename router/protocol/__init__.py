@@ -1,0 +1,1 @@
+"""The CBCB protocol core, sans-IO: events in, actions out."""

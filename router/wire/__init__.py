@@ -1,0 +1,1 @@
+"""The wire format: Ethernet addresses, frames, codec, Scapy layers, Wireshark dissector."""

@@ -1,0 +1,120 @@
+"""Frames as values: what the codec encodes and the protocol core reads.
+
+Packet structures: protocol paper, figures 2 (message), 3 (RA), 6 (SR) and 7 (UR). HELLO and the
+controller's TABLE, COMMIT and ACK frames are the testbed's own (docs/wire-format.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, IntFlag
+
+from router.predicates.model import Message, Predicate
+
+VERSION = 1
+#: High half of a sequence number: the router's incarnation; low half: a counter. A restarted node's
+#: numbers are therefore never mistaken for old ones.
+COUNTER_BITS = 32
+
+
+class FrameType(IntEnum):
+    MSG = 1
+    RA = 2
+    SR = 3
+    UR = 4
+    HELLO = 5
+    TABLE = 6
+    COMMIT = 7
+    ACK = 8
+
+
+class Flags(IntFlag):
+    NONE = 0
+    #: UR: at least one downstream router is missing from it (assembled after a timeout).
+    PARTIAL = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SenderRequest:
+    """Body of an SR: how long its sender waits for the reply, in microseconds (figure 6)."""
+
+    timeout_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Body of a HELLO from a router to the controller: I am up, send me my table."""
+
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """How one router takes part in T_s, the broadcast tree rooted at `source`.
+
+    B(s, i) is `children` for i = `parent` and empty for every other interface; at the source itself
+    `parent` is interface 0 (local applications).
+
+    `downstream` numbers the set of nodes that this router's subtree of T_s holds: two sources with
+    the same parent have the same number exactly when their trees hang the same nodes below this
+    router. RA ingress filtering is sound between such sources only (ARCHITECTURE.md, "Where we differ").
+    """
+
+    source: int
+    parent: int
+    children: tuple[int, ...]
+    downstream: int
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastTable:
+    """Body of a TABLE: one router's part in every broadcast tree of one epoch.
+
+    `neighbours` maps interface number to the neighbouring node. Sources that cannot be reached have
+    no entry.
+    """
+
+    neighbours: tuple[tuple[int, int], ...]
+    entries: tuple[TreeEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Body of a COMMIT: every router has the table of the header's epoch; originate in it from now on.
+
+    Frames of epochs older than `oldest_epoch` are no longer forwarded.
+    """
+
+    oldest_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """Body of an ACK to the controller: the frame of this type, epoch and seq was taken."""
+
+    acknowledged: FrameType
+
+
+Body = Message | Predicate | SenderRequest | Hello | BroadcastTable | Commit | Ack
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One protocol data unit, whole (after reassembly).
+
+    Attributes:
+        type: what it is; determines the type of `body` (MSG: Message; RA, UR: Predicate).
+        issuer: source node of a MSG; issuer of an RA or SR; issuer of the SR that a UR answers;
+            the router itself for HELLO and ACK; the addressed router for TABLE and COMMIT.
+        seq: sequence number (MSG, RA), request number (SR, UR), controller's number (others); 64 bits.
+        epoch: the version of the broadcast tables that it was sent under; 0 before any.
+        hop_limit: remaining hops.
+    """
+
+    type: FrameType
+    issuer: int
+    seq: int
+    epoch: int
+    hop_limit: int
+    body: Body
+    flags: Flags = field(default=Flags.NONE)

@@ -1,0 +1,1 @@
+"""The testbed: experiments, controller, emulated network, workload, oracle, report, command line."""

@@ -1,0 +1,1 @@
+"""The `cbcb` command line."""

@@ -1,0 +1,1 @@
+"""Experiment files: model, loader and validation."""

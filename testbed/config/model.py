@@ -1,0 +1,105 @@
+"""An experiment, validated. `testbed.config.load` makes one from a TOML file.
+
+Times are in *experiment seconds* unless a key says otherwise: the time scale divides every protocol timer,
+workload interval, event time and the duration; rates are multiplied by it. Link delays, and what a key
+calls wall seconds, are not scaled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from topos.model import Topology
+
+BroadcastLayer = Literal["spt"]
+EventAction = Literal["set_predicate", "send_message", "link_down", "link_up"]
+
+
+@dataclass(frozen=True)
+class BroadcastOptions:
+    layer: BroadcastLayer = "spt"
+
+
+@dataclass(frozen=True)
+class ProtocolOptions:
+    """CBCB options (protocol paper, section 3.5).
+
+    Attributes:
+        ra_on_change: issue an RA whenever p0 changes.
+        ra_period_s: also issue one every so many experiment seconds (None: never).
+        hop_limit: hops a frame may take, 1..255.
+        strict_paper: filter RAs on ingress exactly as section 3.5.1 says, which can lose receivers.
+    """
+
+    ra_on_change: bool = True
+    ra_period_s: float | None = None
+    hop_limit: int = 64
+    strict_paper: bool = False
+
+
+@dataclass(frozen=True)
+class WorkloadOptions:
+    """Who sends and who receives, and how often (protocol paper, section 4.1).
+
+    Attributes:
+        senders_percent, receivers_percent: share of the nodes, drawn at random.
+        messages_per_minute: Poisson rate of each sender, experiment time.
+        changing_receivers_percent: share of the receivers whose predicate changes.
+        predicate_change_interval_s: mean time between changes of one changing receiver (Poisson).
+        first_message_s: experiment time of the earliest message (predicates are set from 0 on).
+        filters_min, filters_max: disjuncts of a predicate.
+        constraints_min, constraints_max: constraints of a filter.
+        attributes_min, attributes_max: attributes of a message.
+    """
+
+    senders_percent: float = 20.0
+    receivers_percent: float = 75.0
+    messages_per_minute: float = 3.0
+    changing_receivers_percent: float = 50.0
+    predicate_change_interval_s: float = 1200.0
+    first_message_s: float = 0.0
+    filters_min: int = 1
+    filters_max: int = 3
+    constraints_min: int = 1
+    constraints_max: int = 3
+    attributes_min: int = 5
+    attributes_max: int = 10
+
+
+@dataclass(frozen=True)
+class TimedEvent:
+    """Something that happens at `at_s` (experiment seconds).
+
+    `predicate` and `message` are in the readable notation; `link` is a pair of node ids.
+    """
+
+    at_s: float
+    action: EventAction
+    node: int | None = None
+    predicate: str | None = None
+    message: str | None = None
+    link: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class OracleOptions:
+    """`in_flight_window_s` (wall seconds): a message sent within it of a predicate change is undecided."""
+
+    in_flight_window_s: float = 1.0
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that a run needs to know."""
+
+    name: str
+    seed: int
+    duration_s: float
+    time_scale: float
+    topology: Topology
+    broadcast: BroadcastOptions = field(default_factory=BroadcastOptions)
+    protocol: ProtocolOptions = field(default_factory=ProtocolOptions)
+    workload: WorkloadOptions | None = field(default_factory=WorkloadOptions)
+    events: tuple[TimedEvent, ...] = ()
+    oracle: OracleOptions = field(default_factory=OracleOptions)

@@ -1,0 +1,1 @@
+"""The SDN controller: broadcast trees, replication rules, and the Ryu application."""

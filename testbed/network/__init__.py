@@ -1,0 +1,1 @@
+"""The emulated network: Mininet hosts, Open vSwitch switches, links, and clean-up."""

@@ -1,0 +1,1 @@
+"""The report of a run: figures and one self-contained HTML page."""

@@ -1,0 +1,1 @@
+"""Seeded workloads and the driver that plays them through the routers' application sockets."""

@@ -1,0 +1,1 @@
+"""Topologies: model, loaders, seeded generators and Mininet `Topo` classes."""

@@ -1,0 +1,64 @@
+"""A topology: nodes, undirected links, and the numbering of router interfaces.
+
+Standard library only: plain Mininet (the system's Python) loads it through `mn --custom`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class TopologyError(ValueError):
+    """A topology that cannot be used; the message names file, line or field and what was expected."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node. `x` and `y` place it on the plane (None: wherever a drawing puts it)."""
+
+    id: int
+    x: float | None = None
+    y: float | None = None
+
+
+@dataclass(frozen=True)
+class Link:
+    """An undirected link between nodes `u` and `v`. None means: not limited, not delayed, not lossy.
+
+    Attributes:
+        index: position in the topology's list of links; breaks ties between equal-cost paths.
+        u_port, v_port: interface number of this link at `u` and at `v` (equal to the switch port).
+        cost: positive integer; broadcast trees minimise its sum.
+        bandwidth_mbps: megabits per second, each direction.
+        delay_ms: one way, milliseconds.
+        loss_percent: probability that a frame is lost, 0 to 100, each direction.
+    """
+
+    index: int
+    u: int
+    v: int
+    u_port: int
+    v_port: int
+    cost: int = 1
+    bandwidth_mbps: float | None = None
+    delay_ms: float | None = None
+    loss_percent: float | None = None
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A connected, simple, undirected graph. Node ids are 0..n-1; links are sorted by index."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...]
+
+    def neighbours(self, node: int) -> dict[int, int]:
+        """Interface number -> neighbouring node, of one node."""
+        found: dict[int, int] = {}
+        for link in self.links:
+            if link.u == node:
+                found[link.u_port] = link.v
+            elif link.v == node:
+                found[link.v_port] = link.u
+        return found
