@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Sets up what is missing on a Debian 12 or Ubuntu 24.04 machine, then:
+#   ./run.sh                 runs the default experiment, ending with a verdict and the path of the report
+#   ./run.sh test [ARGS]     runs the tests (ARGS go to pytest)
+#   ./run.sh setup           only sets up
+#   ./run.sh bench           runs the benchmarks
+#   ./run.sh COMMAND [ARGS]  cbcb COMMAND ARGS (./run.sh --help lists the commands)
+set -euo pipefail
+
+root=$(dirname "$(readlink -f "$0")")
+venv=$root/.venv
+python=/usr/bin/python3
+pip_version=26.3
+packages=(mininet openvswitch-switch tcpdump tshark nftables iproute2 kmod procps util-linux python3 python3-venv)
+
+say() { printf 'run.sh: %s\n' "$*" >&2; }
+fail() { say "$1"; exit 3; }
+
+install_packages() {
+    local missing=() package
+    for package in "${packages[@]}"; do
+        [[ $(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null) == ii* ]] || missing+=("$package")
+    done
+    java_is_new_enough || missing+=(openjdk-17-jre-headless)
+    ((${#missing[@]})) || return 0
+    command -v apt-get >/dev/null || fail "missing: ${missing[*]}; this system has no apt-get: install them by hand"
+    say "installing ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get -qq update || fail "apt-get update failed: is there a network?"
+    apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null ||
+        fail "could not install: apt-get install -y ${missing[*]}"
+}
+
+java_is_new_enough() {
+    local version
+    version=$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1) || return 1
+    [[ -n $version && $version -ge 17 ]]
+}
+
+make_environment() {
+    # The system's own Python, because Mininet's module belongs to it.
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+        fail "$python is $("$python" -V 2>&1); 3.11 or newer is needed (Debian 12, Ubuntu 24.04)"
+    local stamp
+    stamp=$("$python" -V; echo "pip $pip_version $root"; sha256sum <"$root/requirements.lock"; sha256sum <"$root/build-constraints.txt")
+    [[ -f $venv/stamp && $(<"$venv/stamp") == "$stamp" ]] && return 0
+    say "making the Python environment (.venv): some minutes, once"
+    rm -rf "$venv"
+    "$python" -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check "pip==$pip_version"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --progress-bar off --no-deps \
+        --build-constraint "$root/build-constraints.txt" --requirement "$root/requirements.lock"
+    local site
+    site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    echo "$root" >"$site/cbcb-testbed.pth"
+    ln -sfn "$("$python" -c 'import mininet, os; print(os.path.dirname(mininet.__file__))')" "$site/mininet"
+    cat >"$venv/bin/cbcb" <<EOF
+#!$venv/bin/python
+import sys
+from testbed.cli.main import main
+sys.exit(main())
+EOF
+    chmod +x "$venv/bin/cbcb"
+    echo "$stamp" >"$venv/stamp"
+}
+
+start_open_vswitch() {
+    ovs_answers && return 0
+    say "starting Open vSwitch"
+    if [[ -d /run/systemd/system ]]; then
+        systemctl start openvswitch-switch >/dev/null 2>&1 || true
+    else
+        service openvswitch-switch start >/dev/null 2>&1 || true
+    fi
+    local deadline=$((SECONDS + 30))
+    until ovs_answers; do
+        ((SECONDS < deadline)) || fail "Open vSwitch does not answer after 30 s: service openvswitch-switch start"
+        read -rt 0.2 <> <(:) || true
+    done
+}
+
+ovs_answers() {
+    ovs-vsctl --timeout=2 --no-wait show >/dev/null 2>&1 && ovs-appctl --timeout=2 version >/dev/null 2>&1
+}
+
+setup() {
+    ((EUID == 0)) || fail "root is needed for network namespaces and Open vSwitch: sudo $0 $*"
+    exec 9>"$root/.setup.lock"
+    flock 9 # two set-ups at once would build one environment
+    install_packages
+    make_environment
+    start_open_vswitch
+    exec 9>&-
+}
+
+run_tests() {
+    cd "$root"
+    local status=0
+    "$venv/bin/ruff" format --check . || status=1
+    "$venv/bin/ruff" check . || status=1
+    "$venv/bin/mypy" || status=1
+    "$venv/bin/pytest" "$@" || status=1
+    return "$status"
+}
+
+case ${1-} in
+    -h | --help)
+        sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"
+        if [[ -x $venv/bin/cbcb ]]; then exec "$venv/bin/cbcb" --help; fi
+        ;;
+    setup) setup ;;
+    test)
+        setup test
+        run_tests "${@:2}"
+        ;;
+    bench)
+        setup bench
+        exec "$venv/bin/python" -m tests.bench "${@:2}"
+        ;;
+    "")
+        setup
+        exec "$venv/bin/cbcb" run
+        ;;
+    *)
+        setup "$@"
+        exec "$venv/bin/cbcb" "$@"
+        ;;
+esac

@@ -1,0 +1,250 @@
+"""What this machine can do, and the command that mends what it lacks (`cbcb doctor`).
+
+Every answer comes from trying: a qdisc is added in a throw-away network namespace, Open vSwitch is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from testbed.errors import MachineError
+from testbed.network.shaping import KernelFeatures, missing_features
+from topos.model import Topology
+
+PYTHON_MIN = (3, 11)
+JAVA_MIN = 17
+#: Command -> Debian/Ubuntu package.
+COMMANDS = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "nft": "nftables",
+    "mnexec": "mininet",
+    "ovs-vsctl": "openvswitch-switch",
+    "ovs-ofctl": "openvswitch-switch",
+    "tcpdump": "tcpdump",
+    "tshark": "tshark",
+    "java": "openjdk-17-jre-headless",
+}
+PACKAGES = (
+    "ryu",
+    "scapy",
+    "pyspark",
+    "pandas",
+    "pyarrow",
+    "numpy",
+    "networkx",
+    "rich",
+    "jinja2",
+    "matplotlib",
+)
+_CAP_NET_ADMIN, _CAP_NET_RAW, _CAP_SYS_ADMIN = 12, 13, 21
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding. `mend` is what to do when it is not `ok`; `required` says whether `cbcb run` needs it."""
+
+    name: str
+    ok: bool
+    detail: str
+    mend: str = ""
+    required: bool = True
+
+
+def check_machine() -> list[Check]:
+    """Everything that `cbcb run` needs or can use, in the order in which to mend it."""
+    checks = [_python(), *_packages(), _rights(), *_commands(), _java(), _mininet()]
+    able = all(check.ok for check in checks if check.required)
+    checks.append(_open_vswitch())
+    if able:
+        checks += _kernel()
+    return checks
+
+
+def require_machine(topology: Topology) -> None:
+    """Raises MachineError, with everything that is missing, if this machine cannot emulate the topology."""
+    missing = [check for check in check_machine() if check.required and not check.ok]
+    if missing:
+        raise MachineError("\n".join(f"{check.name}: {check.detail}; {check.mend}" for check in missing))
+    problems = missing_features(topology, kernel_features())
+    if problems:
+        more = f" (and {len(problems) - 1} more links)" if len(problems) > 1 else ""
+        raise MachineError(
+            f"{problems[0]}{more}; load it (`modprobe sch_netem`, package linux-modules-extra on Ubuntu) "
+            "or take the property out of the experiment"
+        )
+
+
+def _python() -> Check:
+    found = sys.version.split()[0]
+    return Check(
+        "python",
+        sys.version_info >= PYTHON_MIN,
+        f"{found} at {sys.executable}",
+        f"Python {'.'.join(map(str, PYTHON_MIN))} or newer is needed: `./run.sh` makes the environment",
+    )
+
+
+def _packages() -> list[Check]:
+    lacking = []
+    for name in PACKAGES:
+        try:
+            version(name)
+        except PackageNotFoundError:
+            lacking.append(name)
+    return [
+        Check(
+            "python packages",
+            not lacking,
+            f"{', '.join(lacking)} not installed in {sys.prefix}" if lacking else f"all in {sys.prefix}",
+            "wrong interpreter? use `./run.sh`, or .venv/bin/cbcb, which it makes",
+        )
+    ]
+
+
+def _rights() -> Check:
+    status = Path("/proc/self/status").read_text()
+    effective = int(status.partition("CapEff:")[2].split()[0], 16)
+    lacking = [
+        name
+        for name, bit in (
+            ("CAP_NET_ADMIN", _CAP_NET_ADMIN),
+            ("CAP_NET_RAW", _CAP_NET_RAW),
+            ("CAP_SYS_ADMIN", _CAP_SYS_ADMIN),
+        )
+        if not effective >> bit & 1
+    ]
+    if os.geteuid() == 0 and not lacking:
+        return Check("rights", True, "root")
+    detail = f"lacks {', '.join(lacking)}" if os.geteuid() == 0 else f"user id {os.geteuid()}, not root"
+    return Check("rights", False, detail, "run it as root: `sudo ./run.sh` (in a container: --privileged)")
+
+
+def _commands() -> list[Check]:
+    lacking = [command for command in COMMANDS if shutil.which(command) is None]
+    packages = sorted({COMMANDS[command] for command in lacking})
+    return [
+        Check(
+            "system commands",
+            not lacking,
+            f"{', '.join(lacking)} not found" if lacking else ", ".join(COMMANDS),
+            f"apt-get install -y {' '.join(packages)}",
+        )
+    ]
+
+
+def _java() -> Check:
+    mend = "apt-get install -y openjdk-17-jre-headless"
+    text = _output(["java", "-version"])
+    if '"' not in text:
+        return Check("java", False, "`java -version` says nothing", mend)
+    found = text.split('"')[1]
+    major = int(found.split(".")[0])
+    return Check("java", major >= JAVA_MIN, found, f"Java {JAVA_MIN} or newer is needed: {mend}")
+
+
+def _mininet() -> Check:
+    try:
+        from mininet.net import VERSION
+    except ImportError as error:
+        return Check(
+            "mininet", False, f"not importable: {error}", "apt-get install -y mininet, then ./run.sh setup"
+        )
+    return Check("mininet", True, VERSION)
+
+
+def _open_vswitch() -> Check:
+    if not open_vswitch_runs():
+        return Check(
+            "open vswitch",
+            False,
+            "its daemons do not answer",
+            "service openvswitch-switch start (or systemctl start openvswitch-switch)",
+        )
+    found = _output(["ovs-vsctl", "--version"]).split("\n")[0].split()[-1]
+    return Check("open vswitch", True, f"{found}, {datapath()} datapath")
+
+
+def _kernel() -> list[Check]:
+    features = kernel_features()
+    modules = "apt-get install -y linux-modules-extra-$(uname -r), where the distribution has it"
+    return [
+        Check(
+            "delay, loss (netem)",
+            features.netem,
+            _yes(features.netem),
+            f"modprobe sch_netem; {modules}",
+            False,
+        ),
+        Check("bandwidth (tbf)", features.tbf, _yes(features.tbf), f"modprobe sch_tbf; {modules}", False),
+        Check(
+            "loss without netem (nftables egress)",
+            features.nft_egress,
+            _yes(features.nft_egress),
+            "a kernel of 5.16 or newer with CONFIG_NETFILTER_EGRESS",
+            False,
+        ),
+    ]
+
+
+def _yes(offered: bool) -> str:
+    return (
+        "offered by this kernel"
+        if offered
+        else "not offered by this kernel: experiments that need it are refused"
+    )
+
+
+def open_vswitch_runs() -> bool:
+    """Whether both daemons of Open vSwitch answer."""
+    return _succeeds(["ovs-vsctl", "--timeout=5", "show"]) and _succeeds(
+        ["ovs-appctl", "--timeout=5", "version"]
+    )
+
+
+@cache
+def datapath() -> str:
+    """The Open vSwitch datapath to use: "kernel" where the kernel has it, else "user"."""
+    _succeeds(["modprobe", "-q", "openvswitch"])
+    return "kernel" if _succeeds(["ovs-dpctl", "dump-dps"]) else "user"
+
+
+@cache
+def kernel_features() -> KernelFeatures:
+    """Tries each in a network namespace that is gone at once. Needs root."""
+    return KernelFeatures(
+        netem=_namespace_accepts("tc qdisc add dev lo root netem delay 1ms"),
+        tbf=_namespace_accepts("tc qdisc add dev lo root tbf rate 1mbit burst 16kb latency 400ms"),
+        nft_egress=_namespace_accepts(
+            "nft 'add table netdev t;"
+            " add chain netdev t c { type filter hook egress device lo priority 0; };"
+            " add rule netdev t c numgen random mod 10 < 5 drop'"
+        ),
+    )
+
+
+def _namespace_accepts(command: str) -> bool:
+    return _succeeds(["unshare", "--net", *shlex.split(command)])
+
+
+def _succeeds(argv: list[str]) -> bool:
+    try:
+        return subprocess.run(argv, capture_output=True, timeout=30, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _output(argv: list[str]) -> str:
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout + done.stderr

@@ -1,0 +1,205 @@
+"""The emulated network of a run: Mininet hosts and Open vSwitch switches, built and taken down in batches.
+
+Mininet's own bring-up runs several commands for each link and its teardown one at a time; here the same
+Mininet objects stand on devices that one `ip -batch` makes, switches start in one ovs-vsctl transaction, and
+teardown deletes all devices of the run as one group. Mininet (`net`) stays usable: `net["r3"].cmd(...)`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+from mininet.link import Intf, Link
+from mininet.log import setLogLevel
+from mininet.net import Mininet
+from mininet.node import Host, OVSSwitch, RemoteController
+from mininet.util import quietRun
+
+from router.wire.addresses import HOST_PORT, node_address
+from testbed.errors import RunError
+from testbed.network.commands import ip_batch, run
+from testbed.network.devices import disable_ipv6, disable_offload, set_up
+from testbed.network.names import Names, datapath_id
+from testbed.network.removal import remove_network
+from testbed.network.shaping import KernelFeatures, nft_ruleset, tc_commands
+from topos.model import Topology
+
+
+class _ReadyIntf(Intf):
+    """An interface whose device exists and is configured already."""
+
+    def config(self, **_params: Any) -> dict[str, Any]:
+        return {}
+
+
+class _ReadyLink(Link):
+    """A link whose pair of devices exists already."""
+
+    @classmethod
+    def makeIntfPair(cls, *_args: Any, **_params: Any) -> None:  # noqa: N802 (Mininet's name)
+        return None
+
+
+class _Switch(OVSSwitch):
+    """An Open vSwitch switch without a shell: it lives in the root namespace, where any shell will do."""
+
+    def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802, ARG002 (Mininet's names)
+        return None
+
+    def cmd(self, *args: Any, **_params: Any) -> str:
+        # Mininet sets the root namespace's loopback up again for each switch; anything else is done for real.
+        command = " ".join(str(arg) for arg in args)
+        return "" if command == "ifconfig lo up" else str(quietRun(command))
+
+
+class _Controller(RemoteController):
+    """The controller, which is known to listen; Mininet's own probe would disturb it."""
+
+    def checkListening(self) -> None:  # noqa: N802 (Mininet's name)
+        return None
+
+
+class EmulatedNetwork:
+    """Hosts r<n>, switches s<n> and links of a topology.
+
+    Args:
+        topology: what to build.
+        names: the run's names on this machine.
+        datapath: Open vSwitch datapath, "kernel" or "user".
+        kernel: what the kernel offers for link properties (the topology must not need more).
+    """
+
+    def __init__(self, topology: Topology, names: Names, datapath: str, kernel: KernelFeatures) -> None:
+        self.topology = topology
+        self.names = names
+        self.datapath = datapath
+        self.kernel = kernel
+        self.net: Any = None
+
+    def start_hosts(self) -> list[int]:
+        """Starts the hosts. Returns the process ids that keep their namespaces, in order of node id."""
+        setLogLevel("warning")
+        self.net = Mininet(topo=None, controller=None, build=False)
+        for node in self.topology.nodes:
+            self.net.addHost(self.names.host(node.id), cls=Host)
+        return [host.pid for host in self.net.hosts]
+
+    def start_links(self) -> None:
+        """Makes every device, with IPv6 and offload off before it comes up."""
+        names, group = self.names, self.names.group
+        lines = [
+            f"link add {names.port(link.u, link.u_port)} group {group} type veth"
+            f" peer name {names.port(link.v, link.v_port)}"
+            for link in self.topology.links
+        ]
+        for node, host in zip(self.topology.nodes, self.net.hosts, strict=True):
+            address = node_address(node.id).hex(":")
+            lines.append(
+                f"link add {names.port(node.id, HOST_PORT)} group {group} type veth"
+                f" peer name {names.host_device(node.id)} address {address} netns {host.pid}"
+            )
+        ip_batch(lines)
+        for device in self.devices():
+            disable_ipv6(device)
+            disable_offload(device)
+            set_up(device)
+        ends = [
+            [host.pid, names.host_device(node.id)]
+            for node, host in zip(self.topology.nodes, self.net.hosts, strict=True)
+        ]
+        run([sys.executable, "-m", "testbed.network.hosts_setup"], stdin=json.dumps(ends))
+
+    def start_switches(self, controller_port: int) -> None:
+        """Starts every switch, told to connect to 127.0.0.1:`controller_port`.
+
+        Readiness is the controller's to say: it hears every switch and has its rules acknowledged.
+        """
+        OVSSwitch.setup()
+        names, net = self.names, self.net
+        controller = net.addController(
+            "c0", controller=_Controller, ip="127.0.0.1", port=controller_port, protocol="tcp"
+        )
+        switches = [
+            net.addSwitch(
+                names.switch(node.id),
+                cls=_Switch,
+                dpid=datapath_id(node.id),
+                datapath=self.datapath,
+                protocols="OpenFlow13",
+                failMode="secure",
+                batch=True,
+            )
+            for node in self.topology.nodes
+        ]
+        for node, switch, host in zip(self.topology.nodes, switches, net.hosts, strict=True):
+            self._add_link(
+                switch, HOST_PORT, names.port(node.id, HOST_PORT), host, 0, names.host_device(node.id)
+            )
+        for link in self.topology.links:
+            self._add_link(
+                switches[link.u],
+                link.u_port,
+                names.port(link.u, link.u_port),
+                switches[link.v],
+                link.v_port,
+                names.port(link.v, link.v_port),
+            )
+        for switch in switches:
+            switch.start([controller])
+        OVSSwitch.batchStartup(switches, run=_shell)
+
+    def _add_link(self, a: Any, a_port: int, a_name: str, b: Any, b_port: int, b_name: str) -> None:
+        self.net.addLink(
+            a,
+            b,
+            port1=a_port,
+            port2=b_port,
+            cls=_ReadyLink,
+            intf=_ReadyIntf,
+            intfName1=a_name,
+            intfName2=b_name,
+        )
+
+    def shape_links(self) -> None:
+        """Applies bandwidth, delay and loss; last, since Open vSwitch clears the qdiscs of a new port."""
+        commands = "\n".join(tc_commands(self.topology, self.names, self.kernel))
+        if commands:
+            run(["tc", "-batch", "-"], stdin=commands + "\n")
+        ruleset = nft_ruleset(self.topology, self.names, self.kernel)
+        if ruleset:
+            run(["nft", "-f", "-"], stdin=ruleset)
+
+    def set_link(self, u: int, v: int, up: bool) -> None:
+        """Takes a link down, or up again, at both ends."""
+        for link in self.topology.links:
+            if {link.u, link.v} == {u, v}:
+                for device in (self.names.port(link.u, link.u_port), self.names.port(link.v, link.v_port)):
+                    set_up(device, up)
+                return
+        raise RunError(f"no link {u}-{v}")
+
+    def devices(self) -> list[str]:
+        """Every device of the run in the root namespace, bridges aside."""
+        names = self.names
+        devices = [names.port(node.id, HOST_PORT) for node in self.topology.nodes]
+        for link in self.topology.links:
+            devices += [names.port(link.u, link.u_port), names.port(link.v, link.v_port)]
+        return devices
+
+    def stop(self) -> None:
+        """Takes everything down. Safe to call at any point of the bring-up, and again."""
+        remove_network(self.names, [self.names.switch(node.id) for node in self.topology.nodes])
+        if self.net is not None:
+            for host in self.net.hosts:
+                host.terminate()
+            self.net = None
+
+
+def _shell(command: str, shell: bool = True) -> None:
+    """Runs Mininet's batch of ovs-vsctl commands, and does not overlook a failure as Mininet does."""
+    done = subprocess.run(command, shell=shell, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode:
+        raise RunError(f"ovs-vsctl failed ({done.returncode}): {done.stderr.strip()}")

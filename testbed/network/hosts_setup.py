@@ -1,0 +1,25 @@
+"""Prepares the hosts' own link ends, inside their namespaces: IPv6 off, checksum offload off, up.
+
+Run as a process of its own (`python -m testbed.network.hosts_setup`, a JSON list of `[pid, device]` on
+standard input) because it moves from namespace to namespace, which the main process must not do.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from testbed.network.devices import disable_ipv6, disable_offload, enter_namespace, set_up
+
+
+def main() -> int:
+    for pid, device in json.load(sys.stdin):
+        enter_namespace(pid)
+        disable_ipv6("all", "default", "lo", device)
+        disable_offload(device)
+        set_up(device)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

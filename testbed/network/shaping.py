@@ -1,0 +1,99 @@
+"""Link properties in the kernel: bandwidth (TBF), delay and loss (netem), or loss by nftables egress.
+
+Everything here is pure: it says which commands a topology needs, and what a machine must have for them.
+Shaping applies to what leaves a switch port, on both ends of a link; host links are never shaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from testbed.network.names import Names
+from topos.model import Link, Topology
+
+#: TBF: bytes that may leave at once, at least one full frame, and how long a frame may wait.
+_TBF_BURST_BYTES = 16_384
+_TBF_LATENCY_MS = 400
+#: nftables draws a number below this; the loss probability has this resolution.
+_LOSS_STEPS = 1_000_000
+
+
+@dataclass(frozen=True)
+class KernelFeatures:
+    """What the kernel offers for shaping."""
+
+    netem: bool
+    tbf: bool
+    nft_egress: bool
+
+
+def missing_features(topology: Topology, kernel: KernelFeatures) -> list[str]:
+    """One sentence for each link property that this kernel cannot give (empty: all can be given)."""
+    problems = []
+    for link in topology.links:
+        name = f"link {link.u}-{link.v}"
+        if link.delay_ms and not kernel.netem:
+            problems.append(
+                f"{name} asks for delay_ms = {link.delay_ms:g}, which needs the kernel's sch_netem"
+            )
+        if link.loss_percent and not (kernel.netem or kernel.nft_egress):
+            problems.append(
+                f"{name} asks for loss_percent = {link.loss_percent:g}, which needs sch_netem"
+                " or nftables egress"
+            )
+        if link.bandwidth_mbps and not kernel.tbf:
+            problems.append(
+                f"{name} asks for bandwidth_mbps = {link.bandwidth_mbps:g}, which needs the kernel's sch_tbf"
+            )
+    return problems
+
+
+def _ends(link: Link, names: Names) -> tuple[str, str]:
+    return names.port(link.u, link.u_port), names.port(link.v, link.v_port)
+
+
+def tc_commands(topology: Topology, names: Names, kernel: KernelFeatures) -> Iterator[str]:
+    """Lines for `tc -batch`."""
+    for link in topology.links:
+        netem = _netem(link) if kernel.netem else ""
+        for device in _ends(link, names):
+            parent = "root handle 1:"
+            if netem:
+                yield f"qdisc add dev {device} root handle 1: netem{netem}"
+                parent = "parent 1:1 handle 10:"
+            if link.bandwidth_mbps:
+                yield (
+                    f"qdisc add dev {device} {parent} tbf rate {link.bandwidth_mbps * 1e6:.0f}bit "
+                    f"burst {_TBF_BURST_BYTES} latency {_TBF_LATENCY_MS}ms"
+                )
+
+
+def _netem(link: Link) -> str:
+    delay = f" delay {link.delay_ms * 1000:.0f}us" if link.delay_ms else ""
+    loss = f" loss {link.loss_percent:g}%" if link.loss_percent else ""
+    return delay + loss
+
+
+def nft_table(names: Names) -> str:
+    """Name of the run's nftables table (family netdev)."""
+    return f"cbcb_{names.tag}"
+
+
+def nft_ruleset(topology: Topology, names: Names, kernel: KernelFeatures) -> str:
+    """The ruleset for `nft -f -` that loses frames where netem cannot; empty if it is not needed."""
+    if kernel.netem:
+        return ""
+    chains = []
+    for link in topology.links:
+        if not link.loss_percent:
+            continue
+        threshold = round(link.loss_percent / 100 * _LOSS_STEPS)
+        chains += [
+            f"  chain {device} {{\n"
+            f"    type filter hook egress device {device} priority 0;\n"
+            f"    numgen random mod {_LOSS_STEPS} < {threshold} counter drop\n"
+            "  }"
+            for device in _ends(link, names)
+        ]
+    return "\n".join([f"table netdev {nft_table(names)} {{", *chains, "}", ""]) if chains else ""

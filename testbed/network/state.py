@@ -1,0 +1,131 @@
+"""What a run holds on the machine, written down before it is taken, so that a dead run can be cleaned.
+
+One folder a run, /run/cbcb/<tag>/, with `state.json`. A run is alive while its main process is: pid and start
+time (clock ticks since boot, /proc/<pid>/stat field 22) name a process uniquely.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from testbed.errors import RunError
+from testbed.network.names import Names, new_tag
+
+STATE_ROOT = Path("/run/cbcb")
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """A process that can be told from a later one with the same number."""
+
+    pid: int
+    started: int
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessId:
+        """Raises ProcessLookupError if there is no such process."""
+        started = start_time(pid)
+        if started is None:
+            raise ProcessLookupError(pid)
+        return cls(pid, started)
+
+    def alive(self) -> bool:
+        return start_time(self.pid) == self.started
+
+
+def start_time(pid: int) -> int | None:
+    """Start time of a live process in clock ticks since boot; None if it is gone or a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The command name, in parentheses, may hold anything: read from behind its end.
+    fields = stat[stat.rindex(")") + 2 :].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+@dataclass
+class RunState:
+    """The contents of state.json."""
+
+    tag: str
+    owner: ProcessId
+    run_dir: str
+    nodes: int = 0
+    processes: list[ProcessId] = field(default_factory=list)
+
+    @property
+    def folder(self) -> Path:
+        return STATE_ROOT / self.tag
+
+    @property
+    def names(self) -> Names:
+        return Names(self.tag)
+
+    def socket(self, node: int) -> Path:
+        """Application socket of a node's router."""
+        return self.folder / f"r{node}.sock"
+
+    def add_process(self, pid: int) -> None:
+        """Notes a child process, to be ended with the run. One that is gone already is not noted."""
+        try:
+            self.processes.append(ProcessId.of(pid))
+        except ProcessLookupError:
+            return
+        self.save()
+
+    def add_processes(self, pids: list[int]) -> None:
+        for pid in pids:
+            started = start_time(pid)
+            if started is not None:
+                self.processes.append(ProcessId(pid, started))
+        self.save()
+
+    def save(self) -> None:
+        temporary = self.folder / "state.json.new"
+        temporary.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        temporary.replace(self.folder / "state.json")
+
+
+def claim(run_dir: Path) -> RunState:
+    """Takes a tag that no other run has, and its folder under /run/cbcb."""
+    STATE_ROOT.mkdir(mode=0o755, exist_ok=True)
+    for _ in range(100):
+        state = RunState(new_tag(), ProcessId.of(os.getpid()), str(run_dir))
+        try:
+            state.folder.mkdir()
+        except FileExistsError:
+            continue
+        state.save()
+        return state
+    raise RunError(f"no free run tag under {STATE_ROOT}: `cbcb clean` removes what dead runs left")
+
+
+def load(folder: Path) -> RunState | None:
+    """The state in a folder; None if none can be read (its run died while it was being made)."""
+    try:
+        raw = json.loads((folder / "state.json").read_text())
+        return RunState(
+            tag=raw["tag"],
+            owner=ProcessId(**raw["owner"]),
+            run_dir=raw["run_dir"],
+            nodes=raw["nodes"],
+            processes=[ProcessId(**process) for process in raw["processes"]],
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def all_states() -> list[tuple[Path, RunState | None]]:
+    """Every folder under /run/cbcb, with its state."""
+    if not STATE_ROOT.is_dir():
+        return []
+    return [(folder, load(folder)) for folder in sorted(STATE_ROOT.iterdir()) if folder.is_dir()]
+
+
+def live_runs() -> list[RunState]:
+    """Runs whose main process is alive."""
+    return [state for _, state in all_states() if state is not None and state.owner.alive()]
