@@ -235,6 +235,17 @@ def _namespace_accepts(command: str) -> bool:
     return _succeeds(["unshare", "--net", *shlex.split(command)])
 
 
+def tool_versions() -> dict[str, str]:
+    """Versions of the system's tools that take part in a run."""
+    found = {
+        "open vswitch": _output(["ovs-vsctl", "--version"]).split("\n")[0].split()[-1:],
+        "tcpdump": _output(["tcpdump", "--version"]).split()[2:3],
+        "tshark": _output(["tshark", "--version"]).split()[2:3],
+        "java": _output(["java", "-version"]).split('"')[1:2],
+    }
+    return {name: words[0] if words else "unknown" for name, words in found.items()}
+
+
 def _succeeds(argv: list[str]) -> bool:
     try:
         return subprocess.run(argv, capture_output=True, timeout=30, check=False).returncode == 0

@@ -1,0 +1,18 @@
+"""`cbcb account`: the accounting of a run again, from its captures and logs."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from rich.console import Console
+
+from testbed.run.finish import account_and_report
+from testbed.run.folder import find_run
+from testbed.run.progress import Progress
+
+
+def main(arguments: Namespace) -> int:
+    """Accounts, writes the report, prints the summary. Returns 0 if the verdict holds, else 1."""
+    run_dir = find_run(arguments.runs, arguments.run)
+    console = Console()
+    return account_and_report(run_dir, arguments.master, Progress(console), console)

@@ -1,0 +1,36 @@
+"""`cbcb check`: validates an experiment and says what it would do."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from testbed.cli.experiments import load
+from testbed.config.model import Experiment
+from testbed.workload.generate import generate
+
+
+def main(arguments: Namespace) -> int:
+    """Prints a summary of a valid experiment; a fault is an InputError (exit status 2)."""
+    print(describe(load(arguments)))
+    return 0
+
+
+def describe(experiment: Experiment) -> str:
+    """A few lines on what the experiment does."""
+    topology = experiment.topology
+    workload = generate(experiment)
+    messages = sum(item.action == "send_message" for item in workload.items)
+    wall_s = experiment.duration_s / experiment.time_scale
+    return "\n".join(
+        [
+            f"{experiment.name}: valid",
+            f"  topology    {topology.name}: {len(topology.nodes)} routers, {len(topology.links)} links",
+            f"  broadcast   {experiment.broadcast.layer}",
+            f"  duration    {experiment.duration_s:g} s at time scale {experiment.time_scale:g}: "
+            f"{wall_s:g} s of wall time",
+            f"  workload    {len(workload.senders)} senders, {len(workload.receivers)} receivers, "
+            f"{messages} messages, {len(workload.items) - messages} predicates set",
+            f"  events      {len(experiment.events)}",
+            f"  seed        {experiment.seed}",
+        ]
+    )

@@ -1,0 +1,24 @@
+"""`cbcb clean`: removes what dead runs left."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+
+from testbed.errors import MachineError
+from testbed.network.cleanup import clean_dead_runs
+from testbed.network.state import live_runs
+
+
+def main(_arguments: Namespace) -> int:
+    """Says what was removed, and which live runs were left alone."""
+    if os.geteuid() != 0:
+        raise MachineError("rights: user id is not 0; run it as root: `sudo ./run.sh clean`")
+    cleaned = clean_dead_runs(grace_s=0)
+    if cleaned.tags:
+        print(f"removed what {len(cleaned.tags)} dead runs left ({cleaned.processes} processes)")
+    else:
+        print("nothing to clean")
+    for state in live_runs():
+        print(f"left alone: run {state.tag}, alive (process {state.owner.pid}, {state.run_dir})")
+    return 0

@@ -1,0 +1,23 @@
+"""`cbcb doctor`: what this machine can do, and how to mend what it cannot."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from rich.console import Console
+from rich.table import Table
+
+from testbed.machine import check_machine
+
+
+def main(_arguments: Namespace) -> int:
+    """Prints one line a finding. Returns 3 if something is missing that `cbcb run` needs."""
+    checks = check_machine()
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for check in checks:
+        mark = "[green]ok[/]" if check.ok else "[red]missing[/]" if check.required else "[yellow]not here[/]"
+        table.add_row(mark, check.name, check.detail)
+        if not check.ok:
+            table.add_row("", "", f"[dim]to mend:[/] {check.mend}")
+    Console().print(table)
+    return 3 if any(check.required and not check.ok for check in checks) else 0

@@ -1,0 +1,35 @@
+"""The experiment that a command line names."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from testbed.config.load import load_experiment
+from testbed.config.model import Experiment
+from testbed.config.shipped import find_experiment
+from testbed.config.topology import parse_topology_argument
+from testbed.errors import InputError
+
+
+def overrides(arguments: Namespace) -> dict[str, str]:
+    """What --topology and --set say, as dotted keys.
+
+    Raises:
+        InputError: one of them is not of its form.
+    """
+    found = parse_topology_argument(arguments.topology) if arguments.topology else {}
+    for item in arguments.overrides:
+        key, separator, value = item.partition("=")
+        if not separator or not key.strip():
+            raise InputError(f"--set {item}: expected KEY=VALUE, for example time_scale=30")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def load(arguments: Namespace) -> Experiment:
+    """The experiment of a command line, validated.
+
+    Raises:
+        InputError: file, key or value is not right; one line for each fault.
+    """
+    return load_experiment(find_experiment(arguments.experiment), overrides(arguments))

@@ -1,0 +1,148 @@
+"""`cbcb`: the one entry point. Parses the command line and turns errors into one clear line and a status.
+
+Exit status: 0 the verdict holds (or the command did what it was asked), 1 it does not, 2 bad input,
+3 the machine lacks something, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+from testbed.errors import TestbedError
+from testbed.run.folder import DEFAULT_RUNS
+
+VERSION = "0.1.0"
+INTERRUPTED = 130
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser; each subcommand names the module whose `main(arguments)` runs it."""
+    parser = argparse.ArgumentParser(
+        prog="cbcb",
+        description="A content-based network (CBCB) on a real, emulated network, captured and accounted for.",
+        epilog="exit status: 0 verdict holds, 1 it does not, 2 bad input, 3 the machine lacks something",
+    )
+    parser.add_argument("--version", action="version", version=f"cbcb {VERSION}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, module: str, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        sub.set_defaults(module=f"testbed.cli.{module}")
+        return sub
+
+    check = command("check", "check", "validate an experiment and say what it would do")
+    _experiment_arguments(check)
+
+    run = command("run", "run", "emulate an experiment, account for every frame, and report")
+    _experiment_arguments(run)
+    _runs_argument(run)
+    run.add_argument(
+        "--datapath", choices=["auto", "kernel", "user"], default="auto", help="Open vSwitch datapath (auto)"
+    )
+    run.add_argument(
+        "--hold", action="store_true", help="when the workload is done, keep the network up until Ctrl-C"
+    )
+    run.add_argument("--master", default="local[2]", help="Spark master URL (local[2])")
+    run.add_argument(
+        "--no-account", action="store_true", help="end after the emulation; `cbcb account` does the rest later"
+    )
+
+    account = command("account", "account", "account for a run again, from its captures and logs, on Spark")
+    _run_argument(account)
+    account.add_argument("--master", default="local[2]", help="Spark master URL (local[2])")
+
+    report = command("report", "report", "write the report of a run again")
+    _run_argument(report)
+
+    pub = command("pub", "talk", "send messages from a node of a running emulation")
+    _node_arguments(pub)
+    pub.add_argument("message", nargs="+", help="""a message, for example 'dest = "ORD", price = 300'""")
+
+    sub = command("sub", "talk", "receive messages at a node of a running emulation")
+    _node_arguments(sub)
+    sub.add_argument("predicate", help="""a predicate, for example 'dest = "ORD" and price < 400'""")
+    sub.add_argument("--count", type=_positive, help="end after so many messages")
+    sub.add_argument("--timeout-s", type=float, help="end after so many seconds")
+
+    command("doctor", "doctor", "say what this machine can do, and how to mend what it cannot")
+    command("clean", "clean", "remove what dead runs left on the machine")
+    return parser
+
+
+def _experiment_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "experiment",
+        nargs="?",
+        default="default",
+        help="an experiment file, or the name of a shipped one (default)",
+    )
+    parser.add_argument(
+        "--topology",
+        metavar="T",
+        help="another topology: a file, or a generator such as waxman,100 or grid,4,5",
+    )
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        dest="overrides",
+        help="another value for a key of the file, for example time_scale=30 or workload.senders_percent=50",
+    )
+
+
+def _runs_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--runs", type=Path, default=DEFAULT_RUNS, metavar="DIR", help="folder of run folders (captures/runs)"
+    )
+
+
+def _run_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", nargs="?", help="a run folder, or its name (the newest)")
+    _runs_argument(parser)
+
+
+def _node_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("node", help="a node: 3 or r3")
+    parser.add_argument("--run", metavar="TAG", help="tag of the run, where several are live")
+    parser.add_argument("--app", help="name of this application (its command and process id)")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("expected a positive number")
+    return number
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command; returns its exit status."""
+    arguments = build_parser().parse_args(argv)
+    try:
+        return int(import_module(arguments.module).main(arguments))
+    except TestbedError as error:
+        print(f"cbcb: {error}", file=sys.stderr)
+        return error.status
+    except KeyboardInterrupt:
+        print("cbcb: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has gone; nothing is left to say
+        return 0
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] in {"testbed", "router", "topos", "captures"}:
+            raise
+        print(
+            f"cbcb: {sys.executable} has no module {error.name}: wrong interpreter? "
+            "`./run.sh` makes the right one (.venv/bin/cbcb)",
+            file=sys.stderr,
+        )
+        return 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,18 @@
+"""`cbcb report`: the report of a run again, from its summary and Parquet tables."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from testbed.errors import InputError
+from testbed.report.render import write_report
+from testbed.run.folder import find_run
+
+
+def main(arguments: Namespace) -> int:
+    """Writes report.html and prints its path."""
+    run_dir = find_run(arguments.runs, arguments.run)
+    if not (run_dir / "summary.json").is_file():
+        raise InputError(f"{run_dir}: has no summary.json; `cbcb account {run_dir.name}` makes it")
+    print(write_report(run_dir))
+    return 0

@@ -1,0 +1,39 @@
+"""`cbcb run`: emulates an experiment, accounts for every frame, and reports."""
+
+from __future__ import annotations
+
+import signal
+from argparse import Namespace
+from types import FrameType
+
+from rich.console import Console
+
+from testbed.cli.experiments import load
+from testbed.machine import datapath, require_machine
+from testbed.network.cleanup import clean_dead_runs
+from testbed.run.emulation import emulate
+from testbed.run.finish import account_and_report
+from testbed.run.progress import Progress
+
+
+def main(arguments: Namespace) -> int:
+    """Returns 0 if the verdict holds, else 1. An interrupted run leaves its folder, and nothing else."""
+    experiment = load(arguments)
+    require_machine(experiment.topology)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    console = Console()
+    progress = Progress(console)
+    cleaned = clean_dead_runs()
+    if cleaned.tags:
+        progress.note(f"removed what {len(cleaned.tags)} dead runs had left")
+    chosen = datapath() if arguments.datapath == "auto" else arguments.datapath
+    run_dir = emulate(experiment, arguments.runs, chosen, progress, hold=arguments.hold)
+    if arguments.no_account:
+        progress.note(f"not accounted for: cbcb account {run_dir}")
+        return 0
+    return account_and_report(run_dir, arguments.master, progress, console)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,35 @@
+"""Writing an experiment: the file that a run folder keeps."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from testbed.config.model import Experiment
+from testbed.config.toml_text import toml_value
+
+
+def dump_experiment(experiment: Experiment, topology_file: str = "topology.json") -> str:
+    """The experiment as TOML text, with every value written out.
+
+    Generated topologies, overrides and the defaults for links have become one topology, which
+    `topos.loaders.to_json` writes to `topology_file` beside this text. Loading the two gives an equal
+    experiment.
+    """
+    lines = ["# The experiment as it was run; its topology is in the file beside this one."]
+    top = ("name", "seed", "duration_s", "time_scale")
+    lines += [f"{key} = {toml_value(getattr(experiment, key))}" for key in top]
+    lines += ["", "[topology]", f"file = {toml_value(topology_file)}"]
+    for section in ("broadcast", "protocol", "workload", "oracle"):
+        options = getattr(experiment, section)
+        if options is not None:
+            lines += ["", f"[{section}]", *_keys(options)]
+    for event in experiment.events:
+        lines += ["", "[[events]]", *_keys(event)]
+    return "\n".join(lines) + "\n"
+
+
+def _keys(options: Any) -> list[str]:
+    """One line for each field of a dataclass; TOML has no null, so None is left out."""
+    values = {field.name: getattr(options, field.name) for field in fields(options)}
+    return [f"{key} = {toml_value(value)}" for key, value in values.items() if value is not None]

@@ -1,0 +1,168 @@
+"""The [topology] and [links] sections: a file, a generator or declared links; defaults for links.
+
+Also the short form of the command line, such as `--topology waxman,100`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from testbed.config.errors import Problems
+from testbed.config.schema import Field, read_fields
+from testbed.config.toml_text import toml_value
+from testbed.errors import InputError
+from topos import generators, loaders
+from topos.model import Link, Topology, TopologyError
+from topos.suggest import unknown
+
+
+@dataclass(frozen=True)
+class Generator:
+    """A generator: its function, and its parameters in the order of the short form.
+
+    Keys are names of the function's parameters, but for `nodes`, which is `n` there.
+    """
+
+    make: Callable[..., Topology]
+    fields: tuple[Field, ...]
+
+
+_NODES = Field("nodes", "integer", 1, required=True)
+GENERATORS: Mapping[str, Generator] = {
+    "line": Generator(generators.line, (_NODES,)),
+    "ring": Generator(generators.ring, (replace(_NODES, low=3),)),
+    "star": Generator(generators.star, (_NODES,)),
+    "grid": Generator(
+        generators.grid,
+        (Field("rows", "integer", 1, required=True), Field("columns", "integer", 1, required=True)),
+    ),
+    "tree": Generator(
+        generators.tree,
+        (Field("depth", "integer", 0, required=True), Field("fanout", "integer", 1, required=True)),
+    ),
+    "waxman": Generator(
+        generators.waxman,
+        (
+            _NODES,
+            Field("seed", "integer", 0),
+            Field("alpha", "number", 0, 1, above_low=True),
+            Field("beta", "number", 0, 1, above_low=True),
+            Field("links_per_node", "integer", 1),
+            Field("plane", "integer", 1),
+            Field("cost", "string", choices=("distance", "unit")),
+        ),
+    ),
+}
+#: The ways to give a topology, for errors.
+TOPOLOGY_WAYS = 'one of file = "NAME", generator = "NAME" and [[topology.link]] tables'
+_WAYS = ("file", "generator", "link")
+_FILE = (Field("file", "string", required=True), Field("keep_properties", "boolean"))
+
+
+def read_topology(
+    problems: Problems, table: Mapping[str, object], folder: Path, seed: int
+) -> Topology | None:
+    """The topology that a [topology] table describes, or None if it has problems.
+
+    Args:
+        folder: where a relative `file` is looked up.
+        seed: of the experiment; a random generator's default.
+    """
+    ways = [key for key in _WAYS if key in table]
+    if len(ways) != 1:
+        found = " and ".join(ways) if ways else "nothing"
+        problems.add("topology", "", f"has {found}; expected {TOPOLOGY_WAYS}")
+        return None
+    before = len(problems)
+    if "link" in table:
+        return _make(problems, "", lambda: loaders.from_table("topology", table))
+    if "file" in table:
+        values = read_fields(problems, "topology", table, _FILE)
+        if len(problems) > before:
+            return None
+        return _make(problems, "file", lambda: loaders.load(folder / values.pop("file"), **values))
+    name = table["generator"]
+    generator = GENERATORS.get(name) if isinstance(name, str) else None
+    if generator is None:
+        problems.add("topology", "generator", unknown("generator", str(name), GENERATORS))
+        return None
+    parameters = {key: value for key, value in table.items() if key != "generator"}
+    values = read_fields(problems, "topology", parameters, generator.fields)
+    if len(problems) > before:
+        return None
+    if any(field.key == "seed" for field in generator.fields):
+        values.setdefault("seed", seed)
+    if "nodes" in values:
+        values["n"] = values.pop("nodes")
+    make = generator.make
+    return _make(problems, "", lambda: make(**values))
+
+
+def _make(problems: Problems, key: str, make: Callable[[], Topology]) -> Topology | None:
+    try:
+        return make()
+    except TopologyError as error:
+        problems.add("topology", key, str(error))
+        return None
+
+
+def with_link_defaults(topology: Topology, defaults: Mapping[str, float]) -> Topology:
+    """The topology, where links take from `defaults` the properties that they do not declare."""
+
+    def complete(link: Link) -> Link:
+        missing = {key: value for key, value in defaults.items() if getattr(link, key) is None}
+        return replace(link, **missing)  # type: ignore[arg-type]
+
+    return replace(topology, links=tuple(map(complete, topology.links)))
+
+
+def parse_topology_argument(argument: str) -> dict[str, str]:
+    """The overrides that a `--topology` argument stands for.
+
+    Either a file name with a known suffix (taken relative to the working directory), or a generator
+    with its parameters, by position or by name: "ring,5", "grid,3,4", "waxman,100,beta=0.3".
+
+    Raises:
+        InputError: neither.
+    """
+    if argument.lower().endswith(loaders.SUFFIXES):
+        return {"topology.file": toml_value(str(Path(argument).resolve()))}
+    name, *parameters = (part.strip() for part in argument.split(","))
+    generator = GENERATORS.get(name)
+    if generator is None:
+        suffixes = ", ".join(loaders.SUFFIXES)
+        raise InputError(
+            f"topology {argument!r}: {unknown('generator', name, GENERATORS)} (or a file: {suffixes})"
+        )
+    keys = [field.key for field in generator.fields]
+    overrides: dict[str, str] = {"topology.generator": toml_value(name)}
+    for position, parameter in enumerate(parameters):
+        key, equals, value = parameter.partition("=")
+        if not equals:
+            if position >= len(keys):
+                raise InputError(
+                    f"topology {argument!r}: too many parameters; expected {name},{','.join(keys)}"
+                )
+            key, value = keys[position], parameter
+        elif key not in keys:
+            raise InputError(f"topology {argument!r}: {unknown('parameter', key, keys)}")
+        if not value:
+            raise InputError(f"topology {argument!r}: {key} is empty; expected a value")
+        if f"topology.{key}" in overrides:
+            raise InputError(f"topology {argument!r}: {key} is given twice")
+        overrides[f"topology.{key}"] = value
+    return overrides
+
+
+def apply_topology_overrides(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The [topology] table with these keys set over it.
+
+    Another generator, or a file, has parameters of its own: then those in the file do not hold.
+    """
+    other_file = "file" in overrides
+    other_generator = overrides.get("generator", table.get("generator")) != table.get("generator")
+    kept = {} if other_file or other_generator else dict(table)
+    return {**kept, **overrides}

@@ -1,0 +1,1 @@
+"""One emulation, from an experiment to a verdict."""

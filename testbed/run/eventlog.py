@@ -1,0 +1,63 @@
+"""Following a log of JSON lines that another process writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from testbed.polling import wait_until
+
+Event = dict[str, Any]
+
+
+class EventLog:
+    """Reads the events of a log as they come.
+
+    Args:
+        path: the log; it need not exist yet.
+        check: called between reads; raises if the writer has died.
+    """
+
+    def __init__(self, path: Path, check: Callable[[], None]) -> None:
+        self._path = path
+        self._check = check
+        self._offset = 0
+        self.events: list[Event] = []
+
+    def read(self) -> list[Event]:
+        """The events that have come since the last call; only whole lines are taken."""
+        try:
+            with self._path.open("rb") as log:
+                log.seek(self._offset)
+                data = log.read()
+        except FileNotFoundError:
+            return []
+        end = data.rfind(b"\n") + 1
+        self._offset += end
+        fresh = [json.loads(line) for line in data[:end].splitlines()]
+        self.events += fresh
+        return fresh
+
+    def wait_for(self, wanted: Callable[[Event], bool], timeout_s: float, what: str) -> Event:
+        """The first event, past or to come, that is `wanted`.
+
+        Raises:
+            RunError: none came in time; the message holds the last event.
+        """
+        found: list[Event] = []
+        seen = 0
+
+        def left() -> str | None:
+            nonlocal seen
+            self._check()
+            self.read()
+            found.extend(event for event in self.events[seen:] if wanted(event))
+            seen = len(self.events)
+            if found:
+                return None
+            return f"last event: {json.dumps(self.events[-1])}" if self.events else "no event yet"
+
+        wait_until(left, timeout_s, what)
+        return found[0]

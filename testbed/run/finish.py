@@ -1,0 +1,65 @@
+"""From a finished emulation to its verdict: oracle, accounting on Spark, summary, report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from captures.job import account
+from captures.rundir import RunFolderError
+from testbed.config.load import load_experiment
+from testbed.config.model import Experiment
+from testbed.errors import InputError
+from testbed.oracle.decide import write_oracle
+from testbed.report.render import write_report
+from testbed.report.terminal import terminal_summary
+from testbed.run.folder import write_json
+from testbed.run.progress import Progress
+
+
+def account_and_report(run_dir: Path, master: str, progress: Progress, console: Console) -> int:
+    """Writes oracle.jsonl, the Parquet tables, summary.json and report.html, and prints the summary.
+
+    Args:
+        run_dir: a complete run folder.
+        master: Spark master URL.
+
+    Returns:
+        0 if the verdict holds, else 1.
+
+    Raises:
+        InputError: the run folder is incomplete or malformed.
+    """
+    experiment = load_experiment(run_dir / "experiment.toml")
+    with progress.stage("oracle_s", "oracle"):
+        write_oracle(run_dir, experiment.oracle.in_flight_window_s)
+    with progress.stage("accounting_s", "accounting on Spark"):
+        try:
+            accounted = account(run_dir, master=master)
+        except RunFolderError as error:
+            raise InputError(str(error)) from error
+    summary = {**_of_the_run(experiment, run_dir), **accounted}
+    write_json(run_dir / "summary.json", summary)
+    with progress.stage("report_s", "report"):
+        report = write_report(run_dir)
+    console.print()
+    console.print(terminal_summary(summary, report))
+    return 0 if summary["verdict"] == "holds" else 1
+
+
+def _of_the_run(experiment: Experiment, run_dir: Path) -> dict[str, Any]:
+    """The keys of summary.json that are the runner's to give (captures.summary documents all)."""
+    manifest = json.loads((run_dir / "manifest.json").read_text())
+    timings = json.loads((run_dir / "timings.json").read_text())
+    return {
+        "experiment": experiment.name,
+        "routers": len(experiment.topology.nodes),
+        "links": len(experiment.topology.links),
+        "duration_s": experiment.duration_s,
+        "time_scale": experiment.time_scale,
+        "datapath": manifest["datapath"],
+        **{key: round(value, 3) for key, value in timings.items()},
+    }

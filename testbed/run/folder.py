@@ -1,0 +1,106 @@
+"""The run folder: its name, its files, and the manifest."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import InputError
+
+#: Where runs go unless told otherwise.
+DEFAULT_RUNS = Path(__file__).resolve().parents[2] / "captures" / "runs"
+_PACKAGES = ("ryu", "eventlet", "scapy", "pyspark", "pandas", "pyarrow", "numpy", "networkx")
+
+
+def new_run_folder(runs: Path, name: str) -> Path:
+    """Makes the folder of a new run: `<UTC time>-<experiment>`, with a number if that is taken.
+
+    Raises:
+        InputError: the folder cannot be made.
+    """
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    number = 1
+    while True:
+        folder = runs / (f"{stamp}-{name}" if number == 1 else f"{stamp}-{name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+            continue
+        except OSError as error:
+            raise InputError(f"cannot make the run folder {folder}: {error.strerror}") from error
+        for part in ("pcap", "logs", "counters"):
+            (folder / part).mkdir()
+        return folder
+
+
+def find_run(runs: Path, wanted: str | None) -> Path:
+    """The run folder that `wanted` names: a path, an id under `runs`, or None for the newest.
+
+    Raises:
+        InputError: there is none.
+    """
+    if wanted is None:
+        folders = sorted(folder for folder in runs.glob("*") if (folder / "manifest.json").is_file())
+        if not folders:
+            raise InputError(f"no runs in {runs}; `cbcb run` makes one")
+        return folders[-1]
+    for folder in (Path(wanted), runs / wanted):
+        if (folder / "manifest.json").is_file():
+            return folder
+    raise InputError(
+        f"{wanted}: not a run folder (expected a path or an id under {runs} with a manifest.json)"
+    )
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes JSON whole or not at all."""
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def manifest(
+    experiment: str, seed: int, time_scale: float, datapath: str, versions: dict[str, str]
+) -> dict[str, Any]:
+    """What a reader needs to know in order to repeat the run.
+
+    `started_ns` is the wall clock (ns since 1970); `versions` are those of system tools.
+    """
+    return {
+        "experiment": experiment,
+        "seed": seed,
+        "time_scale": time_scale,
+        "datapath": datapath,
+        "started_ns": time.time_ns(),
+        "command": sys.argv,
+        "kernel": platform.release(),
+        "system": _system(),
+        "cpus": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "versions": {"python": platform.python_version(), **_python_versions(), **versions},
+    }
+
+
+def _system() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return platform.system()
+
+
+def _python_versions() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,82 @@
+"""Knowing when the network is quiet: nothing under way, nothing left to do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from router.runtime.client import Client
+from topos.model import Topology
+
+#: A frame crosses an unshaped network in far less.
+_MARGIN_S = 0.2
+#: What a frame may wait for bandwidth at one port (the TBF's latency).
+_SHAPED_WAIT_S = 0.4
+#: Wall seconds between two rounds of questions: each costs every router a little.
+_ROUND_S = 0.1
+
+
+def quiet_period_s(topology: Topology) -> float:
+    """Wall seconds longer than any frame can be under way between two routers."""
+    longest = max((link.delay_ms or 0.0 for link in topology.links), default=0.0) / 1000
+    shaped = any(link.bandwidth_mbps for link in topology.links)
+    return _MARGIN_S + longest + (_SHAPED_WAIT_S if shaped else 0.0)
+
+
+class Quiescence:
+    """Asks every router what it does. A context manager: it holds a connection to each.
+
+    Attributes:
+        working: the routers that were not idle, or had moved frames, in the last round.
+
+    Raises:
+        ClientError: a router does not answer.
+    """
+
+    def __init__(self, sockets: Iterable[Path], topology: Topology) -> None:
+        self.working: list[int] = []
+        self._period = quiet_period_s(topology)
+        self._last: dict[int, Any] = {}
+        self._quiet_since = self._asked = time.monotonic()
+        self._clients: list[Client] = []
+        try:
+            for path in sockets:
+                self._clients.append(Client(path))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+
+    def quiet(self) -> bool:
+        """Whether all have been idle, and no frame has moved, for longer than one can be under way."""
+        now = time.monotonic()
+        if now - self._asked >= _ROUND_S:
+            self._asked = now
+            self._ask()
+        return not self.working and bool(self._last) and now - self._quiet_since >= self._period
+
+    def _ask(self) -> None:
+        self.working = []
+        for client in self._clients:
+            status = client.status()
+            counters = status["counters"]
+            seen = (counters["frames_received"], counters["frames_sent"])
+            if not status["idle"] or self._last.get(client.node) != seen:
+                self.working.append(client.node)
+            self._last[client.node] = seen
+        if self.working:
+            self._quiet_since = time.monotonic()

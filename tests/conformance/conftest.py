@@ -1,0 +1,8 @@
+"""Makes the in-memory network of tests/properties importable here too."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "properties"))

@@ -1,0 +1,96 @@
+"""What a run leaves on the machine when it is interrupted or killed: nothing, after `cbcb clean`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.emulation.conftest import STATE, Cbcb, left_behind, poll
+
+pytestmark = pytest.mark.emulation
+
+Start = Callable[..., Cbcb]
+LONG = ("ring5", "--set", "duration_s=6000", "--no-account")
+
+
+def _routers_up(run: Cbcb) -> dict[str, object]:
+    """The state once the whole network is up: hosts, captures, controller, and the routers' sockets."""
+
+    def up() -> dict[str, object] | None:
+        state = run.state()
+        sockets = list((STATE / state["tag"]).glob("*.sock"))
+        return state if len(sockets) == 5 and len(state["processes"]) >= 5 + 11 + 2 + 5 else None
+
+    return poll(up, 60, "the network is up")
+
+
+def test_ctrl_c_leaves_nothing(cbcb: Start) -> None:
+    run = cbcb("run", *LONG)
+    state = _routers_up(run)
+    run.interrupt()
+    status, output = run.wait()
+    assert status == 130, output
+    assert left_behind(state) == []
+
+
+def test_kill_9_of_the_runner_leaves_nothing_after_clean(cbcb: Start) -> None:
+    run = cbcb("run", *LONG)
+    state = _routers_up(run)
+    run.kill()
+    run.wait()
+    status, output = cbcb("clean").wait()
+    assert status == 0, output
+    assert left_behind(state) == []
+
+
+def test_the_next_run_cleans_what_a_dead_one_left(cbcb: Start) -> None:
+    dead = cbcb("run", *LONG)
+    state = _routers_up(dead)
+    dead.kill()
+    dead.wait()
+    status, output = cbcb("run", "ring5", "--set", "duration_s=61", "--no-account").wait()
+    assert status == 0, output
+    assert "removed what 1 dead runs had left" in output
+    assert left_behind(state) == []
+
+
+@pytest.mark.parametrize("victim", ["router", "controller", "tcpdump"])
+def test_kill_9_of_a_part_ends_the_run_with_its_name(cbcb: Start, victim: str) -> None:
+    run = cbcb("run", *LONG)
+    state = _routers_up(run)
+    os.kill(_find(state, victim), signal.SIGKILL)
+    status, output = run.wait()
+    assert status == 1, output
+    assert {"router": "router r", "controller": "the controller", "tcpdump": "capture died"}[victim] in output
+    assert left_behind(state) == []
+
+
+def _find(state: dict[str, object], victim: str) -> int:
+    wanted = {"router": "router.runtime.parent", "controller": "testbed.controller", "tcpdump": "tcpdump"}[
+        victim
+    ]
+    processes = state["processes"]
+    assert isinstance(processes, list)
+    found = [
+        int(process["pid"])
+        for process in processes
+        if wanted.encode() in Path(f"/proc/{process['pid']}/cmdline").read_bytes()
+    ]
+    # The routers' parent is noted first, the routers after it.
+    return found[-1]
+
+
+def test_two_runs_at_once_do_not_disturb_each_other(cbcb: Start) -> None:
+    runs = [cbcb("run", "ring5", "--no-account") for _ in range(2)]
+    for run in runs:
+        status, output = run.wait()
+        assert status == 0, output
+    folders = {path.name for path in runs[0].runs.iterdir()}
+    assert len(folders) == 2
+    for name in folders:
+        status, output = cbcb("account", name).wait()
+        assert status == 0, output

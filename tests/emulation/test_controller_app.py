@@ -1,0 +1,164 @@
+"""The controller against real Open vSwitch bridges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from controller_bridges import Bridges, running
+
+from router.wire.addresses import CONTROLLER_DESTINATION, ETHERTYPE, port_addresses
+from testbed.controller.trees import broadcast_tables, spt_trees
+from testbed.errors import RunError
+from testbed.network.commands import run
+from testbed.run.eventlog import Event
+from topos.generators import ring, star
+
+pytestmark = [pytest.mark.emulation, pytest.mark.root]
+
+LEAVES = 40
+MARK = b"testing".ljust(50, b".")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _open_vswitch() -> None:
+    try:
+        run(["ovs-vsctl", "--timeout=5", "show"])
+    except RunError:
+        run(["/usr/share/openvswitch/scripts/ovs-ctl", "start", "--system-id=random"])
+
+
+@pytest.fixture
+def square(tmp_path: Path) -> Iterator[Bridges]:
+    """A ring of four, its routers up and committed to epoch 1."""
+    with running(ring(4), tmp_path) as bridges:
+        bridges.wait_for("all_switches_ready")
+        for router in bridges.routers.values():
+            router.hello()
+        bridges.wait_for("committed", epoch=1)
+        yield bridges
+
+
+def test_routers_get_the_tables_of_the_topology_and_a_commit(square: Bridges) -> None:
+    expected = broadcast_tables(square.topology, spt_trees(square.topology))
+    assert {n: router.tables[1] for n, router in square.routers.items()} == expected
+    assert {router.commits[1].oldest_epoch for router in square.routers.values()} == {1}
+    names = [event["event"] for event in square.log.events]
+    for name in ("switch_connected", "pipeline_installed", "hello", "table_acknowledged"):
+        assert names.count(name) == 4, name
+    assert names.index("all_switches_ready") < names.index("epoch_started") < names.index("committed")
+    assert "openflow_error" not in names
+
+
+def test_a_link_that_goes_down_and_up_makes_epochs(square: Bridges) -> None:
+    topology = square.topology
+    failed = next(link for link in topology.links if (link.u, link.v) == (0, 1))
+    square.set_link(0, 1, up=False)
+    square.wait_for("link_down", u=0, v=1)
+    started = square.wait_for("epoch_started", epoch=2)
+    assert (started["down_links"], started["down_nodes"]) == ([failed.index], [])
+    square.wait_for("committed", epoch=2)
+    expected = broadcast_tables(topology, spt_trees(topology, frozenset({failed.index})))
+    assert {n: router.tables[2] for n, router in square.routers.items()} == expected
+    assert {router.commits[2].oldest_epoch for router in square.routers.values()} == {1}
+    square.set_link(0, 1, up=True)
+    square.wait_for("link_up", u=0, v=1)
+    square.wait_for("committed", epoch=3)
+    assert square.routers[0].tables[3] == square.routers[0].tables[1]
+    assert {router.commits[3].oldest_epoch for router in square.routers.values()} == {2}
+
+
+def test_a_restarted_router_gets_table_and_commit_again(square: Bridges) -> None:
+    router = square.routers[2]
+    router.tables.clear()
+    router.commits.clear()
+    router.incarnation = 2
+    router.hello()
+    square.wait_for("hello", node=2, restarted=True)
+    square.pump_until(lambda: None if router.commits else "no COMMIT", 10, "restarted router is committed")
+    assert (set(router.tables), set(router.commits)) == ({1}, {1})
+
+
+def test_tables_are_sent_again_until_they_are_acknowledged(square: Bridges) -> None:
+    deaf = square.routers[3]
+    deaf.silent = True
+    square.set_link(0, 1, up=False)
+    square.wait_for("table_acknowledged", epoch=2, node=0)
+    deaf.silent = False
+    assert 2 not in deaf.tables
+    square.wait_for("committed", epoch=2)
+    assert 2 in deaf.tables
+
+
+def test_a_switch_that_disconnects_leaves_the_trees(square: Bridges) -> None:
+    run(["ovs-vsctl", "del-controller", square.bridge(3)])
+    square.wait_for("switch_disconnected", node=3)
+    started = square.wait_for("epoch_started", epoch=2)
+    assert (started["down_nodes"], started["routers"]) == ([3], 3)
+    square.wait_for("committed", epoch=2)
+    assert [entry.source for entry in square.routers[0].tables[2].entries] == [0, 1, 2]
+    assert 2 not in square.routers[3].tables
+
+
+def test_sigterm_ends_it_with_its_counters(square: Bridges) -> None:
+    square.routers[1].send(CONTROLLER_DESTINATION, b"\x63" + bytes(45))
+    square.routers[1].incarnation = 7
+    square.routers[1].hello()
+    square.wait_for("hello", node=1, incarnation=7)
+    square.pump_until(lambda: None if _committed_again(square, 1) else "not yet", 10, "all acknowledged")
+    assert square.stop_controller() == 0
+    (counters,) = [e for e in _events(square) if e["event"] == "counters"]
+    assert counters["frames_sent"] == {"TABLE": 5, "COMMIT": 5}
+    assert counters["frames_received"]["HELLO"] == 5
+    assert counters["undecodable"] == {"bad_version": 1}
+
+
+def test_a_hub_replicates_to_exactly_the_named_ports_over_pages(tmp_path: Path) -> None:
+    with running(star(LEAVES + 1), tmp_path) as bridges:
+        bridges.wait_for("all_switches_ready", 30)
+        for router in bridges.routers.values():
+            router.hello()
+        committed = bridges.wait_for("committed", 30, epoch=1)
+        print(f"{LEAVES + 1} bridges: committed {committed['seconds']} s after the epoch started")
+        hub = bridges.routers[0]
+        neighbours = bridges.topology.neighbours(0)
+        for ports in ({1}, {LEAVES}, {1, 31, 32, 33, 40}, set(neighbours), {2, 39}):
+            for address in port_addresses(ports):
+                hub.send(address, MARK)
+            _expect(bridges, {neighbours[port] for port in ports})
+        # From a leaf: the hub's host alone gets it, and it goes no further.
+        bridges.routers[5].send(port_addresses([1])[0], MARK)
+        _expect(bridges, {0})
+        # Ports that do not exist, and another ethertype: nobody gets it.
+        hub.send(port_addresses([LEAVES + 1])[0], MARK)
+        hub.socket.send(
+            port_addresses([1])[0] + b"\x02\xcb\0\0\0\0" + (ETHERTYPE + 1).to_bytes(2, "big") + MARK
+        )
+        hub.send(port_addresses([7])[0], MARK)
+        _expect(bridges, {neighbours[7]})
+
+
+def _expect(bridges: Bridges, nodes: set[int]) -> None:
+    """Waits until exactly these routers have got one marked frame; forgets them then."""
+
+    def got() -> dict[int, int]:
+        return {node: len(router.data) for node, router in bridges.routers.items() if router.data}
+
+    wanted = dict.fromkeys(nodes, 1)
+    bridges.pump_until(lambda: None if got() == wanted else f"got {got()}", 5, f"frames at {nodes}")
+    for router in bridges.routers.values():
+        assert all(frame[14 : 14 + len(MARK)] == MARK for frame in router.data)
+        router.data.clear()
+
+
+def _committed_again(bridges: Bridges, node: int) -> bool:
+    """Whether the router has acknowledged two tables, and has the COMMIT that follows the second."""
+    bridges.log.read()
+    acknowledged = [e for e in bridges.log.events if e["event"] == "table_acknowledged" and e["node"] == node]
+    return len(acknowledged) == 2 and bridges.routers[node].commit_count == 2
+
+
+def _events(bridges: Bridges) -> list[Event]:
+    bridges.log.read()
+    return bridges.log.events

@@ -1,0 +1,117 @@
+"""The main job, whole and real: five routers, a ring with equal-cost paths, every frame accounted for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.emulation.conftest import CBCB, ROOT
+
+pytestmark = pytest.mark.emulation
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    runs = tmp_path_factory.mktemp("runs")
+    done = subprocess.run(
+        [*CBCB, "run", "ring5", "--runs", str(runs)], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Verdict: holds" in done.stdout
+    (folder,) = runs.iterdir()
+    yield folder
+
+
+@pytest.fixture(scope="module")
+def summary(run_dir: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((run_dir / "summary.json").read_text())
+    return loaded
+
+
+def test_the_verdict_holds_on_real_deliveries(summary: dict[str, Any]) -> None:
+    assert summary["verdict"] == "holds"
+    assert summary["messages_sent"] >= 20
+    assert summary["deliveries_expected"] >= 20
+    assert summary["deliveries_made"] >= 20
+    for key in (
+        "false_negatives_after_convergence",
+        "spurious_deliveries",
+        "duplicate_deliveries",
+        "capture_drops",
+        "frames_undecodable",
+        "frames_repeated",
+    ):
+        assert summary[key] == 0, key
+
+
+def test_the_three_reconciliations_agree(summary: dict[str, Any]) -> None:
+    for name in ("tshark", "routers", "ovs"):
+        account = summary["reconciliation"][name]
+        assert account["expected"] == account["found"] > 0, name
+
+
+def test_every_documented_key_is_there(summary: dict[str, Any]) -> None:
+    from captures.summary import SUMMARY_KEYS
+
+    assert set(SUMMARY_KEYS) == set(summary)
+
+
+def test_tshark_reads_the_captures_back(run_dir: Path, summary: dict[str, Any]) -> None:
+    files = sorted((run_dir / "pcap").glob("*.pcap"))
+    assert len(files) == summary["routers"] + summary["links"]
+    types: dict[str, int] = {}
+    for file in files:
+        if not file.name.startswith("link-"):
+            continue
+        command = ["tshark", "-X", f"lua_script:{ROOT}/router/wire/cbcb.lua", "-r", str(file)]
+        printed = subprocess.run(
+            [*command, "-T", "fields", "-e", "eth.type", "-e", "cbcb.type"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for line in printed.splitlines():
+            ethertype, kind = line.split("\t")
+            assert ethertype == "0x88b5"
+            types[kind] = types.get(kind, 0) + 1
+    assert types == {"1": summary["frames_by_type"]["MSG"], "2": summary["frames_by_type"]["RA"]}
+
+
+def test_captures_hold_nothing_but_the_experiment(run_dir: Path) -> None:
+    captures = json.loads((run_dir / "capture.json").read_text())
+    assert all(capture["dropped_by_kernel"] == 0 for capture in captures)
+    manifest = json.loads((run_dir / "manifest.json").read_text())
+    assert manifest["datapath"] in ("kernel", "user")
+
+
+def test_the_report_is_one_file_that_needs_no_network(run_dir: Path) -> None:
+    page = (run_dir / "report.html").read_text()
+    assert "<svg" in page
+    assert 'src="http' not in page
+    assert 'href="http' not in page
+
+
+def test_accounting_again_gives_the_same(run_dir: Path, summary: dict[str, Any]) -> None:
+    done = subprocess.run(
+        [*CBCB, "account", str(run_dir)], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    again = json.loads((run_dir / "summary.json").read_text())
+    again.pop("accounting_s")
+    assert again == {key: value for key, value in summary.items() if key != "accounting_s"}
+
+
+def test_the_experiment_as_run_is_valid(run_dir: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "testbed.cli.main", "check", str(run_dir / "experiment.toml")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,219 @@
+"""A network of protocol cores in memory: links are queues, and a random source decides who is next."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+from collections.abc import Mapping
+
+import networkx as nx
+
+from router.matching.factory import factory
+from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
+from router.protocol.events import (
+    Action,
+    ControllerFrame,
+    Deliver,
+    Event,
+    FrameReceived,
+    Send,
+    SendMessage,
+    SendToController,
+    SetPredicate,
+    Started,
+    Tick,
+)
+from router.protocol.options import RouterOptions
+from router.protocol.router import Router
+from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, TreeEntry
+
+#: Edge attributes: `cost`, and `index` among the links of the topology.
+Graph = nx.Graph
+
+
+def graph_of(links: list[tuple[int, int, int]]) -> Graph:
+    """A graph from (u, v, cost), in order of index."""
+    graph = nx.Graph()
+    for index, (u, v, cost) in enumerate(links):
+        graph.add_edge(u, v, cost=cost, index=index)
+    return graph
+
+
+def random_graph(rng: random.Random, nodes: int, extra_links: int) -> Graph:
+    """A connected graph: a random tree and some links more, with small costs so that paths often tie."""
+    links = {(rng.randrange(node), node) for node in range(1, nodes)}
+    while nodes > 2 and extra_links > 0:
+        u, v = sorted(rng.sample(range(nodes), 2))
+        links.add((u, v))
+        extra_links -= 1
+    ordered = sorted(links)
+    rng.shuffle(ordered)
+    return graph_of([(u, v, rng.randint(1, 3)) for u, v in ordered])
+
+
+def interfaces_of(graph: Graph) -> dict[int, dict[int, int]]:
+    """Node -> neighbour -> interface, numbered from 1 in order of link index."""
+    return {
+        node: {
+            neighbour: interface
+            for interface, neighbour in enumerate(
+                sorted(graph[node], key=lambda other: graph.edges[node, other]["index"]), start=1
+            )
+        }
+        for node in graph
+    }
+
+
+def shortest_path_tables(full: Graph, alive: Graph) -> dict[int, BroadcastTable]:
+    """Every node's part in the shortest-path trees of `alive`; ties are broken as DESIGN section 2 says.
+
+    Interfaces keep the numbers that they have in the full graph.
+    """
+    links = full.number_of_edges()
+    interfaces = interfaces_of(full)
+    weighted = nx.Graph()
+    weighted.add_nodes_from(alive)
+    for u, v, data in alive.edges(data=True):
+        weighted.add_edge(u, v, weight=data["cost"] << links | 1 << data["index"])
+    entries: dict[int, list[TreeEntry]] = {node: [] for node in full}
+    numbers: dict[int, dict[tuple[int, frozenset[int]], int]] = {node: {} for node in full}
+    for source in sorted(full):
+        tree = nx.DiGraph()
+        tree.add_node(source)
+        for path in nx.single_source_dijkstra_path(weighted, source).values():
+            nx.add_path(tree, path)
+        for node in tree:
+            parent = next(iter(tree.predecessors(node)), None)
+            parent_interface = 0 if parent is None else interfaces[node][parent]
+            below = frozenset(nx.descendants(tree, node))
+            number = numbers[node].setdefault((parent_interface, below), len(numbers[node]))
+            children = tuple(sorted(interfaces[node][child] for child in tree.successors(node)))
+            entries[node].append(TreeEntry(source, parent_interface, children, number))
+    return {
+        node: BroadcastTable(
+            tuple(sorted((interfaces[node][other], other) for other in alive[node])), tuple(entries[node])
+        )
+        for node in full
+    }
+
+
+class Network:
+    """Routers on a graph, set up by a controller that this class plays.
+
+    Attributes:
+        delivered: (source, seq) -> how often each node passed that message up.
+        frames: frames that crossed each directed link, by type.
+    """
+
+    def __init__(self, graph: Graph, options: RouterOptions, seed: int, matcher: str = "naive") -> None:
+        self.graph = graph
+        self.now = 0.0
+        self.epoch = 0
+        self.rng = random.Random(seed)
+        self.routers = {
+            node: Router(node, options, factory(matcher), 1, random.Random(f"{seed}/{node}"))
+            for node in sorted(graph)
+        }
+        self.delivered: dict[tuple[int, int], Counter[int]] = {}
+        self.frames: Counter[tuple[int, int, FrameType]] = Counter()
+        self.predicates: dict[int, Predicate] = {}
+        self._alive = graph.copy()
+        self._neighbour = {
+            node: {interface: other for other, interface in neighbours.items()}
+            for node, neighbours in interfaces_of(graph).items()
+        }
+        self._queues: dict[tuple[int, int], deque[Frame]] = {}
+        self._acknowledged: set[tuple[int, FrameType, int]] = set()
+        for node in self.routers:
+            self.handle(node, Started())
+
+    def handle(self, node: int, event: Event) -> list[Action]:
+        actions = self.routers[node].handle(event, self.now)
+        for action in actions:
+            if isinstance(action, Send):
+                assert action.interfaces and 0 not in action.interfaces
+                for interface in action.interfaces:
+                    other = self._neighbour[node][interface]
+                    # A frame into a link that is down is lost.
+                    if self._alive.has_edge(node, other):
+                        self._queues.setdefault((node, other), deque()).append(action.frame)
+                        self.frames[node, other, action.frame.type] += 1
+            elif isinstance(action, Deliver):
+                assert action.apps
+                self.delivered.setdefault((action.source, action.seq), Counter())[node] += 1
+            elif isinstance(action, SendToController) and isinstance(action.frame.body, Ack):
+                self._acknowledged.add((node, action.frame.body.acknowledged, action.frame.epoch))
+        return actions
+
+    def step(self) -> bool:
+        """Delivers one frame of a random link (in order on each link). False if nothing is under way."""
+        busy = [link for link, queue in self._queues.items() if queue]
+        if not busy:
+            return False
+        sender, receiver = self.rng.choice(busy)
+        frame = self._queues[sender, receiver].popleft()
+        self.handle(receiver, FrameReceived(sender, frame))
+        return True
+
+    def some_steps(self) -> None:
+        for _ in range(self.rng.randrange(6)):
+            self.step()
+
+    def settle(self) -> None:
+        """Runs until no frame is under way and no router owes one."""
+        while True:
+            while self.step():
+                pass
+            waiting = [router for router in self.routers.values() if not router.idle]
+            if not waiting:
+                return
+            self.now = min(router.next_deadline() or self.now for router in waiting)
+            for node in self.routers:
+                self.handle(node, Tick())
+
+    def new_epoch(self, down: tuple[tuple[int, int], ...] = ()) -> None:
+        """Takes links down, distributes the new trees, then commits; frames move between all that."""
+        self._alive = self.graph.copy()
+        self._alive.remove_edges_from(down)
+        for u, v in down:
+            self._queues.pop((u, v), None)
+            self._queues.pop((v, u), None)
+        self.epoch += 1
+        tables = shortest_path_tables(self.graph, self._alive)
+        self._tell_all(FrameType.TABLE, tables)
+        self._tell_all(FrameType.COMMIT, {node: Commit(max(1, self.epoch - 1)) for node in tables})
+
+    def _tell_all(self, kind: FrameType, bodies: Mapping[int, BroadcastTable | Commit]) -> None:
+        nodes = list(bodies)
+        self.rng.shuffle(nodes)
+        for node in nodes:
+            frame = Frame(kind, node, self.epoch, self.epoch, 1, bodies[node])
+            self.handle(node, ControllerFrame(frame))
+            assert (node, kind, self.epoch) in self._acknowledged
+            self.some_steps()
+
+    def set_predicate(self, node: int, predicate: Predicate) -> None:
+        self.predicates[node] = predicate
+        self.handle(node, SetPredicate(1, predicate))
+
+    def send(self, node: int, message: Message) -> tuple[int, int]:
+        """Sends a message; returns (source, seq)."""
+        accepted = self.handle(node, SendMessage(1, message))[0]
+        identifiers = accepted.source, accepted.seq  # type: ignore[union-attr]
+        self.delivered.setdefault(identifiers, Counter())
+        return identifiers
+
+    def dropped(self) -> Counter[str]:
+        total: Counter[str] = Counter()
+        for router in self.routers.values():
+            total.update(router.counters.dropped)
+        return total
+
+
+def integer(name: str, operator: Operator, value: int) -> Constraint:
+    return Constraint(name, Type.INTEGER, operator, value)
+
+
+def one(*constraints: Constraint) -> Predicate:
+    """The predicate of one filter."""
+    return Predicate((Filter(constraints),))

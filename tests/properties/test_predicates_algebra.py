@@ -1,0 +1,143 @@
+"""Covering and simplification against brute force over small domains.
+
+`CRITICAL` holds, for every type, values on, beside and between all bounds that the generated constraints
+can have; two sets of values of these constraints differ only if they differ on one of them.
+"""
+
+import math
+from itertools import product
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from router.predicates.algebra import covers, covers_filter, disjoin, simplify
+from router.predicates.model import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type, Value
+from router.predicates.parser import parse_predicate
+from router.predicates.printer import format_predicate
+from router.predicates.semantics import matches, matches_filter
+from router.predicates.values import constraints_of, includes, value_set
+
+BOUNDS: dict[Type, list[Value]] = {
+    Type.STRING: ["", "a", "b", "ab", "ba", "aa", "aba", "a\0"],
+    Type.INTEGER: [0, 1, 2, 3, 4],
+    Type.DOUBLE: [-0.0, 1.0, 1.0000000000000002, 2.5],
+    Type.BOOLEAN: [False, True],
+}
+
+
+def _neighbours(value: float) -> list[Value]:
+    """The double, the next ones on both sides, and the second above."""
+    above = math.nextafter(value, math.inf)
+    return [math.nextafter(value, -math.inf), value, above, math.nextafter(above, math.inf)]
+
+
+#: A letter above and one below those of the bounds stand for all the others.
+_STRINGS = ["".join(letters) for n in range(5) for letters in product("\0abc", repeat=n)]
+CRITICAL: dict[Type, list[Value]] = {
+    Type.STRING: [*_STRINGS, "A", "aA", "cabcaaba", "abacaab", "A" * 9],
+    Type.INTEGER: [-1, 0, 1, 2, 3, 4, 5],
+    Type.DOUBLE: [-1.0, 0.5, 2.0, 3.0, *_neighbours(0.0), *_neighbours(1.0), *_neighbours(2.5)],
+    Type.BOOLEAN: [False, True],
+}
+#: Strings of `CRITICAL` are too many for whole messages.
+FEW_STRINGS = ["", "a", "a\0", "ab", "aba", "b", "ba", "baba", "c", "cab"]
+
+
+def constraints(names: str, kinds: list[Type]) -> st.SearchStrategy[Constraint]:
+    @st.composite
+    def build(draw: st.DrawFn) -> Constraint:
+        kind = draw(st.sampled_from(kinds))
+        operator = draw(st.sampled_from([o for o in Operator if kind is Type.STRING or o not in STRING_ONLY]))
+        value = None if operator is Operator.ANY else draw(st.sampled_from(BOUNDS[kind]))
+        return Constraint(draw(st.sampled_from(names)), kind, operator, value)
+
+    return build()
+
+
+def conjunctions(names: str, kinds: list[Type], most: int = 4) -> st.SearchStrategy[Filter]:
+    return st.lists(constraints(names, kinds), max_size=most).map(lambda found: Filter(tuple(found)))
+
+
+def predicates(names: str, kinds: list[Type]) -> st.SearchStrategy[Predicate]:
+    return st.lists(conjunctions(names, kinds, 3), max_size=5).map(lambda found: Predicate(tuple(found)))
+
+
+def messages(names: str, kinds: list[Type]) -> list[Message]:
+    """Every message with each name absent or of a critical value."""
+    values = [v for kind in kinds for v in (FEW_STRINGS if kind is Type.STRING else CRITICAL[kind])]
+    choices: list[Value | None] = [None, *values]
+    return [
+        Message({name: value for name, value in zip(names, chosen, strict=True) if value is not None})
+        for chosen in product(choices, repeat=len(names))
+    ]
+
+
+INTEGER_AND_BOOLEAN = [Type.INTEGER, Type.BOOLEAN]
+MIXED = [Type.STRING, Type.INTEGER, Type.DOUBLE, Type.BOOLEAN]
+SMALL_WORLD = messages("xy", INTEGER_AND_BOOLEAN)
+MIXED_WORLD = messages("xy", MIXED)
+
+
+@given(conjunctions("xy", INTEGER_AND_BOOLEAN), conjunctions("xy", INTEGER_AND_BOOLEAN))
+@settings(max_examples=200, deadline=None)
+def test_covering_of_conjunctions_is_exact(a: Filter, b: Filter) -> None:
+    witnesses = [m for m in SMALL_WORLD if matches_filter(b, m) and not matches_filter(a, m)]
+    assert covers_filter(a, b) == (not witnesses)
+
+
+@given(st.sampled_from(Type), st.data())
+@settings(max_examples=400, deadline=None)
+def test_inclusion_of_values_is_exact_for_every_type(kind: Type, data: st.DataObject) -> None:
+    found = [data.draw(st.lists(constraints("x", [kind]), min_size=1, max_size=4)) for _ in range(2)]
+    a, b = (value_set(kind, group) for group in found)
+    allowed_a, allowed_b = (
+        [v for v in CRITICAL[kind] if matches_filter(Filter(tuple(group)), Message({"x": v}))]
+        for group in found
+    )
+    assert bool(b.intervals) == bool(allowed_b)
+    assert includes(a, b) == all(value in allowed_a for value in allowed_b)
+    if b.intervals:
+        again = constraints_of("x", b)
+        assert len(again) <= len(found[1])
+        assert value_set(kind, again) == b
+        assert [v for v in CRITICAL[kind] if matches_filter(Filter(again), Message({"x": v}))] == allowed_b
+
+
+@given(predicates("xy", MIXED), predicates("xy", MIXED))
+@settings(max_examples=200, deadline=None)
+def test_covering_is_sound(p: Predicate, q: Predicate) -> None:
+    if covers(p, q):
+        assert not [m for m in MIXED_WORLD if matches(q, m) and not matches(p, m)]
+
+
+@given(predicates("x", [Type.INTEGER, Type.DOUBLE, Type.BOOLEAN]), st.data())
+@settings(max_examples=200, deadline=None)
+def test_covering_by_a_union_on_one_attribute_is_exact(p: Predicate, data: st.DataObject) -> None:
+    q = data.draw(predicates("x", [Type.INTEGER, Type.DOUBLE, Type.BOOLEAN]))
+    world = messages("x", [Type.INTEGER, Type.DOUBLE, Type.BOOLEAN])
+    assert covers(p, q) == all(matches(p, m) for m in world if matches(q, m))
+
+
+@given(predicates("xy", MIXED), predicates("xy", MIXED))
+@settings(max_examples=200, deadline=None)
+def test_disjoin_matches_what_either_matches(p: Predicate, q: Predicate) -> None:
+    joined = disjoin(p, q)
+    wrong = [m for m in MIXED_WORLD if matches(joined, m) != (matches(p, m) or matches(q, m))]
+    assert not wrong
+    assert len(joined) <= len(p) + len(q)
+    assert disjoin(joined, p) is joined
+    assert disjoin(joined, q) is joined
+    assert covers(joined, p)
+    assert covers(joined, q)
+
+
+@given(predicates("xyz", INTEGER_AND_BOOLEAN))
+@example(parse_predicate("x > 0 and x < 4 and x != 2 or x = 4"))
+@settings(max_examples=200, deadline=None)
+def test_simplification_is_idempotent_by_value(p: Predicate) -> None:
+    simple = simplify(p)
+    # Parsed anew, so that nothing is known about it.
+    anew = parse_predicate(format_predicate(simple))
+    assert simplify(anew) == simple
+    assert disjoin(anew, anew) == simple
+    assert disjoin(parse_predicate("none"), anew) == simple

@@ -1,0 +1,227 @@
+"""A run folder made by hand: three routers in a line, every frame known, every counter tallied on its own."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
+from router.wire.addresses import (
+    CONTROLLER_DESTINATION,
+    CONTROLLER_SOURCE,
+    HOST_PORT,
+    ROUTER_DESTINATION,
+    node_address,
+    port_addresses,
+)
+from router.wire.codec import fragment
+from router.wire.frames import BroadcastTable, Frame, FrameType, Hello
+
+START_NS = 1_700_000_000_000_000_000
+TIME_SCALE = 10.0
+#: u, v, u_port, v_port of each link.
+LINKS = ((0, 1, 1, 1), (1, 2, 2, 1))
+NODES = (0, 1, 2)
+WIDE = Predicate((Filter((Constraint("price", Type.INTEGER, Operator.LT, 200),)),))
+FILTERS = [[["price", "integer", "<", 100]]]
+#: Incarnation with the highest bit set, so that numbers exceed a signed 64-bit integer.
+SEQ = 0x8000_0001 << 32
+
+
+def pcap_bytes(records: Sequence[tuple[int, bytes]]) -> bytes:
+    """A pcap file with nanosecond stamps, little-endian, as tcpdump writes it."""
+    header = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
+    body = (
+        struct.pack("<IIII", *divmod(time_ns, 10**9), len(data), len(data)) + data
+        for time_ns, data in records
+    )
+    return header + b"".join(body)
+
+
+class RunBuilder:
+    """Plays frames through the line 0 - 1 - 2 and writes what captures, counters and logs would hold."""
+
+    def __init__(self) -> None:
+        self.now_ns = START_NS
+        self.pcaps: dict[str, list[tuple[int, bytes]]] = {
+            **{f"link-{u}-{v}": [] for u, v, _, _ in LINKS},
+            **{f"host-{node}": [] for node in NODES},
+        }
+        self.router: dict[int, dict[str, Any]] = {
+            node: {"frames_received": Counter[str](), "frames_sent": Counter[str](), "socket_drops": 0}
+            for node in NODES
+        }
+        self.ovs: dict[int, dict[int, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+        self.events: list[dict[str, Any]] = []
+        self.oracle: list[dict[str, Any]] = []
+        self.workload: list[dict[str, Any]] = []
+        self.drops: Counter[str] = Counter()
+
+    def tick(self, ms: int = 1) -> int:
+        self.now_ns += ms * 1_000_000
+        return self.now_ns
+
+    def hop(self, sender: int, receivers: Sequence[int], frame: Frame) -> None:
+        """One router sends a frame to neighbours."""
+        ports = {link[2 + side]: link[1 - side] for link in LINKS for side in (0, 1) if link[side] == sender}
+        numbers = {node: port for port, node in ports.items()}
+        (destination,) = port_addresses(numbers[node] for node in receivers)
+        kind = frame.type.name
+        for payload in fragment(frame):
+            data = (destination + node_address(sender) + b"\x88\xb5" + payload).ljust(60, b"\0")
+            self._record(f"host-{sender}", data)
+            self.router[sender]["frames_sent"][kind] += 1
+            self.ovs[sender][HOST_PORT]["rx_packets"] += 1
+            for receiver in receivers:
+                u, v = sorted((sender, receiver))
+                self._record(f"link-{u}-{v}", data)
+                self._record(f"host-{receiver}", data)
+                self.router[receiver]["frames_received"][kind] += 1
+                far = next(link for link in LINKS if link[:2] == (u, v))
+                self.ovs[sender][numbers[receiver]]["tx_packets"] += 1
+                self.ovs[receiver][far[2 if receiver == u else 3]]["rx_packets"] += 1
+                self.ovs[receiver][HOST_PORT]["tx_packets"] += 1
+
+    def set_up(self, node: int) -> None:
+        """A HELLO to the controller and the TABLE that answers it."""
+        hello = Frame(FrameType.HELLO, node, 1, 0, 1, Hello(7))
+        table = Frame(FrameType.TABLE, node, 1, 1, 1, BroadcastTable((), ()))
+        for frame, addresses, way, counter in (
+            (hello, CONTROLLER_DESTINATION + node_address(node), "frames_sent", "rx_packets"),
+            (table, ROUTER_DESTINATION + CONTROLLER_SOURCE, "frames_received", "tx_packets"),
+        ):
+            for payload in fragment(frame):
+                self._record(f"host-{node}", (addresses + b"\x88\xb5" + payload).ljust(60, b"\0"))
+                self.router[node][way][frame.type.name] += 1
+                self.ovs[node][HOST_PORT][counter] += 1
+
+    def set_predicate(self, node: int, at_s: float = 0.0) -> None:
+        self.workload.append(
+            {"at_s": at_s, "node": node, "action": "set_predicate", "predicate": "price < 100"}
+        )
+        requested = self.tick()
+        self._event(
+            "set_predicate", node, requested_ns=requested, predicate="price < 100", filters=FILTERS, late=True
+        )
+
+    def advertise(self, issuer: int, path: Sequence[tuple[int, Sequence[int]]], seq: int) -> None:
+        for sender, receivers in path:
+            self.hop(sender, receivers, Frame(FrameType.RA, issuer, SEQ + seq, 1, 64, WIDE))
+
+    def send(
+        self, seq: int, price: int, path: Sequence[tuple[int, Sequence[int]]], text: str = "", **oracle: bool
+    ) -> None:
+        """Node 0 sends a message. `oracle` gives expected (and decided) for nodes 1 and 2 alike."""
+        attributes = {"price": price, "text": text}
+        self.workload.append({"at_s": 0.0, "node": 0, "action": "send_message", "attributes": attributes})
+        requested = self.tick()
+        self._event(
+            "send_message",
+            0,
+            source=0,
+            seq=SEQ + seq,
+            requested_ns=requested,
+            attributes=attributes,
+            late=True,
+        )
+        frame = Frame(FrameType.MSG, 0, SEQ + seq, 1, 64, Message(attributes))
+        for sender, receivers in path:
+            self.hop(sender, receivers, frame)
+        answer = {"expected": False, "decided": True, **oracle}
+        if answer != {"expected": False, "decided": True}:
+            for node in (1, 2):
+                key = {
+                    "source": 0,
+                    "seq": SEQ + seq,
+                    "sent_ns": requested,
+                    "node": node,
+                    "app": f"app-{node}",
+                }
+                self.oracle.append({**key, **answer})
+
+    def deliver(self, seq: int, node: int) -> None:
+        self._event("deliver", node, source=0, seq=SEQ + seq)
+
+    def write(self, folder: Path) -> Path:
+        """Writes the run folder."""
+        for name in ("pcap", "logs", "counters"):
+            (folder / name).mkdir(parents=True)
+        capture = []
+        for name, records in self.pcaps.items():
+            (folder / "pcap" / f"{name}.pcap").write_bytes(pcap_bytes(records))
+            kind, *numbers = name.split("-")
+            ends = (*map(int, numbers), None, None)[:2] if kind == "link" else (None, None)
+            capture.append(
+                {
+                    "name": name,
+                    "kind": kind,
+                    "u": ends[0],
+                    "v": ends[1],
+                    "node": int(numbers[0]) if kind == "host" else None,
+                    "file": f"pcap/{name}.pcap",
+                    "device": f"dev-{name}",
+                    "captured": len(records),
+                    "received_by_filter": len(records) + self.drops[name],
+                    "dropped_by_kernel": self.drops[name],
+                }
+            )
+        links = [
+            {"index": i, "u": u, "v": v, "u_port": u_port, "v_port": v_port, "cost": 1, "loss_percent": None}
+            for i, (u, v, u_port, v_port) in enumerate(LINKS)
+        ]
+        documents: dict[str, Any] = {
+            "capture.json": capture,
+            "topology.json": {"name": "line", "nodes": [{"id": node} for node in NODES], "links": links},
+            "manifest.json": {"time_scale": TIME_SCALE, "started_ns": START_NS},
+            "counters/routers.json": self.router,
+            "counters/ovs.json": {
+                node: {
+                    port: {"rx_packets": counts["rx_packets"], "tx_packets": counts["tx_packets"]}
+                    for port, counts in ports.items()
+                }
+                for node, ports in self.ovs.items()
+            },
+        }
+        for name, document in documents.items():
+            (folder / name).write_text(json.dumps(document))
+        for name, lines in {
+            "logs/applications.jsonl": self.events,
+            "oracle.jsonl": self.oracle,
+            "workload.jsonl": self.workload,
+        }.items():
+            (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return folder
+
+    def _event(self, event: str, node: int, *, late: bool = False, **fields: Any) -> None:
+        t_ns = self.tick() if late else self.tick(0)
+        self.events.append({"t_ns": t_ns, "node": node, "app": f"app-{node}", "event": event, **fields})
+
+    def _record(self, capture: str, data: bytes) -> None:
+        self.pcaps[capture].append((self.tick(0) + len(self.pcaps[capture]), data))
+
+
+def good_run() -> RunBuilder:
+    """A run that holds. Its numbers are in test_spark_account.py.
+
+    Nodes 1 and 2 want price < 100 and advertise price < 200. Node 0 sends message 1 (wanted by both, two
+    fragments a hop), 2 (wanted and advertised by nobody) and 3 (advertised, wanted by nobody).
+    """
+    run = RunBuilder()
+    for node in NODES:
+        run.set_up(node)
+    run.set_predicate(1)
+    run.advertise(1, [(1, [0, 2])], seq=1)
+    run.set_predicate(2)
+    run.advertise(2, [(2, [1]), (1, [0])], seq=1)
+    run.tick(100)
+    run.send(1, 50, [(0, [1]), (1, [2])], text="x" * 2000, expected=True)
+    run.deliver(1, 1)
+    run.deliver(1, 2)
+    run.tick(100)
+    run.send(2, 500, [])
+    run.send(3, 150, [(0, [1])])
+    return run

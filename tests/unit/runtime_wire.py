@@ -1,0 +1,133 @@
+"""Two network namespaces joined by a veth pair, for tests of live routers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from router.runtime.namespaces import enter_network_namespace
+from router.wire.addresses import CONTROLLER_SOURCE, ETHERTYPE, ROUTER_DESTINATION, node_address
+from router.wire.codec import decode, fragment
+from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, TreeEntry
+
+TIMEOUT = 10.0
+ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
+
+
+def wait_for(difference: Callable[[], str | None]) -> None:
+    """Polls until `difference` is None; fails with the last difference after `TIMEOUT`."""
+    deadline = time.monotonic() + TIMEOUT
+    while (left := difference()) is not None:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.005)
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
+
+
+@contextlib.contextmanager
+def inside(namespace: Path) -> Iterator[None]:
+    """Sockets that are made meanwhile belong to `namespace`."""
+    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        enter_network_namespace(str(namespace))
+        try:
+            yield
+        finally:
+            enter_network_namespace(f"/proc/self/fd/{own}")
+    finally:
+        os.close(own)
+
+
+def socket_in(namespace: Path, device: str) -> socket.socket:
+    """A raw socket on a device of another namespace."""
+    with inside(namespace):
+        made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        made.bind((device, ETHERTYPE))
+    made.setblocking(False)
+    return made
+
+
+class Wire:
+    """Two namespaces and the veth pair between them; side n holds the router of node n.
+
+    Attributes:
+        received: Ethernet frames that reached side 0 and 1 from the other.
+    """
+
+    def __init__(self, tag: str) -> None:
+        self.names = [f"cbcbt{tag}{side}" for side in "ab"]
+        self.devices = [f"ct{tag}{side}" for side in "ab"]
+        self.namespaces = [Path("/run/netns") / name for name in self.names]
+        self.received: list[list[bytes]] = [[], []]
+        self._sockets: list[socket.socket] = []
+
+    def inside(self, side: int) -> contextlib.AbstractContextManager[None]:
+        """Sockets that are made meanwhile belong to that side."""
+        return inside(self.namespaces[side])
+
+    def up(self) -> None:
+        for name in self.names:
+            ip("netns", "add", name)
+        first, second = self.devices
+        ip("-n", self.names[0], "link", "add", first, "type", "veth", "peer", second, "netns", self.names[1])
+        for name, device in zip(self.names, self.devices, strict=True):
+            ip("netns", "exec", name, "sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1")
+            ip("-n", name, "link", "set", device, "up")
+        self._sockets = [socket_in(*side) for side in zip(self.namespaces, self.devices, strict=True)]
+
+    def down(self) -> None:
+        for each in self._sockets:
+            each.close()
+        for name in self.names:
+            subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+
+    def read(self) -> None:
+        """Takes what has reached either side."""
+        for side, each in enumerate(self._sockets):
+            while select.select([each], [], [], 0)[0]:
+                self.received[side].append(each.recv(65_535))
+
+    def frames_of(self, node: int) -> list[Frame]:
+        """The whole frames that the router of `node` has sent so far."""
+        self.read()
+        source = node_address(node)
+        return [decode(data[14:]) for data in self.received[1 - node] if data[6:12] == source]
+
+    def inject(self, node: int, ethernet: bytes) -> None:
+        """Puts an Ethernet frame on the wire so that the router of `node` receives it."""
+        self._sockets[1 - node].send(ethernet)
+
+    def control(self, node: int, frame: Frame) -> None:
+        header = ROUTER_DESTINATION + CONTROLLER_SOURCE + ETHERTYPE_BYTES
+        for payload in fragment(frame, 1500):
+            self.inject(node, header + payload)
+
+    def set_up_routers(self) -> None:
+        """Plays the controller of a network of two nodes until both have committed epoch 1."""
+        bodies: list[tuple[FrameType, Callable[[int], BroadcastTable | Commit]]] = [
+            (FrameType.TABLE, table_of),
+            (FrameType.COMMIT, lambda _node: Commit(1)),
+        ]
+        for kind, body_of in bodies:
+            for node in (0, 1):
+                self.control(node, Frame(kind, node, 7, 1, 1, body_of(node)))
+            for node in (0, 1):
+                wait_for(lambda node=node, kind=kind: self._unacknowledged(node, kind))  # type: ignore[misc]
+
+    def _unacknowledged(self, node: int, kind: FrameType) -> str | None:
+        acknowledged = {frame.body for frame in self.frames_of(node) if frame.type is FrameType.ACK}
+        return None if Ack(kind) in acknowledged else f"node {node}: {kind.name} is not acknowledged"
+
+
+def table_of(node: int) -> BroadcastTable:
+    """The table of one of two nodes that are neighbours on interface 1."""
+    own, other = TreeEntry(node, 0, (1,), 0), TreeEntry(1 - node, 1, (), 1)
+    return BroadcastTable(((1, 1 - node),), (own, other))

@@ -1,0 +1,147 @@
+"""The command line: every fault of the user or the machine is one clear line and its exit status."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.network.shaping import KernelFeatures
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _cbcb(*arguments: str, python: str = sys.executable, nobody: bool = False) -> tuple[int, str]:
+    command = [python, "-m", "testbed.cli.main", *arguments]
+    if nobody:
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "80"},
+    )
+    return done.returncode, done.stderr.strip()
+
+
+def _experiment(folder: Path, text: str) -> str:
+    path = folder / "experiment.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_help_lists_every_command() -> None:
+    printed = subprocess.run(
+        [sys.executable, "-m", "testbed.cli.main", "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for command in ("check", "run", "account", "report", "pub", "sub", "doctor", "clean"):
+        assert f"    {command} " in printed
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_malformed_file_names_file_and_line(tmp_path: Path, command: str) -> None:
+    file = _experiment(tmp_path, "duration_s = 10\n[topology\n")
+    status, said = _cbcb(command, file)
+    assert status == 2
+    assert said.startswith(f"cbcb: {file}: is not valid TOML")
+    assert "line 2" in said
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_an_unknown_key_names_the_nearest_known_one(tmp_path: Path, command: str) -> None:
+    text = 'duration_s = 10\ntime_scal = 2\n[topology]\ngenerator = "ring"\nnodes = 5\n'
+    status, said = _cbcb(command, _experiment(tmp_path, text))
+    assert status == 2
+    assert "time_scal" in said
+    assert "did you mean 'time_scale'?" in said
+    assert "\n" not in said
+
+
+def test_a_disconnected_topology_names_the_nodes(tmp_path: Path) -> None:
+    (tmp_path / "parts.toml").write_text("[[link]]\nu = 0\nv = 1\n[[link]]\nu = 2\nv = 3\n")
+    status, said = _cbcb("run", _experiment(tmp_path, 'duration_s = 1\n[topology]\nfile = "parts.toml"\n'))
+    assert status == 2
+    assert "not connected" in said
+    assert "nodes 2 and 3" in said
+    assert "\n" not in said
+
+
+def test_a_missing_experiment_is_said(tmp_path: Path) -> None:
+    status, said = _cbcb("run", str(tmp_path / "none.toml"))
+    assert status == 2
+    assert "no such file" in said
+    status, said = _cbcb("run", "defualt")
+    assert status == 2
+    assert "default" in said
+
+
+@pytest.mark.parametrize("fault", ["time_scale", "=3"])
+def test_a_set_option_without_a_value_is_refused(fault: str) -> None:
+    status, said = _cbcb("check", "--set", fault)
+    assert status == 2
+    assert "expected KEY=VALUE" in said
+
+
+def test_a_set_option_is_checked_like_the_file() -> None:
+    status, said = _cbcb("check", "--set", "workload.senders_percent=120")
+    assert status == 2
+    assert "[workload] senders_percent" in said
+
+
+def test_another_interpreter_is_recognised() -> None:
+    if Path("/usr/bin/python3").resolve() == Path(sys.executable).resolve() and sys.prefix == sys.base_prefix:
+        pytest.skip("the tests run on the system's own interpreter")
+    status, said = _cbcb("run", python="/usr/bin/python3")
+    assert status == 3
+    assert "wrong interpreter?" in said
+    assert "\n" not in said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be able to give it up")
+def test_without_root_the_run_is_refused_and_says_how(tmp_path: Path) -> None:
+    if any(not path.stat().st_mode & 0o001 for path in Path(sys.executable).parents):
+        pytest.skip("another user cannot reach the interpreter")
+    status, said = _cbcb("run", "--runs", str(tmp_path), nobody=True)
+    assert status == 3
+    assert "not root" in said
+    assert "sudo ./run.sh" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_is_none_is_refused(tmp_path: Path) -> None:
+    for command in ("account", "report"):
+        status, said = _cbcb(command, "--runs", str(tmp_path))
+        assert status == 2
+        assert "no runs in" in said
+        status, said = _cbcb(command, str(tmp_path))
+        assert status == 2
+        assert "not a run folder" in said
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to try what the kernel offers")
+def test_a_netem_request_is_honoured_or_refused_before_anything_starts(tmp_path: Path) -> None:
+    from testbed.machine import check_machine, kernel_features
+
+    if any(check.required and not check.ok for check in check_machine()):
+        pytest.skip("this machine cannot emulate at all")
+    features: KernelFeatures = kernel_features()
+    if features.netem:
+        pytest.skip("this kernel has netem")
+    text = 'duration_s = 1\n[topology]\ngenerator = "ring"\nnodes = 3\n[links]\ndelay_ms = 5\n'
+    status, said = _cbcb("run", _experiment(tmp_path, text), "--runs", str(tmp_path / "runs"))
+    assert status == 3
+    assert "delay_ms = 5" in said
+    assert "sch_netem" in said
+    assert "\n" not in said
+    assert not (tmp_path / "runs").exists()

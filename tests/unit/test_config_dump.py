@@ -1,0 +1,132 @@
+"""The copy of an experiment in its run folder, and the shipped experiments."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import networkx as nx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.config.dump import dump_experiment
+from testbed.config.load import load_experiment
+from testbed.config.model import Experiment, OracleOptions, ProtocolOptions, TimedEvent
+from testbed.config.schema import SECTIONS
+from testbed.config.shipped import find_experiment, list_experiments
+from testbed.errors import InputError
+from topos.generators import ring
+from topos.loaders import to_json
+
+
+def _round_trip(folder: Path, experiment: Experiment) -> Experiment:
+    (folder / "topology.json").write_text(to_json(experiment.topology), encoding="utf-8")
+    copy = folder / "experiment.toml"
+    copy.write_text(dump_experiment(experiment), encoding="utf-8")
+    return load_experiment(copy)
+
+
+@pytest.mark.parametrize("name", sorted(list_experiments()))
+def test_shipped_experiments_survive_the_run_folder(tmp_path: Path, name: str) -> None:
+    experiment = load_experiment(list_experiments()[name])
+    assert experiment.name == name
+    assert _round_trip(tmp_path, experiment) == experiment
+
+
+_positive = st.floats(1e-3, 1e9)
+_events = st.builds(
+    TimedEvent,
+    st.floats(0, 10),
+    st.just("link_up"),
+    link=st.sampled_from([(0, 1), (1, 0), (2, 3)]),
+) | st.builds(
+    TimedEvent,
+    st.floats(0, 10),
+    st.just("send_message"),
+    st.integers(0, 3),
+    message=st.sampled_from(['a = "\\"é\\""', "a = 1 b = true", "a = 1.5"]),
+)
+_experiments = st.builds(
+    Experiment,
+    name=st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+    seed=st.integers(0, 2**70),
+    duration_s=st.floats(10, 1e9),
+    time_scale=_positive,
+    topology=st.just(ring(4)),
+    protocol=st.builds(
+        ProtocolOptions, st.booleans(), st.none() | _positive, st.integers(1, 255), st.booleans()
+    ),
+    workload=st.none(),
+    events=st.lists(_events, max_size=4).map(lambda es: tuple(sorted(es, key=lambda e: e.at_s))),
+    oracle=st.builds(OracleOptions, st.floats(0, 10)),
+)
+
+
+@given(_experiments)
+@settings(deadline=None, max_examples=100)
+def test_any_experiment_survives_the_run_folder(
+    tmp_path_factory: pytest.TempPathFactory, experiment: Experiment
+) -> None:
+    assert _round_trip(tmp_path_factory.mktemp("run"), experiment) == experiment
+
+
+def test_link_defaults_are_in_the_topology_of_the_copy(tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text(
+        'duration_s = 1\n[topology]\ngenerator = "ring"\nnodes = 3\n[links]\ndelay_ms = 2\n', encoding="utf-8"
+    )
+    experiment = load_experiment(path)
+    copy = _round_trip(tmp_path, experiment)
+    assert [link.delay_ms for link in copy.topology.links] == [2.0, 2.0, 2.0]
+    assert copy == replace(experiment, name="e")
+
+
+def test_default_is_the_setting_of_the_paper() -> None:
+    experiment = load_experiment(list_experiments()["default"])
+    workload = experiment.workload
+    assert (len(experiment.topology.nodes), len(experiment.topology.links)) == (20, 40)
+    assert experiment.duration_s / experiment.time_scale == 30
+    assert workload is not None
+    assert (workload.senders_percent, workload.receivers_percent) == (20, 75)
+    assert (workload.messages_per_minute, workload.predicate_change_interval_s) == (3, 1200)
+    assert workload.changing_receivers_percent == 50
+
+
+def test_default_explains_every_key() -> None:
+    """Each key that the experiment has, and each section, stands in the file (maybe as a comment)."""
+    text = list_experiments()["default"].read_text(encoding="utf-8")
+    mentioned = set(re.findall(r"^(?:# )?\[*(\w+)(?: = |\])", text, re.MULTILINE))
+    dumped = dump_experiment(load_experiment(list_experiments()["default"], {"protocol.ra_period_s": "1"}))
+    keys = set(re.findall(r"^(\w+) = ", dumped, re.MULTILINE)) - {"file"}
+    assert keys | set(SECTIONS) | {"bandwidth_mbps", "delay_ms", "loss_percent"} <= mentioned
+
+
+def test_waxman100() -> None:
+    topology = load_experiment(list_experiments()["waxman100"]).topology
+    assert (len(topology.nodes), len(topology.links)) == (100, 200)
+
+
+def test_ring5_has_equal_cost_paths() -> None:
+    experiment = load_experiment(list_experiments()["ring5"])
+    graph = nx.Graph()
+    for link in experiment.topology.links:
+        graph.add_edge(link.u, link.v, weight=link.cost)
+    assert len(graph) == 5
+    assert len(list(nx.all_shortest_paths(graph, 0, 3, weight="weight"))) == 2
+    assert len(list(nx.all_shortest_paths(graph, 1, 4, weight="weight"))) == 2
+    assert experiment.duration_s / experiment.time_scale == 6
+
+
+def test_find_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_experiment("default") == list_experiments()["default"]
+    (tmp_path / "mine.toml").write_text("", encoding="utf-8")
+    assert find_experiment("mine.toml") == Path("mine.toml")
+    with pytest.raises(
+        InputError, match="defualt: no such file; unknown experiment 'defualt'; did you mean 'def"
+    ):
+        find_experiment("defualt")
+    with pytest.raises(InputError, match=r"^other\.toml: no such file$"):
+        find_experiment("other.toml")

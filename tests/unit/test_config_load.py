@@ -1,0 +1,327 @@
+"""Experiment files: what they give, and what is said about those that are wrong."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from testbed.config import schema
+from testbed.config.load import ExperimentError, load_experiment
+from testbed.config.model import (
+    BroadcastOptions,
+    Experiment,
+    OracleOptions,
+    ProtocolOptions,
+    TimedEvent,
+    WorkloadOptions,
+)
+from testbed.errors import InputError
+from topos.generators import ring, waxman
+
+_SMALL = """\
+duration_s = 100
+[topology]
+generator = "ring"
+nodes = 4
+"""
+_FULL = """\
+name = "full"
+seed = 9
+duration_s = 600
+time_scale = 20
+
+[topology]
+file = "pair.toml"
+
+[links]
+bandwidth_mbps = 100
+loss_percent = 1
+
+[broadcast]
+layer = "spt"
+
+[protocol]
+ra_on_change = false
+ra_period_s = 30
+hop_limit = 16
+strict_paper = true
+
+[workload]
+senders_percent = 50
+filters_max = 2
+
+[[events]]
+at_s = 20
+action = "send_message"
+node = 1
+message = 'dest = "ORD" price = 300'
+
+[[events]]
+at_s = 10
+action = "set_predicate"
+node = 0
+predicate = 'dest = "ORD" and price < 400'
+
+[[events]]
+at_s = 600
+action = "link_down"
+link = [1, 0]
+
+[oracle]
+in_flight_window_s = 2
+"""
+_PAIR = "[[link]]\nu = 0\nv = 1\nbandwidth_mbps = 10\n[[link]]\nu = 1\nv = 2\n"
+
+
+def _write(folder: Path, text: str) -> Path:
+    (folder / "pair.toml").write_text(_PAIR, encoding="utf-8")
+    path = folder / "experiment.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _problems(path: Path, overrides: dict[str, str] | None = None) -> list[str]:
+    """The lines of the error, without the name of the file."""
+    with pytest.raises(ExperimentError) as caught:
+        load_experiment(path, overrides)
+    assert str(caught.value) == "\n".join(caught.value.problems)
+    for problem in caught.value.problems:
+        assert problem.startswith(f"{path}: ")
+    return [problem.removeprefix(f"{path}: ") for problem in caught.value.problems]
+
+
+def test_defaults(tmp_path: Path) -> None:
+    assert load_experiment(_write(tmp_path, _SMALL)) == Experiment(
+        name="experiment",
+        seed=1,
+        duration_s=100.0,
+        time_scale=1.0,
+        topology=ring(4),
+        workload=None,
+    )
+
+
+def test_every_section(tmp_path: Path) -> None:
+    experiment = load_experiment(_write(tmp_path, _FULL))
+    assert (experiment.name, experiment.seed) == ("full", 9)
+    assert (experiment.duration_s, experiment.time_scale) == (600.0, 20.0)
+    assert experiment.broadcast == BroadcastOptions("spt")
+    assert experiment.protocol == ProtocolOptions(False, 30.0, 16, True)
+    assert experiment.workload == WorkloadOptions(senders_percent=50.0, filters_max=2)
+    assert experiment.oracle == OracleOptions(2.0)
+    assert experiment.events == (
+        TimedEvent(10.0, "set_predicate", 0, predicate='dest = "ORD" and price < 400'),
+        TimedEvent(20.0, "send_message", 1, message='dest = "ORD" price = 300'),
+        TimedEvent(600.0, "link_down", link=(1, 0)),
+    )
+    first, second = experiment.topology.links
+    assert (first.bandwidth_mbps, first.loss_percent, first.delay_ms) == (10.0, 1.0, None)
+    assert (second.bandwidth_mbps, second.loss_percent, second.delay_ms) == (100.0, 1.0, None)
+
+
+def test_numbers_are_floats_where_the_model_has_floats(tmp_path: Path) -> None:
+    experiment = load_experiment(_write(tmp_path, _FULL))
+    assert type(experiment.duration_s) is float
+    assert type(experiment.events[0].at_s) is float
+    assert type(experiment.topology.links[1].bandwidth_mbps) is float
+    assert type(experiment.seed) is int
+
+
+def test_random_topologies_take_the_seed_of_the_experiment(tmp_path: Path) -> None:
+    path = _write(tmp_path, 'seed = 4\nduration_s = 1\n[topology]\ngenerator = "waxman"\nnodes = 12\n')
+    assert load_experiment(path).topology == waxman(12, 4)
+    assert load_experiment(path, {"topology.seed": "5"}).topology == waxman(12, 5)
+
+
+def test_links_can_be_declared_in_the_experiment(tmp_path: Path) -> None:
+    text = "duration_s = 1\n[[topology.link]]\nu = 0\nv = 1\ncost = 7\n"
+    topology = load_experiment(_write(tmp_path, text)).topology
+    assert [(link.u, link.v, link.cost) for link in topology.links] == [(0, 1, 7)]
+    assert _problems(_write(tmp_path, text.replace("cost", "costs"))) == [
+        "[topology]: link 0: unknown key 'costs'; did you mean 'cost'?"
+    ]
+
+
+def test_workload_false_is_none(tmp_path: Path) -> None:
+    path = _write(tmp_path, _FULL)
+    assert load_experiment(path, {"workload": "false"}).workload is None
+    assert load_experiment(_write(tmp_path, f"{_SMALL}[workload]\n")).workload == WorkloadOptions()
+
+
+@pytest.mark.parametrize(
+    ("section", "options"),
+    [
+        (schema.PROTOCOL, ProtocolOptions),
+        (schema.WORKLOAD, WorkloadOptions),
+        (schema.BROADCAST, BroadcastOptions),
+        (schema.ORACLE, OracleOptions),
+        (schema.EVENT, TimedEvent),
+    ],
+)
+def test_the_schema_has_every_field_of_the_model(section: tuple[schema.Field, ...], options: type) -> None:
+    assert {field.key for field in section} == {field.name for field in fields(options)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("seed = 9", "sed = 9", "unknown key 'sed'; did you mean 'seed'?"),
+        ("[oracle]", "[orcale]", "unknown section 'orcale'; did you mean 'oracle'?"),
+        ("seed = 9", "seed = true", "seed: true is not valid; expected an integer, 0 or more"),
+        ("seed = 9", "seed = 1.5", "seed: 1.5 is not valid; expected an integer, 0 or more"),
+        ('name = "full"', 'name = ""', 'name: "" is not valid; expected a string that is not empty'),
+        ("duration_s = 600\n", "", "duration_s: missing; expected a number above 0"),
+        ("time_scale = 20", "time_scale = 0", "time_scale: 0 is not valid; expected a number above 0"),
+        ("time_scale = 20", "time_scale = nan", "time_scale: nan is not valid; expected a number above 0"),
+        (
+            "time_scale = 20",
+            'time_scale = "fast"',
+            'time_scale: "fast" is not valid; expected a number above 0',
+        ),
+        ("file =", "fille =", "[topology]: has nothing; expected one of file"),
+        (
+            '"pair.toml"',
+            '"pair.toml"\ngenerator = "ring"',
+            "[topology]: has file and generator; expected one of",
+        ),
+        ('"pair.toml"', '"pair.toml"\nnodes = 3', "[topology]: unknown key 'nodes'; expected one of: file"),
+        ('file = "pair.toml"', 'generator = "rings"', "[topology] generator: unknown generator 'rings'; did"),
+        (
+            'file = "pair.toml"',
+            'generator = "line"',
+            "[topology] nodes: missing; expected an integer, 1 or more",
+        ),
+        ('file = "pair.toml"', "link = 3", "[topology]: link: expected tables that begin with [[link]]"),
+        (
+            '[topology]\nfile = "pair.toml"',
+            "topology = 3",
+            "[topology]: is not a table; expected a section [topology]",
+        ),
+        (
+            "loss_percent = 1",
+            "loss_percent = 101",
+            "[links] loss_percent: 101 is not valid; expected a number",
+        ),
+        (
+            "hop_limit = 16",
+            "hop_limit = 256",
+            "[protocol] hop_limit: 256 is not valid; expected an integer from",
+        ),
+        ("= false", "= 0", "[protocol] ra_on_change: 0 is not valid; expected true or false"),
+        ('layer = "spt"', 'layer = "mst"', '[broadcast] layer: "mst" is not valid; expected "spt"'),
+        (
+            "filters_max = 2",
+            "filters_min = 4",
+            "[workload] filters_min: 4 is above filters_max; expected at most",
+        ),
+        (
+            "filters_max = 2",
+            "first_message_s = 601",
+            "[workload] first_message_s: 601 is after the end; expected",
+        ),
+        ("at_s = 20\n", "", "[events 1] at_s: missing; expected a number, 0 or more"),
+        (
+            "at_s = 20",
+            "at_s = 601",
+            "[events 1] at_s: 601 is after the end; expected at most 600 (duration_s)",
+        ),
+        (
+            '"send_message"',
+            '"send"',
+            '[events 1] action: "send" is not valid; expected "set_predicate" or "send_',
+        ),
+        (
+            "node = 1\n",
+            "",
+            "[events 1] node: missing; an event with action send_message needs node and message",
+        ),
+        ("node = 1", "node = 3", "[events 1] node: there is no node 3; expected 0 to 2"),
+        (
+            "node = 1",
+            "node = 1\nlink = [0, 1]",
+            "[events 1] link: has no meaning for action send_message; expec",
+        ),
+        ("[1, 0]", "[2, 0]", "[events 3] link: nodes 2 and 0 are not joined; expected the ends of a link"),
+        (
+            "[1, 0]",
+            "[1, 0, 2]",
+            "[events 3] link: [1, 0, 2] is not valid; expected two node ids, such as [0, 1]",
+        ),
+        ("price < 400", "price <", "[events 2] predicate: "),
+        ("price = 300", "price = ", "[events 1] message: "),
+        (
+            "in_flight_window_s = 2",
+            "in_flight_window_s = -1",
+            "[oracle] in_flight_window_s: -1 is not valid; exp",
+        ),
+        ("[oracle]", "[[oracle]]", "[oracle]: is not a table; expected a section [oracle]"),
+    ],
+)
+def test_problems_name_file_section_and_key(tmp_path: Path, old: str, new: str, problem: str) -> None:
+    assert old in _FULL
+    problems = _problems(_write(tmp_path, _FULL.replace(old, new, 1)))
+    assert len(problems) == 1 or "unknown section" in problem
+    assert problems[0].startswith(problem)
+    assert len(problems[0]) > len("[events 1] message: ")
+
+
+def test_all_problems_are_reported_together(tmp_path: Path) -> None:
+    text = "time_scal = 60\n[topology]\ngenerator = 'ring'\nnodes = 2\n[protocol]\nhop_limit = 0\n"
+    assert _problems(_write(tmp_path, text)) == [
+        "unknown key 'time_scal'; did you mean 'time_scale'?",
+        "duration_s: missing; expected a number above 0",
+        "[topology] nodes: 2 is not valid; expected an integer, 3 or more",
+        "[protocol] hop_limit: 0 is not valid; expected an integer from 1 to 255",
+    ]
+
+
+def test_events_must_be_tables(tmp_path: Path) -> None:
+    text = f"events = [1]\n{_SMALL}"
+    assert _problems(_write(tmp_path, text)) == [
+        "[events]: is not a list of tables; expected sections [[events]]"
+    ]
+
+
+def test_topology_is_needed(tmp_path: Path) -> None:
+    (problem,) = _problems(_write(tmp_path, "duration_s = 1"))
+    assert problem.startswith("[topology]: missing; expected one of file")
+
+
+def test_errors_of_topology_files_name_that_file(tmp_path: Path) -> None:
+    path = _write(tmp_path, _FULL)
+    (tmp_path / "pair.toml").write_text("[[link]]\nu = 0\nv = 0\n", encoding="utf-8")
+    problem = _problems(path)[0]
+    pair = tmp_path / "pair.toml"
+    assert (
+        problem
+        == f"[topology] file: {pair}: line 1: 0-0: joins a node to itself; expected two different nodes"
+    )
+
+
+def test_topologies_too_large_for_their_plane(tmp_path: Path) -> None:
+    text = 'duration_s = 1\n[topology]\ngenerator = "waxman"\nnodes = 10\nplane = 3\n'
+    assert _problems(_write(tmp_path, text)) == [
+        "[topology]: 10 nodes do not fit on distinct points of a 3 x 3 plane"
+    ]
+
+
+def test_syntax_errors_have_a_line(tmp_path: Path) -> None:
+    (problem,) = _problems(_write(tmp_path, "duration_s = 1\nseed = = 2\n"))
+    assert problem == "is not valid TOML: Invalid value (at line 2, column 8)"
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    assert _problems(tmp_path / "none.toml") == ["cannot be read: No such file or directory"]
+    path = tmp_path / "latin.toml"
+    path.write_bytes(b'name = "caf\xe9"')
+    (problem,) = _problems(path)
+    assert problem.startswith("is not UTF-8 text: ")
+
+
+def test_the_error_is_bad_input_for_the_command_line() -> None:
+    error = ExperimentError(["a", "b"])
+    assert isinstance(error, InputError)
+    assert isinstance(error, ValueError)
+    assert error.status == 2

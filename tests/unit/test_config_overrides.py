@@ -1,0 +1,148 @@
+"""Values that the command line sets over those of the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.config.load import ExperimentError, load_experiment
+from testbed.config.overrides import parse_value
+from testbed.config.topology import parse_topology_argument
+from testbed.errors import InputError
+from topos.generators import grid, ring, tree, waxman
+from topos.model import Topology
+
+_TEXT = """\
+seed = 2
+duration_s = 100
+[topology]
+generator = "waxman"
+nodes = 10
+beta = 0.5
+[workload]
+senders_percent = 10
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "e.toml"
+    file.write_text(_TEXT, encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("100", 100),
+        ("0.5", 0.5),
+        ("true", True),
+        ('"100"', "100"),
+        ("ring", "ring"),
+        ("a/b.brite", "a/b.brite"),
+        ("[0, 1]", [0, 1]),
+        ("", ""),
+        ("1\nseed = 5", "1\nseed = 5"),
+    ],
+)
+def test_values_are_toml_and_bare_words_strings(text: str, value: object) -> None:
+    parsed = parse_value(text)
+    assert parsed == value
+    assert type(parsed) is type(value)
+
+
+def test_keys_of_the_top_level_and_of_sections(path: Path) -> None:
+    experiment = load_experiment(
+        path,
+        {"duration_s": "600", "name": "other", "workload.senders_percent": "40", "protocol.hop_limit": "9"},
+    )
+    assert (experiment.duration_s, experiment.name) == (600.0, "other")
+    assert experiment.workload is not None
+    assert experiment.workload.senders_percent == 40.0
+    assert experiment.protocol.hop_limit == 9
+
+
+def test_the_same_generator_keeps_the_other_parameters(path: Path) -> None:
+    assert load_experiment(path, {"topology.nodes": "12"}).topology == waxman(12, 2, beta=0.5)
+    same = parse_topology_argument("waxman,12")
+    assert load_experiment(path, same).topology == waxman(12, 2, beta=0.5)
+
+
+def test_another_generator_drops_them(path: Path) -> None:
+    overrides = {"topology.nodes": "5", "topology.generator": "ring"}
+    assert load_experiment(path, overrides).topology == ring(5)
+
+
+def test_a_file_takes_the_place_of_a_generator(path: Path) -> None:
+    (path.parent / "t.toml").write_text("link = [{ u = 0, v = 1 }]", encoding="utf-8")
+    assert len(load_experiment(path, {"topology.file": "t.toml"}).topology.nodes) == 2
+
+
+def test_problems_say_that_an_override_is_to_blame(path: Path) -> None:
+    with pytest.raises(ExperimentError) as caught:
+        load_experiment(path, {"time_scale": "fast", "workload.senders_percent": "101"})
+    assert caught.value.problems == (
+        f'{path}: time_scale (given as an override): "fast" is not valid; expected a number above 0',
+        f"{path}: [workload] senders_percent (given as an override): 101 is not valid;"
+        " expected a number from 0 to 100",
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (
+            "protocol.hop.limit",
+            "protocol.hop.limit (given as an override): expected KEY=VALUE or SECTION.KEY",
+        ),
+        ("protocol.", "expected KEY=VALUE or SECTION.KEY=VALUE"),
+        ("time_scal", "unknown key 'time_scal'; did you mean 'time_scale'?"),
+        ("protocol.hop_limits", "[protocol]: unknown key 'hop_limits'; did you mean 'hop_limit'?"),
+        ("duration_s.x", "duration_s: is not a section of keys"),
+    ],
+)
+def test_keys_that_cannot_be_set(path: Path, key: str, message: str) -> None:
+    with pytest.raises(ExperimentError) as caught:
+        load_experiment(path, {key: "1"})
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("argument", "topology"),
+    [
+        ("waxman,20,5,beta=0.3", waxman(20, 5, beta=0.3)),
+        ("waxman,20,cost=unit,seed=5,beta=0.2", waxman(20, 5, cost="unit")),
+        ("ring,5", ring(5)),
+        ("grid, 3, 4", grid(3, 4)),
+        ("tree,fanout=3,depth=2", tree(2, 3)),
+    ],
+)
+def test_topology_argument(path: Path, argument: str, topology: Topology) -> None:
+    assert load_experiment(path, parse_topology_argument(argument)).topology == topology
+
+
+def test_topology_argument_is_relative_to_the_working_directory(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / 'a "folder"'
+    here.mkdir()
+    (here / "5.toml").write_text("link = [{ u = 0, v = 1 }]", encoding="utf-8")
+    monkeypatch.chdir(here)
+    assert load_experiment(path, parse_topology_argument("5.toml")).topology.name == "5"
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("rng,5", "unknown generator 'rng'; did you mean 'ring'? (or a file: .toml, .brite, .json)"),
+        ("ring,5,6", "too many parameters; expected ring,nodes"),
+        ("waxman,5,gamma=1", "unknown parameter 'gamma'; expected one of: alpha, beta"),
+        ("waxman,5,nodes=6", "nodes is given twice"),
+        ("ring,", "nodes is empty; expected a value"),
+    ],
+)
+def test_topology_arguments_that_are_wrong(argument: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_topology_argument(argument)
+    assert message in str(caught.value)

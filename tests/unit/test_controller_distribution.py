@@ -1,0 +1,320 @@
+"""The controller's state machine, driven by hand: no switch, no clock."""
+
+from __future__ import annotations
+
+from router.wire.addresses import HOST_PORT
+from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
+from testbed.controller.distribution import Distribution, Timing
+from testbed.controller.events import (
+    Action,
+    ComputeTables,
+    Event,
+    FrameReceived,
+    InstallPipeline,
+    Log,
+    PipelineInstalled,
+    PortChanged,
+    SendFrame,
+    SwitchConnected,
+    SwitchDisconnected,
+    TablesComputed,
+    Tick,
+)
+from testbed.controller.trees import broadcast_tables, spt_trees
+from topos.generators import line, ring
+from topos.model import Topology
+
+TIMING = Timing(settle_s=0.1, retry_s=1.0, retry_max_s=4.0, give_up_s=10.0, window=64)
+
+
+class Network:
+    """A topology whose switches do as they are told, and whose routers acknowledge what they hear."""
+
+    def __init__(self, topology: Topology, timing: Timing = TIMING) -> None:
+        self.topology = topology
+        self.machine = Distribution(topology, timing)
+        self.now = 0.0
+        self.deaf: set[int] = set()
+        self.sent: list[SendFrame] = []
+        self.logged: list[Log] = []
+        self.most_unacknowledged = 0
+
+    def tell(self, *events: Event) -> None:
+        """Hands over events, and then those that they bring about, at the present time."""
+        queue = list(events)
+        while queue:
+            unacknowledged = 0
+            for action in self.machine.handle(queue.pop(0), self.now):
+                unacknowledged += isinstance(action, SendFrame)
+                queue += self._answer(action)
+            self.most_unacknowledged = max(self.most_unacknowledged, unacknowledged)
+
+    def advance(self, seconds: float) -> None:
+        """Lets time pass, stopping at every deadline."""
+        end = self.now + seconds
+        while (due := self.machine.next_deadline()) is not None and due <= end:
+            assert due >= self.now
+            self.now = due
+            self.tell(Tick())
+        self.now = end
+
+    def connect(self) -> None:
+        for node in self.topology.nodes:
+            self.tell(SwitchConnected(node.id, self.ports(node.id)))
+
+    def ports(self, node: int) -> frozenset[int]:
+        return frozenset({HOST_PORT, *self.topology.neighbours(node)})
+
+    def hello(self, node: int, incarnation: int = 1) -> None:
+        self.tell(FrameReceived(node, Frame(FrameType.HELLO, node, 0, 0, 1, Hello(incarnation))))
+
+    def bring_up(self) -> None:
+        self.connect()
+        self.advance(1.0)
+        for node in self.topology.nodes:
+            self.hello(node.id)
+
+    def events(self, name: str) -> list[dict[str, object]]:
+        return [dict(log.fields) for log in self.logged if log.event == name]
+
+    def frames(self, kind: FrameType, epoch: int) -> list[int]:
+        """The nodes that were sent such a frame, in order."""
+        return [sent.node for sent in self.sent if (sent.frame.type, sent.frame.epoch) == (kind, epoch)]
+
+    def _answer(self, action: Action) -> list[Event]:
+        match action:
+            case InstallPipeline(node):
+                return [PipelineInstalled(node)]
+            case ComputeTables(epoch, links, nodes):
+                tables = broadcast_tables(self.topology, spt_trees(self.topology, links, nodes))
+                return [TablesComputed(epoch, tables)]
+            case SendFrame(node, frame):
+                self.sent.append(action)
+                return [] if node in self.deaf else [acknowledgement(frame)]
+            case Log():
+                self.logged.append(action)
+        return []
+
+
+def acknowledgement(frame: Frame) -> FrameReceived:
+    ack = Frame(FrameType.ACK, frame.issuer, frame.seq, frame.epoch, 1, Ack(frame.type))
+    return FrameReceived(frame.issuer, ack)
+
+
+def test_first_epoch_from_connection_to_commit() -> None:
+    network = Network(line(3))
+    network.bring_up()
+    assert [log.event for log in network.logged] == [
+        *["switch_connected", "pipeline_installed"] * 3,
+        "all_switches_ready",
+        "epoch_started",
+        *["hello", "table_acknowledged"] * 3,
+        "committed",
+    ]
+    assert network.frames(FrameType.TABLE, 1) == [0, 1, 2]
+    assert network.frames(FrameType.COMMIT, 1) == [0, 1, 2]
+    assert {s.frame.body for s in network.sent if s.frame.type is FrameType.COMMIT} == {Commit(1)}
+    assert network.events("epoch_started") == [{"epoch": 1, "routers": 3, "down_links": [], "down_nodes": []}]
+    assert network.machine.next_deadline() is None
+    numbers = [sent.frame.seq for sent in network.sent]
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_no_epoch_before_every_switch_is_ready() -> None:
+    network = Network(line(3))
+    network.tell(SwitchConnected(0, network.ports(0)), SwitchConnected(1, network.ports(1)))
+    network.hello(0)
+    network.advance(60)
+    assert not network.events("all_switches_ready")
+    assert not network.sent
+    network.tell(SwitchConnected(2, network.ports(2)))
+    network.advance(1)
+    assert network.frames(FrameType.TABLE, 1) == [0]
+
+
+def test_no_commit_before_every_router_has_acknowledged() -> None:
+    network = Network(line(3))
+    network.deaf = {1}
+    network.bring_up()
+    assert network.frames(FrameType.COMMIT, 1) == []
+    network.deaf = set()
+    network.advance(1)
+    assert network.frames(FrameType.COMMIT, 1) == [0, 1, 2]
+    assert network.events("committed") == [{"epoch": 1, "routers": 3, "seconds": 1.9}]
+
+
+def test_retransmission_backs_off_with_the_same_frame() -> None:
+    network = Network(line(2))
+    network.deaf = {1}
+    network.bring_up()
+    start = network.now
+    times: list[float] = []
+    known = len(network.sent)
+    while network.now < start + 9:
+        network.advance(0.25)
+        times += [network.now - start] * (len(network.sent) - known)
+        known = len(network.sent)
+    assert times == [1.0, 3.0, 7.0]
+    tables = [sent.frame for sent in network.sent if sent.node == 1]
+    assert tables == tables[:1] * 4
+
+
+def test_a_router_that_stays_silent_is_left_out_until_it_is_heard_of() -> None:
+    network = Network(ring(4))
+    network.deaf = {2}
+    network.bring_up()
+    network.advance(30)
+    assert network.events("router_unresponsive") == [{"node": 2, "waited_s": 10.0}]
+    assert [e["epoch"] for e in network.events("committed")] == [2]
+    assert network.events("epoch_started")[1]["down_nodes"] == [2]
+    assert 2 not in network.frames(FrameType.TABLE, 2)
+    network.deaf = set()
+    network.hello(2)
+    network.advance(1)
+    assert [e["epoch"] for e in network.events("committed")] == [2, 3]
+    assert 2 in network.frames(FrameType.COMMIT, 3)
+
+
+def test_both_ends_of_a_failed_link_make_one_epoch_that_keeps_the_last_one() -> None:
+    network = Network(ring(4))
+    network.bring_up()
+    link = network.topology.links[0]
+    network.tell(PortChanged(link.u, link.u_port, False), PortChanged(link.v, link.v_port, False))
+    network.advance(1)
+    assert network.events("link_down") == [{"link": 0, "u": link.u, "v": link.v}]
+    assert network.events("epoch_started")[1:] == [
+        {"epoch": 2, "routers": 4, "down_links": [0], "down_nodes": []}
+    ]
+    commits = [s.frame.body for s in network.sent if s.frame.epoch == 2 and s.frame.type is FrameType.COMMIT]
+    assert commits == [Commit(oldest_epoch=1)] * 4
+    network.tell(PortChanged(link.u, link.u_port, True))
+    network.advance(1)
+    assert not network.events("link_up"), "one end is still down"
+    network.tell(PortChanged(link.v, link.v_port, True))
+    network.advance(1)
+    assert network.events("link_up") == [{"link": 0, "u": link.u, "v": link.v}]
+    assert [e["epoch"] for e in network.events("committed")] == [1, 2, 3]
+    assert network.sent[-1].frame.body == Commit(oldest_epoch=2)
+
+
+def test_a_flap_shorter_than_the_settling_time_changes_nothing() -> None:
+    network = Network(ring(4))
+    network.bring_up()
+    link = network.topology.links[0]
+    network.tell(PortChanged(link.u, link.u_port, False))
+    network.advance(0.05)
+    network.tell(PortChanged(link.u, link.u_port, True))
+    network.advance(5)
+    assert len(network.events("epoch_started")) == 1
+    assert network.machine.next_deadline() is None
+
+
+def test_a_commit_keeps_the_epoch_that_some_still_originate_in() -> None:
+    network = Network(ring(4))
+    network.bring_up()
+    first, second = network.topology.links[:2]
+    network.deaf = {3}
+    network.tell(PortChanged(first.u, first.u_port, False))
+    network.advance(0.5)
+    assert network.frames(FrameType.TABLE, 2)
+    network.tell(PortChanged(second.u, second.u_port, False))  # epoch 2 is abandoned
+    network.deaf = set()
+    network.advance(1)
+    assert [e["epoch"] for e in network.events("committed")] == [1, 3]
+    assert network.sent[-1].frame.body == Commit(oldest_epoch=1)
+
+
+def test_acknowledgements_of_an_abandoned_epoch_count_for_nothing() -> None:
+    network = Network(line(2))
+    network.bring_up()
+    network.deaf = {0, 1}
+    link = network.topology.links[0]
+    network.tell(PortChanged(link.u, link.u_port, False))
+    network.advance(0.2)
+    late = [acknowledgement(sent.frame) for sent in network.sent if sent.frame.epoch == 2]
+    network.tell(PortChanged(link.u, link.u_port, True))
+    network.advance(0.2)
+    network.tell(*late)
+    assert len(late) == 2
+    assert not network.frames(FrameType.COMMIT, 3)
+
+
+def test_a_restarted_router_gets_table_and_commit_again() -> None:
+    network = Network(line(3))
+    network.bring_up()
+    network.sent.clear()
+    network.hello(1)  # a repetition that was under way
+    assert not network.sent
+    network.hello(1, incarnation=2)
+    assert network.frames(FrameType.TABLE, 1) == [1]
+    assert network.frames(FrameType.COMMIT, 1) == [1]
+    assert network.events("hello")[-1] == {"node": 1, "incarnation": 2, "restarted": True}
+    assert len(network.events("committed")) == 1
+
+
+def test_a_restart_before_the_commit_holds_the_commit_back() -> None:
+    network = Network(line(3))
+    network.connect()
+    network.advance(1)
+    network.hello(0)
+    network.deaf = {0}
+    network.hello(0, incarnation=2)
+    network.hello(1)
+    network.hello(2)
+    assert not network.frames(FrameType.COMMIT, 1)
+    network.deaf = set()
+    network.advance(2)
+    assert network.frames(FrameType.COMMIT, 1) == [0, 1, 2]
+
+
+def test_a_switch_that_disconnects_takes_its_node_out_and_back_in() -> None:
+    network = Network(ring(4))
+    network.bring_up()
+    network.tell(SwitchDisconnected(2))
+    network.advance(1)
+    assert network.events("epoch_started")[1]["down_nodes"] == [2]
+    assert network.frames(FrameType.TABLE, 2) == [0, 1, 3]
+    table = next(s.frame.body for s in network.sent if s.frame.epoch == 2 and s.node == 1)
+    assert isinstance(table, BroadcastTable)
+    assert [entry.source for entry in table.entries] == [0, 1, 3]
+    network.tell(SwitchConnected(2, network.ports(2)))
+    network.advance(1)
+    assert network.frames(FrameType.COMMIT, 3) == [0, 1, 2, 3]
+
+
+def test_a_host_port_that_goes_down_takes_the_node_out() -> None:
+    network = Network(line(3))
+    network.bring_up()
+    network.tell(PortChanged(2, HOST_PORT, False))
+    network.advance(1)
+    assert network.events("epoch_started")[1]["down_nodes"] == [2]
+
+
+def test_ports_missing_at_connection_are_down() -> None:
+    network = Network(line(2))
+    network.tell(SwitchConnected(0, frozenset({HOST_PORT})), SwitchConnected(1, network.ports(1)))
+    network.advance(1)
+    assert network.events("epoch_started")[0]["down_links"] == [0]
+    network.tell(PortChanged(0, 1, True), PortChanged(0, 77, True))
+    network.advance(1)
+    assert network.events("epoch_started")[1]["down_links"] == []
+
+
+def test_the_window_bounds_what_is_unacknowledged() -> None:
+    network = Network(line(10), Timing(window=3))
+    network.deaf = set(range(10))
+    network.bring_up()
+    assert network.frames(FrameType.TABLE, 1) == [0, 1, 2]
+    network.deaf = set()
+    network.advance(20)
+    assert network.frames(FrameType.COMMIT, 1) == list(range(10))
+    assert network.most_unacknowledged <= 3
+
+
+def test_frames_of_no_use_are_counted() -> None:
+    network = Network(line(2))
+    network.bring_up()
+    network.tell(FrameReceived(0, Frame(FrameType.HELLO, 1, 0, 0, 1, Hello(9))))
+    network.tell(FrameReceived(0, Frame(FrameType.COMMIT, 0, 0, 1, 1, Commit(1))))
+    network.tell(acknowledgement(Frame(FrameType.TABLE, 0, 999, 1, 1, Commit(1))))
+    assert network.machine.rejected == {"wrong_issuer": 1, "unexpected_type": 1}

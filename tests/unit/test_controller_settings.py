@@ -1,0 +1,77 @@
+"""The controller's configuration file, and its command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.controller.settings import read_settings
+from testbed.errors import InputError
+from topos.generators import ring
+from topos.loaders import to_json
+
+
+def write(folder: Path, **changes: object) -> Path:
+    """A valid configuration, changed; None removes a key."""
+    (folder / "topology.json").write_text(to_json(ring(3)))
+    config: dict[str, object] = {"topology": str(folder / "topology.json"), "log": str(folder / "log")}
+    config |= changes
+    path = folder / "config.json"
+    path.write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+    return path
+
+
+def test_defaults(tmp_path: Path) -> None:
+    settings = read_settings(write(tmp_path))
+    assert settings.topology == ring(3)
+    assert settings.log == tmp_path / "log"
+    assert (settings.layer, settings.listen_host, settings.listen_port) == ("spt", "127.0.0.1", 0)
+    assert settings.parent_pid is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"topology": None}, "topology is missing; expected a path"),
+        ({"log": None}, "log is missing; expected a path"),
+        ({"layer": "mesh"}, "layer: expected one of spt, found 'mesh'"),
+        ({"listen_port": True}, "listen_port: expected a port number, or 0 for a free one, found True"),
+        ({"listen_port": 70_000}, "listen_port: expected 0 to 65535, found 70000"),
+        ({"port": 1}, "unknown key 'port'"),
+        ({"topology": "/nowhere.json"}, "/nowhere.json: cannot be read"),
+    ],
+)
+def test_errors_name_the_file_and_the_key(tmp_path: Path, changes: dict[str, object], complaint: str) -> None:
+    path = write(tmp_path, **changes)
+    with pytest.raises(InputError) as caught:
+        read_settings(path)
+    assert complaint in str(caught.value)
+    assert str(path) in str(caught.value) or "/nowhere.json" in complaint
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3"])
+def test_what_is_not_a_json_object_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"config\.json"):
+        read_settings(path)
+
+
+def test_the_command_line_says_what_is_wrong_in_one_line(tmp_path: Path) -> None:
+    path = write(tmp_path, layer="mesh")
+    command = [sys.executable, "-m", "testbed.controller"]
+    done = subprocess.run([*command, str(path)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "expected one of spt" in done.stderr
+    assert subprocess.run(command, capture_output=True, timeout=60).returncode == 2
+
+
+def test_it_ends_when_its_parent_is_gone(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "testbed.controller", str(write(tmp_path, parent_pid=1))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "is gone" in done.stderr

@@ -1,0 +1,114 @@
+"""Packages depend on each other as ARCHITECTURE.md says, and heavy imports stay where they belong."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("router", "topos", "captures", "testbed")
+#: Package -> what it may import of the project.
+ALLOWED = {
+    "router": {"router"},
+    "topos": {"topos"},
+    "captures": {"captures", "router"},
+    "testbed": set(PACKAGES),
+}
+#: Heavy library -> the modules (or packages) that may import it.
+HEAVY = {
+    "scapy": ("router.wire.layers",),
+    "ryu": ("testbed.controller.app",),
+    "eventlet": ("testbed.controller.app",),
+    "mininet": ("testbed.network", "topos.mininet_topos", "testbed.machine"),
+    "pyspark": ("captures",),
+}
+
+
+def _modules() -> Iterator[tuple[str, ast.Module]]:
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if "runs" not in path.parts:
+                name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+                yield name.removesuffix(".__init__"), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def test_packages_import_only_what_they_may() -> None:
+    wrong = [
+        f"{name} imports {imported}"
+        for name, tree in _modules()
+        for imported in _imports(tree)
+        if (top := imported.split(".")[0]) in PACKAGES and top not in ALLOWED[name.split(".")[0]]
+    ]
+    assert wrong == []
+
+
+def test_captures_take_only_predicates_and_wire_from_the_router() -> None:
+    wrong = [
+        f"{name} imports {imported}"
+        for name, tree in _modules()
+        if name.startswith("captures")
+        for imported in _imports(tree)
+        if imported.startswith("router.") and imported.split(".")[1] not in {"predicates", "wire"}
+    ]
+    assert wrong == []
+
+
+def test_heavy_libraries_stay_in_their_rooms() -> None:
+    wrong = [
+        f"{name} imports {imported}"
+        for name, tree in _modules()
+        for imported in _imports(tree)
+        if (homes := HEAVY.get(imported.split(".")[0])) is not None
+        and not any(name == home or name.startswith(home + ".") for home in homes)
+    ]
+    assert wrong == []
+
+
+def test_the_oracle_shares_no_code_with_the_router() -> None:
+    wrong = [
+        f"{name} imports {imported}"
+        for name, tree in _modules()
+        if name.startswith("testbed.oracle")
+        for imported in _imports(tree)
+        if imported.split(".")[0] == "router"
+    ]
+    assert wrong == []
+
+
+def test_package_init_files_import_nothing() -> None:
+    wrong = [
+        str(path.relative_to(ROOT))
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("__init__.py")
+        if any(True for _ in _imports(ast.parse(path.read_text())))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("router.runtime.parent", {"scapy", "ryu", "mininet", "pyspark", "pandas", "numpy"}),
+        ("captures.job", {"scapy", "ryu", "mininet"}),
+        ("testbed.cli.main", {"scapy", "ryu", "mininet", "pyspark", "pandas", "numpy", "rich"}),
+    ],
+)
+def test_processes_load_no_more_than_they_need(module: str, unwanted: set[str]) -> None:
+    script = f"import {module}, sys; print(*{{name.split('.')[0] for name in sys.modules}})"
+    printed = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert unwanted & set(printed.split()) == set()

@@ -1,0 +1,186 @@
+"""Hand-made timelines, in seconds for readability, judged with a window of one second."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.errors import InputError
+from testbed.oracle.decide import judge, write_oracle
+from testbed.oracle.history import (
+    NEVER_NS,
+    Application,
+    History,
+    Sending,
+    Setting,
+    Timeline,
+    read_history,
+    tree_changes,
+)
+
+S = 1_000_000_000
+BELOW_TEN = [[["a", "integer", "<", 10]]]
+ABOVE_TEN = [[["a", "integer", ">", 10]]]
+ANY = [[["a", "integer", "any", None]]]
+NOTHING: list[list[list[Any]]] = []
+SINK = Application(1, "sink")
+
+
+def setting(requested: float, confirmed: float, filters: list[list[list[Any]]]) -> Setting:
+    return Setting(round(requested * S), round(confirmed * S), filters)
+
+
+def sending(at: float, value: int = 5) -> Sending:
+    return Sending(0, 1, round(at * S), round(at * S), {"a": value})
+
+
+def answer(
+    settings: list[Setting], sent: Sending, changes: list[tuple[int, int]] | None = None
+) -> tuple[bool, bool]:
+    """(expected, decided) for the one application; a pair left out is neither expected nor undecided."""
+    found = list(judge(History({SINK: Timeline(settings)}, [sent], changes or []), window_s=1))
+    assert len(found) <= 1
+    return (found[0].expected, found[0].decided) if found else (False, True)
+
+
+@pytest.mark.parametrize(
+    ("at", "expected", "decided"),
+    [
+        (8.5, False, True),  # before the request by more than the window
+        (9.5, False, False),  # the request falls into the window
+        (10.1, False, False),  # between request and confirmation
+        (10.3, True, False),  # just confirmed: the answer before was no
+        (11.1, True, False),  # the confirmation, at 10.2, is within the window still
+        (11.3, True, True),
+    ],
+)
+def test_around_the_first_predicate(at: float, expected: bool, decided: bool) -> None:
+    assert answer([setting(10, 10.2, BELOW_TEN)], sending(at)) == (expected, decided)
+
+
+@pytest.mark.parametrize(
+    ("at", "expected", "decided"),
+    [(18.9, True, True), (19.5, True, False), (20.5, False, False), (21.5, False, True)],
+)
+def test_around_a_change_that_unselects(at: float, expected: bool, decided: bool) -> None:
+    settings = [setting(10, 10.2, BELOW_TEN), setting(20, 20.2, ABOVE_TEN)]
+    assert answer(settings, sending(at)) == (expected, decided)
+
+
+def test_a_change_that_leaves_the_answer_alone_leaves_it_decided() -> None:
+    settings = [setting(10, 10.2, BELOW_TEN), setting(20, 20.2, ANY)]
+    assert answer(settings, sending(20.1)) == (True, True)
+    assert answer(settings, sending(20.1, value=10)) == (False, False)
+
+
+def test_a_short_interlude_within_the_window_is_seen() -> None:
+    settings = [setting(10, 10.1, BELOW_TEN), setting(20, 20.1, NOTHING), setting(20.2, 20.3, BELOW_TEN)]
+    assert answer(settings, sending(20.9)) == (True, False)
+    assert answer(settings, sending(21.4)) == (True, True)
+
+
+def test_an_application_that_left_expects_nothing() -> None:
+    assert answer([setting(10, 10.1, BELOW_TEN), setting(20, 20.1, NOTHING)], sending(30)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("at", "decided"), [(27, True), (29.5, False), (31, False), (33.5, False), (34.5, True)]
+)
+def test_tree_changes_leave_expected_deliveries_undecided(at: float, decided: bool) -> None:
+    settings = [setting(10, 10.1, BELOW_TEN)]
+    changes = [(15 * S, 16 * S), (30 * S, 33 * S)]
+    assert answer(settings, sending(at), changes) == (True, decided)
+
+
+def test_a_tree_change_excuses_no_spurious_delivery() -> None:
+    assert answer([setting(10, 10.1, ABOVE_TEN)], sending(30), [(29 * S, 31 * S)]) == (False, True)
+
+
+def test_tree_changes_from_controller_events() -> None:
+    def changes(*events: tuple[int, str]) -> list[tuple[int, int]]:
+        return tree_changes(events)
+
+    assert changes((1, "link_up"), (2, "committed"), (3, "hello")) == []
+    set_up = (2, "committed")
+    assert changes(set_up, (5, "link_down"), (7, "committed")) == [(5, 7)]
+    assert changes(set_up, (5, "link_down"), (6, "link_up"), (7, "committed"), (9, "committed")) == [(5, 9)]
+    assert changes(set_up, (5, "link_down")) == [(5, NEVER_NS)]
+    assert changes(set_up, (5, "link_down"), (7, "committed"), (8, "link_up"), (9, "committed")) == [
+        (5, 7),
+        (8, 9),
+    ]
+
+
+def write_logs(run: Path, application_lines: list[dict[str, Any]]) -> None:
+    (run / "logs").mkdir()
+    text = "".join(json.dumps(line) + "\n" for line in application_lines)
+    (run / "logs" / "applications.jsonl").write_text(text)
+
+
+def test_a_run_folder_from_logs_to_oracle_jsonl(tmp_path: Path) -> None:
+    common = {"node": 1, "app": "sink"}
+    write_logs(
+        tmp_path,
+        [
+            {
+                "t_ns": 10 * S,
+                **common,
+                "event": "set_predicate",
+                "predicate": "a < 10",
+                "filters": BELOW_TEN,
+                "requested_ns": 10 * S - 5,
+            },
+            {
+                "t_ns": 20 * S + 7,
+                "node": 0,
+                "app": "source",
+                "event": "send_message",
+                "source": 0,
+                "seq": 3,
+                "attributes": {"a": 5, "b": "x"},
+                "requested_ns": 20 * S,
+            },
+            {"t_ns": 20 * S + 9, **common, "event": "deliver", "source": 0, "seq": 3},
+            {
+                "t_ns": 21 * S,
+                "node": 0,
+                "app": "source",
+                "event": "send_message",
+                "source": 0,
+                "seq": 4,
+                "attributes": {"a": 50},
+                "requested_ns": 21 * S,
+            },
+        ],
+    )
+    totals = write_oracle(tmp_path, window_s=1)
+    assert (totals.messages, totals.applications, totals.expected, totals.undecided) == (2, 1, 1, 0)
+    lines = [json.loads(line) for line in (tmp_path / "oracle.jsonl").read_text().splitlines()]
+    assert lines == [
+        {
+            "source": 0,
+            "seq": 3,
+            "sent_ns": 20 * S,
+            "node": 1,
+            "app": "sink",
+            "expected": True,
+            "decided": True,
+        }
+    ]
+
+
+def test_a_malformed_line_is_named(tmp_path: Path) -> None:
+    write_logs(tmp_path, [{"t_ns": 1, "node": 1, "app": "x", "event": "set_predicate", "requested_ns": 1}])
+    with pytest.raises(InputError, match=r"applications\.jsonl:1: no field 'filters'"):
+        read_history(tmp_path)
+    (tmp_path / "logs" / "applications.jsonl").write_text("{}\n{not json\n")
+    with pytest.raises(InputError, match=r"applications\.jsonl:1: no field 'event'"):
+        read_history(tmp_path)
+
+
+def test_a_missing_log_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not found"):
+        read_history(tmp_path)

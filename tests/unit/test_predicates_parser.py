@@ -1,0 +1,188 @@
+import pytest
+
+from router.predicates.model import (
+    EVERYTHING,
+    NOTHING,
+    Constraint,
+    Filter,
+    Message,
+    Operator,
+    Predicate,
+    Type,
+)
+from router.predicates.parser import ParseError, parse_message, parse_predicate
+from router.predicates.printer import (
+    format_message,
+    format_predicate,
+    predicate_from_json,
+    predicate_to_json,
+)
+
+
+def string(name: str, operator: Operator, value: str) -> Constraint:
+    return Constraint(name, Type.STRING, operator, value)
+
+
+def integer(name: str, operator: Operator, value: int) -> Constraint:
+    return Constraint(name, Type.INTEGER, operator, value)
+
+
+DEST = string("dest", Operator.EQ, "ORD")
+PRICE = integer("price", Operator.LT, 400)
+ALERT = string("class", Operator.EQ, "alert")
+PAPER = Predicate((Filter((DEST, PRICE)), Filter((ALERT,))))
+
+
+@pytest.mark.parametrize("conjunction", ["and", "&&", "&", ",", "/\\", "∧"])
+@pytest.mark.parametrize("disjunction", ["or", "||", "|", "\\/", "∨"])
+def test_and_binds_tighter_than_or_in_every_spelling(conjunction: str, disjunction: str) -> None:
+    text = f'dest = "ORD" {conjunction} price < 400 {disjunction} class = "alert"'
+    assert parse_predicate(text) == PAPER
+    assert parse_predicate(f'class="alert"{disjunction} dest="ORD"{conjunction} price<400') == Predicate(
+        (PAPER.filters[1], PAPER.filters[0])
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "constraint"),
+    [
+        ('x =*"a"', string("x", Operator.PREFIX, "a")),
+        ('x*="a"', string("x", Operator.SUFFIX, "a")),
+        ('x**"a"', string("x", Operator.SUBSTRING, "a")),
+        ("x!=-3", integer("x", Operator.NE, -3)),
+        ("x<-3", integer("x", Operator.LT, -3)),
+        ("x >= +3", integer("x", Operator.GE, 3)),
+        ("x <= 1e3", Constraint("x", Type.DOUBLE, Operator.LE, 1000.0)),
+        ("x > -.5", Constraint("x", Type.DOUBLE, Operator.GT, -0.5)),
+        ("x = 3.", Constraint("x", Type.DOUBLE, Operator.EQ, 3.0)),
+        ("x = true", Constraint("x", Type.BOOLEAN, Operator.EQ, True)),
+        ("x any int", Constraint("x", Type.INTEGER, Operator.ANY)),
+        ("x any bool", Constraint("x", Type.BOOLEAN, Operator.ANY)),
+        ('"any" any string', Constraint("any", Type.STRING, Operator.ANY)),
+        ('"two words" = 1', integer("two words", Operator.EQ, 1)),
+        ("alert-type.2 = 1", integer("alert-type.2", Operator.EQ, 1)),
+        (r'x = "\n\t\\\"\x41\u00e9\101\U0001F600"', string("x", Operator.EQ, '\n\t\\"Aé' + "A😀")),
+        (
+            "// price of a flight\nx = 9223372036854775807 // the largest",
+            integer("x", Operator.EQ, 2**63 - 1),
+        ),
+    ],
+)
+def test_single_constraints(text: str, constraint: Constraint) -> None:
+    assert parse_predicate(text) == Predicate((Filter((constraint,)),))
+
+
+def test_the_two_extreme_predicates_have_names() -> None:
+    assert parse_predicate("*") == EVERYTHING
+    assert parse_predicate(" none ") == NOTHING
+    assert format_predicate(EVERYTHING) == "*"
+    assert format_predicate(NOTHING) == "none"
+    assert parse_predicate("* or price < 400") == Predicate((Filter(), Filter((PRICE,))))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "reason"),
+    [
+        ("price <", 1, 8, "expected a value after '<', found the end"),
+        ("dest = ORD", 1, 8, "expected a value after '=' (strings need quotes: \"ORD\"), found 'ORD'"),
+        ("price < 400 dest = 3", 1, 13, "expected 'and', 'or' or the end, found 'dest'"),
+        ("price", 1, 6, "expected an operator or 'any' after the name price, found the end"),
+        ("", 1, 1, "expected an attribute name, found the end"),
+        (
+            "a = 1 and\n  or = 2",
+            2,
+            3,
+            "expected an attribute name (names that are keywords need double quotes)",
+        ),
+        ("a = 1 or", 1, 9, "expected an attribute name, found the end"),
+        ("a = 9223372036854775808", 1, 5, "does not fit in 64 bits"),
+        ("a = " + "9" * 5000, 1, 5, "does not fit in 64 bits"),
+        ("a = 1e999", 1, 5, "is not finite"),
+        ("a = 5b", 1, 5, "expected a blank or an operator after the number 5, found 'b'"),
+        ('a = "x', 1, 5, "string without a closing quote"),
+        ('a = "x\n"', 1, 5, "string without a closing quote"),
+        (r'a = "x\q"', 1, 7, r"unknown escape '\q'"),
+        (r'a = "\ud800"', 1, 6, "is not a character"),
+        ("a =* 5", 1, 1, "operator =* is for strings only"),
+        (
+            "a any number",
+            1,
+            7,
+            "expected a type (string, integer, double or boolean) after 'any', found 'number'",
+        ),
+        ("(a = 1)", 1, 1, "without parentheses"),
+        ('"" = 1', 1, 1, "attribute name of 0 bytes"),
+    ],
+)
+def test_errors_say_where_and_what_was_expected(text: str, line: int, column: int, reason: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_predicate(text)
+    assert (caught.value.line, caught.value.column) == (line, column)
+    assert str(caught.value).startswith(f"line {line}, column {column}: ")
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'carrier = "UA", price = 300, upgradeable = true, tax = 1.5',
+        'carrier="UA" price=300 upgradeable=true tax=1.5',
+        '[carrier = "UA"; price = 300; upgradeable = true; tax = 1.5;]',
+    ],
+)
+def test_messages(text: str) -> None:
+    message = parse_message(text)
+    assert message == Message({"carrier": "UA", "price": 300, "upgradeable": True, "tax": 1.5})
+    assert [type(value) for value in message.values()] == [str, int, bool, float]
+    assert format_message(message) == 'carrier = "UA", price = 300, upgradeable = true, tax = 1.5'
+
+
+def test_the_empty_message() -> None:
+    assert parse_message("") == parse_message("[]") == Message({})
+    assert format_message(Message({})) == "[]"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a = 1, a = 2", "column 8: attribute a is given twice"),
+        ("a < 1", "column 3: expected '=' after the name a, found '<'"),
+        ("[a = 1", "column 7: expected an attribute or ']', found the end"),
+        ("a = 1]", "column 6: expected an attribute or the end, found ']'"),
+    ],
+)
+def test_message_errors(text: str, reason: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_message(text)
+    assert reason in str(caught.value)
+
+
+def test_json_form() -> None:
+    predicate = parse_predicate('dest =* "O" and price any integer or fare <= 2.0 or ok = true')
+    data = predicate_to_json(predicate)
+    assert data == [
+        [["dest", "string", "=*", "O"], ["price", "integer", "any", None]],
+        [["fare", "double", "<=", 2.0]],
+        [["ok", "boolean", "=", True]],
+    ]
+    assert predicate_from_json(data) == predicate
+    assert predicate_from_json([[["fare", "double", "=", 2]]]) == parse_predicate("fare = 2.0")
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ({}, "expected a list of filters"),
+        ([3], "filter 0: expected a list of constraints"),
+        ([[], [["a", "integer", "="]]], "filter 1, constraint 0: expected [name, type, operator, value]"),
+        ([[["a", "int", "=", 1]]], "expected a type of string, integer, double, boolean, found 'int'"),
+        ([[["a", "integer", "==", 1]]], "expected an operator of"),
+        ([[["a", "integer", "=", None]]], "operator = needs a value"),
+        ([[["a", "integer", "=", "1"]]], "string value for type integer"),
+        ([[["a", "string", "=", []]]], "filter 0, constraint 0: expected str, int, float or bool"),
+    ],
+)
+def test_json_errors(data: object, reason: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        predicate_from_json(data)
+    assert reason in str(caught.value)

@@ -1,0 +1,343 @@
+from __future__ import annotations
+
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pandas as pd
+import pytest
+from matplotlib.patches import Rectangle, StepPatch
+from rich.console import Console
+
+from testbed.errors import InputError
+from testbed.report import numbers
+from testbed.report.data import TABLES
+from testbed.report.figures import curve, frames_over_time, matches
+from testbed.report.render import write_report
+from testbed.report.terminal import terminal_summary
+from testbed.report.topology_figure import link_frames, positions
+
+NODES = 20
+DURATION_S = 1800
+KINDS = ("MSG", "RA", "SR", "UR")
+
+
+def summary(**changes: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "routers": NODES,
+        "links": 37,
+        "duration_s": DURATION_S,
+        "time_scale": 60,
+        "datapath": "system",
+        "bring_up_s": 3.41,
+        "teardown_s": 1.8,
+        "messages_sent": 361,
+        "deliveries_expected": 1234,
+        "deliveries_made": 1231,
+        "false_negatives": 3,
+        "false_negatives_after_convergence": 0,
+        "convergence_s": 0.412,
+        "spurious_deliveries": 0,
+        "duplicate_deliveries": 0,
+        "false_positives": 210,
+        "messages_received_by_routers": 2874,
+        "frames_by_type": {"MSG": 2513, "RA": 611, "SR": 40, "UR": 38},
+        "bytes_by_type": {"MSG": 452_340, "RA": 73_320, "SR": 2_480, "UR": 6_460},
+        "frames_captured": 9876,
+        "capture_drops": 0,
+        "frames_undecodable": 0,
+        "control_share": 0.215,
+        "accounting_s": 21.3,
+        "reconciliation": {
+            "tshark": {"expected": 9876, "found": 9876, "differences": []},
+            "routers": {"expected": 6674, "found": 6674, "differences": []},
+            "ovs": {"expected": 9876, "found": 9876, "differences": []},
+        },
+        "verdict": "holds",
+        "verdict_reasons": [],
+    }
+    return values | changes
+
+
+def synthetic_run(run: Path, **changes: Any) -> Path:
+    """A run folder with plausible, reproducible content in every file that the report reads."""
+    random = Random(7)
+    place = [(random.uniform(0, 1000), random.uniform(0, 1000)) for _ in range(NODES)]
+    pairs = [(random.randrange(node), node) for node in range(1, NODES)]
+    while len(pairs) < 37:
+        u, v = sorted(random.sample(range(NODES), 2))
+        if (u, v) not in pairs:
+            pairs.append((u, v))
+    links = [
+        {"index": index, "u": u, "v": v, "u_port": 1, "v_port": 1, "cost": random.randint(1, 400)}
+        for index, (u, v) in enumerate(pairs)
+    ]
+    nodes = [{"id": node, "x": x, "y": y} for node, (x, y) in enumerate(place)]
+    manifest = {
+        "experiment": "default",
+        "seed": 1,
+        "time_scale": 60,
+        "kernel": "6.1.0",
+        "versions": {"ovs": "3.1.0", "tcpdump": "4.99.3"},
+        "command_line": ["cbcb", "run", "default"],
+    }
+    captures = [
+        {
+            "name": f"link-{u}-{v}",
+            "kind": "link",
+            "device": f"cx1s{u}-e{v}",
+            "captured": random.randint(50, 900),
+            "received_by_filter": 900,
+            "dropped_by_kernel": 0,
+        }
+        for u, v in pairs
+    ]
+    files = {"summary": summary(**changes), "manifest": manifest, "capture": captures}
+    files["topology"] = {"name": "waxman,20", "nodes": nodes, "links": links}
+    for name, content in files.items():
+        (run / f"{name}.json").write_text(json.dumps(content))
+    with (run / "workload.jsonl").open("w") as out:
+        for node in range(15):
+            item = {
+                "at_s": 0,
+                "node": node,
+                "action": "set_predicate",
+                "predicate": f"a < {random.randint(0, 3)}",
+            }
+            out.write(json.dumps(item) + "\n")
+        for number in range(361):
+            sent = {"at_s": 5 + number, "node": 16 + number % 4, "action": "send_message"}
+            out.write(json.dumps(sent | {"attributes": {"a": min(random.randint(0, 40), 3)}}) + "\n")
+    totals = [
+        (link["index"], a, b, kind, frames, frames * 150)
+        for link in links
+        for a, b in ((link["u"], link["v"]), (link["v"], link["u"]))
+        for kind, frames in zip(KINDS, (random.randint(0, 120), random.randint(0, 20), 1, 1), strict=True)
+    ]
+    bins = [
+        (kind, float(start), frames, frames * 150)
+        for start in range(0, DURATION_S, 10)
+        for kind, frames in (
+            ("MSG", random.randint(5, 25)),
+            ("RA", 300 if start == 0 else random.randint(0, 3)),
+            ("SR", random.randint(0, 2)),
+        )
+        if frames
+    ]
+    times = [index * 2.0 for index in range(DURATION_S // 2)]
+    curves = {
+        "false_negative_curve": [(t, 0.4 if t < 20 else 0.0) for t in times],
+        "false_positive_curve": [(t, 0.07 + 0.5 * 0.97**t + random.uniform(0, 0.01)) for t in times],
+        "control_share_curve": [(t, 0.15 + 0.8 * 0.98**t + random.uniform(0, 0.02)) for t in times],
+    }
+    (run / "parquet").mkdir()
+    for name, rows in {"link_totals": totals, "type_bins": bins, **curves}.items():
+        folder = run / "parquet" / name
+        folder.mkdir()
+        pd.DataFrame(rows, columns=list(TABLES[name])).to_parquet(folder / "part-0.parquet")
+    return run
+
+
+class Page(HTMLParser):
+    """The parts of a page that the tests look at, and whether its elements are closed in order."""
+
+    VOID = frozenset({"meta", "br", "hr", "img", "input", "link"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_a_report_of_a_full_run(tmp_path: Path) -> None:
+    path = write_report(synthetic_run(tmp_path))
+    assert path == tmp_path / "report.html"
+    text = path.read_text()
+    page = Page(text)
+    assert sum(tag == "svg" for tag, _ in page.tags) == 6
+    described = [attributes for _, attributes in page.tags if attributes.get("role") == "img"]
+    assert len(described) == 6 and all(len(one["aria-label"] or "") > 30 for one in described)
+    identifiers = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(identifiers) == len(set(identifiers))
+    for wanted in ("✓ Holds", "1,231".replace(",", " "), "Load of the links", "experiment time (s)", "link-"):
+        assert wanted in text
+    names = {"topology", "false_negatives", "false_positives", "frames", "control_share", "matches"}
+    assert {file.name for file in (tmp_path / "figures").iterdir()} == {
+        f"{name}.{suffix}" for name in names for suffix in ("svg", "png")
+    }
+
+
+def test_a_report_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
+    page = Page(write_report(synthetic_run(tmp_path)).read_text())
+    for tag, attributes in page.tags:
+        assert tag not in {"link", "iframe", "img"}
+        assert "src" not in attributes
+        for name in ("href", "xlink:href"):
+            assert (attributes.get(name) or "#").startswith(("#", "data:"))
+
+
+def test_a_run_without_traffic_says_so(tmp_path: Path) -> None:
+    topology = {"name": "none", "nodes": [{"id": 0, "x": None, "y": None}], "links": []}
+    (tmp_path / "topology.json").write_text(json.dumps(topology))
+    (tmp_path / "summary.json").write_text("{}")
+    text = write_report(tmp_path).read_text()
+    Page(text)
+    for sentence in (
+        "Not judged",
+        "No frames were captured",
+        "No captures were recorded",
+        "The topology has no links",
+        "The run left no manifest",
+    ):
+        assert sentence in text
+
+
+def test_a_failed_run_shows_reasons_and_differences(tmp_path: Path) -> None:
+    reconciliation = {
+        "tshark": {"expected": 10, "found": 10, "differences": []},
+        "routers": {
+            "expected": 10,
+            "found": 9,
+            "differences": [{"where": "router 3: sent MSG", "expected": 5, "found": 4}],
+        },
+    }
+    run = synthetic_run(
+        tmp_path,
+        verdict="fails",
+        verdict_reasons=["3 deliveries missed <after> convergence"],
+        reconciliation=reconciliation,
+    )
+    captures = json.loads((run / "capture.json").read_text())
+    captures[20]["dropped_by_kernel"] = 17
+    (run / "capture.json").write_text(json.dumps(captures))
+    text = write_report(run).read_text()
+    assert "✗ Fails" in text and "missed &lt;after&gt; convergence" in text
+    assert "router 3: sent MSG: 5 there, 4 accounted" in text
+    assert "not made" in text
+    first = re.search(r"worst first.*?<tbody>.*?<th scope=\"row\">([^<]*)", text, re.DOTALL)
+    assert first is not None and first[1] == captures[20]["name"]
+
+
+def test_the_same_run_gives_the_same_report(tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path)
+    first = write_report(run).read_bytes()
+    assert write_report(run).read_bytes() == first
+
+
+@pytest.mark.parametrize("missing", ["summary.json", "topology.json"])
+def test_a_folder_that_is_no_finished_run_is_an_input_error(tmp_path: Path, missing: str) -> None:
+    synthetic_run(tmp_path)
+    (tmp_path / missing).unlink()
+    with pytest.raises(InputError, match=missing):
+        write_report(tmp_path)
+
+
+def test_a_table_without_its_columns_is_an_input_error(tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path)
+    pd.DataFrame({"t": [1.0]}).to_parquet(run / "parquet" / "control_share_curve" / "part-0.parquet")
+    with pytest.raises(InputError, match="control_share_curve: no column t_s, fraction"):
+        write_report(run)
+
+
+def test_link_load_sums_directions_and_types_and_leaves_host_links_out() -> None:
+    rows = [(0, "MSG", 5), (0, "RA", 2), (0, "MSG", 1), (3, "MSG", 4), (None, "MSG", 100)]
+    table = pd.DataFrame(rows, columns=["link", "type", "frames"])
+    assert link_frames(table) == {0: 8, 3: 4}
+
+
+def test_positions_come_from_the_topology_or_from_its_links() -> None:
+    nodes: list[dict[str, Any]] = [{"id": 0, "x": 1, "y": 2}, {"id": 1, "x": 3, "y": 4}]
+    links = [{"u": 0, "v": 1}]
+    assert positions({"nodes": nodes, "links": links}) == {0: (1.0, 2.0), 1: (3.0, 4.0)}
+    nodes[1]["x"] = None
+    laid_out = positions({"nodes": nodes, "links": links})
+    assert laid_out.keys() == {0, 1} and laid_out[0] != laid_out[1]
+    assert laid_out == positions({"nodes": nodes, "links": links})
+
+
+def test_frames_over_time_counts_empty_bins_as_zero() -> None:
+    table = pd.DataFrame(
+        [("MSG", 0.0, 4), ("MSG", 6.0, 2), ("RA", 2.0, 6)], columns=["type", "bin_s", "frames"]
+    )
+    drawing = frames_over_time(table)
+    assert drawing is not None
+    steps: list[Any] = [patch for patch in drawing.figure.axes[0].patches if isinstance(patch, StepPatch)]
+    data = {patch.get_label(): patch.get_data() for patch in steps}
+    assert list(data["MSG"].values) == [2.0, 0.0, 0.0, 1.0]
+    assert list(data["RA"].values) == [0.0, 3.0, 0.0, 0.0]
+    assert list(data["MSG"].edges) == [0.0, 2.0, 4.0, 6.0, 8.0]
+
+
+def test_matches_are_put_into_bins_that_end_at_multiples_of_five_per_cent() -> None:
+    drawing = matches([0.0, 0.0, 0.05, 3 / 20, 0.151, 0.02])
+    assert drawing is not None
+    bars = [patch for patch in drawing.figure.axes[0].patches if isinstance(patch, Rectangle)]
+    heights = [bar.get_height() for bar in bars]
+    assert heights == pytest.approx([100 / 3, 100 / 3, 0, 100 / 6, 100 / 6])
+    assert matches([]) is None
+
+
+def test_a_curve_without_points_is_none() -> None:
+    assert curve(pd.DataFrame({"t_s": [], "fraction": []}), "x (%)") is None
+    assert curve(pd.DataFrame({"t_s": [1.0], "fraction": [None]}), "x (%)") is None
+
+
+def printed(content: dict[str, Any], **options: Any) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=100, **options)
+    console.print(terminal_summary(content, Path("captures/runs/x/report.html")))
+    return out.getvalue()
+
+
+def test_the_terminal_says_the_same_without_colour() -> None:
+    plain = printed(summary(), color_system=None)
+    assert "\x1b" not in plain
+    for wanted in (
+        "Verdict: holds",
+        "20 routers, 37 links",
+        "3 missed (0 after convergence)",
+        "210 of 2 874 messages at routers (7.3 %)",
+        "MSG 2 513, RA 611, SR 40, UR 38",
+        "0 lost",
+        "equal, 6 674",
+        "captures/runs/x/report.html",
+    ):
+        assert wanted.replace(" ", " ") in plain.replace(" ", " ")
+    coloured = printed(summary(), force_terminal=True, color_system="standard")
+    assert "\x1b[" in coloured and re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
+
+
+def test_the_terminal_names_reasons_and_copes_with_an_empty_summary() -> None:
+    failed = summary(verdict="fails", verdict_reasons=["2 frames dropped in capture [link-0-1]"])
+    failed["reconciliation"]["ovs"]["found"] = 9000
+    text = printed(failed, color_system=None)
+    assert "Verdict: fails" in text and "2 frames dropped in capture [link-0-1]" in text
+    assert "DIFFERS" in text
+    assert "Verdict: not judged" in printed({}, color_system=None)
+
+
+def test_numbers_in_words() -> None:
+    assert numbers.count(1234567) == "1 234 567"
+    assert numbers.count(None) == "–"
+    assert numbers.seconds(0.4123) == "0.412 s"
+    assert numbers.seconds(1800) == "1 800 s"
+    assert numbers.share(1, 8) == "12 %"
+    assert numbers.share(1, 0) == "–"

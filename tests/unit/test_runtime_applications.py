@@ -1,0 +1,257 @@
+"""The application socket and its client, over a real router core that has no network."""
+
+from __future__ import annotations
+
+import json
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from router.matching.factory import factory
+from router.predicates.model import Message
+from router.protocol.events import ControllerFrame, Event
+from router.protocol.options import RouterOptions
+from router.protocol.router import Router
+from router.runtime.applications import Applications
+from router.runtime.client import Client, ClientError
+from router.runtime.lines import REQUEST_LIMIT
+from router.wire.frames import BroadcastTable, Commit, Frame, FrameType, TreeEntry
+
+TIMEOUT = 10.0
+OUTPUT_LIMIT = 256 * 1024
+
+
+def wait_for(difference: Callable[[], str | None]) -> None:
+    """Polls until `difference` is None; fails with the last difference after `TIMEOUT`."""
+    deadline = time.monotonic() + TIMEOUT
+    while (left := difference()) is not None:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.005)
+
+
+class Node:
+    """A router that is alone in its network, served by a thread."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.router = Router(4, RouterOptions(), factory("counting"), 1)
+        table = BroadcastTable((), (TreeEntry(4, 0, (), 0),))
+        for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(1))):
+            self.router.handle(ControllerFrame(Frame(kind, 4, 1, 1, 1, body)), 0.0)
+        self.selector = selectors.DefaultSelector()
+        self.applications = Applications(
+            4, path, self.selector, self._handle, lambda: {"node": 4}, OUTPUT_LIMIT
+        )
+        self._stop_reader, self._stop_writer = socket.socketpair()
+        self.selector.register(self._stop_reader, selectors.EVENT_READ, self._stop)
+        self._running = True
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _handle(self, event: Event) -> list[Any]:
+        return self.router.handle(event, 0.0)
+
+    def _stop(self, _mask: int) -> None:
+        self._running = False
+
+    def _run(self) -> None:
+        while self._running:
+            for key, mask in self.selector.select():
+                key.data(mask)
+
+    def close(self) -> None:
+        self._stop_writer.send(b"x")
+        self._thread.join()
+        self.applications.close()
+        self.selector.close()
+        self._stop_reader.close()
+        self._stop_writer.close()
+
+    def client(self, app: str | None = None, **options: Any) -> Client:
+        return Client(self.path, app, **options)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path / "r4.sock")
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_the_service(node: Node) -> None:
+    with node.client("a") as first, node.client() as second:
+        assert (first.app, first.node) == ("a", 4)
+        assert second.app == "app-2"
+        first.set_predicate('name =* "x" or number < 2.5')
+        second.set_predicate("flag = true")
+        assert first.send_message('name = "xy", flag = true') == (4, (1 << 32) + 1)
+        assert second.send_message(Message({"number": 1.0})) == (4, (1 << 32) + 2)
+        second.send_message("number = 1")
+        got = list(first.deliveries(timeout=0.05))
+        assert [(each.seq & 0xFFFF_FFFF, each.attributes) for each in got] == [
+            (1, {"name": "xy", "flag": True}),
+            (2, {"number": 1.0}),
+        ]
+        assert [each.seq & 0xFFFF_FFFF for each in second.deliveries(timeout=0.05)] == [1]
+        assert first.status()["node"] == 4
+        first.set_predicate("none")
+        second.send_message("number = 1.0")
+        assert list(first.deliveries(timeout=0.05)) == []
+
+
+def test_types_survive_the_socket(node: Node) -> None:
+    attributes = {
+        "b": True,
+        "i": -(2**63),
+        "d": 2.0,
+        "tiny": 5e-324,
+        "huge": 1.7976931348623157e308,
+        "s": '\u0000"\\\n\u00e9\U0001f600',
+        "odd name \u00e9": 1,
+    }
+    with node.client() as client:
+        client.set_predicate("*")
+        client.send_message(Message(attributes))
+        got = next(client.deliveries(TIMEOUT)).attributes
+    assert got == attributes
+    assert {name: type(value) for name, value in got.items()} == {
+        name: type(value) for name, value in attributes.items()
+    }
+
+
+def test_the_log_has_what_the_architecture_says(node: Node, tmp_path: Path) -> None:
+    path = tmp_path / "applications.jsonl"
+    before = time.time_ns()
+    with path.open("w") as log, node.client("a", log=log) as client:
+        client.set_predicate('x > 1 and s = "q"')
+        client.send_message('x = 2, s = "q"')
+        next(client.deliveries(TIMEOUT))
+        with pytest.raises(ClientError):
+            client._wait(client.request("set_predicate", predicate="x >"))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        assert before <= line.pop("requested_ns", before) <= line.pop("t_ns") <= time.time_ns()
+        assert (line.pop("node"), line.pop("app")) == (4, "a")
+    sent = {"source": 4, "seq": (1 << 32) + 1}
+    assert lines == [
+        {
+            "event": "set_predicate",
+            "predicate": 'x > 1 and s = "q"',
+            "filters": [[["x", "integer", ">", 1], ["s", "string", "=", "q"]]],
+        },
+        {"event": "send_message", **sent, "attributes": {"x": 2, "s": "q"}},
+        {"event": "deliver", **sent},
+        {"event": "set_predicate", "predicate": "none", "filters": []},
+    ]
+
+
+def test_requests_may_be_pipelined_without_waiting(node: Node) -> None:
+    clients = [node.client(f"driver-{number}") for number in range(20)]
+    received = 0
+
+    def read() -> None:
+        nonlocal received
+        for key, _mask in selector.select(0.1):
+            client = key.fileobj
+            assert isinstance(client, Client)
+            received += len(client.read_events())
+
+    with selectors.DefaultSelector() as selector:
+        for client in clients:
+            selector.register(client, selectors.EVENT_READ)
+            client.request_set_predicate("x >= 0")
+        deadline = time.monotonic() + TIMEOUT
+        while any(client.outstanding for client in clients):
+            assert time.monotonic() < deadline
+            read()
+        for x in range(5):
+            for client in clients:
+                client.request_send_message(Message({"x": x}))
+        while received < 20 * 5 * 20 or any(client.outstanding for client in clients):
+            assert time.monotonic() < deadline, received
+            read()
+    for client in clients:
+        client.close()
+    wait_for(lambda: None if not len(node.applications) else f"{len(node.applications)} are connected")
+    assert node.router.predicates() == {}
+
+
+def raw(node: Node) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(TIMEOUT)
+    connection.connect(str(node.path))
+    return connection
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (b"nonsense", "not a JSON object"),
+        (b"\xff\xfe", "not a JSON object"),
+        (b"[" * 100_000, "not a JSON object"),
+        (b"[1]", "expected a JSON object, got list"),
+        (b'{"id":7}', "op: None is none of"),
+        (b'{"id":7,"op":["x"]}', "is none of"),
+        (b'{"id":7,"op":"set_predicate"}', "predicate: expected a text"),
+        (b'{"id":7,"op":"set_predicate","predicate":"x >"}', "line 1, column 4"),
+        (b'{"id":7,"op":"send_message"}', "either 'message' or 'attributes'"),
+        (b'{"id":7,"op":"send_message","message":3}', "message: expected a text"),
+        (b'{"id":7,"op":"send_message","attributes":[]}', "attributes: expected an object"),
+        (b'{"id":7,"op":"send_message","attributes":{"a":null}}', "attributes: expected str"),
+        (b'{"id":7,"op":"send_message","attributes":{"a":NaN}}', "not finite"),
+        (b'{"id":7,"op":"send_message","attributes":{"a":99999999999999999999}}', "64 bits"),
+        (b'{"id":7,"op":"send_message","attributes":{"a":"\\ud800"}}', "surrogates"),
+        (b'{"id":7,"op":"hello","app":3}', "app: expected a name"),
+        (b'{"id":7,"op":"hello","app":"taken"}', "in use"),
+        (b'{"x":"' + b"a" * REQUEST_LIMIT + b'"}', "line longer than"),
+        (b"a" * (3 * REQUEST_LIMIT), "line longer than"),
+    ],
+)
+def test_a_bad_request_is_answered(node: Node, line: bytes, error: str) -> None:
+    with node.client("taken"), raw(node) as connection:
+        connection.sendall(line + b"\n" + b'{"id":8,"op":"status"}\n')
+        with connection.makefile("rb") as answers:
+            refusal, status = json.loads(answers.readline()), json.loads(answers.readline())
+        assert refusal["ok"] is False
+        assert error in refusal["error"]
+        assert refusal["id"] in (7, None)
+        assert status == {"id": 8, "ok": True, "node": 4}
+
+
+def test_an_application_that_does_not_read_is_disconnected(node: Node) -> None:
+    with raw(node) as deaf, node.client("sender") as sender, node.client("other") as other:
+        deaf.sendall(b'{"id":1,"op":"set_predicate","predicate":"x any string"}\n')
+        assert json.loads(deaf.recv(100))["ok"]
+        other.set_predicate("x any string")
+        message = Message({"x": "y" * 60_000})
+        sent = 0
+        while node.applications.disconnected_slow == 0:
+            sender.send_message(message)
+            sent += 1
+            assert sent < 100
+            # Who reads is not disturbed.
+            assert next(other.deliveries(TIMEOUT)).attributes == message
+        assert node.applications.disconnected_slow == 1
+        assert sum(1 for _ in iter(lambda: deaf.recv(65_536), b"")) > 0
+
+
+def test_a_client_says_why_it_cannot_go_on(node: Node, tmp_path: Path) -> None:
+    with pytest.raises(ClientError, match="No such file"):
+        Client(tmp_path / "nobody.sock")
+    with node.client("a"), pytest.raises(ClientError, match="'a' is in use"):
+        node.client("a")
+    with node.client() as client:
+        with pytest.raises(ValueError, match="a router takes"):
+            client.request("status", padding="x" * REQUEST_LIMIT)
+        node.applications.close()
+        with pytest.raises(ClientError, match="closed the connection"):
+            client.status()
+        node.applications = Applications(4, node.path, node.selector, node._handle, dict)

@@ -1,0 +1,56 @@
+"""The parent of the routers: what it loads and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from router.protocol.options import RouterOptions
+from router.runtime.parent import read_specs
+from router.runtime.process import RouterSpec
+
+SPEC = RouterSpec(
+    1, "eth0", 77, "/tmp/a.sock", "/tmp/a.json", "/tmp/a.log", RouterOptions(hop_limit=3), seed=5
+)
+
+
+def test_the_parent_holds_only_what_routers_need() -> None:
+    program = "import router.runtime.parent, sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    packages = {name.split(".")[0] for name in loaded.stdout.split()}
+    assert "router" in packages
+    unwanted = {"scapy", "pyspark", "mininet", "pandas", "numpy", "pyarrow", "networkx", "ryu", "asyncio"}
+    assert not packages & (unwanted | {"testbed", "topos", "captures"})
+
+
+def test_specs_survive_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "specs.json"
+    path.write_text(json.dumps([SPEC.as_json()]))
+    assert read_specs(path) == [SPEC]
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        ("{", "not JSON"),
+        ("{}", "expected a list"),
+        ("[3]", "router 0: expected an object"),
+        ('[{"node": 1}]', "router 0: counters_path: missing"),
+        ('[{"nod": 1}]', "router 0: nod: no such field"),
+        (
+            json.dumps([{**SPEC.as_json(), "options": {"hop_limit": 0}}]),
+            "router 0: options: hop_limit: 0 is outside",
+        ),
+        (json.dumps([{**SPEC.as_json(), "options": {"colour": 0}}]), "router 0: options: .*colour"),
+        (json.dumps([{**SPEC.as_json(), "node": "1"}]), "router 0: node: expected int"),
+    ],
+)
+def test_a_bad_file_is_refused(tmp_path: Path, content: str, error: str) -> None:
+    path = tmp_path / "specs.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=error):
+        read_specs(path)

@@ -1,0 +1,76 @@
+"""Building a topology: interface numbers, and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from topos.build import LinkSpec, build
+from topos.model import Node, TopologyError
+
+
+def _nodes(count: int) -> list[Node]:
+    return [Node(i) for i in range(count)]
+
+
+def test_ports_count_up_at_each_node_in_the_order_of_the_links() -> None:
+    topology = build("t", _nodes(4), [LinkSpec(2, 0), LinkSpec(0, 1), LinkSpec(3, 0), LinkSpec(1, 2)])
+    assert [(k.index, k.u, k.u_port, k.v, k.v_port) for k in topology.links] == [
+        (0, 2, 1, 0, 1),
+        (1, 0, 2, 1, 1),
+        (2, 3, 1, 0, 3),
+        (3, 1, 2, 2, 2),
+    ]
+    assert topology.neighbours(0) == {1: 2, 2: 1, 3: 3}
+
+
+def test_nodes_are_sorted_by_id() -> None:
+    topology = build("t", [Node(1, 5.0, 6.0), Node(0)], [LinkSpec(0, 1)])
+    assert topology.nodes == (Node(0), Node(1, 5.0, 6.0))
+
+
+def test_one_node_is_a_topology() -> None:
+    assert build("t", _nodes(1), []).links == ()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "links", "message"),
+    [
+        ([], [], "no nodes; expected at least one"),
+        ([Node(0), Node(0)], [], "node 0 is declared twice"),
+        ([Node(0), Node(2)], [], "node ids are not 0 to 1: 1 is missing, 2 comes instead"),
+        ([Node(-1), Node(0)], [], "node ids are not 0 to 1: 0 is missing, -1 comes instead"),
+        (_nodes(2), [LinkSpec(0, 2)], "link 0: 0-2: there is no node 2; expected 0 to 1"),
+        (_nodes(2), [LinkSpec(0, 1), LinkSpec(1, 1)], "link 1: 1-1: joins a node to itself"),
+        (
+            _nodes(2),
+            [LinkSpec(0, 1), LinkSpec(1, 0)],
+            "link 1: 1-0: these nodes are joined already by link 0",
+        ),
+        (_nodes(2), [LinkSpec(0, 1, 0)], "link 0: 0-1: cost is 0; expected a positive integer"),
+        (_nodes(2), [LinkSpec(0, 1, True)], "cost is True; expected a positive integer"),
+        (_nodes(2), [LinkSpec(0, 1, bandwidth_mbps=0)], "bandwidth_mbps is 0; expected a number above 0"),
+        (_nodes(2), [LinkSpec(0, 1, delay_ms=math.nan)], "delay_ms is nan; expected a number from 0 up"),
+        (
+            _nodes(2),
+            [LinkSpec(0, 1, loss_percent=101)],
+            "loss_percent is 101; expected a number from 0 to 100",
+        ),
+        (_nodes(2), [], "not connected: node 1 cannot be reached from node 0"),
+        (
+            _nodes(10),
+            [LinkSpec(0, i) for i in (1, 2, 3, 5, 6, 8)] + [LinkSpec(4, 7), LinkSpec(7, 9)],
+            "not connected: nodes 4, 7 and 9 cannot be reached from node 0",
+        ),
+        (
+            _nodes(14),
+            [LinkSpec(0, 1)],
+            "not connected: nodes 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more cannot be reached from node 0",
+        ),
+    ],
+)
+def test_what_is_not_a_topology_is_refused(nodes: list[Node], links: list[LinkSpec], message: str) -> None:
+    with pytest.raises(TopologyError) as caught:
+        build("t", nodes, links)
+    assert message in str(caught.value)

@@ -1,0 +1,112 @@
+"""Generated topologies: shapes, reproducibility, and likeness to BRITE's Waxman graphs."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from topos.generators import grid, line, ring, star, tree, waxman
+from topos.loaders import to_json
+from topos.model import Topology, TopologyError
+
+
+def _pairs(topology: Topology) -> set[tuple[int, int]]:
+    return {(min(link.u, link.v), max(link.u, link.v)) for link in topology.links}
+
+
+@pytest.mark.parametrize(
+    ("topology", "nodes", "pairs"),
+    [
+        (line(1), 1, set()),
+        (line(3), 3, {(0, 1), (1, 2)}),
+        (ring(4), 4, {(0, 1), (1, 2), (2, 3), (0, 3)}),
+        (star(1), 1, set()),
+        (star(4), 4, {(0, 1), (0, 2), (0, 3)}),
+        (grid(2, 3), 6, {(0, 1), (1, 2), (3, 4), (4, 5), (0, 3), (1, 4), (2, 5)}),
+        (tree(0, 3), 1, set()),
+        (tree(2, 2), 7, {(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6)}),
+    ],
+)
+def test_regular_shapes(topology: Topology, nodes: int, pairs: set[tuple[int, int]]) -> None:
+    assert len(topology.nodes) == nodes
+    assert _pairs(topology) == pairs
+    assert all(link.cost == 1 for link in topology.links)
+    assert len({(node.x, node.y) for node in topology.nodes}) == nodes
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: line(0), "nodes is 0; expected a whole number from 1 up"),
+        (lambda: ring(2), "nodes is 2; expected a whole number from 3 up"),
+        (lambda: grid(2, 0), "columns is 0"),
+        (lambda: grid(1000, 1000), "more than 100000 nodes"),
+        (lambda: tree(10, 10), "more than 100000 nodes"),
+        (lambda: star(2.5), "nodes is 2.5; expected a whole number"),  # type: ignore[arg-type]
+        (lambda: waxman(5, -1), "seed is -1; expected an integer, 0 or more"),
+        (lambda: waxman(5, beta=0), "beta is 0; expected a number above 0 and at most 1"),
+        (lambda: waxman(5, plane=2), "5 nodes do not fit on distinct points of a 2 x 2 plane"),
+        (lambda: waxman(5, cost="hops"), "cost is 'hops'; expected 'distance' or 'unit'"),
+    ],
+)
+def test_impossible_sizes_are_refused(make: Callable[[], Topology], message: str) -> None:
+    with pytest.raises(TopologyError) as caught:
+        make()
+    assert message in str(caught.value)
+
+
+def test_waxman_is_the_same_graph_everywhere() -> None:
+    """Recorded once; another Python or platform must draw the same."""
+    digest = hashlib.sha256(to_json(waxman(50, seed=7)).encode()).hexdigest()
+    assert digest == "f487534fdbe8ad2478f931349fdded2a21b27dc41e428ea1f6d8be3e6d7c9b2c"
+
+
+def test_waxman_differs_by_seed() -> None:
+    assert _pairs(waxman(50, 1)) != _pairs(waxman(50, 2))
+
+
+def test_waxman_cost_is_the_rounded_distance_or_one() -> None:
+    topology = waxman(30, 3)
+    for link in topology.links:
+        u, v = topology.nodes[link.u], topology.nodes[link.v]
+        assert u.x is not None and u.y is not None and v.x is not None and v.y is not None
+        assert abs(link.cost - math.hypot(u.x - v.x, u.y - v.y)) <= 0.5
+    unit = waxman(30, 3, cost="unit")
+    assert {link.cost for link in unit.links} == {1}
+    assert _pairs(unit) == _pairs(topology)
+
+
+def test_waxman_nodes_that_lie_together_have_a_positive_cost() -> None:
+    assert min(link.cost for link in waxman(4, plane=2).links) == 1
+
+
+@pytest.mark.parametrize(("nodes", "links"), [(50, 100), (100, 200), (200, 400)])
+def test_waxman_is_like_brite(nodes: int, links: int) -> None:
+    """BRITE 2.1, same parameters, 50 to 1600 nodes: 2n links of mean length 340 to 405; 30 to 35 % of
+    the nodes have degree 2 (the least), 18 to 26 % degree 3; the greatest degree is 10 to 23."""
+    topologies = [waxman(nodes, seed) for seed in range(1, 11)]
+    assert {len(topology.links) for topology in topologies} == {links}
+    costs = [link.cost for topology in topologies for link in topology.links]
+    assert 330 <= sum(costs) / len(costs) <= 400
+    share: Counter[int] = Counter()
+    for topology in topologies:
+        degrees = Counter(end for link in topology.links for end in (link.u, link.v))
+        assert min(degrees.values()) == 2
+        assert 7 <= max(degrees.values()) <= 30
+        share.update(degrees.values())
+    assert 0.26 <= share[2] / (10 * nodes) <= 0.38
+    assert 0.18 <= share[3] / (10 * nodes) <= 0.32
+
+
+def test_waxman_prefers_near_nodes() -> None:
+    """A small beta makes links short; with a great one they are as long as random pairs (0.52 sides)."""
+
+    def mean(beta: float) -> float:
+        costs = [link.cost for seed in range(5) for link in waxman(100, seed, beta=beta).links]
+        return sum(costs) / len(costs)
+
+    assert mean(0.02) < 150 < 300 < mean(0.2) < 400 < mean(1.0)

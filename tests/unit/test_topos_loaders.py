@@ -1,0 +1,187 @@
+"""Topology files: what they hold, and errors that name file and line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from topos.generators import waxman
+from topos.loaders import from_json, load, to_json
+from topos.model import Node, TopologyError
+
+_TOML = """\
+# a comment
+name = "pair and one"
+
+[[node]]
+id = 1
+x = 10
+y = 2.5
+
+[[node]]
+id = 0
+
+[[node]]
+id = 2
+
+[[link]]
+u = 0
+v = 1
+cost = 4
+
+[[link]]
+u = 2
+v = 1
+bandwidth_mbps = 10
+delay_ms = 0.5
+loss_percent = 1
+"""
+
+_BRITE = """\
+Topology: ( 3 Nodes, 3 Edges )
+Model (1 - RTWaxman):  3 1000 100 1  2  0.15 0.2 1 1 10.0 1024.0
+
+Nodes: ( 3 )
+0\t619\t665\t2\t2\t-1\tRT_NODE
+1\t968\t893\t2\t2\t-1\tRT_NODE
+2\t373\t625\t2\t2\t-1\tRT_NODE
+
+Edges: ( 3 )
+0\t1\t2\t0.2\t2.8\t10.0\t-1\t-1\tE_RT\tU
+1\t1\t0\t416.5\t1.4\t-1.0\t-1\t-1\tE_RT\tU
+2\t0\t2\t249.2\t0.8\t10.0\t-1\t-1\tE_RT\tU
+"""
+
+
+def _write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_toml(tmp_path: Path) -> None:
+    topology = load(_write(tmp_path, "t.toml", _TOML))
+    assert topology.name == "pair and one"
+    assert topology.nodes == (Node(0), Node(1, 10.0, 2.5), Node(2))
+    first, second = topology.links
+    assert (first.u, first.v, first.cost, first.bandwidth_mbps) == (0, 1, 4, None)
+    assert (second.cost, second.bandwidth_mbps, second.delay_ms, second.loss_percent) == (1, 10.0, 0.5, 1.0)
+    assert (second.u_port, second.v_port) == (1, 2)
+
+
+def test_toml_nodes_may_be_left_out(tmp_path: Path) -> None:
+    topology = load(_write(tmp_path, "short.toml", "link = [{ u = 0, v = 1 }, { u = 1, v = 2 }]"))
+    assert topology.name == "short"
+    assert topology.nodes == (Node(0), Node(1), Node(2))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('name = "pair and one"', "nam = 1", "line 2: unknown key 'nam'; did you mean 'name'?"),
+        ('name = "pair and one"', "name = 1", "line 2: name is 1; expected a string"),
+        ("cost = 4", "costs = 4", "line 15: unknown key 'costs'; did you mean 'cost'?"),
+        ("cost = 4", "cost = 1.5", "line 15: cost is 1.5; expected an integer"),
+        ("cost = 4", "cost = -1", "line 15: 0-1: cost is -1; expected a positive integer"),
+        ("u = 0\n", "", "line 15: u is missing; expected an integer"),
+        ("u = 2", "u = true", "line 20: u is True; expected an integer"),
+        ("u = 2", "u = 0", "line 20: 0-1: these nodes are joined already by line 15"),
+        ("delay_ms = 0.5", "delay_ms = inf", "line 20: delay_ms is inf; expected a number"),
+        ("delay_ms = 0.5", 'delay_ms = "1ms"', "line 20: delay_ms is '1ms'; expected a number"),
+        ("id = 1", "id = 3", "node ids are not 0 to 2: 1 is missing, 2 comes instead"),
+        ("x = 10", "z = 10", "line 4: unknown key 'z'; expected one of: id, x, y"),
+        ("cost = 4", "cost = ", "not valid TOML: Invalid value (at line 18, column 8)"),
+        ("[[link]]", "[link]", "not valid TOML"),
+        (
+            _TOML[_TOML.index("[[node]]") :],
+            "[link]\nu = 0",
+            "line 4: link: expected tables that begin with [[link]]",
+        ),
+    ],
+)
+def test_toml_errors_name_file_and_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in _TOML
+    path = _write(tmp_path, "t.toml", _TOML.replace(old, new, 1))
+    with pytest.raises(TopologyError) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+
+
+def test_brite_takes_the_length_as_cost(tmp_path: Path) -> None:
+    topology = load(_write(tmp_path, "t.brite", _BRITE))
+    assert topology.name == "t"
+    assert topology.nodes[0] == Node(0, 619.0, 665.0)
+    assert [(link.u, link.v, link.cost) for link in topology.links] == [(1, 2, 1), (1, 0, 417), (0, 2, 249)]
+    assert {(link.bandwidth_mbps, link.delay_ms) for link in topology.links} == {(None, None)}
+
+
+def test_brite_properties_on_request(tmp_path: Path) -> None:
+    topology = load(_write(tmp_path, "t.brite", _BRITE), keep_properties=True)
+    assert [(k.bandwidth_mbps, k.delay_ms) for k in topology.links] == [(10.0, 2.8), (None, 1.4), (10.0, 0.8)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("1\t968", "1\teast", "line 6: x is 'east'; expected a number"),
+        ("2\t0\t2\t249.2\t0.8\t10.0\t-1\t-1\tE_RT\tU", "2\t0\t2", "line 12: 3 columns; expected 'id from to"),
+        ("2\t0\t2\t249.2", "2\t0.5\t2\t249.2", "line 12: from is '0.5'; expected an integer"),
+        ("2\t0\t2\t249.2", "2\t0\t2\tnan", "line 12: length is 'nan'; expected a number"),
+        ("2\t0\t2\t249.2", "2\t2\t2\t249.2", "line 12: 2-2: joins a node to itself"),
+        ("Edges: ( 3 )", "Edges: ( 4 )", "4 edges announced, 3 found; is the file whole?"),
+        (_BRITE[_BRITE.index("Edges:") :], "", "no line 'Edges: ( n )'; expected a BRITE file"),
+    ],
+)
+def test_brite_errors_name_file_and_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in _BRITE
+    path = _write(tmp_path, "t.brite", _BRITE.replace(old, new, 1))
+    with pytest.raises(TopologyError) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(TopologyError, match=r"none\.toml: cannot be read: No such file"):
+        load(tmp_path / "none.toml")
+    with pytest.raises(TopologyError, match=r"x\.graph: unknown kind of file; expected a name that ends in"):
+        load(tmp_path / "x.graph")
+
+
+def test_json_has_the_fields_of_the_run_folder() -> None:
+    document = json.loads(to_json(waxman(3, 1)))
+    assert document.keys() == {"name", "nodes", "links"}
+    assert document["nodes"][0].keys() == {"id", "x", "y"}
+    assert list(document["links"][0]) == [
+        *("index", "u", "v", "u_port", "v_port"),
+        *("cost", "bandwidth_mbps", "delay_ms", "loss_percent"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": 3}, "name is 3; expected a string"),
+        ({"nodes": {}}, "nodes: expected a list of objects"),
+        ({"nodes": [{"id": "0"}]}, "node 0: id is '0'; expected an integer"),
+        ({"links": [{"u": 0, "v": 1, "kost": 2}]}, "link 0: unknown key 'kost'; did you mean 'cost'?"),
+        (
+            {"links": [{"index": 0, "u": 0, "v": 1, "u_port": 2, "v_port": 1}]},
+            "link 0: u_port is 2; expected 1",
+        ),
+    ],
+)
+def test_json_errors(change: dict[str, object], message: str) -> None:
+    document = {"name": "t", "nodes": [{"id": 0}, {"id": 1}], "links": [], **change}
+    with pytest.raises(TopologyError) as caught:
+        from_json(json.dumps(document))
+    assert message in str(caught.value)
+
+
+def test_what_is_not_json_is_refused(tmp_path: Path) -> None:
+    path = _write(tmp_path, "t.json", "[")
+    with pytest.raises(TopologyError, match=r"t\.json: not valid JSON"):
+        load(path)
+    with pytest.raises(TopologyError, match='an object with "name", "nodes" and "links"'):
+        from_json("[]")

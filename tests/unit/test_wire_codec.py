@@ -1,0 +1,200 @@
+"""The struct codec against the golden vectors, and its limits."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from router.predicates.model import (
+    EVERYTHING,
+    Constraint,
+    Filter,
+    Message,
+    Operator,
+    Predicate,
+    Type,
+    type_of,
+)
+from router.wire import codec
+from router.wire.frames import (
+    Body,
+    BroadcastTable,
+    Commit,
+    Frame,
+    FrameType,
+    Hello,
+    SenderRequest,
+    TreeEntry,
+)
+from tests.vectors.wire_vectors import (
+    ALL_OPERATORS,
+    FRAGMENTED,
+    MALFORMED,
+    WHOLE,
+    Fragmented,
+    Malformed,
+    Whole,
+)
+
+
+def by_name(vector: Whole | Fragmented | Malformed) -> str:
+    return vector.name
+
+
+def msg(attributes: dict[str, str | int | float | bool], **header: int) -> Frame:
+    fields = {"issuer": 3, "seq": 17, "epoch": 2, "hop_limit": 64, **header}
+    return Frame(FrameType.MSG, body=Message(attributes), **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("vector", WHOLE, ids=by_name)
+def test_decodes_each_vector(vector: Whole) -> None:
+    frame = codec.decode(vector.payload)
+    assert frame == vector.frame
+    # 1 == 1.0 == True: equality alone does not tell types apart, nor the order of attributes.
+    assert repr(frame) == repr(vector.frame)
+
+
+@pytest.mark.parametrize("vector", [one for one in WHOLE if one.canonical], ids=by_name)
+def test_encodes_each_vector(vector: Whole) -> None:
+    assert codec.encode(vector.frame).hex(" ") == vector.payload.hex(" ")
+    assert codec.encode_body(vector.frame) == vector.payload[codec.HEADER_LENGTH :]
+    assert codec.fragment(vector.frame) == [vector.payload]
+
+
+@pytest.mark.parametrize("vector", MALFORMED, ids=by_name)
+def test_refuses_each_malformed_vector(vector: Malformed) -> None:
+    with pytest.raises(codec.DecodeError) as caught:
+        codec.decode(vector.payload)
+    assert caught.value.reason == vector.reason
+    assert str(caught.value).startswith(f"{vector.reason}: ")
+
+
+@pytest.mark.parametrize("vector", FRAGMENTED, ids=by_name)
+def test_fragments_as_the_vectors_say(vector: Fragmented) -> None:
+    assert codec.fragment(vector.frame, vector.mtu) == vector.payloads
+    assert max(map(len, vector.payloads)) == vector.mtu
+
+
+def test_vectors_leave_nothing_out() -> None:
+    frames = [vector.frame for vector in WHOLE]
+    assert {frame.type for frame in frames} == set(FrameType)
+    messages = [frame.body for frame in frames if isinstance(frame.body, Message)]
+    assert {type_of(value) for message in messages for value in message.values()} == set(Type)
+    predicates = [frame.body for frame in frames if isinstance(frame.body, Predicate)]
+    constraints = [one for predicate in predicates for each in predicate for one in each]
+    assert {one.operator for one in constraints} == ALL_OPERATORS
+    assert {one.type for one in constraints} == set(Type)
+    assert {vector.reason for vector in MALFORMED} == set(codec.DecodeReason)
+
+
+def test_header_offsets_agree_with_the_struct() -> None:
+    sizes = [struct.calcsize(f"!{code}") for code in codec.HEADER.format[1:]]
+    assert list(codec.OFFSETS.values()) == [sum(sizes[:index]) for index in range(len(sizes))]
+
+
+def test_header_fields() -> None:
+    header = codec.decode_header(FRAGMENTED[1].payloads[2])
+    assert header._asdict() == {
+        "type": FrameType.TABLE,
+        "flags": 0,
+        "hop_limit": 1,
+        "issuer": 6,
+        "seq": 8,
+        "epoch": 4,
+        "total_length": 47,
+        "fragment_index": 2,
+        "fragment_count": 3,
+        "payload_length": 15,
+    }
+
+
+def test_a_fragment_is_no_whole_frame() -> None:
+    with pytest.raises(codec.DecodeError, match="bad_fragment: fragment 0 of 2"):
+        codec.decode(FRAGMENTED[0].payloads[0])
+
+
+def test_body_must_have_the_length_of_the_header() -> None:
+    header = codec.decode_header(WHOLE[1].payload)
+    with pytest.raises(codec.DecodeError, match="bad_length"):
+        codec.decode_body(header, WHOLE[1].payload[32:-1])
+
+
+def test_with_hop_limit_changes_nothing_else() -> None:
+    frame = msg({"price": 300})
+    payload = codec.encode(frame)
+    assert codec.with_hop_limit(payload, 63) == codec.encode(msg({"price": 300}, hop_limit=63))
+    for wrong in (-1, 256):
+        with pytest.raises(ValueError, match=r"outside 0\.\.255"):
+            codec.with_hop_limit(payload, wrong)
+
+
+def test_a_filter_may_exceed_64_kib() -> None:
+    text = "x" * 65_535
+    wide = Filter(tuple(Constraint("s" * 255, Type.STRING, Operator.NE, text) for _ in range(2)))
+    frame = Frame(FrameType.RA, 1, 1, 1, 64, Predicate((wide,)))
+    with pytest.raises(ValueError, match="at most 65535"):
+        codec.encode(frame)
+    payloads = codec.fragment(frame, 1500)
+    body = b"".join(payload[32:] for payload in payloads)
+    assert codec.read_frame(codec.decode_header(payloads[0]), body) == frame
+
+
+def test_longest_string_and_one_byte_more() -> None:
+    def payload(size: int) -> tuple[codec.Header, bytes]:
+        body = struct.pack("!BIB", 1, size + 3, 1) + b"s\x01" + b"x" * size
+        header = codec.Header(FrameType.MSG, 0, 1, 1, 1, 1, len(body), 0, 2, 1)
+        return header, body
+
+    assert codec.decode_body(*payload(65_535)) == Message({"s": "x" * 65_535})
+    with pytest.raises(codec.DecodeError) as caught:
+        codec.decode_body(*payload(65_536))
+    assert caught.value.reason == "bad_value"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [{"issuer": -1}, {"issuer": 2**32}, {"seq": 2**64}, {"epoch": 2**32}, {"hop_limit": 256}],
+    ids=str,
+)
+def test_refuses_header_fields_that_do_not_fit(header: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="a field does not fit"):
+        codec.encode(msg({}, **header))
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "problem"),
+    [
+        (FrameType.MSG, EVERYTHING, "body of type Predicate; expected Message"),
+        (FrameType.SR, Hello(1), "body of type Hello; expected SenderRequest"),
+        (FrameType.SR, SenderRequest(2**32), "does not fit"),
+        (FrameType.COMMIT, Commit(-1), "does not fit"),
+        (FrameType.TABLE, BroadcastTable(((1, 2), (1, 3)), ()), "interface twice"),
+        (
+            FrameType.TABLE,
+            BroadcastTable((), (TreeEntry(1, 1, (), 0), TreeEntry(1, 2, (), 0))),
+            "source twice",
+        ),
+        (FrameType.TABLE, BroadcastTable((), (TreeEntry(1, 1, (65_536,), 0),)), "does not fit"),
+    ],
+)
+def test_refuses_bodies_outside_the_format(kind: FrameType, body: Body, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        codec.encode(Frame(kind, 1, 1, 1, 1, body))
+
+
+def test_limits_of_fragmentation() -> None:
+    frame = msg({"s": "x" * 65_535, "t": "y"})
+    with pytest.raises(ValueError, match="expected more than the 32 bytes"):
+        codec.fragment(frame, 32)
+    with pytest.raises(ValueError, match="needs 65552 fragments"):
+        codec.fragment(frame, 33)
+    payloads = codec.fragment(frame, 34)
+    assert len(payloads) == 32_776
+    assert len(codec.fragment(frame, 1_000_000)) == 2  # payload_length has 16 bits
+
+
+def test_a_body_has_at_most_16_mib() -> None:
+    frame = msg({str(number): "x" * 65_535 for number in range(257)})
+    with pytest.raises(ValueError, match="at most 16777216"):
+        codec.fragment(frame)

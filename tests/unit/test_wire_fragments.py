@@ -1,0 +1,144 @@
+"""Reassembly: order, loss, repetition, contradiction, and bounded memory."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from router.predicates.model import Message
+from router.wire import codec
+from router.wire.fragments import FRAGMENT_OVERHEAD, Reassembler
+from router.wire.frames import Frame, FrameType
+from tests.vectors.wire_vectors import FRAGMENTED, WHOLE, Fragmented, Whole
+
+
+def long_message(seq: int = 1, text: str = "x", hop_limit: int = 9) -> Frame:
+    return Frame(FrameType.MSG, 3, seq, 1, hop_limit, Message({"text": text * 500}))
+
+
+@pytest.mark.parametrize("vector", WHOLE, ids=lambda vector: vector.name)
+def test_whole_frames_pass_straight_through(vector: Whole) -> None:
+    reassembler = Reassembler()
+    whole = reassembler.add("n", vector.payload, 0.0)
+    assert whole is not None
+    assert codec.read_frame(*whole) == vector.frame
+    assert len(reassembler) == 0
+
+
+@pytest.mark.parametrize("vector", FRAGMENTED, ids=lambda vector: vector.name)
+def test_any_order_makes_the_frame(vector: Fragmented) -> None:
+    for seed in range(6):
+        payloads = list(vector.payloads)
+        random.Random(seed).shuffle(payloads)
+        reassembler = Reassembler()
+        results = [reassembler.add("n", payload + b"padding", 0.0) for payload in payloads]
+        assert results[:-1] == [None] * (len(payloads) - 1)
+        assert results[-1] is not None
+        assert codec.read_frame(*results[-1]) == vector.frame
+        assert (len(reassembler), reassembler.used_bytes, reassembler.next_deadline()) == (0, 0, None)
+
+
+def test_repeated_fragments_are_harmless() -> None:
+    first, *rest = codec.fragment(long_message(), 132)
+    reassembler = Reassembler()
+    assert reassembler.add("n", first, 0.0) is None
+    used = reassembler.used_bytes
+    assert reassembler.add("n", first, 0.1) is None
+    assert reassembler.used_bytes == used == 100 + FRAGMENT_OVERHEAD
+    results = [reassembler.add("n", payload, 0.2) for payload in rest]
+    assert results[-1] is not None
+    assert codec.read_frame(*results[-1]) == long_message()
+
+
+def test_senders_and_frames_do_not_mix() -> None:
+    frames = [long_message(1, "a"), long_message(2, "b"), long_message(1, "c")]
+    senders = ["n", "n", "m"]
+    reassembler = Reassembler()
+    done = []
+    for payloads in zip(*(codec.fragment(frame, 132) for frame in frames), strict=True):
+        for sender, payload in zip(senders, payloads, strict=True):
+            whole = reassembler.add(sender, payload, 0.0)
+            if whole is not None:
+                done.append(codec.read_frame(*whole))
+    assert done == frames
+
+
+@pytest.mark.parametrize(
+    "other", [long_message(text="y"), long_message(hop_limit=8)], ids=["bytes", "header"]
+)
+def test_contradiction_destroys_the_frame(other: Frame) -> None:
+    payloads = codec.fragment(long_message(), 132)
+    reassembler = Reassembler()
+    reassembler.add("n", payloads[1], 0.0)
+    with pytest.raises(codec.DecodeError) as caught:
+        reassembler.add("n", codec.fragment(other, 132)[1], 0.0)
+    assert caught.value.reason == "bad_fragment"
+    assert (len(reassembler), reassembler.used_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("sizes", [(9, 9), (12, 9), (19, 2)], ids=str)
+def test_fragments_must_add_up(sizes: tuple[int, int]) -> None:
+    reassembler = Reassembler()
+    total = 20
+    payloads = [
+        codec.HEADER.pack(1, 1, 0, 9, 3, 1, 1, total, index, 2, size, 0) + bytes(size)
+        for index, size in enumerate(sizes)
+    ]
+    with pytest.raises(codec.DecodeError) as caught:
+        for payload in payloads:
+            assert reassembler.add("n", payload, 0.0) is None
+    assert caught.value.reason == "bad_fragment"
+    assert (len(reassembler), reassembler.used_bytes) == (0, 0)
+
+
+def test_partial_frames_expire() -> None:
+    reassembler = Reassembler(timeout_s=2.0)
+    one, two = (codec.fragment(long_message(seq), 132) for seq in (1, 2))
+    reassembler.add("n", one[0], 10.0)
+    reassembler.add("n", two[0], 11.0)
+    reassembler.add("n", one[1], 11.5)  # does not put the deadline off
+    assert reassembler.next_deadline() == 12.0
+    assert reassembler.expire(11.9) == 0
+    assert reassembler.expire(12.0) == 1
+    assert reassembler.next_deadline() == 13.0
+    # A fragment that comes too late begins a new partial frame, it does not complete the old one.
+    for payload in two[1:]:
+        assert reassembler.add("n", payload, 13.0) is None
+    assert reassembler.expired == 2
+    assert reassembler.next_deadline() == 15.0
+
+
+def test_number_of_partial_frames_is_bounded() -> None:
+    reassembler = Reassembler(max_partial=3)
+    frames = [codec.fragment(long_message(seq), 132) for seq in range(5)]
+    for payloads in frames:
+        reassembler.add("n", payloads[0], 0.0)
+    assert (len(reassembler), reassembler.evicted) == (3, 2)
+    results = [reassembler.add("n", payload, 0.0) for payload in frames[4][1:]]
+    assert results[-1] is not None
+
+
+def test_memory_is_bounded() -> None:
+    limit = 10_000
+    reassembler = Reassembler(max_bytes=limit)
+    for seq in range(200):
+        for payload in codec.fragment(long_message(seq), 132)[:-1]:
+            reassembler.add(seq % 7, payload, 0.0)
+            assert reassembler.used_bytes <= limit
+    assert reassembler.evicted > 150
+    assert reassembler.expire(100.0) == len(range(200)) - reassembler.evicted
+    assert reassembler.used_bytes == 0
+
+
+def test_a_frame_that_could_never_fit_is_refused() -> None:
+    reassembler = Reassembler(max_bytes=1000)
+    with pytest.raises(codec.DecodeError) as caught:
+        reassembler.add("n", codec.fragment(long_message(), 132)[0], 0.0)
+    assert caught.value.reason == "too_large"
+
+
+@pytest.mark.parametrize("limits", [{"timeout_s": 0.0}, {"max_bytes": 0}, {"max_partial": 0}], ids=str)
+def test_limits_must_be_positive(limits: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="expected more than 0"):
+        Reassembler(**limits)

@@ -1,0 +1,157 @@
+"""Scapy layers: the same bytes and fields as the codec, on the golden vectors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from scapy.layers.l2 import Ether
+
+from router.predicates.model import SYMBOLS, Message, Operator, Predicate, type_of
+from router.wire import codec, layers
+from router.wire.addresses import ETHERTYPE
+from router.wire.frames import Ack, BroadcastTable, Commit, Frame, Hello, SenderRequest
+from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented, Malformed, Whole
+
+ETHERNET = bytes.fromhex("03000000000102cb0000000388b5")
+
+
+def by_name(vector: Whole | Fragmented | Malformed) -> str:
+    return vector.name
+
+
+def parts(packet: Any) -> list[Any]:
+    """The known TLVs of a dissected packet."""
+    body = packet[layers.CBCB].payload
+    return [tlv for tlv in getattr(body, "tlvs", []) if not isinstance(tlv, layers.UnknownTlv)]
+
+
+def fields_of(tlv: Any) -> tuple[Any, ...]:
+    """The fields of a TLV without its lengths, as the frame's values have them."""
+    if isinstance(tlv, layers.Attribute):
+        return tlv.attribute_name.decode(), tlv.value_type, tlv.value
+    if isinstance(tlv, layers.FilterTlv):
+        return tuple(
+            (
+                one.attribute_name.decode(),
+                one.value_type,
+                one.operator,
+                None if one.operator == Operator.ANY else one.value,
+            )
+            for one in tlv.constraints
+        )
+    if isinstance(tlv, layers.TreeEntryTlv):
+        return tlv.source, tlv.parent_interface, tuple(tlv.children), tlv.downstream
+    if isinstance(tlv, layers.Neighbour):
+        return tlv.interface, tlv.node
+    name = tlv.fields_desc[-1].name
+    return name, tlv.getfieldval(name)
+
+
+def expected_fields(frame: Frame) -> list[tuple[Any, ...]]:
+    body = frame.body
+    if isinstance(body, Message):
+        return [(name, type_of(value), value) for name, value in body.items()]
+    if isinstance(body, Predicate):
+        return [tuple((one.name, one.type, one.operator, one.value) for one in each) for each in body]
+    if isinstance(body, BroadcastTable):
+        entries = [(one.source, one.parent, one.children, one.downstream) for one in body.entries]
+        return [*body.neighbours, *entries]
+    if isinstance(body, SenderRequest):
+        return [("timeout_us", body.timeout_us)]
+    if isinstance(body, Hello):
+        return [("incarnation", body.incarnation)]
+    if isinstance(body, Commit):
+        return [("oldest_epoch", body.oldest_epoch)]
+    assert isinstance(body, Ack)
+    return [("acknowledged", body.acknowledged)]
+
+
+@pytest.mark.parametrize("vector", WHOLE, ids=by_name)
+def test_dissects_each_vector_field_by_field(vector: Whole) -> None:
+    packet = Ether(ETHERNET + vector.payload)
+    assert packet.type == ETHERTYPE
+    header = codec.decode_header(vector.payload)
+    for name, value in header._asdict().items():
+        assert packet[layers.CBCB].getfieldval(name) == value, name
+    assert (packet[layers.CBCB].version, packet[layers.CBCB].reserved) == (1, 0)
+    # As texts, since 1 == 1.0 == True.
+    assert repr([fields_of(part) for part in parts(packet)]) == repr(plain(expected_fields(vector.frame)))
+
+
+def plain(value: Any) -> Any:
+    """Enumeration members as plain numbers, so that texts can be compared."""
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    if isinstance(value, tuple):
+        return tuple(plain(each) for each in value)
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+@pytest.mark.parametrize("vector", [one for one in WHOLE if one.canonical], ids=by_name)
+def test_builds_the_bytes_of_each_vector(vector: Whole) -> None:
+    assert bytes(layers.from_frame(vector.frame)).hex(" ") == vector.payload.hex(" ")
+
+
+@pytest.mark.parametrize("vector", WHOLE, ids=by_name)
+def test_rebuilds_what_it_dissects(vector: Whole) -> None:
+    packet = Ether(ETHERNET + vector.payload)
+    assert layers.to_frame(packet) == vector.frame
+    packet.clear_cache()
+    assert bytes(packet) == ETHERNET + vector.payload
+
+
+@pytest.mark.parametrize("vector", FRAGMENTED, ids=by_name)
+def test_fragments_carry_a_part_of_the_body(vector: Fragmented) -> None:
+    packets = [Ether(ETHERNET + payload) for payload in vector.payloads]
+    assert [packet[layers.CBCB].fragment_index for packet in packets] == list(range(len(packets)))
+    body = b"".join(packet[layers.Fragment].load for packet in packets)
+    assert body == codec.encode_body(vector.frame)
+    with pytest.raises(codec.DecodeError, match="bad_fragment"):
+        layers.to_frame(packets[0])
+
+
+@pytest.mark.parametrize("vector", MALFORMED, ids=by_name)
+def test_shows_malformed_frames_and_keeps_their_bytes(vector: Malformed) -> None:
+    packet = Ether(ETHERNET + vector.payload)
+    assert packet.show(dump=True)
+    assert bytes(packet) == ETHERNET + vector.payload
+    if len(vector.payload) >= codec.HEADER_LENGTH:
+        with pytest.raises(codec.DecodeError) as caught:
+            layers.to_frame(packet)
+        assert caught.value.reason == vector.reason
+
+
+def test_crafted_packet_takes_type_and_lengths_from_its_parts() -> None:
+    packet = (
+        Ether(dst="03:00:00:00:00:01", src="02:cb:00:00:00:03")
+        / layers.CBCB(issuer=3, seq=17, epoch=2)
+        / layers.RA(
+            tlvs=[
+                layers.FilterTlv(
+                    constraints=[
+                        layers.ConstraintPart(attribute_name=b"price", value_type=2, operator=3, value=400)
+                    ]
+                )
+            ]
+        )
+    )
+    frame = layers.to_frame(packet)
+    assert bytes(packet)[:14] == ETHERNET
+    assert isinstance(frame.body, Predicate)
+    (constraint,) = frame.body.filters[0]
+    assert (constraint.name, SYMBOLS[constraint.operator], constraint.value) == ("price", "<", 400)
+
+
+def test_importing_the_codec_does_not_import_scapy() -> None:
+    program = "import sys, router.wire.codec, router.wire.fragments; print('scapy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_importing_the_layers_does_not_import_all_of_scapy() -> None:
+    program = "import sys, router.wire.layers; print('scapy.all' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -1,0 +1,250 @@
+"""The driver against real application sockets, behind which stands an ideal network: no delay, no loss."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from router.predicates.model import Predicate
+from router.predicates.semantics import matches
+from router.protocol.events import (
+    Accepted,
+    Action,
+    ApplicationGone,
+    Deliver,
+    Event,
+    Refused,
+    SendMessage,
+    SetPredicate,
+)
+from router.runtime.applications import Applications
+from testbed.errors import RunError
+from testbed.oracle.decide import write_oracle
+from testbed.workload.driver import Driver, TimedAction
+from testbed.workload.model import Item, Workload
+
+
+class IdealNetwork:
+    """The application sockets of `count` nodes in one thread; a message is at once where it is wanted."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.sockets = {node: folder / f"r{node}.sock" for node in range(count)}
+        self.refuse: str | None = None
+        self.silent = False
+        self._predicates: dict[tuple[int, int], Predicate] = {}
+        self._sent = dict.fromkeys(range(count), 0)
+        self._selector = selectors.DefaultSelector()
+        self._wake_read, self._wake_write = os.pipe()
+        self._selector.register(self._wake_read, selectors.EVENT_READ, None)
+        self._closing: list[int] = []
+        self._running = True
+        self.nodes = {
+            node: Applications(node, path, self._selector, self._handler(node), dict)
+            for node, path in self.sockets.items()
+        }
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def close_router(self, node: int) -> None:
+        self._closing.append(node)
+        os.write(self._wake_write, b"x")
+
+    def stop(self) -> None:
+        self._running = False
+        os.write(self._wake_write, b"x")
+        self._thread.join(5)
+        assert not self._thread.is_alive()
+        self._selector.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+
+    def _serve(self) -> None:
+        while self._running:
+            for key, mask in self._selector.select():
+                if key.data is None:
+                    os.read(self._wake_read, 16)
+                else:
+                    key.data(mask)
+            while self._closing:
+                self.nodes.pop(self._closing.pop()).close()
+        for applications in self.nodes.values():
+            applications.close()
+
+    def _handler(self, node: int) -> Any:
+        def handle(event: Event) -> list[Action]:
+            match event:
+                case SetPredicate(app, predicate):
+                    self._predicates[node, app] = predicate
+                case ApplicationGone(app):
+                    self._predicates.pop((node, app), None)
+                case SendMessage(app, message):
+                    if self.refuse:
+                        return [Refused(app, self.refuse)]
+                    seq = self._sent[node] = self._sent[node] + 1
+                    for target, applications in self.nodes.items():
+                        apps = tuple(
+                            number
+                            for (at, number), predicate in self._predicates.items()
+                            if at == target and matches(predicate, message)
+                        )
+                        if apps:
+                            applications.perform([Deliver(apps, node, seq, message)])
+                    return [Accepted(app, node, seq)]
+            return []
+
+        return handle
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[IdealNetwork]:
+    ideal = IdealNetwork(tmp_path, 4)
+    yield ideal
+    ideal.stop()
+
+
+def want(at_s: float, node: int, predicate: str) -> Item:
+    return Item(at_s, node, "set_predicate", predicate=predicate)
+
+
+def send(at_s: float, node: int, **attributes: int) -> Item:
+    return Item(at_s, node, "send_message", attributes=attributes)
+
+
+def log_path(folder: Path) -> Path:
+    (folder / "logs").mkdir(exist_ok=True)
+    return folder / "logs" / "applications.jsonl"
+
+
+def events(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log_path(folder).read_text().splitlines()]
+
+
+def test_a_workload_is_played_in_time_and_logged(network: IdealNetwork, tmp_path: Path) -> None:
+    workload = Workload(
+        (
+            want(0, 1, "a < 5"),
+            want(0, 2, "a > 2"),
+            send(6, 0, a=3),
+            send(12, 0, a=1),
+            want(18, 1, "a any integer"),
+            send(24, 3, a=9),
+        )
+    )
+    reports: list[tuple[float, int, int]] = []
+    with Driver(network.sockets, workload.nodes, log_path(tmp_path)) as driver:
+        played = driver.play(
+            workload, time_scale=60, duration_s=36, progress=lambda *report: reports.append(report)
+        )
+        elapsed = time.monotonic() - played.started_monotonic
+        assert driver.drain(lambda: driver.delivered == 5, timeout_s=5)
+    assert (played.sent, played.predicates, played.stopped) == (3, 3, False)
+    assert 0.6 <= elapsed < 1.5
+    assert 0 <= played.lateness_mean_s <= played.lateness_max_s < 0.3
+    assert reports and reports == sorted(reports)
+
+    log = events(tmp_path)
+    assert {line["app"] for line in log} == {"workload"}
+    sent = {(e["source"], e["seq"]): e for e in log if e["event"] == "send_message"}
+    assert [e["attributes"] for e in sent.values()] == [{"a": 3}, {"a": 1}, {"a": 9}]
+    got = {(e["source"], e["seq"], e["node"]) for e in log if e["event"] == "deliver"}
+    assert got == {(0, 1, 1), (0, 1, 2), (0, 2, 1), (3, 1, 1), (3, 1, 2)}
+    settings = [e for e in log if e["event"] == "set_predicate" and e["node"] == 1]
+    assert [e["filters"] for e in settings] == [
+        [[["a", "integer", "<", 5]]],
+        [[["a", "integer", "any", None]]],
+        [],
+    ]
+    assert all(e["requested_ns"] <= e["t_ns"] for e in log if e["event"] != "deliver")
+    # Items go out when they are due: 0.1 s of wall time after one another.
+    first, second, _ = (e["requested_ns"] for e in sent.values())
+    assert 0.05 < (second - first) / 1e9 < 0.4
+
+
+def test_the_log_satisfies_the_oracle(network: IdealNetwork, tmp_path: Path) -> None:
+    workload = Workload((want(0, 1, "a < 5"), *(send(1 + n, 0, a=n) for n in range(10))))
+    with Driver(network.sockets, workload.nodes, log_path(tmp_path)) as driver:
+        driver.play(workload, time_scale=1000, duration_s=20)
+        assert driver.drain(lambda: driver.delivered == 5, timeout_s=5)
+    totals = write_oracle(tmp_path, window_s=0)
+    assert (totals.messages, totals.applications, totals.expected, totals.undecided) == (10, 1, 5, 0)
+    expected = {json.loads(line)["seq"] for line in (tmp_path / "oracle.jsonl").read_text().splitlines()}
+    assert expected == {e["seq"] for e in events(tmp_path) if e["event"] == "deliver"}
+
+
+def test_thousands_of_messages_a_second(network: IdealNetwork, tmp_path: Path) -> None:
+    count = 4000
+    workload = Workload((want(0, 1, "a any integer"), *(send(0.5, n % 4, a=n) for n in range(count))))
+    with Driver(network.sockets, workload.nodes, log_path(tmp_path)) as driver:
+        played = driver.play(workload, time_scale=1, duration_s=0.5)
+        assert driver.drain(lambda: driver.delivered == count, timeout_s=30)
+        elapsed = time.monotonic() - played.started_monotonic - 0.5
+    assert played.sent == count
+    # The sockets' other side runs in this process too; alone the driver does several times this.
+    assert count / elapsed > 1000
+
+
+def test_actions_run_at_their_time(network: IdealNetwork, tmp_path: Path) -> None:
+    ran: list[float] = []
+    with Driver(network.sockets, [0], log_path(tmp_path)) as driver:
+        played = driver.play(
+            Workload((send(30, 0, a=1),)),
+            time_scale=60,
+            duration_s=30,
+            actions=[TimedAction(12, lambda: ran.append(time.monotonic()))],
+        )
+    assert played.sent == 1
+    assert len(ran) == 1 and 0.2 <= ran[0] - played.started_monotonic < 0.5
+
+
+def test_stop_ends_a_play_early(network: IdealNetwork, tmp_path: Path) -> None:
+    with Driver(network.sockets, [0], log_path(tmp_path)) as driver:
+        timer = threading.Timer(0.3, driver.stop)
+        timer.start()
+        played = driver.play(Workload((send(3600, 0, a=1),)), time_scale=1, duration_s=7200)
+        timer.join()
+        assert played.stopped and played.sent == 0
+        assert not driver.drain(lambda: False, timeout_s=60)
+        assert time.monotonic() - played.started_monotonic < 3
+
+
+def test_a_router_that_goes_away_is_named(network: IdealNetwork, tmp_path: Path) -> None:
+    workload = Workload((want(0, 2, "a = 1"), send(3600, 0, a=1)))
+    timer = threading.Timer(0.2, network.close_router, [2])
+    with Driver(network.sockets, workload.nodes, log_path(tmp_path)) as driver:
+        timer.start()
+        with pytest.raises(RunError, match=r"^node 2: .*closed the connection"):
+            driver.play(workload, time_scale=1, duration_s=3600)
+    timer.join()
+
+
+def test_a_refusal_is_an_error_with_its_reason(network: IdealNetwork, tmp_path: Path) -> None:
+    network.refuse = "too large"
+    with (
+        Driver(network.sockets, [3], log_path(tmp_path)) as driver,
+        pytest.raises(RunError, match=r"node 3: send_message refused: .*too large"),
+    ):
+        driver.play(Workload((send(0, 3, a=1),)), time_scale=1, duration_s=1)
+
+
+def test_unknown_nodes_and_dead_sockets_are_named(network: IdealNetwork, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no application socket for node 7, 9"):
+        Driver(network.sockets, [1, 7, 9], log_path(tmp_path))
+    with pytest.raises(RunError, match=r"node 1: .*No such file"):
+        Driver({1: tmp_path / "absent.sock"}, [1], log_path(tmp_path))
+    with pytest.raises(RunError, match=r"node 1: the router at .* says it is node 0"):
+        Driver({1: network.sockets[0]}, [1], log_path(tmp_path))
+
+
+def test_leaving_withdraws_the_predicates(network: IdealNetwork, tmp_path: Path) -> None:
+    with Driver(network.sockets, [0, 1], log_path(tmp_path)) as driver:
+        driver.play(Workload((want(0, 1, "a = 1"),)), time_scale=100, duration_s=1)
+    last = events(tmp_path)[-1]
+    assert (last["node"], last["event"], last["filters"]) == (1, "set_predicate", [])

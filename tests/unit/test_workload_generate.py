@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from router.predicates.model import Operator, Type
+from router.predicates.parser import parse_predicate
+from testbed.config.model import Experiment, TimedEvent, WorkloadOptions
+from testbed.errors import InputError
+from testbed.workload.generate import generate, match_distribution
+from testbed.workload.model import Item, Workload, read_workload, write_workload
+from testbed.workload.vocabulary import OPERATORS, SUBJECTS
+from topos.model import Link, Node, Topology
+
+
+def experiment(
+    nodes: int = 20,
+    seed: int = 1,
+    duration_s: float = 1800,
+    options: WorkloadOptions | None = None,
+    events: Sequence[TimedEvent] = (),
+) -> Experiment:
+    links = tuple(Link(i, i, i + 1, 2 if i else 1, 1) for i in range(nodes - 1))
+    topology = Topology("line", tuple(Node(i) for i in range(nodes)), links)
+    return Experiment(
+        "test", seed, duration_s, 60, topology, workload=options or WorkloadOptions(), events=tuple(events)
+    )
+
+
+def test_shares_are_rounded_and_at_least_one() -> None:
+    workload = generate(experiment(nodes=20))
+    assert (len(workload.senders), len(workload.receivers)) == (4, 15)
+    few = WorkloadOptions(senders_percent=1, receivers_percent=0)
+    workload = generate(experiment(nodes=20, options=few))
+    assert (len(workload.senders), len(workload.receivers)) == (1, 0)
+
+
+def test_every_receiver_has_a_predicate_from_the_start_and_half_of_them_change() -> None:
+    workload = generate(experiment(nodes=40, duration_s=200_000))
+    settings = [item for item in workload.items if item.action == "set_predicate"]
+    assert sorted(item.node for item in settings if item.at_s == 0) == list(workload.receivers)
+    changing = {item.node for item in settings if item.at_s > 0}
+    assert len(changing) == 15 and changing < set(workload.receivers)
+
+
+def test_items_are_in_order_with_predicates_first() -> None:
+    workload = generate(experiment())
+    keys = [(item.at_s, item.action == "send_message", item.node) for item in workload.items]
+    assert keys == sorted(keys)
+    assert all(0 <= item.at_s < 1800 for item in workload.items)
+
+
+def test_senders_keep_their_rate() -> None:
+    workload = generate(experiment(nodes=50, duration_s=60_000))
+    per_sender = [
+        sum(item.node == node and item.action == "send_message" for item in workload.items)
+        for node in workload.senders
+    ]
+    # 3 a minute for 1000 minutes: mean 3000, standard deviation 55.
+    assert all(2750 < count < 3250 for count in per_sender)
+
+
+def test_intervals_are_exponential() -> None:
+    options = WorkloadOptions(messages_per_minute=60)
+    workload = generate(experiment(nodes=2, duration_s=20_000, options=options))
+    times = [item.at_s for item in workload.items if item.action == "send_message"]
+    gaps = [after - before for before, after in pairwise(times)]
+    # An exponential distribution has a standard deviation equal to its mean, and a median of mean * ln 2.
+    assert statistics.fmean(gaps) == pytest.approx(1, rel=0.05)
+    assert statistics.stdev(gaps) == pytest.approx(1, rel=0.05)
+    assert statistics.median(gaps) == pytest.approx(0.693, rel=0.05)
+
+
+def test_the_first_message_waits() -> None:
+    options = WorkloadOptions(first_message_s=600)
+    sent = [i.at_s for i in generate(experiment(options=options)).items if i.action == "send_message"]
+    assert sent and min(sent) >= 600
+
+
+def test_the_same_experiment_gives_the_same_workload_and_another_seed_another() -> None:
+    assert generate(experiment()) == generate(experiment())
+    assert generate(experiment()).items != generate(experiment(seed=2)).items
+
+
+def test_one_option_does_not_reshuffle_the_rest() -> None:
+    base = generate(experiment())
+    busy = generate(experiment(options=WorkloadOptions(messages_per_minute=30)))
+    assert base.senders == busy.senders
+    assert [i for i in base.items if i.predicate] == [i for i in busy.items if i.predicate]
+    more = generate(experiment(options=WorkloadOptions(senders_percent=40)))
+    assert set(base.senders) < set(more.senders)
+    kept = [i for i in more.items if i.node in base.senders and i.attributes]
+    assert kept == [i for i in base.items if i.attributes]
+
+
+def test_sizes_are_kept_even_beyond_one_subject() -> None:
+    options = WorkloadOptions(
+        attributes_min=12,
+        attributes_max=14,
+        constraints_min=11,
+        constraints_max=12,
+        filters_min=4,
+        filters_max=4,
+    )
+    workload = generate(experiment(options=options, duration_s=600))
+    for item in workload.items:
+        if item.attributes is not None:
+            assert 12 <= len(item.attributes) <= 14
+        elif item.predicate is not None:
+            predicate = parse_predicate(item.predicate)
+            assert len(predicate) == 4
+            assert all(11 <= len(filter_) <= 12 for filter_ in predicate)
+
+
+def test_all_types_and_operators_occur() -> None:
+    workload = generate(experiment(nodes=400, duration_s=1))
+    used = {
+        (constraint.type, constraint.operator)
+        for item in workload.items
+        if item.predicate
+        for filter_ in parse_predicate(item.predicate)
+        for constraint in filter_
+    }
+    assert used == {(kind, operator) for kind, weights in OPERATORS.items() for operator, _ in weights}
+    assert {kind for kind, _ in used} == set(Type)
+    assert {operator for _, operator in used} == set(Operator)
+
+
+def test_a_name_has_one_subject_and_one_type() -> None:
+    names = [name for subject in SUBJECTS for name in subject.attributes]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_messages_match_as_many_predicates_as_in_figure_10(seed: int) -> None:
+    # 200 nodes and 150 receivers, as in the paper; static predicates.
+    options = WorkloadOptions(changing_receivers_percent=0)
+    shares = match_distribution(generate(experiment(nodes=200, seed=seed, duration_s=600, options=options)))
+    assert len(shares) > 1000
+    matched = [share for share in shares if share > 0]
+    assert 0.05 <= statistics.median(matched) <= 0.15
+    assert sum(0.05 <= share <= 0.15 for share in shares) > len(shares) / 2
+    assert 0.05 <= (len(shares) - len(matched)) / len(shares) <= 0.3
+    assert max(shares) <= 0.3
+
+
+def test_match_distribution_counts_the_predicates_in_force() -> None:
+    def send(at_s: float, value: int) -> Item:
+        return Item(at_s, 9, "send_message", attributes={"a": value})
+
+    items = (
+        send(0, 1),
+        Item(1, 1, "set_predicate", predicate="a < 5"),
+        Item(1, 2, "set_predicate", predicate="a > 5"),
+        send(2, 1),
+        send(2, 5),
+        Item(3, 2, "set_predicate", predicate="a < 7"),
+        send(4, 1),
+        send(4, 6),
+    )
+    assert match_distribution(Workload(items)) == [0.5, 0.0, 1.0, 0.5]
+
+
+def test_events_are_merged_in() -> None:
+    events = [
+        TimedEvent(10, "set_predicate", node=3, predicate='alert = "red"'),
+        TimedEvent(20, "send_message", node=0, message='alert = "red" level = 3'),
+        TimedEvent(15, "link_down", link=(0, 1)),
+        TimedEvent(1800, "send_message", node=0, message="last = true"),
+    ]
+    only = replace(experiment(events=events), workload=None)
+    workload = generate(only)
+    assert workload.items == (
+        Item(10, 3, "set_predicate", predicate='alert = "red"'),
+        Item(20, 0, "send_message", attributes={"alert": "red", "level": 3}),
+        Item(1800, 0, "send_message", attributes={"last": True}),
+    )
+    assert workload.nodes == [0, 3]
+    drawn = generate(experiment())
+    assert len(generate(experiment(events=events)).items) == len(drawn.items) + 3
+
+
+def test_a_workload_file_reads_back(tmp_path: Path) -> None:
+    workload = generate(experiment(events=[TimedEvent(1, "send_message", node=0, message='x = "a b"')]))
+    write_workload(workload, tmp_path / "workload.jsonl")
+    again = read_workload(tmp_path / "workload.jsonl")
+    assert again.items == workload.items
+    kinds = [
+        [type(v) for v in (item.attributes or {}).values()]
+        for items in (again, workload)
+        for item in items.items
+    ]
+    assert kinds[: len(workload.items)] == kinds[len(workload.items) :]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{oops", "workload.jsonl:2: Expecting property name"),
+        ('{"at_s":1,"node":0}', "workload.jsonl:2: no field 'action'"),
+        ('{"at_s":1,"node":0,"action":"sing"}', "workload.jsonl:2: action 'sing'"),
+        ('{"at_s":1,"node":0,"action":"send_message"}', "expected predicate or attributes"),
+        ('{"at_s":1,"node":0,"action":"send_message","attributes":{"a":null}}', "workload.jsonl:2: "),
+    ],
+)
+def test_malformed_lines_are_named(tmp_path: Path, line: str, problem: str) -> None:
+    path = tmp_path / "workload.jsonl"
+    path.write_text('{"at_s":0,"node":0,"action":"set_predicate","predicate":"a = 1"}\n' + line + "\n")
+    with pytest.raises(InputError) as caught:
+        read_workload(path)
+    assert problem in str(caught.value)

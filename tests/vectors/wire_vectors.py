@@ -1,0 +1,134 @@
+"""The golden vectors of the wire format (tests/vectors/*.json) as values.
+
+The files are written to be read beside docs/wire-format.md: one line of hex for the header, one for each
+TLV, spaces between fields. `canonical` is false where encoding the frame gives other bytes (padding,
+unknown TLVs).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type
+from router.wire.frames import (
+    Ack,
+    Body,
+    BroadcastTable,
+    Commit,
+    Flags,
+    Frame,
+    FrameType,
+    Hello,
+    SenderRequest,
+    TreeEntry,
+)
+
+_FOLDER = Path(__file__).parent
+_OPERATORS = {symbol: operator for operator, symbol in SYMBOLS.items()}
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A frame in one Ethernet payload; `body` is the JSON form."""
+
+    name: str
+    payload: bytes
+    frame: Frame
+    body: dict[str, Any]
+    info: str
+    canonical: bool
+
+
+@dataclass(frozen=True)
+class Fragmented:
+    """A frame in several Ethernet payloads of at most `mtu` bytes."""
+
+    name: str
+    mtu: int
+    payloads: list[bytes]
+    frame: Frame
+    info: list[str]
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """A payload that does not decode, and the reason."""
+
+    name: str
+    payload: bytes
+    reason: str
+
+
+def _load(file: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads((_FOLDER / file).read_text(encoding="utf-8"))
+    return rows
+
+
+def _bytes(lines: list[str]) -> bytes:
+    return bytes.fromhex(" ".join(lines))
+
+
+def _constraint(name: str, kind: str, symbol: str, value: Any) -> Constraint:
+    return Constraint(name, Type[kind.upper()], _OPERATORS[symbol], value)
+
+
+def _body(kind: FrameType, body: dict[str, Any]) -> Body:
+    if kind is FrameType.MSG:
+        return Message({name: value for name, _, value in body["attributes"]})
+    if kind in (FrameType.RA, FrameType.UR):
+        return Predicate(tuple(Filter(tuple(_constraint(*one) for one in each)) for each in body["filters"]))
+    if kind is FrameType.SR:
+        return SenderRequest(body["timeout_us"])
+    if kind is FrameType.HELLO:
+        return Hello(body["incarnation"])
+    if kind is FrameType.TABLE:
+        neighbours = tuple((interface, node) for interface, node in body["neighbours"])
+        entries = tuple(
+            TreeEntry(**{**entry, "children": tuple(entry["children"])}) for entry in body["entries"]
+        )
+        return BroadcastTable(neighbours, entries)
+    if kind is FrameType.COMMIT:
+        return Commit(body["oldest_epoch"])
+    return Ack(FrameType[body["acknowledged"]])
+
+
+def _frame(header: dict[str, Any], body: dict[str, Any]) -> Frame:
+    kind = FrameType[header["type"]]
+    return Frame(
+        kind,
+        header["issuer"],
+        header["seq"],
+        header["epoch"],
+        header["hop_limit"],
+        _body(kind, body),
+        Flags(header["flags"]),
+    )
+
+
+WHOLE = [
+    Whole(
+        row["name"],
+        _bytes(row["hex"]),
+        _frame(row["header"], row["body"]),
+        row["body"],
+        row["info"],
+        row.get("canonical", True),
+    )
+    for row in _load("frames.json")
+]
+FRAGMENTED = [
+    Fragmented(
+        row["name"],
+        row["mtu"],
+        [_bytes(lines) for lines in row["fragments"]],
+        _frame(row["header"], row["body"]),
+        row["info"],
+    )
+    for row in _load("fragments.json")
+]
+MALFORMED = [Malformed(row["name"], _bytes(row["hex"]), row["reason"]) for row in _load("malformed.json")]
+#: Every operator, for the check that the vectors leave none out.
+ALL_OPERATORS = frozenset(Operator)

@@ -1,0 +1,139 @@
+"""Building a valid topology: checks nodes and links, and numbers the interfaces.
+
+Standard library only: plain Mininet (the system's Python) loads it through `mn --custom`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from topos.model import Link, Node, Topology, TopologyError
+
+#: So many unreachable nodes are named in an error; the rest are counted.
+_NAMED_AT_MOST = 10
+
+
+class LinkSpec(NamedTuple):
+    """A link before it has an index and ports. Units are those of `topos.model.Link`."""
+
+    u: int
+    v: int
+    cost: int = 1
+    bandwidth_mbps: float | None = None
+    delay_ms: float | None = None
+    loss_percent: float | None = None
+
+
+def build(
+    name: str,
+    nodes: Iterable[Node],
+    links: Iterable[LinkSpec],
+    *,
+    where: Callable[[int], str] = "link {}".format,
+) -> Topology:
+    """A topology of these nodes and links, with ports 1..k at each node in the order of `links`.
+
+    Nodes may come in any order and are sorted by id. `where` says how an error names the link of an
+    index (loaders give the line of the file).
+
+    Raises:
+        TopologyError: ids are not 0..n-1, a link is a self-loop, doubles another, names no node or
+            has a property out of range, or the graph is not connected.
+    """
+    ordered = _check_nodes(nodes)
+    specs = list(links)
+    _check_links(specs, len(ordered), where)
+    _check_connected(specs, len(ordered))
+    used: Counter[int] = Counter()
+    built = []
+    for index, spec in enumerate(specs):
+        used[spec.u] += 1
+        used[spec.v] += 1
+        built.append(
+            Link(
+                index=index,
+                u=spec.u,
+                v=spec.v,
+                u_port=used[spec.u],
+                v_port=used[spec.v],
+                cost=spec.cost,
+                bandwidth_mbps=spec.bandwidth_mbps,
+                delay_ms=spec.delay_ms,
+                loss_percent=spec.loss_percent,
+            )
+        )
+    return Topology(name, ordered, tuple(built))
+
+
+def _check_nodes(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    ordered = tuple(sorted(nodes, key=lambda node: node.id))
+    if not ordered:
+        raise TopologyError("no nodes; expected at least one")
+    for expected, node in enumerate(ordered):
+        if node.id == expected:
+            continue
+        if expected and node.id == ordered[expected - 1].id:
+            raise TopologyError(f"node {node.id} is declared twice")
+        raise TopologyError(
+            f"node ids are not 0 to {len(ordered) - 1}: {expected} is missing, {node.id} comes instead"
+        )
+    return ordered
+
+
+def _check_links(specs: Sequence[LinkSpec], node_count: int, where: Callable[[int], str]) -> None:
+    seen: dict[tuple[int, int], int] = {}
+    for index, spec in enumerate(specs):
+        label = f"{where(index)}: {spec.u}-{spec.v}"
+        for end in (spec.u, spec.v):
+            if not 0 <= end < node_count:
+                raise TopologyError(f"{label}: there is no node {end}; expected 0 to {node_count - 1}")
+        if spec.u == spec.v:
+            raise TopologyError(f"{label}: joins a node to itself; expected two different nodes")
+        pair = (min(spec.u, spec.v), max(spec.u, spec.v))
+        if pair in seen:
+            raise TopologyError(f"{label}: these nodes are joined already by {where(seen[pair])}")
+        seen[pair] = index
+        if isinstance(spec.cost, bool) or not isinstance(spec.cost, int) or spec.cost < 1:
+            raise TopologyError(f"{label}: cost is {spec.cost!r}; expected a positive integer")
+        _check_properties(label, spec)
+
+
+def _check_properties(label: str, spec: LinkSpec) -> None:
+    bandwidth, delay, loss = spec.bandwidth_mbps, spec.delay_ms, spec.loss_percent
+    if bandwidth is not None and not 0 < bandwidth < math.inf:
+        raise TopologyError(f"{label}: bandwidth_mbps is {bandwidth}; expected a number above 0")
+    if delay is not None and not 0 <= delay < math.inf:
+        raise TopologyError(f"{label}: delay_ms is {delay}; expected a number from 0 up")
+    if loss is not None and not 0 <= loss <= 100:
+        raise TopologyError(f"{label}: loss_percent is {loss}; expected a number from 0 to 100")
+
+
+def _check_connected(specs: Iterable[LinkSpec], node_count: int) -> None:
+    neighbours: list[list[int]] = [[] for _ in range(node_count)]
+    for spec in specs:
+        neighbours[spec.u].append(spec.v)
+        neighbours[spec.v].append(spec.u)
+    reached = {0}
+    pending = [0]
+    while pending:
+        for neighbour in neighbours[pending.pop()]:
+            if neighbour not in reached:
+                reached.add(neighbour)
+                pending.append(neighbour)
+    missing = [node for node in range(node_count) if node not in reached]
+    if missing:
+        verb = "cannot be reached from node 0"
+        raise TopologyError(f"not connected: {_enumerate_nodes(missing)} {verb}")
+
+
+def _enumerate_nodes(nodes: Sequence[int]) -> str:
+    """ "node 4" or "nodes 4, 7 and 9" or "nodes 4, ..., 30 and 12 more"."""
+    if len(nodes) == 1:
+        return f"node {nodes[0]}"
+    if len(nodes) > _NAMED_AT_MOST:
+        named = ", ".join(map(str, nodes[:_NAMED_AT_MOST]))
+        return f"nodes {named} and {len(nodes) - _NAMED_AT_MOST} more"
+    return f"nodes {', '.join(map(str, nodes[:-1]))} and {nodes[-1]}"

@@ -1,0 +1,227 @@
+"""Generated topologies: regular shapes, and Waxman graphs as the protocol paper's evaluation uses.
+
+Standard library only: plain Mininet (the system's Python) loads it through `mn --custom`.
+Lengths on the plane have no unit. Every function raises `TopologyError` for a size it cannot make.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal, localcontext
+from itertools import accumulate
+from random import Random
+
+from topos.build import LinkSpec, build
+from topos.model import Node, Topology, TopologyError
+
+#: So many nodes can be asked for; a slip such as tree(10, 10) must not fill the memory.
+MAX_NODES = 100_000
+#: Distance between neighbours where a regular shape is drawn.
+_SPACING = 100
+#: Waxman weights are integers in units of 1 / _WEIGHT_UNIT, so that drawing needs no floating point.
+_WEIGHT_UNIT = 10**12
+
+
+def line(n: int) -> Topology:
+    """`n` nodes in a row, n >= 1."""
+    _check_count("nodes", n, 1)
+    nodes = [_node(i, i * _SPACING, 0) for i in range(n)]
+    return build(f"line-{n}", nodes, [LinkSpec(i, i + 1) for i in range(n - 1)])
+
+
+def ring(n: int) -> Topology:
+    """`n` nodes in a circle, n >= 3. With an even n, opposite nodes have two equal-cost paths."""
+    _check_count("nodes", n, 3)
+    return build(f"ring-{n}", _circle(0, n), [LinkSpec(i, (i + 1) % n) for i in range(n)])
+
+
+def star(n: int) -> Topology:
+    """Node 0 joined to each of the other n - 1, n >= 1."""
+    _check_count("nodes", n, 1)
+    nodes = [_node(0, 0, 0), *_circle(1, n - 1)]
+    return build(f"star-{n}", nodes, [LinkSpec(0, leaf) for leaf in range(1, n)])
+
+
+def grid(rows: int, columns: int) -> Topology:
+    """A rectangular grid, both >= 1; node r * columns + c stands in row r and column c."""
+    _check_count("rows", rows, 1)
+    _check_count("columns", columns, 1)
+    _check_size(rows * columns)
+    nodes = []
+    links = []
+    for row in range(rows):
+        for column in range(columns):
+            here = row * columns + column
+            nodes.append(_node(here, column * _SPACING, row * _SPACING))
+            if column + 1 < columns:
+                links.append(LinkSpec(here, here + 1))
+            if row + 1 < rows:
+                links.append(LinkSpec(here, here + columns))
+    return build(f"grid-{rows}x{columns}", nodes, links)
+
+
+def tree(depth: int, fanout: int) -> Topology:
+    """A complete tree: root 0, `depth` >= 0 levels of links, `fanout` >= 1 children; level by level."""
+    _check_count("depth", depth, 0)
+    _check_count("fanout", fanout, 1)
+    total = 0
+    for level in range(depth + 1):
+        total += fanout**level
+        _check_size(total)
+    width = fanout**depth * _SPACING
+    nodes: list[Node] = []
+    links = []
+    for level in range(depth + 1):
+        size = fanout**level
+        for position in range(size):
+            node = len(nodes)
+            nodes.append(_node(node, width * (2 * position + 1) / (2 * size), level * _SPACING))
+            if node:
+                links.append(LinkSpec((node - 1) // fanout, node))
+    return build(f"tree-{depth}x{fanout}", nodes, links)
+
+
+def waxman(
+    n: int,
+    seed: int = 1,
+    alpha: float = 0.15,
+    beta: float = 0.2,
+    links_per_node: int = 2,
+    plane: int = 1000,
+    cost: str = "distance",
+) -> Topology:
+    """A random graph after Waxman, grown as BRITE's router-level model grows it.
+
+    Nodes are put at random on distinct points of a `plane` x `plane` square. Each joins in turn with
+    `links_per_node` links to nodes that have joined, drawn with probability proportional to
+    alpha * exp(-d / (beta * L)); d is the distance (rounded), L the diagonal of the square. The first
+    `links_per_node` nodes have nobody to join; they choose among all nodes at the end. So the graph is
+    connected and has n * links_per_node links, unless a small graph leaves the first nodes fewer nodes
+    than that to choose from. Since the choice is normalised, `alpha` cancels out (in BRITE too); it is
+    here because it is the model's parameter.
+
+    The same arguments give the same graph on every Python and platform: drawing uses integers only.
+
+    Args:
+        n: nodes, >= 1.
+        seed: of the pseudo-random generator.
+        alpha, beta: the model's parameters, above 0 and at most 1.
+        links_per_node: links that each node brings, >= 1.
+        plane: side of the square, >= 1.
+        cost: "distance" (Euclidean, rounded, at least 1) or "unit" (1).
+
+    Source: B. M. Waxman, "Routing of multipoint connections", IEEE JSAC 6(9), 1988; A. Medina et al.,
+    "BRITE: An approach to universal topology generation", MASCOTS 2001; protocol paper, section 4.1.
+    """
+    _check_count("nodes", n, 1)
+    _check_count("links_per_node", links_per_node, 1)
+    if isinstance(plane, bool) or not isinstance(plane, int) or plane < 1:
+        raise TopologyError(f"plane is {plane!r}; expected a whole number from 1 up")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise TopologyError(f"seed is {seed!r}; expected an integer, 0 or more")
+    for parameter, value in (("alpha", alpha), ("beta", beta)):
+        if not 0 < value <= 1:
+            raise TopologyError(f"{parameter} is {value}; expected a number above 0 and at most 1")
+    if cost not in ("distance", "unit"):
+        raise TopologyError(f"cost is {cost!r}; expected 'distance' or 'unit'")
+    if n > plane * plane:
+        raise TopologyError(f"{n} nodes do not fit on distinct points of a {plane} x {plane} plane")
+    random = Random(seed)
+    points = _distinct_points(random, n, plane)
+    growth = _WaxmanGrowth(random, points, _Weights(alpha, beta, plane))
+    first = min(links_per_node, n - 1)
+    for node in range(first, n):
+        growth.join(node, range(node), links_per_node)
+    for node in range(first):
+        growth.join(node, range(n), links_per_node)
+    specs = [
+        LinkSpec(u, v, max(1, _distance(points[u], points[v])) if cost == "distance" else 1)
+        for u, v in growth.links
+    ]
+    nodes = [_node(i, x, y) for i, (x, y) in enumerate(points)]
+    return build(f"waxman-{n}-seed-{seed}", nodes, specs)
+
+
+class _Weights:
+    """round(alpha * exp(-d / (beta * L)) * _WEIGHT_UNIT), at least 1, for whole distances d.
+
+    `Decimal.exp` is correctly rounded everywhere; `math.exp` depends on the platform's C library.
+    """
+
+    def __init__(self, alpha: float, beta: float, plane: int) -> None:
+        self._factor = Decimal(alpha) * _WEIGHT_UNIT
+        with localcontext() as context:
+            context.prec = 28
+            self._scale = Decimal(beta) * Decimal(2 * plane * plane).sqrt()
+        self._known: dict[int, int] = {}
+
+    def __call__(self, distance: int) -> int:
+        weight = self._known.get(distance)
+        if weight is None:
+            with localcontext() as context:
+                context.prec = 28
+                exact = self._factor * (-distance / self._scale).exp()
+            weight = self._known[distance] = max(1, int(exact.to_integral_value()))
+        return weight
+
+
+class _WaxmanGrowth:
+    """The links of a growing Waxman graph, in the order in which they come."""
+
+    def __init__(self, random: Random, points: Sequence[tuple[int, int]], weights: _Weights) -> None:
+        self._random = random
+        self._points = points
+        self._weights = weights
+        self._neighbours: list[set[int]] = [set() for _ in points]
+        self.links: list[tuple[int, int]] = []
+
+    def join(self, node: int, others: Sequence[int], count: int) -> None:
+        """Links `node` to `count` of `others` that it has no link to (to all of them if fewer)."""
+        here = self._points[node]
+        taken = self._neighbours[node]
+        candidates = [other for other in others if other != node and other not in taken]
+        weights = [self._weights(_distance(here, self._points[other])) for other in candidates]
+        for _ in range(min(count, len(candidates))):
+            drawn = self._random.randrange(sum(weights))
+            chosen = next(i for i, total in enumerate(accumulate(weights)) if drawn < total)
+            other = candidates.pop(chosen)
+            del weights[chosen]
+            self.links.append((node, other))
+            self._neighbours[node].add(other)
+            self._neighbours[other].add(node)
+
+
+def _distinct_points(random: Random, count: int, plane: int) -> list[tuple[int, int]]:
+    points: dict[tuple[int, int], None] = {}
+    while len(points) < count:
+        points[random.randrange(plane), random.randrange(plane)] = None
+    return list(points)
+
+
+def _distance(a: tuple[int, int], b: tuple[int, int]) -> int:
+    """Euclidean distance, rounded half up, in integers only."""
+    squared = (a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2
+    return (math.isqrt(4 * squared) + 1) // 2
+
+
+def _circle(first: int, count: int) -> list[Node]:
+    radius = max(_SPACING, _SPACING * count / math.tau)
+    turns = [math.tau * i / count for i in range(count)]
+    return [_node(first + i, radius * math.cos(a), radius * math.sin(a)) for i, a in enumerate(turns)]
+
+
+def _node(identifier: int, x: float, y: float) -> Node:
+    # Rounded, so that a drawing does not depend on the last bit of the platform's sine; + 0.0: no -0.0.
+    return Node(identifier, round(float(x), 3) + 0.0, round(float(y), 3) + 0.0)
+
+
+def _check_count(what: str, value: int, minimum: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise TopologyError(f"{what} is {value!r}; expected a whole number from {minimum} up")
+    _check_size(value)
+
+
+def _check_size(nodes: int) -> None:
+    if nodes > MAX_NODES:
+        raise TopologyError(f"that would be more than {MAX_NODES} nodes; expected fewer")

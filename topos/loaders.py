@@ -1,0 +1,215 @@
+"""Topology files: declared in TOML, made by BRITE, or written to a run folder as JSON.
+
+Standard library only: plain Mininet (the system's Python) loads it through `mn --custom`.
+Every error is a `TopologyError` that names the file and, for TOML and BRITE, the line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from topos.brite import read_brite
+from topos.build import LinkSpec, build
+from topos.model import Link, Node, Topology, TopologyError
+from topos.suggest import unknown
+
+#: File name suffixes that `load` knows.
+SUFFIXES = (".toml", ".brite", ".json")
+_TOP_KEYS = ("name", "node", "link")
+_NODE_KEYS = ("id", "x", "y")
+_LINK_KEYS = LinkSpec._fields
+_JSON_LINK_KEYS = tuple(field.name for field in fields(Link))
+
+
+def load(path: str | Path, *, keep_properties: bool = False) -> Topology:
+    """Loads a topology file, by its suffix.
+
+    Args:
+        path: a `.toml`, `.brite` or `.json` file.
+        keep_properties: for BRITE only: take over delay and bandwidth too, not just the length (as cost).
+
+    Raises:
+        TopologyError: the file cannot be read, or is not a valid topology.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise TopologyError(
+            f"{path}: unknown kind of file; expected a name that ends in {', '.join(SUFFIXES)}"
+        )
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise TopologyError(f"{path}: cannot be read: {reason}") from error
+    try:
+        if suffix == ".brite":
+            return read_brite(path.stem, text, keep_properties=keep_properties)
+        return _from_toml(path.stem, text) if suffix == ".toml" else from_json(text)
+    except TopologyError as error:
+        raise TopologyError(f"{path}: {error}") from error
+
+
+def to_json(topology: Topology) -> str:
+    """The text of a run folder's `topology.json` (ARCHITECTURE.md)."""
+    return json.dumps(asdict(topology), indent=1, ensure_ascii=False) + "\n"
+
+
+def from_json(text: str) -> Topology:
+    """The topology that `to_json` wrote.
+
+    Raises:
+        TopologyError: not JSON, not of this form, or not a valid topology.
+    """
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise TopologyError(f"not valid JSON: {error}") from error
+    if not isinstance(document, dict) or not document.keys() >= {"name", "nodes", "links"}:
+        raise TopologyError('expected an object with "name", "nodes" and "links"')
+    name = document["name"]
+    if not isinstance(name, str):
+        raise TopologyError(f"name is {name!r}; expected a string")
+    nodes = []
+    for position, entry in enumerate(_objects(document, "nodes")):
+        nodes.append(_node(f"node {position}", entry))
+    links = _objects(document, "links")
+    specs = []
+    for position, entry in enumerate(links):
+        where = f"link {position}"
+        _check_keys(where, entry, _JSON_LINK_KEYS)
+        specs.append(_link(where, {key: entry[key] for key in _LINK_KEYS if entry.get(key) is not None}))
+    topology = build(name, nodes, specs)
+    for link, entry in zip(topology.links, links, strict=True):
+        for key in ("index", "u_port", "v_port"):
+            # They follow from the order of the links; others would make captures and tables disagree.
+            if entry.get(key) != getattr(link, key):
+                raise TopologyError(
+                    f"link {link.index}: {key} is {entry.get(key)!r}; expected {getattr(link, key)}"
+                )
+    return topology
+
+
+def _objects(document: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    entries = document[key]
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise TopologyError(f"{key}: expected a list of objects")
+    return entries
+
+
+def from_table(default_name: str, document: Mapping[str, Any], text: str = "") -> Topology:
+    """The topology of a declared form: `name` and the tables `[[node]]` and `[[link]]`.
+
+    Without [[node]] tables, the nodes are those that the links name.
+
+    Args:
+        default_name: the topology's name if the table has none.
+        document: the parsed table.
+        text: what it was parsed from, if errors are to give lines.
+
+    Raises:
+        TopologyError: a key is unknown or of the wrong type, or the topology is not valid.
+    """
+    lines = _Lines(text)
+    for key in document:
+        if key not in _TOP_KEYS:
+            raise TopologyError(f"{lines.of_key(key)}{unknown('key', key, _TOP_KEYS)}")
+    name = document.get("name", default_name)
+    if not isinstance(name, str):
+        raise TopologyError(f"{lines.of_key('name')}name is {name!r}; expected a string")
+    specs = []
+    for position, entry in enumerate(_tables(document, "link", lines)):
+        specs.append(_link(lines.of_table("link", position), entry))
+    declared = _tables(document, "node", lines)
+    if declared:
+        nodes = [_node(lines.of_table("node", i), entry) for i, entry in enumerate(declared)]
+    else:
+        last = max((max(spec.u, spec.v) for spec in specs), default=-1)
+        nodes = [Node(i) for i in range(last + 1)]
+    return build(name, nodes, specs, where=lambda index: lines.of_table("link", index))
+
+
+def _from_toml(stem: str, text: str) -> Topology:
+    try:
+        document = tomllib.loads(text)
+    except ValueError as error:
+        raise TopologyError(f"not valid TOML: {error}") from error
+    return from_table(stem, document, text)
+
+
+def _tables(document: Mapping[str, Any], key: str, lines: _Lines) -> list[dict[str, Any]]:
+    entries = document.get(key, [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise TopologyError(f"{lines.of_key(key)}{key}: expected tables that begin with [[{key}]]")
+    return entries
+
+
+class _Lines:
+    """Where the tables of a TOML text begin, for errors (tomllib does not tell)."""
+
+    _HEADER = re.compile(r"\s*\[\[\s*([A-Za-z_]+)\s*\]\]")
+
+    def __init__(self, text: str) -> None:
+        self._text = text.splitlines()
+        self._tables: dict[str, list[int]] = {}
+        for number, content in enumerate(self._text, 1):
+            if header := self._HEADER.match(content):
+                self._tables.setdefault(header[1], []).append(number)
+
+    def of_table(self, key: str, position: int) -> str:
+        """ "line 12" of the table [[key]] at `position`; "link 3" if it is written in another way."""
+        numbers = self._tables.get(key, [])
+        return f"line {numbers[position]}" if position < len(numbers) else f"{key} {position}"
+
+    def of_key(self, key: str) -> str:
+        """ "line 2: " of the first line that begins with this key, or nothing."""
+        begins = re.compile(rf"\s*(\[\s*)*[\"']?{re.escape(key)}\b")
+        for number, content in enumerate(self._text, 1):
+            if begins.match(content):
+                return f"line {number}: "
+        return ""
+
+
+def _node(where: str, entry: Mapping[str, Any]) -> Node:
+    _check_keys(where, entry, _NODE_KEYS)
+    return Node(
+        _integer(where, entry, "id"),
+        *(None if entry.get(key) is None else _number(where, entry, key) for key in ("x", "y")),
+    )
+
+
+def _link(where: str, entry: Mapping[str, Any]) -> LinkSpec:
+    _check_keys(where, entry, _LINK_KEYS)
+    values: dict[str, Any] = {key: _integer(where, entry, key) for key in ("u", "v")}
+    for key in entry.keys() - values.keys():
+        values[key] = _integer(where, entry, key) if key == "cost" else _number(where, entry, key)
+    return LinkSpec(**values)
+
+
+def _check_keys(where: str, entry: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for key in entry:
+        if key not in known:
+            raise TopologyError(f"{where}: {unknown('key', key, known)}")
+
+
+def _integer(where: str, entry: Mapping[str, Any], key: str) -> int:
+    value = entry.get(key)
+    if value is None:
+        raise TopologyError(f"{where}: {key} is missing; expected an integer")
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TopologyError(f"{where}: {key} is {value!r}; expected an integer")
+    return value
+
+
+def _number(where: str, entry: Mapping[str, Any], key: str) -> float:
+    value = entry[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        raise TopologyError(f"{where}: {key} is {value!r}; expected a number")
+    return float(value)
