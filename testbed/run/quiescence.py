@@ -72,7 +72,7 @@ class Quiescence:
     def _ask(self) -> None:
         self.working = []
         for client in self._clients:
-            status = client.status()
+            status = client.status(tables=False)
             counters = status["counters"]
             seen = (counters["frames_received"], counters["frames_sent"])
             if not status["idle"] or self._last.get(client.node) != seen:

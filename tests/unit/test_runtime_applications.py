@@ -46,7 +46,7 @@ class Node:
             self.router.handle(ControllerFrame(Frame(kind, 4, 1, 1, 1, body)), 0.0)
         self.selector = selectors.DefaultSelector()
         self.applications = Applications(
-            4, path, self.selector, self._handle, lambda: {"node": 4}, OUTPUT_LIMIT
+            4, path, self.selector, self._handle, lambda _tables: {"node": 4}, OUTPUT_LIMIT
         )
         self._stop_reader, self._stop_writer = socket.socketpair()
         self.selector.register(self._stop_reader, selectors.EVENT_READ, self._stop)
@@ -254,4 +254,4 @@ def test_a_client_says_why_it_cannot_go_on(node: Node, tmp_path: Path) -> None:
         node.applications.close()
         with pytest.raises(ClientError, match="closed the connection"):
             client.status()
-        node.applications = Applications(4, node.path, node.selector, node._handle, dict)
+        node.applications = Applications(4, node.path, node.selector, node._handle, lambda _tables: {})

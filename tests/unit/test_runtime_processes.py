@@ -119,6 +119,7 @@ def test_messages_travel_and_every_frame_is_counted(wire: Wire, routers: Routers
             {"1": 0},
             True,
         )
+        assert "predicates" not in receiver.status(tables=False)
         assert early[1] + 1 == late[0][1]
     assert [line["event"] for line in lines] == ["set_predicate", "deliver", "deliver", "set_predicate"]
     assert lines[0]["filters"] == [[["x", "integer", ">", 1]]]

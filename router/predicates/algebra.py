@@ -1,0 +1,93 @@
+"""Covering and simplification of predicates.
+
+Source: protocol paper, sections 3.1 (covering: p covers q if every message that q matches is matched by p)
+and 3.5.6 (simplification). Covering is never claimed where it does not hold. It is exact
+
+- for constraints and for filters (conjunctions) of every type and operator;
+- for a filter against a predicate where one filter of it covers, or where several together do that differ
+  from the covered one in what they ask of one attribute, by intervals (comparisons, equality, prefix).
+
+It answers "no" to what may be covered where several filters cover only jointly on two or more attributes,
+or on one by suffixes or substrings (and see `router.predicates.values` for very long strings).
+
+Results are canonical: each filter is written in the fewest constraints of one fixed form (``x >= 200`` where
+``x > 199`` says the same, and the strict one where neither number is rounder), by name, and filters are
+sorted. Two simplified predicates that consist of the same filters are therefore equal.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from router.predicates.filterset import FilterSet
+from router.predicates.model import Constraint, Filter, Predicate
+from router.predicates.normal import NormalFilter, normalise
+
+
+def covers_constraint(a: Constraint, b: Constraint) -> bool:
+    """Whether every message that matches `b` matches `a`."""
+    return covers_filter(Filter((a,)), Filter((b,)))
+
+
+def covers_filter(a: Filter, b: Filter) -> bool:
+    """Whether every message that matches `b` matches `a`. A filter that nothing matches is covered by all."""
+    covered = normalise(b)
+    if covered is None:
+        return True
+    covering = normalise(a)
+    return covering is not None and not covering.failures(covered)
+
+
+def covers(p: Predicate, q: Predicate) -> bool:
+    """Whether every message that matches `q` is known to match `p`; True only if it is so."""
+    if p is q:
+        return True
+    filters = _simplified(p)
+    return all(filters.covers(normal) for normal in _normals(q))
+
+
+def disjoin(p: Predicate, q: Predicate) -> Predicate:
+    """p ∨ q, simplified: it matches exactly the messages that p or q matches.
+
+    Filters covered by others are dropped, and filters that differ in one attribute are merged where that
+    makes fewer filters. `p` itself is returned if it is simplified already and covers `q`.
+    """
+    filters = _simplified(p).copy()
+    changed = False
+    for normal in sorted(_normals(q), key=lambda f: f.key):
+        changed |= filters.add(normal)
+    return _remember(filters.predicate(), filters) if changed else simplify(p)
+
+
+def simplify(p: Predicate) -> Predicate:
+    """The predicate in canonical form, without needless filters and constraints; it matches the same."""
+    filters = _simplified(p)
+    simple = filters.predicate()
+    return p if simple == p else _remember(simple, filters)
+
+
+def _normals(p: Predicate) -> list[NormalFilter]:
+    return [normal for normal in map(normalise, p) if normal is not None]
+
+
+#: Predicates of recent calls with their filter sets, by identity: hashing a large table costs more than
+#: the question asked of it. Holding the predicate keeps its id from being used again.
+_recent: OrderedDict[int, tuple[Predicate, FilterSet]] = OrderedDict()
+_RECENT_MAX = 64
+
+
+def _simplified(p: Predicate) -> FilterSet:
+    entry = _recent.get(id(p))
+    if entry is not None:
+        _recent.move_to_end(id(p))
+        return entry[1]
+    filters = FilterSet(_normals(p))
+    _remember(p, filters)
+    return filters
+
+
+def _remember(p: Predicate, filters: FilterSet) -> Predicate:
+    _recent[id(p)] = (p, filters)
+    if len(_recent) > _RECENT_MAX:
+        _recent.popitem(last=False)
+    return p

@@ -1,0 +1,193 @@
+"""Tokens of the readable notation for predicates and messages, with their positions.
+
+The lexer knows nothing of grammar, so that every textual front end can share it. Operators are read
+greedily (`=*` is one operator); `//` starts a comment that runs to the end of the line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from router.predicates.model import INTEGER_MAX, INTEGER_MIN, Operator, Value
+
+
+class ParseError(ValueError):
+    """Text that is not in the notation.
+
+    Attributes:
+        line, column: position of the offending text, both from 1; columns count characters.
+    """
+
+    def __init__(self, reason: str, line: int, column: int) -> None:
+        super().__init__(f"line {line}, column {column}: {reason}")
+        self.line = line
+        self.column = column
+
+
+class TokenKind(Enum):
+    """Kinds of token; the values describe them in error messages."""
+
+    WORD = "a word"
+    STRING = "a string"
+    INTEGER = "an integer"
+    DOUBLE = "a double"
+    OPERATOR = "an operator"
+    STAR = "'*'"
+    AND = "'and'"
+    OR = "'or'"
+    COMMA = "','"
+    SEMICOLON = "';'"
+    OPEN = "'['"
+    CLOSE = "']'"
+    END = "the end"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token: its text as written, where it stands, and what it denotes.
+
+    `value` is the value of a STRING, INTEGER or DOUBLE and None for every other kind.
+    """
+
+    kind: TokenKind
+    text: str
+    line: int
+    column: int
+    value: Value | None = None
+
+    def describe(self) -> str:
+        """The token as an error message names it."""
+        if self.kind is TokenKind.END:
+            return "the end"
+        shown = self.text if len(self.text) <= 40 else self.text[:37] + "..."
+        return shown if self.kind is TokenKind.STRING else f"'{shown}'"
+
+
+#: Words that cannot be attribute names unless they are quoted.
+KEYWORDS = frozenset({"and", "or", "any", "true", "false", "none"})
+#: Attribute names that need no quotes (unless they are keywords).
+NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
+COMPARISONS = {
+    "=": Operator.EQ,
+    "!=": Operator.NE,
+    "<": Operator.LT,
+    ">": Operator.GT,
+    "<=": Operator.LE,
+    ">=": Operator.GE,
+    "=*": Operator.PREFIX,
+    "*=": Operator.SUFFIX,
+    "**": Operator.SUBSTRING,
+}
+_SYMBOLS = {
+    **dict.fromkeys(COMPARISONS, TokenKind.OPERATOR),
+    **dict.fromkeys(("&&", "&", "/\\", "∧"), TokenKind.AND),
+    **dict.fromkeys(("||", "|", "\\/", "∨"), TokenKind.OR),
+    "*": TokenKind.STAR,
+    ",": TokenKind.COMMA,
+    ";": TokenKind.SEMICOLON,
+    "[": TokenKind.OPEN,
+    "]": TokenKind.CLOSE,
+}
+_TOKEN = re.compile(
+    r"(?P<blank>(?:\s|//[^\n]*)+)"
+    rf"|(?P<word>{NAME_PATTERN.pattern})"
+    r"|(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    r'|(?P<string>"(?:[^"\\\n]|\\[^\n])*")'
+    "|(?P<symbol>" + "|".join(re.escape(s) for s in sorted(_SYMBOLS, key=len, reverse=True)) + ")"
+)
+_ESCAPE = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-7]{1,3})|(.))", re.DOTALL
+)
+_ESCAPED = {
+    **dict(zip("ntrabfv", "\n\t\r\a\b\f\v", strict=True)),
+    **{character: character for character in "\\\"'"},
+}
+#: Longest text of a 64-bit integer, with room for zeros in front; int() need not see more.
+_INTEGER_DIGITS = 40
+
+
+def tokenize(text: str) -> list[Token]:
+    """The tokens of `text`, the last of kind END.
+
+    Raises:
+        ParseError: `text` holds something that is not a token.
+    """
+    tokens: list[Token] = []
+    offset, line, line_start = 0, 1, 0
+    while offset < len(text):
+        column = offset - line_start + 1
+        found = _TOKEN.match(text, offset)
+        if found is None:
+            raise ParseError(_complaint(text, offset), line, column)
+        if found.lastgroup == "blank":
+            if newlines := found.group().count("\n"):
+                line += newlines
+                line_start = text.rindex("\n", offset, found.end()) + 1
+        else:
+            tokens.append(_token(found, line, column))
+        offset = found.end()
+    tokens.append(Token(TokenKind.END, "", line, offset - line_start + 1))
+    return tokens
+
+
+def _token(found: re.Match[str], line: int, column: int) -> Token:
+    text = found.group()
+    match found.lastgroup:
+        case "word":
+            kind = {"and": TokenKind.AND, "or": TokenKind.OR}.get(text, TokenKind.WORD)
+            return Token(kind, text, line, column)
+        case "number":
+            return _number(found, line, column)
+        case "string":
+            return Token(TokenKind.STRING, text, line, column, _unescape(text[1:-1], line, column + 1))
+        case _:
+            return Token(_SYMBOLS[text], text, line, column)
+
+
+def _number(found: re.Match[str], line: int, column: int) -> Token:
+    text = found.group()
+    rest = found.string[found.end() : found.end() + 1]
+    if rest.isalnum() or rest in ("_", "."):
+        raise ParseError(
+            f"expected a blank or an operator after the number {text}, found '{rest}'", line, column
+        )
+    if any(mark in text for mark in ".eE"):
+        double = float(text)
+        if double in (float("inf"), float("-inf")):
+            raise ParseError(f"double {text} is not finite", line, column)
+        return Token(TokenKind.DOUBLE, text, line, column, double)
+    if len(text) > _INTEGER_DIGITS or not INTEGER_MIN <= int(text) <= INTEGER_MAX:
+        raise ParseError(f"integer {text[:_INTEGER_DIGITS]} does not fit in 64 bits, signed", line, column)
+    return Token(TokenKind.INTEGER, text, line, column, int(text))
+
+
+def _unescape(body: str, line: int, column: int) -> str:
+    def replace(found: re.Match[str]) -> str:
+        *codes, octal, plain = found.groups()
+        where = column + found.start()
+        if plain is not None:
+            if plain not in _ESCAPED:
+                raise ParseError(f"unknown escape '\\{plain}' in a string", line, where)
+            return _ESCAPED[plain]
+        code = int(octal, 8) if octal else int(next(code for code in codes if code), 16)
+        if code > (0xFF if octal else 0x10FFFF) or 0xD800 <= code < 0xE000:
+            raise ParseError(f"escape '{found.group()}' is not a character", line, where)
+        return chr(code)
+
+    for offset, character in enumerate(body):
+        if 0xD800 <= ord(character) < 0xE000:
+            raise ParseError("a lone surrogate is not a character", line, column + offset)
+    return _ESCAPE.sub(replace, body)
+
+
+def _complaint(text: str, offset: int) -> str:
+    character = text[offset]
+    if character == '"':
+        return "string without a closing quote on its line"
+    if character in "()":
+        return f"unexpected '{character}': a predicate is filters joined by 'or', without parentheses"
+    if character == "'":
+        return "unexpected ''': strings are written in double quotes"
+    return f"unexpected {character!r}"

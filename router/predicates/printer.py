@@ -1,0 +1,113 @@
+"""Text and JSON forms of predicates and messages.
+
+The text is the readable notation of `router.predicates.parser` on one line; parsing it gives the same
+value again. The JSON form is that of the logs (ARCHITECTURE.md): a list of filters, each a list of
+constraints ``[name, type, operator, value]``; the value of `any` is null.
+"""
+
+from __future__ import annotations
+
+from router.predicates.lexer import KEYWORDS, NAME_PATTERN
+from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type, Value
+
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_TYPES = {kind.name.lower(): kind for kind in Type}
+_OPERATORS = {symbol: operator for operator, symbol in SYMBOLS.items()}
+
+
+def format_predicate(predicate: Predicate) -> str:
+    """The predicate in the readable notation (`none` if it has no filters)."""
+    return " or ".join(map(format_filter, predicate)) if predicate else "none"
+
+
+def format_filter(filter_: Filter) -> str:
+    """The filter in the readable notation (`*` if it has no constraints)."""
+    return " and ".join(map(format_constraint, filter_)) if len(filter_) else "*"
+
+
+def format_constraint(constraint: Constraint) -> str:
+    """The constraint in the readable notation."""
+    name = format_name(constraint.name)
+    if constraint.value is None:
+        return f"{name} any {constraint.type.name.lower()}"
+    return f"{name} {SYMBOLS[constraint.operator]} {format_value(constraint.value)}"
+
+
+def format_message(message: Message) -> str:
+    """The message in the readable notation, attributes in their order (`[]` if it has none)."""
+    attributes = [f"{format_name(name)} = {format_value(value)}" for name, value in message.items()]
+    return ", ".join(attributes) if attributes else "[]"
+
+
+def format_name(name: str) -> str:
+    """The attribute name, in quotes if it is not an identifier or is a keyword."""
+    return name if NAME_PATTERN.fullmatch(name) and name not in KEYWORDS else _quote(name)
+
+
+def format_value(value: Value) -> str:
+    """The value as a literal of its type."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _quote(value) if isinstance(value, str) else repr(value)
+
+
+def _quote(text: str) -> str:
+    return '"' + "".join(map(_escape, text)) + '"'
+
+
+def _escape(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def predicate_to_json(predicate: Predicate) -> list[list[list[Value | None]]]:
+    """The predicate as JSON data: ``[[[name, type, operator, value], ...], ...]``."""
+    return [
+        [[c.name, c.type.name.lower(), SYMBOLS[c.operator], c.value] for c in filter_]
+        for filter_ in predicate
+    ]
+
+
+def predicate_from_json(data: object) -> Predicate:
+    """The predicate that `predicate_to_json` made `data` of.
+
+    A JSON integer is taken for a double where the type says so (other writers drop the point).
+
+    Raises:
+        ValueError: `data` is not of that form; the message names filter and constraint, from 0.
+    """
+    if not isinstance(data, list):
+        raise ValueError(f"expected a list of filters, found {type(data).__name__}")  # noqa: TRY004
+    filters = []
+    for i, constraints in enumerate(data):
+        if not isinstance(constraints, list):
+            raise ValueError(f"filter {i}: expected a list of constraints, found {constraints!r}")  # noqa: TRY004
+        filters.append(
+            Filter(tuple(_constraint(c, f"filter {i}, constraint {j}") for j, c in enumerate(constraints)))
+        )
+    return Predicate(tuple(filters))
+
+
+def _constraint(data: object, where: str) -> Constraint:
+    if not isinstance(data, list) or len(data) != 4 or not all(isinstance(part, str) for part in data[:3]):
+        raise ValueError(f"{where}: expected [name, type, operator, value], found {data!r}")
+    name, type_name, symbol, value = data
+    if type_name not in _TYPES:
+        raise ValueError(f"{where}: expected a type of {', '.join(_TYPES)}, found {type_name!r}")
+    if symbol not in _OPERATORS:
+        raise ValueError(f"{where}: expected an operator of {' '.join(_OPERATORS)}, found {symbol!r}")
+    kind, operator = _TYPES[type_name], _OPERATORS[symbol]
+    if value is None and operator is not Operator.ANY:
+        raise ValueError(f"{where}: operator {symbol} needs a value, found null")
+    if kind is Type.DOUBLE and type(value) is int:
+        value = float(value)
+    try:
+        return Constraint(name, kind, operator, value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from error

@@ -1,0 +1,132 @@
+"""The broadcast layer as a router sees it: B(s, i), by epoch.
+
+Protocol paper, section 3.1. The controller computes the trees; a router holds its own part of each,
+for every epoch in which frames may still be under way. A frame is forwarded on the tables of the
+epoch that it was sent in, so no mixture of two epochs' trees ever carries it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from router.wire.addresses import LOCAL_INTERFACE, MAX_INTERFACE
+from router.wire.frames import BroadcastTable, TreeEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """This router's part in one tree: B(s, `parent`) is `children`. See `frames.TreeEntry`."""
+
+    parent: int
+    children: frozenset[int]
+    downstream: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTable:
+    """This router's part in every tree of one epoch.
+
+    Attributes:
+        neighbours: interface -> neighbouring node.
+        interfaces: neighbouring node -> interface.
+        branches: source -> branch; a source that cannot be reached has none.
+    """
+
+    epoch: int
+    neighbours: Mapping[int, int]
+    interfaces: Mapping[int, int]
+    branches: Mapping[int, Branch]
+
+
+def epoch_table(node: int, epoch: int, table: BroadcastTable) -> EpochTable:
+    """Checks a table that the controller sent to `node`, and indexes it.
+
+    Raises:
+        ValueError: the table contradicts itself; the message names the field.
+    """
+    neighbours = dict(table.neighbours)
+    interfaces = {neighbour: interface for interface, neighbour in table.neighbours}
+    if not len(neighbours) == len(interfaces) == len(table.neighbours):
+        raise ValueError("neighbours: an interface or a node is named twice")
+    for interface in neighbours:
+        if not 1 <= interface <= MAX_INTERFACE:
+            raise ValueError(f"neighbours: interface {interface} is outside 1..{MAX_INTERFACE}")
+    if node in interfaces:
+        raise ValueError(f"neighbours: node {node} is its own neighbour")
+    branches: dict[int, Branch] = {}
+    # Many sources share one set of children: keep one copy of each.
+    children_sets: dict[frozenset[int], frozenset[int]] = {}
+    for entry in table.entries:
+        if entry.source in branches:
+            raise ValueError(f"entries: source {entry.source} is named twice")
+        children = frozenset(entry.children)
+        _check_entry(node, entry, children, neighbours)
+        children = children_sets.setdefault(children, children)
+        branches[entry.source] = Branch(entry.parent, children, entry.downstream)
+    return EpochTable(epoch, neighbours, interfaces, branches)
+
+
+def _check_entry(
+    node: int, entry: TreeEntry, children: frozenset[int], neighbours: Mapping[int, int]
+) -> None:
+    if not children <= neighbours.keys():
+        raise ValueError(f"source {entry.source}: a child is not among the interfaces")
+    if entry.parent in children:
+        raise ValueError(f"source {entry.source}: interface {entry.parent} is both parent and child")
+    expected_local = entry.source == node
+    if expected_local != (entry.parent == LOCAL_INTERFACE):
+        raise ValueError(f"source {entry.source}: parent {entry.parent} at node {node}")
+    if not expected_local and entry.parent not in neighbours:
+        raise ValueError(f"source {entry.source}: parent {entry.parent} is not among the interfaces")
+
+
+class BroadcastTables:
+    """The tables of every epoch that is in use, and which epoch this router originates in."""
+
+    def __init__(self, node: int) -> None:
+        self._node = node
+        self._tables: dict[int, EpochTable] = {}
+        self._current: EpochTable | None = None
+        self._oldest = 0
+
+    @property
+    def current(self) -> EpochTable | None:
+        """The table of the newest committed epoch; None before the first."""
+        return self._current
+
+    @property
+    def empty(self) -> bool:
+        """True as long as no table has come."""
+        return not self._tables
+
+    def get(self, epoch: int) -> EpochTable | None:
+        return self._tables.get(epoch)
+
+    def epochs(self) -> frozenset[int]:
+        return frozenset(self._tables)
+
+    def store(self, epoch: int, table: BroadcastTable) -> None:
+        """Takes the table of one epoch. A second one for the same epoch, or a retired one, changes nothing.
+
+        Raises:
+            ValueError: the table contradicts itself.
+        """
+        if epoch not in self._tables and epoch >= self._oldest:
+            self._tables[epoch] = epoch_table(self._node, epoch, table)
+
+    def commit(self, epoch: int, oldest_epoch: int) -> bool:
+        """Makes `epoch` current if it is newer, and retires what is older than `oldest_epoch`.
+
+        Returns:
+            True if the current epoch changed.
+
+        Raises:
+            KeyError: there is no table of `epoch`, and a newer one is not current either.
+        """
+        if self._current is not None and epoch <= self._current.epoch:
+            return False
+        self._current = self._tables[epoch]
+        self._oldest = max(self._oldest, min(oldest_epoch, epoch))
+        self._tables = {kept: table for kept, table in self._tables.items() if kept >= self._oldest}
+        return True

@@ -1,0 +1,105 @@
+"""What goes into the protocol core (events) and what comes out of it (actions).
+
+An application is known to the core by a number that its driver chooses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from router.predicates.model import Message, Predicate
+from router.wire.frames import Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The router is up and can send."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed; what is due at `now` is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameReceived:
+    """A whole frame came in from the router of node `sender` (read from its source address)."""
+
+    sender: int
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerFrame:
+    """A whole frame came in from the controller."""
+
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class SetPredicate:
+    """`set_predicate(p)` of one application; overwrites its previous one (section 2)."""
+
+    app: int
+    predicate: Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class SendMessage:
+    """`send_message(m)` of one application (section 2)."""
+
+    app: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationGone:
+    """An application left; its predicate goes with it."""
+
+    app: int
+
+
+Event = Started | Tick | FrameReceived | ControllerFrame | SetPredicate | SendMessage | ApplicationGone
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send `frame` out of every interface of the set, which is never empty and never holds 0."""
+
+    interfaces: frozenset[int]
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class SendToController:
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Pass a message up to the applications named, all of whose predicates select it."""
+
+    apps: tuple[int, ...]
+    source: int
+    seq: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The answer to a SendMessage: the message has these identifiers. Comes before any `Deliver` of it."""
+
+    app: int
+    source: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The other answer to a SendMessage: it was not taken, and why."""
+
+    app: int
+    reason: str
+
+
+Action = Send | SendToController | Deliver | Accepted | Refused

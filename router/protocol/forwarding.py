@@ -1,0 +1,33 @@
+"""The forwarding function: (B(source, incoming interface) with I0) intersected with F_C(m).
+
+Protocol paper, section 3.3. Per-interface forwarding is one scheme; another would replace this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from router.matching.interface import Matcher
+from router.predicates.model import Message
+from router.protocol.broadcast import Branch
+from router.wire.addresses import LOCAL_INTERFACE
+
+_LOCAL = frozenset({LOCAL_INTERFACE})
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where a message goes on to: link interfaces, and whether p0 selects it."""
+
+    interfaces: frozenset[int]
+    local: bool
+
+
+class Forwarding:
+    def __init__(self, matcher: Matcher) -> None:
+        self._matcher = matcher
+
+    def outputs(self, branch: Branch, message: Message) -> Outputs:
+        """Where a message goes that came in on `branch.parent`, from the root of the branch's tree."""
+        matched = self._matcher.match(message, among=branch.children | _LOCAL)
+        return Outputs(matched - _LOCAL, LOCAL_INTERFACE in matched)

@@ -1,0 +1,338 @@
+"""The CBCB router: one state machine, no IO, no clock.
+
+`handle` takes an event and the time (any monotonic clock, seconds) and returns what to do about it, in
+order. `next_deadline` says when a `Tick` is due at the latest. Nothing that comes in from the network
+makes it raise: what cannot be used is counted by reason.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Mapping
+
+from router.matching.interface import Matcher
+from router.predicates.model import NOTHING, Message, Predicate
+from router.protocol.advertisements import ClassFilter, IngressFilter, PaperFilter
+from router.protocol.broadcast import Branch, BroadcastTables
+from router.protocol.counters import Counters, Drop
+from router.protocol.events import (
+    Accepted,
+    Action,
+    ApplicationGone,
+    ControllerFrame,
+    Deliver,
+    Event,
+    FrameReceived,
+    Refused,
+    Send,
+    SendMessage,
+    SendToController,
+    SetPredicate,
+    Started,
+    Tick,
+)
+from router.protocol.forwarding import Forwarding
+from router.protocol.options import RouterOptions
+from router.protocol.routing import RoutingTable
+from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
+
+_INCARNATIONS = 1 << 32
+
+
+class Router:
+    """One CBCB router.
+
+    Args:
+        node: its node identifier.
+        options: see there.
+        matcher: an empty matcher; the router keeps it in step with its routing table.
+        incarnation: 32 bits, greater than at any earlier start of this node. It is the high half of
+            every sequence number. Messages and RAs count separately, each from 1.
+        rng: source of jitter; seeded with the node identifier if none is given.
+
+    Raises:
+        ValueError: the incarnation does not fit in 32 bits.
+    """
+
+    def __init__(
+        self,
+        node: int,
+        options: RouterOptions,
+        matcher: Matcher,
+        incarnation: int,
+        rng: random.Random | None = None,
+    ) -> None:
+        if not 0 <= incarnation < _INCARNATIONS:
+            raise ValueError(f"incarnation {incarnation} does not fit in 32 bits")
+        self.node = node
+        self.options = options
+        self.counters = Counters()
+        self._incarnation = incarnation
+        self._rng = rng if rng is not None else random.Random(node)
+        self._tables = BroadcastTables(node)
+        self._routing = RoutingTable(matcher)
+        self._forwarding = Forwarding(matcher)
+        self._filter: IngressFilter = (
+            PaperFilter(self._routing) if options.strict_paper else ClassFilter(self._routing)
+        )
+        self._held: deque[tuple[int, Message]] = deque()
+        self._messages = 0
+        self._advertisements = 0
+        self._hellos = 0
+        # Deadlines; None: not set.
+        self._hello_at: float | None = None
+        self._readvertise_at: float | None = None
+        self._periodic_at: float | None = None
+
+    # What an observer may ask.
+
+    @property
+    def epoch(self) -> int:
+        """The epoch in which this router originates; 0 before the first."""
+        current = self._tables.current
+        return current.epoch if current is not None else 0
+
+    @property
+    def idle(self) -> bool:
+        """True if the router is set up and owes the network nothing (periodic RAs apart)."""
+        return self._tables.current is not None and not self._held and self._readvertise_at is None
+
+    def interfaces(self) -> Mapping[int, int]:
+        """Interface -> neighbouring node, in the current epoch."""
+        current = self._tables.current
+        return dict(current.neighbours) if current is not None else {}
+
+    def predicates(self) -> Mapping[int, Predicate]:
+        """Interface -> p_i, where p_i is not `NOTHING`; 0 is p0."""
+        return self._routing.predicates()
+
+    def next_deadline(self) -> float | None:
+        """The time at which a `Tick` is due; None: no event is due before something comes in."""
+        return min(
+            (at for at in (self._hello_at, self._readvertise_at, self._periodic_at) if at is not None),
+            default=None,
+        )
+
+    # Events.
+
+    def handle(self, event: Event, now: float) -> list[Action]:
+        """Takes one event at time `now` (seconds, monotonic). Returns what to do, in order."""
+        if isinstance(event, FrameReceived):
+            return self._frame_received(event.sender, event.frame)
+        if isinstance(event, SendMessage):
+            return self._send_message(event.app, event.message)
+        if isinstance(event, SetPredicate):
+            return self._set_predicate(event.app, event.predicate)
+        if isinstance(event, ApplicationGone):
+            return self._set_predicate(event.app, NOTHING)
+        if isinstance(event, ControllerFrame):
+            return self._controller_frame(event.frame, now)
+        if isinstance(event, Started):
+            return self._hello(now)
+        return self._tick(event, now)
+
+    def _tick(self, _event: Tick, now: float) -> list[Action]:
+        actions: list[Action] = []
+        if self._hello_at is not None and now >= self._hello_at:
+            actions += self._hello(now)
+        if self._readvertise_at is not None and now >= self._readvertise_at:
+            actions += self._advertise()
+        if self._periodic_at is not None and now >= self._periodic_at:
+            period = self.options.ra_period or 0.0
+            on_time = self._periodic_at + period
+            # One RA however many periods were slept through.
+            self._periodic_at = on_time if on_time > now else now + period
+            actions += self._advertise()
+        return actions
+
+    # Frames of other routers.
+
+    def _frame_received(self, sender: int, frame: Frame) -> list[Action]:
+        if frame.type is FrameType.MSG or frame.type is FrameType.RA:
+            branch = self._accepted_branch(sender, frame)
+            if isinstance(branch, Drop):
+                return self._drop(branch)
+            if frame.type is FrameType.MSG and isinstance(frame.body, Message):
+                return self._message_received(branch, frame, frame.body)
+            if frame.type is FrameType.RA and isinstance(frame.body, Predicate):
+                return self._advertisement_received(branch, frame, frame.body)
+            return self._drop(Drop.MALFORMED)
+        if frame.type in (FrameType.SR, FrameType.UR):
+            return self._drop(Drop.UNSUPPORTED_TYPE)
+        return self._drop(Drop.NOT_FROM_CONTROLLER)
+
+    def _accepted_branch(self, sender: int, frame: Frame) -> Branch | Drop:
+        """This router's part in the frame's tree, or why the frame must be dropped (section 3.1)."""
+        table = self._tables.get(frame.epoch)
+        if table is None:
+            return Drop.UNKNOWN_EPOCH
+        interface = table.interfaces.get(sender)
+        if interface is None:
+            return Drop.UNKNOWN_NEIGHBOUR
+        if frame.issuer == self.node:
+            return Drop.OWN_FRAME
+        branch = table.branches.get(frame.issuer)
+        if branch is None:
+            return Drop.NO_TREE
+        if branch.parent != interface:
+            return Drop.REVERSE_PATH
+        if frame.hop_limit < 1:
+            return Drop.HOP_LIMIT
+        return branch
+
+    def _message_received(self, branch: Branch, frame: Frame, message: Message) -> list[Action]:
+        self.counters.messages_received += 1
+        outputs = self._forwarding.outputs(branch, message)
+        actions: list[Action] = []
+        if outputs.interfaces:
+            if frame.hop_limit > 1:
+                self.counters.messages_forwarded += 1
+                actions.append(Send(outputs.interfaces, _one_hop_less(frame)))
+            else:
+                self.counters.drop(Drop.HOP_LIMIT)
+        if outputs.local:
+            actions += self._deliver(frame.issuer, frame.seq, message)
+        elif not outputs.interfaces:
+            self.counters.messages_unwanted += 1
+        return actions
+
+    def _advertisement_received(self, branch: Branch, frame: Frame, predicate: Predicate) -> list[Action]:
+        self.counters.ras_received += 1
+        spreads = frame.hop_limit > 1
+        if not self._filter.accept(frame.epoch, branch, predicate, spreads):
+            return self._drop(Drop.RA_COVERED)
+        if not branch.children:
+            return []
+        if not spreads:
+            return self._drop(Drop.HOP_LIMIT)
+        self.counters.ras_forwarded += 1
+        return [Send(branch.children, _one_hop_less(frame))]
+
+    # Applications.
+
+    def _send_message(self, app: int, message: Message) -> list[Action]:
+        if self._tables.current is None and len(self._held) >= self.options.held_messages:
+            self.counters.drop(Drop.HELD_QUEUE_FULL)
+            return [Refused(app, "the router has no broadcast table yet, and holds no more messages")]
+        self._messages += 1
+        self.counters.messages_sent += 1
+        seq = self._sequence_number(self._messages)
+        accepted = Accepted(app, self.node, seq)
+        if self._tables.current is None:
+            self._held.append((seq, message))
+            return [accepted]
+        return [accepted, *self._originate(seq, message)]
+
+    def _originate(self, seq: int, message: Message) -> list[Action]:
+        """Sends a message of this node down its own tree; the node itself is among its receivers."""
+        outputs = self._forwarding.outputs(self._own_branch(), message)
+        actions: list[Action] = []
+        if outputs.interfaces:
+            actions.append(Send(outputs.interfaces, self._issued(FrameType.MSG, seq, message)))
+        if outputs.local:
+            actions += self._deliver(self.node, seq, message)
+        elif not outputs.interfaces:
+            self.counters.messages_unmatched += 1
+        return actions
+
+    def _deliver(self, source: int, seq: int, message: Message) -> list[Action]:
+        self.counters.messages_delivered += 1
+        return [Deliver(self._routing.wanting(message), source, seq, message)]
+
+    def _set_predicate(self, app: int, predicate: Predicate) -> list[Action]:
+        changed = self._routing.set_application(app, predicate)
+        return self._advertise() if changed and self.options.ra_on_change else []
+
+    def _advertise(self) -> list[Action]:
+        """An RA with p0 (section 3.5.1). Before the first epoch it is held: each new epoch makes one."""
+        if self._tables.current is None:
+            return []
+        self._readvertise_at = None
+        children = self._own_branch().children
+        # An RA can only widen tables, so one that says "nothing" would say nothing.
+        if not self._routing.local or not children:
+            return []
+        self._advertisements += 1
+        self.counters.ras_issued += 1
+        seq = self._sequence_number(self._advertisements)
+        return [Send(children, self._issued(FrameType.RA, seq, self._routing.local))]
+
+    def _own_branch(self) -> Branch:
+        """The root's part in this router's own tree; no children if it is cut off from everyone."""
+        current = self._tables.current
+        own = current.branches.get(self.node) if current is not None else None
+        return own if own is not None else Branch(LOCAL_INTERFACE, frozenset(), 0)
+
+    # The controller.
+
+    def _hello(self, now: float) -> list[Action]:
+        self._hellos += 1
+        self._hello_at = now + self.options.hello_interval
+        return [self._to_controller(FrameType.HELLO, self._hellos, 0, Hello(self._incarnation))]
+
+    def _controller_frame(self, frame: Frame, now: float) -> list[Action]:
+        if frame.type not in (FrameType.TABLE, FrameType.COMMIT):
+            return self._drop(Drop.NOT_FROM_ROUTER)
+        if frame.issuer != self.node:
+            return self._drop(Drop.NOT_ADDRESSED)
+        if frame.type is FrameType.TABLE and isinstance(frame.body, BroadcastTable):
+            return self._table_received(frame, frame.body)
+        if frame.type is FrameType.COMMIT and isinstance(frame.body, Commit):
+            return self._commit_received(frame, frame.body, now)
+        return self._drop(Drop.MALFORMED)
+
+    def _table_received(self, frame: Frame, table: BroadcastTable) -> list[Action]:
+        try:
+            self._tables.store(frame.epoch, table)
+        except ValueError:
+            return self._drop(Drop.BAD_TABLE)
+        self._hello_at = None
+        return [self._acknowledge(frame)]
+
+    def _commit_received(self, frame: Frame, commit: Commit, now: float) -> list[Action]:
+        first = self._tables.current is None
+        try:
+            changed = self._tables.commit(frame.epoch, commit.oldest_epoch)
+        except KeyError:
+            return self._drop(Drop.UNKNOWN_EPOCH)
+        actions: list[Action] = [self._acknowledge(frame)]
+        if not changed:
+            return actions
+        self._filter.retire(self._tables.epochs())
+        self._routing.keep_only(self.interfaces())
+        if first:
+            actions += self._advertise()
+            while self._held:
+                actions += self._originate(*self._held.popleft())
+            if self.options.ra_period is not None:
+                # A random phase: routers that were set up together should not speak together.
+                self._periodic_at = now + self._rng.random() * self.options.ra_period
+        elif self._routing.local:
+            self._readvertise_at = now + self._rng.random() * self.options.readvertise_jitter
+        return actions
+
+    def _acknowledge(self, frame: Frame) -> Action:
+        return self._to_controller(FrameType.ACK, frame.seq, frame.epoch, Ack(frame.type))
+
+    # Frames and numbers.
+
+    def _to_controller(self, kind: FrameType, seq: int, epoch: int, body: Hello | Ack) -> Action:
+        return SendToController(Frame(kind, self.node, seq, epoch, 1, body))
+
+    def _issued(self, kind: FrameType, seq: int, body: Message | Predicate) -> Frame:
+        return Frame(kind, self.node, seq, self.epoch, self.options.hop_limit, body)
+
+    def _sequence_number(self, count: int) -> int:
+        return self._incarnation << COUNTER_BITS | count
+
+    def _drop(self, reason: Drop) -> list[Action]:
+        self.counters.drop(reason)
+        return []
+
+
+def _one_hop_less(frame: Frame) -> Frame:
+    return Frame(
+        frame.type, frame.issuer, frame.seq, frame.epoch, frame.hop_limit - 1, frame.body, frame.flags
+    )

@@ -1,0 +1,277 @@
+"""The application socket: the service of section 2 (`send_message`, `set_predicate`) for local processes.
+
+A Unix stream socket, one JSON object a line (ARCHITECTURE.md, "Application socket"). A bad request is
+answered with an error; an application that does not read what it is sent is disconnected.
+"""
+
+from __future__ import annotations
+
+import json
+import selectors
+import socket
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from router.predicates.model import Message, Predicate
+from router.predicates.parser import parse_message, parse_predicate
+from router.protocol.events import (
+    Accepted,
+    Action,
+    ApplicationGone,
+    Deliver,
+    Event,
+    Refused,
+    SendMessage,
+    SetPredicate,
+)
+from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
+
+#: Bytes that may wait for an application that does not read.
+OUTPUT_LIMIT = 8 * 1024 * 1024
+
+Handle = Callable[[Event], Iterable[Action]]
+
+
+class RequestError(ValueError):
+    """A request that cannot be served; the message tells the application why."""
+
+
+class _Application:
+    """One connected application."""
+
+    def __init__(self, number: int, lines: LineSocket, name: str) -> None:
+        self.number = number
+        self.lines = lines
+        self.name = name
+        self.writing = False
+        self.gone = False
+
+
+class Applications:
+    """Accepts applications and serves their requests.
+
+    Args:
+        node: the router's node.
+        path: where the socket is made; a stale one is replaced.
+        selector: the event loop's; the data of every key is a callable that takes the event mask.
+        handle: passes an event to the protocol core, carries out what it returns that is not for
+            applications, and returns the rest.
+        status: the answer to a `status` request, with tables (true) or without.
+        output_limit: bytes that may wait for one application.
+
+    Attributes:
+        disconnected_slow: applications disconnected because they did not read.
+
+    Raises:
+        OSError: the socket cannot be made there.
+    """
+
+    def __init__(
+        self,
+        node: int,
+        path: Path,
+        selector: selectors.BaseSelector,
+        handle: Handle,
+        status: Callable[[bool], dict[str, Any]],
+        output_limit: int = OUTPUT_LIMIT,
+    ) -> None:
+        self.disconnected_slow = 0
+        self._node = node
+        self._path = path
+        self._selector = selector
+        self._handle = handle
+        self._status = status
+        self._output_limit = output_limit
+        self._applications: dict[int, _Application] = {}
+        self._connected = 0
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        path.unlink(missing_ok=True)
+        try:
+            self._listener.bind(str(path))
+        except OSError as error:
+            self._listener.close()
+            raise OSError(error.errno, f"application socket {path}: {error.strerror or error}") from error
+        self._listener.listen(128)
+        self._listener.setblocking(False)
+        selector.register(self._listener, selectors.EVENT_READ, self._accept)
+
+    def __len__(self) -> int:
+        return len(self._applications)
+
+    @property
+    def idle(self) -> bool:
+        """True if nothing waits to be read by an application."""
+        return not any(app.lines.pending for app in self._applications.values())
+
+    def close(self) -> None:
+        """Disconnects everyone and removes the socket."""
+        for app in list(self._applications.values()):
+            app.gone = True
+            self._forget(app)
+        self._selector.unregister(self._listener)
+        self._listener.close()
+        self._path.unlink(missing_ok=True)
+
+    def perform(self, actions: Iterable[Action]) -> None:
+        """Carries out the deliveries among `actions`."""
+        for action in actions:
+            if isinstance(action, Deliver):
+                self._deliver(action)
+
+    # Connections.
+
+    def _accept(self, _mask: int) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            # It went away again, or descriptors are short: it stays in the backlog and is tried again.
+            return
+        self._connected += 1
+        app = _Application(self._connected, LineSocket(connection, REQUEST_LIMIT), f"app-{self._connected}")
+        self._applications[app.number] = app
+        self._selector.register(app.lines, selectors.EVENT_READ, lambda mask: self._ready(app, mask))
+
+    def _ready(self, app: _Application, mask: int) -> None:
+        # It may have been disconnected since the selector named it.
+        if app.number not in self._applications:
+            return
+        if mask & selectors.EVENT_WRITE and not app.gone:
+            app.gone = not app.lines.flush()
+        if mask & selectors.EVENT_READ and not app.gone:
+            lines, open_ = app.lines.receive()
+            for line in lines:
+                if not app.gone:
+                    self._serve(app, line)
+            app.gone = app.gone or not open_
+        self._settle(app)
+
+    def _settle(self, app: _Application) -> None:
+        """Brings the selector in line with the application's state after something was done for it."""
+        if app.number not in self._applications:
+            return
+        if app.gone:
+            self._forget(app)
+            self.perform(self._handle(ApplicationGone(app.number)))
+            return
+        writing = app.lines.pending > 0
+        if writing != app.writing:
+            app.writing = writing
+            mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if writing else 0)
+            self._selector.modify(app.lines, mask, self._selector.get_key(app.lines).data)
+
+    def _forget(self, app: _Application) -> None:
+        del self._applications[app.number]
+        self._selector.unregister(app.lines)
+        app.lines.close()
+
+    def _send(self, app: _Application, line: bytes) -> None:
+        if app.gone:
+            return
+        if not app.lines.send(line):
+            app.gone = True
+        elif app.lines.pending > self._output_limit:
+            self.disconnected_slow += 1
+            app.gone = True
+
+    def _deliver(self, action: Deliver) -> None:
+        line = _line(
+            {
+                "event": "deliver",
+                "source": action.source,
+                "seq": action.seq,
+                "attributes": action.message,
+            }
+        )
+        for number in action.apps:
+            app = self._applications.get(number)
+            if app is not None:
+                self._send(app, line)
+                self._settle(app)
+
+    # Requests.
+
+    def _serve(self, app: _Application, line: bytes | LineTooLongError) -> None:
+        request: dict[str, Any] = {}
+        actions: Iterable[Action] = ()
+        try:
+            if isinstance(line, LineTooLongError):
+                raise line
+            request = _parse(line)
+            answer, actions = self._answer(app, request)
+        except ValueError as error:
+            answer = {"ok": False, "error": str(error)}
+        self._send(app, _line({"id": request.get("id"), **answer}))
+        self.perform(actions)
+
+    def _answer(self, app: _Application, request: dict[str, Any]) -> tuple[dict[str, Any], Iterable[Action]]:
+        match request.get("op"):
+            case "send_message":
+                return self._send_message(app, request)
+            case "set_predicate":
+                event = SetPredicate(app.number, _predicate_in(request))
+                return {"ok": True}, self._handle(event)
+            case "hello":
+                return self._hello(app, request), ()
+            case "status":
+                return {"ok": True, **self._status(request.get("tables", True) is not False)}, ()
+        raise RequestError(
+            f"op: {request.get('op')!r} is none of 'hello', 'set_predicate', 'send_message', 'status'"
+        )
+
+    def _send_message(
+        self, app: _Application, request: dict[str, Any]
+    ) -> tuple[dict[str, Any], Iterable[Action]]:
+        actions = list(self._handle(SendMessage(app.number, _message_in(request))))
+        for action in actions:
+            if isinstance(action, Accepted):
+                return {"ok": True, "source": action.source, "seq": action.seq}, actions
+            if isinstance(action, Refused):
+                raise RequestError(action.reason)
+        raise AssertionError("the core neither accepted nor refused a message")
+
+    def _hello(self, app: _Application, request: dict[str, Any]) -> dict[str, Any]:
+        name = request.get("app", app.name)
+        if not isinstance(name, str) or not name:
+            raise RequestError(f"app: expected a name, got {name!r}")
+        if any(other.name == name for other in self._applications.values() if other is not app):
+            raise RequestError(f"app: the name {name!r} is in use")
+        app.name = name
+        return {"ok": True, "app": name, "node": self._node}
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"not a JSON object in UTF-8: {error}") from error
+    if not isinstance(request, dict):
+        raise RequestError(f"expected a JSON object, got {type(request).__name__}")
+    return request
+
+
+def _predicate_in(request: dict[str, Any]) -> Predicate:
+    text = request.get("predicate")
+    if not isinstance(text, str):
+        raise RequestError(f"predicate: expected a text, got {text!r}")
+    return parse_predicate(text)
+
+
+def _message_in(request: dict[str, Any]) -> Message:
+    text, attributes = request.get("message"), request.get("attributes")
+    if (text is None) == (attributes is None):
+        raise RequestError("expected either 'message' or 'attributes'")
+    if isinstance(text, str):
+        return parse_message(text)
+    if isinstance(attributes, dict):
+        try:
+            return Message(attributes)
+        except TypeError as error:
+            raise RequestError(f"attributes: {error}") from error
+    if text is not None:
+        raise RequestError(f"message: expected a text, got {text!r}")
+    raise RequestError(f"attributes: expected an object, got {attributes!r}")
+
+
+def _line(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode() + b"\n"

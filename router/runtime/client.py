@@ -1,0 +1,318 @@
+"""The application's side of the application socket.
+
+`Client` serves two kinds of caller. A program that waits calls `send_message`, `set_predicate`,
+`deliveries` and `status`. A driver that holds many clients registers each with its selector, queues
+requests with `request`, and calls `read_events` and `flush` when the selector says so; nothing of that
+waits. Both may be mixed.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from router.predicates.model import NOTHING, Message, Predicate, Value
+from router.predicates.parser import parse_message, parse_predicate
+from router.predicates.printer import format_predicate, predicate_to_json
+from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
+
+#: Seconds that a blocking call waits for its answer.
+TIMEOUT = 10.0
+# A delivery or a status answer may be longer than any request.
+_LINE_LIMIT = 64 * 1024 * 1024
+
+Log = TextIO | Callable[[dict[str, Any]], None]
+
+
+class ClientError(Exception):
+    """The router refused a request, closed the connection, or did not answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A message that the router passed up. `(source, seq)` identifies it."""
+
+    source: int
+    seq: int
+    attributes: Mapping[str, Value]
+
+
+@dataclass(slots=True)
+class Request:
+    """A request under way.
+
+    Attributes:
+        requested_ns: wall clock just before it was sent.
+        answer: the router's answer, None until it has come. `answer["ok"]` says whether it was served.
+    """
+
+    id: int
+    op: str
+    requested_ns: int
+    answer: dict[str, Any] | None = None
+    # Written to the log, with what the answer adds, once the router has confirmed.
+    log_fields: dict[str, Any] | None = None
+
+
+class Client:
+    """One application, connected to the router of its node.
+
+    Args:
+        path: the router's application socket.
+        app: name of the application, unique at its router (None: the router names it).
+        log: where the lines of `logs/applications.jsonl` go (ARCHITECTURE.md): a text file, or a
+            callable that takes each line as a dictionary.
+        timeout: seconds that a blocking call waits for an answer.
+
+    Attributes:
+        app: the application's name.
+        node: the router's node.
+
+    Raises:
+        ClientError: nobody listens there, the name is in use, or the router does not answer.
+    """
+
+    def __init__(
+        self, path: Path | str, app: str | None = None, log: Log | None = None, timeout: float = TIMEOUT
+    ) -> None:
+        self._path = path
+        self._log = log
+        self._timeout = timeout
+        self._requests: dict[int, Request] = {}
+        self._next_id = 1
+        self._deliveries: deque[Delivery] = deque()
+        self._has_predicate = False
+        self._open = True
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(str(path))
+        except OSError as error:
+            connection.close()
+            raise ClientError(f"{path}: {error.strerror or error}") from error
+        self._lines = LineSocket(connection, _LINE_LIMIT)
+        try:
+            answer = self._wait(self.request("hello", **({} if app is None else {"app": app})))
+        except ClientError:
+            self._lines.close()
+            raise
+        self.app = str(answer["app"])
+        self.node = int(answer["node"])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Calls that wait.
+
+    def send_message(self, message: Message | str) -> tuple[int, int]:
+        """Sends a message (text: readable notation). Returns its (source, seq).
+
+        Raises:
+            ClientError: the router refused it or did not answer.
+            ValueError: the text is not a message.
+        """
+        answer = self._wait(self.request_send_message(message))
+        return int(answer["source"]), int(answer["seq"])
+
+    def set_predicate(self, predicate: Predicate | str) -> None:
+        """Declares what this application wants, in place of what it wanted before.
+
+        Raises:
+            ClientError: the router refused it or did not answer.
+            ValueError: the text is not a predicate.
+        """
+        self._wait(self.request_set_predicate(predicate))
+
+    def status(self, tables: bool = True) -> dict[str, Any]:
+        """Counters and tables of the router: see `router.runtime.loop.Loop.status`.
+
+        Args:
+            tables: False leaves out the predicates and interfaces; who asks often should.
+        """
+        return self._wait(self.request("status", tables=tables))
+
+    def deliveries(self, timeout: float | None = None) -> Iterator[Delivery]:
+        """Yields deliveries as they come, until none has come for `timeout` seconds (None: for ever).
+
+        Raises:
+            ClientError: the router closed the connection.
+        """
+        while True:
+            self._deliveries.extend(self._read())
+            if not self._deliveries and not self._poll(timeout):
+                return
+            while self._deliveries:
+                yield self._deliveries.popleft()
+
+    def close(self) -> None:
+        """Leaves. A predicate that is in force is withdrawn first, and the log says so."""
+        if not self._open:
+            return
+        self._open = False
+        requested_ns = time.time_ns()
+        try:
+            if self._has_predicate:
+                self._wait(self._request("set_predicate", {"predicate": format_predicate(NOTHING)}))
+        except ClientError:
+            # The router is gone or stuck: either way this application gets nothing any more.
+            pass
+        finally:
+            self._lines.close()
+        if self._has_predicate:
+            self._write_log({"event": "set_predicate", "requested_ns": requested_ns, **_described(NOTHING)})
+
+    # Calls that do not wait.
+
+    def fileno(self) -> int:
+        return self._lines.fileno()
+
+    @property
+    def wants_write(self) -> bool:
+        """True if requests wait until the socket is writable; then call `flush`."""
+        return self._lines.pending > 0
+
+    @property
+    def outstanding(self) -> int:
+        """Requests that have not been answered."""
+        return len(self._requests)
+
+    def request_send_message(self, message: Message | str) -> Request:
+        """As `send_message`, without waiting; the answer holds `source` and `seq`."""
+        if isinstance(message, str):
+            message = parse_message(message)
+        request = self._request("send_message", {"attributes": message})
+        request.log_fields = {"attributes": message}
+        return request
+
+    def request_set_predicate(self, predicate: Predicate | str) -> Request:
+        """As `set_predicate`, without waiting."""
+        if isinstance(predicate, str):
+            predicate = parse_predicate(predicate)
+        described = _described(predicate)
+        # The router is asked before the answer can be known: from now on it may have a predicate of ours.
+        self._has_predicate = self._has_predicate or bool(predicate)
+        request = self._request("set_predicate", {"predicate": described["predicate"]})
+        request.log_fields = described
+        return request
+
+    def request(self, op: str, **fields: Any) -> Request:
+        """Queues any request and sends what the socket takes. Its answer comes with `read_events`.
+
+        Raises:
+            ClientError: the connection is closed.
+            ValueError: the request is longer than a router takes.
+        """
+        return self._request(op, fields)
+
+    def flush(self) -> None:
+        """Sends what waits, as far as the socket takes it.
+
+        Raises:
+            ClientError: the router closed the connection.
+        """
+        if not self._lines.flush():
+            raise self._closed()
+
+    def read_events(self) -> list[Delivery]:
+        """Takes what has come in: completes requests, returns the deliveries. Does not wait.
+
+        Raises:
+            ClientError: the router closed the connection, or sent what is not of the protocol.
+        """
+        found = [*self._deliveries, *self._read()]
+        self._deliveries.clear()
+        return found
+
+    # Within.
+
+    def _request(self, op: str, fields: Mapping[str, Any]) -> Request:
+        number = self._next_id
+        line = json.dumps({"id": number, "op": op, **fields}, separators=(",", ":")).encode()
+        if len(line) > REQUEST_LIMIT:
+            raise ValueError(f"{op}: a request of {len(line)} bytes; a router takes {REQUEST_LIMIT}")
+        self._next_id += 1
+        request = self._requests[number] = Request(number, op, time.time_ns())
+        if not self._lines.send(line + b"\n"):
+            raise self._closed()
+        return request
+
+    def _wait(self, request: Request) -> dict[str, Any]:
+        deadline = time.monotonic() + self._timeout
+        while request.answer is None:
+            if not self._poll(deadline - time.monotonic()):
+                raise ClientError(f"{self._path}: no answer to {request.op} in {self._timeout:g} s")
+            self._deliveries.extend(self._read())
+        if not request.answer.get("ok"):
+            raise ClientError(f"{self._path}: {request.op}: {request.answer.get('error')}")
+        return request.answer
+
+    def _poll(self, timeout: float | None) -> bool:
+        """Waits until something has come in, sending what waits meanwhile. False after the timeout."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            poller = select.poll()
+            poller.register(self._lines, select.POLLIN | (select.POLLOUT if self.wants_write else 0))
+            ready = poller.poll(None if left is None else left * 1000)
+            if not ready:
+                return False
+            mask = ready[0][1]
+            if mask & select.POLLOUT:
+                self.flush()
+            if mask & ~select.POLLOUT:
+                return True
+
+    def _read(self) -> list[Delivery]:
+        found: list[Delivery] = []
+        lines, open_ = self._lines.receive()
+        for line in lines:
+            if isinstance(line, LineTooLongError):
+                raise ClientError(f"{self._path}: {line}")
+            content = json.loads(line)
+            if content.get("event") == "deliver":
+                found.append(Delivery(content["source"], content["seq"], content["attributes"]))
+                self._write_log({"event": "deliver", "source": content["source"], "seq": content["seq"]})
+            else:
+                self._answered(content)
+        # What came before the end is handed over first; the next read finds the end again.
+        if not open_ and not lines:
+            raise self._closed()
+        return found
+
+    def _answered(self, answer: dict[str, Any]) -> None:
+        request = self._requests.pop(answer["id"])
+        request.answer = answer
+        if request.log_fields is None or not answer["ok"]:
+            return
+        line: dict[str, Any] = {"event": request.op}
+        if request.op == "send_message":
+            line |= {"source": answer["source"], "seq": answer["seq"]}
+        self._write_log({**line, "requested_ns": request.requested_ns, **request.log_fields})
+
+    def _write_log(self, fields: dict[str, Any]) -> None:
+        if self._log is None:
+            return
+        line = {"t_ns": time.time_ns(), "node": self.node, "app": self.app, **fields}
+        if callable(self._log):
+            self._log(line)
+        else:
+            self._log.write(json.dumps(line) + "\n")
+
+    def _closed(self) -> ClientError:
+        return ClientError(f"{self._path}: the router closed the connection")
+
+
+def _described(predicate: Predicate) -> dict[str, Any]:
+    return {"predicate": format_predicate(predicate), "filters": predicate_to_json(predicate)}

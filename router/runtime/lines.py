@@ -1,0 +1,108 @@
+"""Lines over a non-blocking stream socket, with a bound on what may pile up on either side."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+
+#: Bytes of one request of an application.
+REQUEST_LIMIT = 1024 * 1024
+_CHUNK = 65_536
+
+
+class LineTooLongError(ValueError):
+    """A peer sent a line longer than the limit; it was thrown away up to its end."""
+
+
+class LineSocket:
+    """Splits what comes in into lines, and keeps what cannot go out yet.
+
+    Args:
+        connection: a connected stream socket; it is made non-blocking.
+        line_limit: bytes of a line, its end not counted.
+    """
+
+    def __init__(self, connection: socket.socket, line_limit: int) -> None:
+        connection.setblocking(False)
+        self._socket = connection
+        self._limit = line_limit
+        self._input = bytearray()
+        self._scanned = 0
+        self._skipping = False
+        self._output: deque[bytes | memoryview] = deque()
+        self.pending = 0
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def receive(self) -> tuple[list[bytes | LineTooLongError], bool]:
+        """Reads once what is there.
+
+        Returns:
+            The lines that are now whole, without their ends (a `LineTooLongError` in the place of one that
+            was thrown away), and whether the peer may still send.
+        """
+        try:
+            data = self._socket.recv(_CHUNK)
+        except BlockingIOError:
+            return [], True
+        except OSError:
+            return [], False
+        if not data:
+            return [], False
+        self._input += data
+        return self._take_lines(), True
+
+    def _take_lines(self) -> list[bytes | LineTooLongError]:
+        lines: list[bytes | LineTooLongError] = []
+        start = 0
+        while True:
+            end = self._input.find(b"\n", max(start, self._scanned))
+            if end < 0:
+                break
+            if self._skipping:
+                self._skipping = False
+            elif end - start > self._limit:
+                lines.append(self._too_long())
+            else:
+                lines.append(bytes(self._input[start:end]))
+            start = end + 1
+        del self._input[:start]
+        if len(self._input) > self._limit:
+            if not self._skipping:
+                lines.append(self._too_long())
+            self._skipping = True
+            self._input.clear()
+        # A long line is searched for its end once, not again with every piece of it.
+        self._scanned = len(self._input)
+        return lines
+
+    def _too_long(self) -> LineTooLongError:
+        return LineTooLongError(f"line longer than {self._limit} bytes")
+
+    def send(self, line: bytes) -> bool:
+        """Queues one line (its end included) and sends what the peer takes. False: the peer is gone."""
+        self._output.append(line)
+        self.pending += len(line)
+        # What waits already must wait for the socket to become writable.
+        return self.flush() if len(self._output) == 1 else True
+
+    def flush(self) -> bool:
+        """Sends as much of the queue as the peer takes. False: the peer is gone."""
+        while self._output:
+            first = self._output[0]
+            try:
+                sent = self._socket.send(first)
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            self.pending -= sent
+            if sent < len(first):
+                self._output[0] = memoryview(first)[sent:]
+            else:
+                self._output.popleft()
+        return True

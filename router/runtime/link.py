@@ -1,0 +1,186 @@
+"""A router's link to its switch: protocol frames in and out, as counted Ethernet frames.
+
+Every Ethernet frame that is read or sent is counted once, by type, with its length as on the wire (14
+bytes of header included, check sequence excluded): the counts equal those of a capture on the host link.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from router.protocol.events import ControllerFrame, FrameReceived
+from router.runtime.packet_socket import PacketSocket, SendResult
+from router.wire.addresses import (
+    CONTROLLER_DESTINATION,
+    CONTROLLER_SOURCE,
+    ETHERTYPE,
+    node_address,
+    node_of,
+    port_addresses,
+)
+from router.wire.codec import DecodeError, decode_header, fragment, read_frame
+from router.wire.fragments import Reassembler
+from router.wire.frames import Frame
+
+#: Type under which a frame is counted whose header cannot be read.
+UNDECODABLE = "undecodable"
+#: Ethernet frames that may wait for the device.
+SEND_QUEUE_FRAMES = 16_384
+#: Frames read at one wake-up before others get their turn.
+BATCH = 64
+#: Seconds before a frame is offered again to a device whose queue was full.
+_RETRY_AFTER = 0.001
+_ETHERNET_HEADER = 14
+_ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
+
+
+@dataclass(frozen=True, slots=True)
+class _Outgoing:
+    type: str
+    frame: bytes
+
+
+class Link:
+    """Reads and sends the frames of one router.
+
+    Args:
+        node: the router's node.
+        packets: its socket.
+        log: is told of frames that cannot be used: (event, fields).
+        send_queue_frames: Ethernet frames that may wait for the device before more are dropped.
+    """
+
+    def __init__(
+        self,
+        node: int,
+        packets: PacketSocket,
+        log: Callable[[str, dict[str, Any]], None],
+        send_queue_frames: int = SEND_QUEUE_FRAMES,
+    ) -> None:
+        self.packets = packets
+        self.frames_received: Counter[str] = Counter()
+        self.frames_sent: Counter[str] = Counter()
+        self.bytes_received = 0
+        self.bytes_sent = 0
+        self._dropped: Counter[str] = Counter()
+        self._log = log
+        self._reassembler = Reassembler()
+        self._queue: deque[_Outgoing] = deque()
+        self._queue_limit = send_queue_frames
+        self._retry_at: float | None = None
+        self._source = node_address(node)
+
+    @property
+    def idle(self) -> bool:
+        """True if nothing waits: no frame to be sent, none half received."""
+        return not self._queue and self._reassembler.next_deadline() is None
+
+    def dropped(self) -> Counter[str]:
+        """What was dropped, by reason: Ethernet frames, or (`reassembly_*`) frames partly received."""
+        counts = Counter(self._dropped)
+        counts["reassembly_timeout"] = self._reassembler.expired
+        counts["reassembly_evicted"] = self._reassembler.evicted
+        return counts
+
+    @property
+    def wants_write(self) -> bool:
+        """True if frames wait until the socket is writable."""
+        return bool(self._queue) and self._retry_at is None
+
+    def next_deadline(self) -> float | None:
+        """When `tick` has something to do."""
+        deadlines = (self._retry_at, self._reassembler.next_deadline())
+        return min((at for at in deadlines if at is not None), default=None)
+
+    def tick(self, now: float) -> None:
+        self._reassembler.expire(now)
+        if self._retry_at is not None and now >= self._retry_at:
+            self._retry_at = None
+            self.flush(now)
+
+    def receive(self, now: float) -> Iterator[FrameReceived | ControllerFrame]:
+        """Reads up to `BATCH` Ethernet frames; yields the protocol frames that they make whole."""
+        for _ in range(BATCH):
+            data = self.packets.receive()
+            if data is None:
+                return
+            event = self._received(data, now)
+            if event is not None:
+                yield event
+
+    def _received(self, data: bytes, now: float) -> FrameReceived | ControllerFrame | None:
+        self.bytes_received += len(data)
+        payload = data[_ETHERNET_HEADER:]
+        kind = UNDECODABLE
+        source = data[6:12]
+        sender = node_of(source)
+        try:
+            kind = decode_header(payload).type.name
+            if sender is None and source != CONTROLLER_SOURCE:
+                self._drop("bad_source", source=source.hex(":"), type=kind)
+                return None
+            whole = self._reassembler.add(source, payload, now)
+            if whole is None:
+                return None
+            frame = read_frame(*whole)
+        except DecodeError as error:
+            self._drop(error.reason.value, source=source.hex(":"), error=str(error))
+            return None
+        finally:
+            self.frames_received[kind] += 1
+        if sender is None:
+            return ControllerFrame(frame)
+        return FrameReceived(sender, frame)
+
+    def send(self, interfaces: frozenset[int], frame: Frame, now: float) -> None:
+        """Sends a protocol frame out of `interfaces`: one Ethernet frame for each page and fragment."""
+        self._send(port_addresses(interfaces), frame, now)
+
+    def send_to_controller(self, frame: Frame, now: float) -> None:
+        self._send([CONTROLLER_DESTINATION], frame, now)
+
+    def _send(self, destinations: list[bytes], frame: Frame, now: float) -> None:
+        try:
+            payloads = fragment(frame, self.packets.mtu)
+        except ValueError as error:
+            self._drop("unencodable", type=frame.type.name, error=str(error))
+            return
+        kind = frame.type.name
+        for destination in destinations:
+            header = destination + self._source + _ETHERTYPE_BYTES
+            for payload in payloads:
+                self._send_ethernet(_Outgoing(kind, header + payload), now)
+
+    def _send_ethernet(self, outgoing: _Outgoing, now: float) -> None:
+        # Behind a queue, so that frames never overtake each other.
+        if self._queue or not self._sent(outgoing, now):
+            if len(self._queue) >= self._queue_limit:
+                self._drop("send_queue_full", type=outgoing.type)
+            else:
+                self._queue.append(outgoing)
+
+    def flush(self, now: float) -> None:
+        """Sends what waits, as far as the device takes it."""
+        while self._queue and self._sent(self._queue[0], now):
+            self._queue.popleft()
+
+    def _sent(self, outgoing: _Outgoing, now: float) -> bool:
+        """Offers one frame to the device. True if it is dealt with, False if it must wait."""
+        result = self.packets.send(outgoing.frame)
+        if result is SendResult.SENT:
+            self.frames_sent[outgoing.type] += 1
+            self.bytes_sent += len(outgoing.frame)
+            return True
+        if result is SendResult.FAILED:
+            self._drop("send_failed", type=outgoing.type)
+            return True
+        if result is SendResult.NO_BUFFERS:
+            self._retry_at = now + _RETRY_AFTER
+        return False
+
+    def _drop(self, reason: str, **fields: Any) -> None:
+        self._dropped[reason] += 1
+        self._log("dropped", {"reason": reason, **fields})

@@ -1,0 +1,38 @@
+"""A router's log: one JSON object a line, at a limited rate."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any, TextIO
+
+
+class Log:
+    """Writes events to `file`, at most `per_second` in any second; the rest is counted and said.
+
+    A hostile neighbour can so fill neither the disk nor the router's time.
+    """
+
+    def __init__(self, file: TextIO, node: int, per_second: int = 20) -> None:
+        self._file = file
+        self._node = node
+        self._per_second = per_second
+        self._second = 0
+        self._written = 0
+        self._suppressed = 0
+
+    def write(self, event: str, fields: dict[str, Any]) -> None:
+        second = int(time.monotonic())
+        if second != self._second:
+            self._second = second
+            self._written = 0
+        if self._written >= self._per_second:
+            self._suppressed += 1
+            return
+        self._written += 1
+        line: dict[str, Any] = {"t_ns": time.time_ns(), "node": self._node, "event": event, **fields}
+        if self._suppressed:
+            line["suppressed_before"] = self._suppressed
+            self._suppressed = 0
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()

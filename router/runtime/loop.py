@@ -1,0 +1,172 @@
+"""The event loop of one live router: its link, its applications, its deadlines, and the signal to stop."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from router.predicates.printer import format_predicate
+from router.protocol.events import Action, Event, Send, SendToController, Started, Tick
+from router.protocol.router import Router
+from router.runtime.applications import Applications
+from router.runtime.link import Link
+from router.runtime.packet_socket import PacketSocket
+
+#: Seconds that a router that was told to stop goes on with what has come in already.
+_STOP_GRACE = 1.0
+
+
+class Loop:
+    """Drives one `Router`.
+
+    Args:
+        router: the protocol core.
+        packets: a socket on the device that leads to the switch.
+        socket_path: where applications connect.
+        log: is told what an operator should know: (event, fields).
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        packets: PacketSocket,
+        socket_path: Path,
+        log: Callable[[str, dict[str, Any]], None],
+    ) -> None:
+        self._router = router
+        self._selector = selectors.DefaultSelector()
+        self._link = Link(router.node, packets, log)
+        self._link_mask = selectors.EVENT_READ
+        self._applications = Applications(
+            router.node, socket_path, self._selector, self._handle_request, self.status
+        )
+        self._selector.register(packets, selectors.EVENT_READ, self._link_ready)
+        self._stop_receiver, self._stop_sender = socket.socketpair()
+        self._stop_receiver.setblocking(False)
+        self._stop_sender.setblocking(False)
+        self._selector.register(self._stop_receiver, selectors.EVENT_READ, self._stop_asked)
+        self._stopping = False
+
+    # What an observer may ask.
+
+    def counters(self) -> dict[str, Any]:
+        """The counters of this router, as they stand in `counters/routers.json` (ARCHITECTURE.md).
+
+        `frames_*`, `bytes_*` and `socket_drops` count Ethernet frames. `dropped` counts Ethernet
+        frames that could not be used and whole protocol frames that the core dropped, by reason.
+        """
+        dropped = self._link.dropped()
+        dropped.update(self._router.counters.dropped)
+        return {
+            "frames_received": dict(self._link.frames_received),
+            "frames_sent": dict(self._link.frames_sent),
+            "bytes_received": self._link.bytes_received,
+            "bytes_sent": self._link.bytes_sent,
+            "dropped": {reason: count for reason, count in dropped.items() if count},
+            "socket_drops": self._link.packets.drops(),
+            "applications_disconnected_slow": self._applications.disconnected_slow,
+            **self._router.counters.as_dict(),
+        }
+
+    def status(self, tables: bool) -> dict[str, Any]:
+        """The answer to a `status` request; JSON objects have text for keys.
+
+        `idle` means that this router owes nothing: it has an epoch, nothing is held, half received, or
+        waiting to be sent, and no RA is due (periodic ones apart).
+
+        Args:
+            tables: give `predicates` and `interfaces` too, which may be long.
+        """
+        router = self._router
+        status: dict[str, Any] = {
+            "node": router.node,
+            "epoch": router.epoch,
+            "counters": self.counters(),
+            "idle": router.idle and self._link.idle and self._applications.idle,
+        }
+        if tables:
+            predicates = sorted(router.predicates().items())
+            status["predicates"] = {str(i): format_predicate(p) for i, p in predicates}
+            status["interfaces"] = {str(i): node for i, node in sorted(router.interfaces().items())}
+        return status
+
+    # Running.
+
+    def stop(self) -> None:
+        """Makes `run` return soon. May be called from a signal handler, any number of times."""
+        try:
+            self._stop_sender.send(b"\0")
+        except BlockingIOError:
+            # It is full of such bytes already.
+            return
+
+    def run(self) -> None:
+        """Runs until `stop` is called; then deals with what has come in already, and returns."""
+        self._handle(Started())
+        while not self._stopping:
+            self._turn(self._timeout())
+        deadline = time.monotonic() + _STOP_GRACE
+        while time.monotonic() < deadline and self._turn(0):
+            pass
+
+    def close(self) -> None:
+        self._applications.close()
+        self._selector.close()
+        self._stop_receiver.close()
+        self._stop_sender.close()
+        self._link.packets.close()
+
+    def _turn(self, timeout: float | None) -> bool:
+        """Waits for something to do, and does it. False if there was nothing."""
+        ready = self._selector.select(timeout)
+        for key, mask in ready:
+            key.data(mask)
+        now = time.monotonic()
+        self._link.tick(now)
+        due = self._router.next_deadline()
+        if due is not None and now >= due:
+            self._handle(Tick())
+        self._watch_link()
+        return bool(ready)
+
+    def _timeout(self) -> float | None:
+        deadlines = (self._router.next_deadline(), self._link.next_deadline())
+        earliest = min((at for at in deadlines if at is not None), default=None)
+        return None if earliest is None else max(0.0, earliest - time.monotonic())
+
+    def _watch_link(self) -> None:
+        mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._link.wants_write else 0)
+        if mask != self._link_mask:
+            self._link_mask = mask
+            self._selector.modify(self._link.packets, mask, self._link_ready)
+
+    def _link_ready(self, mask: int) -> None:
+        now = time.monotonic()
+        if mask & selectors.EVENT_WRITE:
+            self._link.flush(now)
+        if mask & selectors.EVENT_READ:
+            # One batch a turn: what is left makes the socket readable at once.
+            for event in self._link.receive(now):
+                self._handle(event)
+
+    def _stop_asked(self, _mask: int) -> None:
+        self._stopping = True
+        self._selector.unregister(self._stop_receiver)
+
+    def _handle(self, event: Event) -> None:
+        self._applications.perform(self._handle_request(event))
+
+    def _handle_request(self, event: Event) -> Iterable[Action]:
+        """Passes an event to the core, sends what it wants sent, and returns its actions."""
+        now = time.monotonic()
+        actions = self._router.handle(event, now)
+        for action in actions:
+            if isinstance(action, Send):
+                self._link.send(action.interfaces, action.frame, now)
+            elif isinstance(action, SendToController):
+                self._link.send_to_controller(action.frame, now)
+        return actions

@@ -1,0 +1,49 @@
+"""System calls that Python 3.11 lacks: entering a network namespace, and dying with the parent."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from pathlib import Path
+
+_CLONE_NEWNET = 0x40000000
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def namespace_path(where: str | int) -> Path:
+    """The file of a network namespace, given as that file or as the id of a process in it."""
+    return Path(f"/proc/{where}/ns/net") if isinstance(where, int) else Path(where)
+
+
+def enter_network_namespace(where: str | int) -> None:
+    """Moves this thread into a network namespace (setns(2)); sockets made from now on belong there.
+
+    Raises:
+        OSError: there is no such namespace, or no permission to enter it.
+    """
+    path = namespace_path(where)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _check(_libc.setns(descriptor, _CLONE_NEWNET), f"setns to {path}")
+    finally:
+        os.close(descriptor)
+
+
+def die_with(parent: int) -> None:
+    """Has the kernel kill this process when `parent`, which must be its parent, ends (prctl(2)).
+
+    Raises:
+        ProcessLookupError: the parent has ended already.
+    """
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0), "prctl")
+    # It may have ended before the kernel was asked.
+    if os.getppid() != parent:
+        raise ProcessLookupError(f"parent process {parent} has ended")

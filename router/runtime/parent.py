@@ -1,0 +1,159 @@
+"""The parent of all routers of a run: ``python -m router.runtime.parent SPECS.json``.
+
+It imports what routers need, once, then forks one router for each spec (`RouterSpec.as_json`, in a JSON
+list); they share that memory. On standard output it writes a JSON line for each router:
+``{"event":"ready","node":n,"pid":p}`` when it has opened its sockets, and
+``{"event":"exited","node":n,"pid":p,"status":s}`` when it has ended (s = 0: cleanly; s < 0: killed by
+signal -s).
+
+At the end of its standard input, or on SIGTERM, it stops the routers (SIGTERM; they write their
+counters), waits, kills those that have not ended in time, and ends: with status 0 if every router ended
+with 0. It also ends when all routers have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import selectors
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from router.runtime.process import RouterSpec, spawn_routers, spec_from_json
+
+#: Seconds that routers get to write their counters and end.
+STOP_TIMEOUT = 10.0
+
+
+class Parent:
+    """Watches over the routers that it forked."""
+
+    def __init__(self) -> None:
+        self._children: dict[int, int] = {}
+        self._failed = False
+        self._kill_at: float | None = None
+        self._ready_input = b""
+        self._selector = selectors.DefaultSelector()
+
+    def run(self, specs: list[RouterSpec]) -> int:
+        """Forks the routers and returns the exit status once all have ended."""
+        ready_reader, ready_writer = os.pipe()
+        wake_reader, wake_writer = os.pipe()
+        for descriptor in (ready_reader, wake_reader, wake_writer):
+            os.set_blocking(descriptor, False)
+        # Room for the lines of many routers that become ready while this process is still forking.
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(ready_writer, fcntl.F_SETPIPE_SZ, 1024 * 1024)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # Handlers that do nothing: the wake-up descriptor tells the loop which signal came.
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake_writer)
+        self._selector.register(ready_reader, selectors.EVENT_READ, self._readiness)
+        self._selector.register(wake_reader, selectors.EVENT_READ, self._signals)
+        # A regular file cannot be waited for, and never ends a run.
+        with contextlib.suppress(PermissionError):
+            self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, self._standard_input)
+        self._children = spawn_routers(specs, ready_writer)
+        os.close(ready_writer)
+        self._reap()
+        while self._children:
+            timeout = None if self._kill_at is None else max(0.0, self._kill_at - time.monotonic())
+            for key, _mask in self._selector.select(timeout):
+                key.data(key.fd)
+            if self._kill_at is not None and time.monotonic() >= self._kill_at:
+                self._signal_all(signal.SIGKILL)
+                self._kill_at = None
+        self._readiness(ready_reader)
+        return 1 if self._failed else 0
+
+    def _readiness(self, descriptor: int) -> None:
+        """Passes on the children's lines."""
+        try:
+            data = os.read(descriptor, 65_536)
+        except BlockingIOError:
+            return
+        if not data and descriptor in self._selector.get_map():
+            self._selector.unregister(descriptor)
+        *lines, self._ready_input = (self._ready_input + data).split(b"\n")
+        for line in lines:
+            _print(json.loads(line))
+
+    def _signals(self, descriptor: int) -> None:
+        numbers = os.read(descriptor, 4096)
+        if signal.SIGTERM in numbers:
+            self._stop()
+        self._reap()
+
+    def _standard_input(self, descriptor: int) -> None:
+        if not os.read(descriptor, 4096):
+            self._selector.unregister(descriptor)
+            self._stop()
+
+    def _stop(self) -> None:
+        if self._kill_at is None:
+            self._kill_at = time.monotonic() + STOP_TIMEOUT
+            self._signal_all(signal.SIGTERM)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        # A child that was not waited for keeps its process id, so no stranger can be hit.
+        for child in self._children:
+            os.kill(child, number)
+
+    def _reap(self) -> None:
+        while self._children:
+            child, status = os.waitpid(-1, os.WNOHANG)
+            if child == 0:
+                return
+            code = os.waitstatus_to_exitcode(status)
+            self._failed = self._failed or code != 0
+            _print({"event": "exited", "node": self._children.pop(child), "pid": child, "status": code})
+
+
+def _print(content: dict[str, Any]) -> None:
+    # If nobody reads any more, the end of standard input follows.
+    with contextlib.suppress(BrokenPipeError):
+        print(json.dumps(content), flush=True)
+
+
+def read_specs(path: Path) -> list[RouterSpec]:
+    """Reads a JSON list of router specs.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is not such a list; the message names the file, the position and the field.
+    """
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path}: not JSON: {error}") from error
+    if not isinstance(content, list):
+        raise ValueError(f"{path}: expected a list of routers")  # noqa: TRY004 - bad input, not a bad call
+    specs = []
+    for position, each in enumerate(content):
+        try:
+            specs.append(spec_from_json(each))
+        except ValueError as error:
+            raise ValueError(f"{path}: router {position}: {error}") from error
+    return specs
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print("usage: python -m router.runtime.parent SPECS.json", file=sys.stderr)
+        return 2
+    try:
+        specs = read_specs(Path(arguments[0]))
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return Parent().run(specs)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,193 @@
+"""One router as one process: what it is told, how it starts, and how it ends."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+from router.matching.factory import factory
+from router.protocol.options import RouterOptions
+from router.protocol.router import Router
+from router.runtime.log import Log
+from router.runtime.loop import Loop
+from router.runtime.namespaces import die_with, enter_network_namespace
+from router.runtime.packet_socket import PacketSocket
+
+
+@dataclass(frozen=True, slots=True)
+class RouterSpec:
+    """What a router process needs to know.
+
+    Attributes:
+        node: its node identifier.
+        device: the device towards its switch, inside the namespace.
+        namespace: its network namespace: a path, or the id of a process in it (None: the parent's own).
+        socket_path: where applications connect.
+        counters_path: where it leaves its counters when it ends (one JSON object).
+        log_path: its log, JSON lines; standard error goes there too.
+        options: see `router.protocol.options`.
+        seed: seeds its jitter, together with `node`.
+        matcher: matching strategy, a name of `router.matching.factory`.
+        incarnation: 32 bits, greater than at any earlier start of this node.
+    """
+
+    node: int
+    device: str
+    namespace: str | int | None
+    socket_path: str
+    counters_path: str
+    log_path: str
+    options: RouterOptions = field(default_factory=RouterOptions)
+    seed: int = 0
+    matcher: str = "counting"
+    incarnation: int = field(default_factory=lambda: int(time.time()) & 0xFFFF_FFFF)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+_JSON_TYPES: dict[str, tuple[type, ...]] = {
+    "node": (int,),
+    "device": (str,),
+    "namespace": (str, int, type(None)),
+    "socket_path": (str,),
+    "counters_path": (str,),
+    "log_path": (str,),
+    "options": (dict,),
+    "seed": (int,),
+    "matcher": (str,),
+    "incarnation": (int,),
+}
+
+
+def spec_from_json(content: object) -> RouterSpec:
+    """Reads what `RouterSpec.as_json` wrote.
+
+    Raises:
+        ValueError: a field is unknown, missing, of the wrong type or outside its range; the message names it.
+    """
+    if not isinstance(content, dict):
+        raise ValueError(f"expected an object, got {type(content).__name__}")  # noqa: TRY004 - bad input
+    known = {each.name: each for each in fields(RouterSpec)}
+    unknown = content.keys() - known.keys()
+    if unknown:
+        raise ValueError(f"{min(unknown)}: no such field of a router; expected {', '.join(known)}")
+    required = {
+        name for name, each in known.items() if each.default is MISSING and each.default_factory is MISSING
+    }
+    missing = required - content.keys()
+    if missing:
+        raise ValueError(f"{min(missing)}: missing")
+    for name, value in content.items():
+        if not isinstance(value, _JSON_TYPES[name]) or isinstance(value, bool):
+            expected = " or ".join(each.__name__ for each in _JSON_TYPES[name])
+            raise ValueError(f"{name}: expected {expected}, got {value!r}")  # noqa: TRY004 - bad input
+    try:
+        options = RouterOptions(**content.get("options", {}))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"options: {error}") from error
+    return RouterSpec(**{**content, "options": options})
+
+
+def spawn_routers(specs: Iterable[RouterSpec], ready_descriptor: int) -> dict[int, int]:
+    """Forks one router for each spec, out of this process, which should have nothing else open.
+
+    Args:
+        specs: the routers.
+        ready_descriptor: where a child writes the line `{"event": "ready", ...}` once its sockets are open.
+
+    Returns:
+        Process id -> node.
+    """
+    # Memory that the collector never touches stays shared with the children.
+    gc.collect()
+    gc.freeze()
+    parent = os.getpid()
+    children: dict[int, int] = {}
+    # A child that is told to stop before it has a handler must not lose the signal.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    for spec in specs:
+        child = os.fork()
+        if child == 0:
+            _child(spec, parent, ready_descriptor)
+        children[child] = spec.node
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    return children
+
+
+def _child(spec: RouterSpec, parent: int, ready_descriptor: int) -> NoReturn:
+    """Runs a router in a forked child; never returns to the parent's code."""
+    status = 1
+    try:
+        # The terminal's Ctrl-C goes to the whole group; when routers stop is for the parent to say.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        die_with(parent)
+        _keep_only(ready_descriptor)
+        with Path(spec.log_path).open("a", buffering=1) as log_file:
+            os.dup2(log_file.fileno(), sys.stdout.fileno())
+            os.dup2(log_file.fileno(), sys.stderr.fileno())
+            _run(spec, Log(log_file, spec.node), ready_descriptor)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        # Not sys.exit: the parent's handlers, buffers and finally clauses are not ours to run.
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _keep_only(descriptor: int) -> None:
+    """Closes what was inherited, except the standard streams and `descriptor`."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    limit = os.sysconf("SC_OPEN_MAX")
+    os.closerange(3, descriptor)
+    os.closerange(descriptor + 1, limit)
+
+
+def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
+    if spec.namespace is not None:
+        enter_network_namespace(spec.namespace)
+    packets = PacketSocket(spec.device)
+    router = Router(
+        spec.node,
+        spec.options,
+        factory(spec.matcher),
+        spec.incarnation,
+        random.Random(f"{spec.seed}/{spec.node}"),
+    )
+    loop = Loop(router, packets, Path(spec.socket_path), log.write)
+    signal.signal(signal.SIGTERM, lambda *_: loop.stop())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    ready = {"event": "ready", "node": spec.node, "pid": os.getpid()}
+    # A line shorter than PIPE_BUF is written whole, whoever else writes to the same pipe.
+    os.write(ready_descriptor, json.dumps(ready).encode() + b"\n")
+    os.close(ready_descriptor)
+    try:
+        loop.run()
+    finally:
+        write_json(Path(spec.counters_path), loop.counters())
+        loop.close()
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Writes a file whole or not at all: readers never see half of it."""
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("w") as file:
+        json.dump(content, file, indent=1)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)

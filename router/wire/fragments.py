@@ -1,0 +1,190 @@
+"""Reassembly of fragmented frames, in bounded memory.
+
+Fragments carry their index, not an offset, and each repeats the header. A partial frame is known by its
+sender (the neighbour that the fragments came from), type, issuer and seq. Repeated fragments are
+harmless. Fragments of one frame that contradict each other destroy it, as overlapping IPv6
+fragments do (RFC 5722): there is no telling which one is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from router.wire.header import (
+    HEADER_LENGTH,
+    DecodeError,
+    DecodeReason,
+    Header,
+    decode_header,
+)
+
+#: What a stored fragment costs beside its bytes (dictionary slot and object headers), roughly.
+FRAGMENT_OVERHEAD = 200
+_Key = tuple[Hashable, int, int, int]
+
+
+@dataclass(slots=True)
+class _Partial:
+    header: Header
+    deadline: float
+    chunks: dict[int, bytes] = field(default_factory=dict)
+    length: int = 0
+
+    @property
+    def cost(self) -> int:
+        return self.length + FRAGMENT_OVERHEAD * len(self.chunks)
+
+
+class Reassembler:
+    """Collects the fragments of frames until they are whole.
+
+    A partial frame is given up `timeout_s` seconds after its first fragment. When a new fragment would
+    exceed `max_bytes` (stored bytes and their overhead) or `max_partial` (frames), the oldest partial
+    frames make room for it.
+
+    Attributes:
+        evicted: partial frames given up to make room, so far.
+        expired: partial frames given up after the timeout, so far.
+
+    Raises:
+        ValueError: a limit is not positive.
+    """
+
+    def __init__(
+        self, timeout_s: float = 2.0, max_bytes: int = 64 * 1024 * 1024, max_partial: int = 1024
+    ) -> None:
+        if timeout_s <= 0 or max_bytes < 1 or max_partial < 1:
+            raise ValueError(
+                f"timeout_s {timeout_s}, max_bytes {max_bytes}, max_partial {max_partial}; "
+                "expected more than 0 each"
+            )
+        self.timeout_s = timeout_s
+        self.max_bytes = max_bytes
+        self.max_partial = max_partial
+        self.evicted = 0
+        self.expired = 0
+        self._used = 0
+        # In order of arrival of the first fragment, hence of deadline: dictionaries keep insertion order.
+        self._partial: dict[_Key, _Partial] = {}
+
+    def __len__(self) -> int:
+        """The number of partial frames held."""
+        return len(self._partial)
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory charged to partial frames; never above `max_bytes`."""
+        return self._used
+
+    def add(self, sender: Hashable, payload: bytes, now: float) -> tuple[Header, bytes] | None:
+        """Take one Ethernet payload; return header and body if it makes a frame whole.
+
+        The header returned for a fragmented frame is that of the fragment that completed it.
+
+        Args:
+            sender: whom the payload came from; fragments of different senders do not mix.
+            payload: header and what follows it, padding included.
+            now: seconds on a clock that never goes back.
+
+        Raises:
+            DecodeError: the header breaks a rule, the frame could never fit into `max_bytes` (reason
+                `too_large`), or the fragment contradicts an earlier one of the same frame (reason
+                `bad_fragment`), which is then given up.
+        """
+        header = decode_header(payload)
+        chunk = payload[HEADER_LENGTH : HEADER_LENGTH + header.payload_length]
+        if header.fragment_count == 1:
+            return header, chunk
+        if header.total_length + FRAGMENT_OVERHEAD * header.fragment_count > self.max_bytes:
+            raise DecodeError(
+                DecodeReason.TOO_LARGE,
+                f"{_describe(header)} has {header.total_length} bytes in {header.fragment_count} fragments; "
+                f"reassembly may hold {self.max_bytes} in all",
+            )
+        key = (sender, header.type, header.issuer, header.seq)
+        partial = self._partial.get(key)
+        if partial is not None and partial.deadline <= now:
+            self.expire(now)
+            partial = None
+        if partial is None:
+            partial = _Partial(header, now + self.timeout_s)
+        else:
+            if _common(header) != _common(partial.header):
+                self._give_up(key)
+                raise DecodeError(
+                    DecodeReason.BAD_FRAGMENT, f"headers of the fragments of {_describe(header)} differ"
+                )
+            known = partial.chunks.get(header.fragment_index)
+            if known == chunk:
+                return None
+            if known is not None:
+                self._give_up(key)
+                raise DecodeError(
+                    DecodeReason.BAD_FRAGMENT,
+                    f"two fragments {header.fragment_index} of {_describe(header)} differ",
+                )
+        return self._store(key, partial, header, chunk)
+
+    def _store(
+        self, key: _Key, partial: _Partial, header: Header, chunk: bytes
+    ) -> tuple[Header, bytes] | None:
+        length = partial.length + len(chunk)
+        missing = header.fragment_count - len(partial.chunks) - 1
+        # Every fragment still missing has at least one byte.
+        if length + missing > header.total_length or (not missing and length < header.total_length):
+            self._give_up(key)
+            raise DecodeError(
+                DecodeReason.BAD_FRAGMENT,
+                f"fragments of {_describe(header)} do not add up to {header.total_length} bytes",
+            )
+        cost = len(chunk) + FRAGMENT_OVERHEAD
+        self._make_room(key, cost)
+        self._partial[key] = partial
+        partial.chunks[header.fragment_index] = chunk
+        partial.length = length
+        self._used += cost
+        if missing:
+            return None
+        self._give_up(key)
+        return header, b"".join(partial.chunks[index] for index in range(header.fragment_count))
+
+    def _make_room(self, key: _Key, cost: int) -> None:
+        """Give up the oldest partial frames other than `key`'s until one more fragment fits."""
+        allowed = self.max_partial if key in self._partial else self.max_partial - 1
+        while self._used + cost > self.max_bytes or len(self._partial) > allowed:
+            oldest = next(other for other in self._partial if other != key)
+            self._give_up(oldest)
+            self.evicted += 1
+
+    def _give_up(self, key: _Key) -> None:
+        partial = self._partial.pop(key, None)
+        if partial is not None:
+            self._used -= partial.cost
+
+    def expire(self, now: float) -> int:
+        """Give up the partial frames whose time is over; return how many."""
+        over = []
+        for key, partial in self._partial.items():
+            if partial.deadline > now:
+                break
+            over.append(key)
+        for key in over:
+            self._give_up(key)
+        self.expired += len(over)
+        return len(over)
+
+    def next_deadline(self) -> float | None:
+        """When `expire` next has something to do; None if no frame is partial."""
+        for partial in self._partial.values():
+            return partial.deadline
+        return None
+
+
+def _common(header: Header) -> tuple[int, int, int, int, int]:
+    """What the fragments of one frame have in common, beside the key."""
+    return header.flags, header.hop_limit, header.epoch, header.total_length, header.fragment_count
+
+
+def _describe(header: Header) -> str:
+    return f"{header.type.name} {header.issuer}/{header.seq}"

@@ -1,0 +1,410 @@
+"""The Ryu application: OpenFlow 1.3 on one side, the state machine of `distribution` on the other.
+
+Ryu's handlers only translate messages to events and put them in a queue. One green thread takes them out,
+drives the state machine and performs its actions, so the state has one owner. This is the only module that
+imports Ryu.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import signal
+import time
+from collections import Counter
+from typing import Any
+
+import eventlet
+import eventlet.event
+import eventlet.tpool
+import eventlet.wsgi
+from eventlet.green import socket as green_socket
+
+# Ryu 4.34 imports this name, which eventlet has dropped since; its own value was this one.
+if not hasattr(eventlet.wsgi, "ALREADY_HANDLED"):
+    eventlet.wsgi.ALREADY_HANDLED = object()
+
+from ryu import cfg
+from ryu.base.app_manager import AppManager, RyuApp
+from ryu.controller import ofp_event
+from ryu.controller.controller import datapath_connection_factory
+from ryu.controller.handler import (
+    CONFIG_DISPATCHER,
+    DEAD_DISPATCHER,
+    MAIN_DISPATCHER,
+    set_ev_cls,
+)
+from ryu.controller.ofp_handler import OFPHandler
+from ryu.lib import hub
+from ryu.ofproto import ofproto_v1_3
+
+from router.wire.addresses import (
+    CONTROLLER_SOURCE,
+    ETHERTYPE,
+    HOST_PORT,
+    ROUTER_DESTINATION,
+    node_of,
+)
+from router.wire.codec import fragment, read_frame
+from router.wire.fragments import Reassembler
+from router.wire.header import DecodeError, decode_header
+from testbed.controller.distribution import Distribution
+from testbed.controller.events import (
+    Action,
+    ComputeTables,
+    Event,
+    FrameReceived,
+    InstallPipeline,
+    Log,
+    PipelineInstalled,
+    PortChanged,
+    SendFrame,
+    SwitchConnected,
+    SwitchDisconnected,
+    TablesComputed,
+    Tick,
+)
+from testbed.controller.rules import Rule, pipeline
+from testbed.controller.settings import Settings
+from testbed.controller.trees import LAYERS, broadcast_tables
+
+_ETHERNET = CONTROLLER_SOURCE + ETHERTYPE.to_bytes(2, "big")
+#: Connections that may wait to be accepted: all switches of a network connect at once.
+_BACKLOG = 1024
+#: Seconds between echo requests to a switch, and how many may go unanswered before it counts as gone.
+_ECHO_INTERVAL_S = 5.0
+_ECHO_LIMIT = 3
+
+
+class EventLog:
+    """The controller's log: one JSON object a line, each written as it happens."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._file = settings.log.open("a", buffering=1, encoding="utf-8")
+
+    def write(self, event: str, **fields: object) -> None:
+        line = json.dumps({"t_ns": time.time_ns(), "event": event, **fields})
+        self._file.write(line + "\n")
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Handler(OFPHandler):
+    """Ryu's OpenFlow handshake, listening where we want; Ryu itself cannot choose a free port."""
+
+    def __init__(self, *args: Any, settings: Settings, log: EventLog, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        address = (settings.listen_host, settings.listen_port)
+        self._server = eventlet.listen(
+            address, backlog=_BACKLOG, reuse_addr=settings.listen_port != 0, reuse_port=False
+        )
+        self._log = log
+
+    def start(self) -> Any:
+        RyuApp.start(self)
+        host, port = self._server.getsockname()[:2]
+        self._log.write("listening", host=host, port=port)
+        return hub.spawn(self._accept)
+
+    def _accept(self) -> None:
+        while True:
+            connection, address = self._server.accept()
+            hub.spawn(datapath_connection_factory, connection, address)
+
+
+class _Switch:
+    """A connected switch, with a queue of its own: one that does not read holds up nobody else."""
+
+    def __init__(self, datapath: Any) -> None:
+        self.datapath = datapath
+        self.barrier: int | None = None
+        self._outbox = hub.Queue()
+        self._writer = hub.spawn(self._write)
+
+    def send(self, message: Any) -> None:
+        self._outbox.put(message)
+
+    def close(self) -> None:
+        hub.kill(self._writer)
+
+    def _write(self) -> None:
+        while True:
+            self.datapath.send_msg(self._outbox.get())
+
+
+class ControllerApp(RyuApp):
+    """Connects switches to the state machine. `done` gets the exit status if it fails."""
+
+    OFP_VERSIONS = (ofproto_v1_3.OFP_VERSION,)
+
+    def __init__(self, *args: Any, settings: Settings, log: EventLog, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.done = eventlet.event.Event()
+        self._log = log
+        self._topology = settings.topology
+        self._layer = LAYERS[settings.layer]
+        self._machine = Distribution(settings.topology)
+        self._inbox = hub.Queue()
+        self._switches: dict[int, _Switch] = {}
+        self._described: dict[Any, set[int]] = {}
+        self._cleared: set[int] = set()
+        self._reassembler = Reassembler()
+        self._sent: Counter[str] = Counter()
+        self._received: Counter[str] = Counter()
+        self._undecodable: Counter[str] = Counter()
+
+    def start(self) -> None:
+        super().start()
+        self.threads.append(hub.spawn(self._run))
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        """Ethernet frames by type (each fragment is one), and what was wrong with others."""
+        return {
+            "frames_sent": dict(self._sent),
+            "frames_received": dict(self._received),
+            "undecodable": dict(self._undecodable),
+            "rejected": dict(self._machine.rejected),
+        }
+
+    # --- the state machine
+
+    def _run(self) -> None:
+        try:
+            while True:
+                for action in self._machine.handle(self._next_event(), time.monotonic()):
+                    self._perform(action)
+        except Exception as error:
+            self._log.write("failed", error=f"{type(error).__name__}: {error}")
+            self.done.send_exception(error)
+
+    def _next_event(self) -> Event:
+        deadline = self._machine.next_deadline()
+        timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            event: Event = self._inbox.get(timeout=timeout)
+        except hub.QueueEmpty:
+            return Tick()
+        return event
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case Log(event, fields):
+                self._log.write(event, **fields)
+            case InstallPipeline(node):
+                self._install_pipeline(node)
+            case SendFrame(node, _):
+                self._send_frame(node, action)
+            case ComputeTables():
+                hub.spawn(self._compute, action)
+
+    def _compute(self, request: ComputeTables) -> None:
+        # In a native thread: it takes seconds for 1,000 nodes, and switches want their echoes answered.
+        try:
+            tables = eventlet.tpool.execute(
+                lambda: broadcast_tables(
+                    self._topology, self._layer(self._topology, request.down_links, request.down_nodes)
+                )
+            )
+        except Exception as error:
+            self._log.write("failed", error=f"computing trees: {type(error).__name__}: {error}")
+            self.done.send_exception(error)
+            return
+        self._inbox.put(TablesComputed(request.epoch, tables))
+
+    # --- to the switches
+
+    def _install_pipeline(self, node: int) -> None:
+        switch = self._switches.get(node)
+        if switch is None:
+            return  # gone again; its disconnection is in the queue
+        datapath = switch.datapath
+        ofproto, parser = datapath.ofproto, datapath.ofproto_parser
+        if node not in self._cleared:
+            # Flows of an earlier controller. On a reconnection ours are all there, and must keep working.
+            self._cleared.add(node)
+            switch.send(
+                parser.OFPFlowMod(
+                    datapath,
+                    command=ofproto.OFPFC_DELETE,
+                    table_id=ofproto.OFPTT_ALL,
+                    out_port=ofproto.OFPP_ANY,
+                    out_group=ofproto.OFPG_ANY,
+                )
+            )
+        for rule in pipeline(self._topology.neighbours(node).keys()):
+            switch.send(_flow_mod(datapath, rule))
+        barrier = parser.OFPBarrierRequest(datapath)
+        switch.barrier = datapath.set_xid(barrier)
+        switch.send(barrier)
+
+    def _send_frame(self, node: int, action: SendFrame) -> None:
+        switch = self._switches.get(node)
+        if switch is None:
+            return  # retransmitted, or overtaken by a new epoch
+        datapath = switch.datapath
+        ofproto, parser = datapath.ofproto, datapath.ofproto_parser
+        for payload in fragment(action.frame):
+            self._sent[action.frame.type.name] += 1
+            switch.send(
+                parser.OFPPacketOut(
+                    datapath=datapath,
+                    buffer_id=ofproto.OFP_NO_BUFFER,
+                    in_port=ofproto.OFPP_CONTROLLER,
+                    actions=[parser.OFPActionOutput(HOST_PORT)],
+                    data=ROUTER_DESTINATION + _ETHERNET + payload,
+                )
+            )
+
+    # --- from the switches
+
+    @set_ev_cls(ofp_event.EventOFPPortDescStatsReply, CONFIG_DISPATCHER)
+    def _ports_described(self, ev: Any) -> None:
+        up = self._described.setdefault(ev.msg.datapath, set())
+        up.update(port.port_no for port in ev.msg.body if _port_up(ev.msg.datapath, port))
+
+    @set_ev_cls(ofp_event.EventOFPStateChange, [MAIN_DISPATCHER, DEAD_DISPATCHER])
+    def _state_changed(self, ev: Any) -> None:
+        datapath = ev.datapath
+        up_ports = frozenset(self._described.pop(datapath, ()))
+        if ev.state == MAIN_DISPATCHER:
+            self._connected(datapath, up_ports)
+        elif datapath.id is not None and self._switch_of(datapath) is not None:
+            node = datapath.id - 1
+            self._switches.pop(node).close()
+            self._inbox.put(SwitchDisconnected(node))
+
+    def _connected(self, datapath: Any, up_ports: frozenset[int]) -> None:
+        node = datapath.id - 1
+        if not 0 <= node < len(self._topology.nodes):
+            self._log.write("unknown_switch", dpid=datapath.id)
+            datapath.close()
+            return
+        previous = self._switches.get(node)
+        if previous is not None:  # reconnected before we noticed that the old connection was dead
+            previous.close()
+            previous.datapath.close()
+        self._switches[node] = _Switch(datapath)
+        self._inbox.put(SwitchConnected(node, up_ports))
+
+    @set_ev_cls(ofp_event.EventOFPBarrierReply, MAIN_DISPATCHER)
+    def _barrier_replied(self, ev: Any) -> None:
+        switch = self._switch_of(ev.msg.datapath)
+        if switch is not None and ev.msg.xid == switch.barrier:
+            self._inbox.put(PipelineInstalled(ev.msg.datapath.id - 1))
+
+    @set_ev_cls(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
+    def _port_status(self, ev: Any) -> None:
+        datapath, desc = ev.msg.datapath, ev.msg.desc
+        if self._switch_of(datapath) is not None:
+            gone = ev.msg.reason == datapath.ofproto.OFPPR_DELETE
+            up = not gone and _port_up(datapath, desc)
+            self._inbox.put(PortChanged(datapath.id - 1, desc.port_no, up))
+
+    @set_ev_cls(ofp_event.EventOFPErrorMsg, [CONFIG_DISPATCHER, MAIN_DISPATCHER])
+    def _error(self, ev: Any) -> None:
+        dpid = ev.msg.datapath.id
+        self._log.write(
+            "openflow_error",
+            node=None if dpid is None else dpid - 1,
+            type=ev.msg.type,
+            code=ev.msg.code,
+        )
+
+    @set_ev_cls(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
+    def _packet_in(self, ev: Any) -> None:
+        if self._switch_of(ev.msg.datapath) is None:
+            return
+        node = ev.msg.datapath.id - 1
+        data = bytes(ev.msg.data)
+        if node_of(data[6:12]) != node:
+            self._machine.rejected["bad_source"] += 1
+            return
+        now = time.monotonic()
+        self._reassembler.expire(now)
+        try:
+            whole = self._reassembler.add(node, data[14:], now)
+            self._received[decode_header(data[14:]).type.name] += 1
+            frame = None if whole is None else read_frame(*whole)
+        except DecodeError as error:
+            self._undecodable[error.reason.value] += 1
+            return
+        if frame is not None:
+            self._inbox.put(FrameReceived(node, frame))
+
+    def _switch_of(self, datapath: Any) -> _Switch | None:
+        """The switch that this connection stands for; None if it is not, or no longer, in use."""
+        switch = None if datapath.id is None else self._switches.get(datapath.id - 1)
+        return switch if switch is not None and switch.datapath is datapath else None
+
+
+def _port_up(datapath: Any, port: Any) -> bool:
+    ofproto = datapath.ofproto
+    return not (port.config & ofproto.OFPPC_PORT_DOWN or port.state & ofproto.OFPPS_LINK_DOWN)
+
+
+def _flow_mod(datapath: Any, rule: Rule) -> Any:
+    """A rule as the OpenFlow message that adds it."""
+    ofproto, parser = datapath.ofproto, datapath.ofproto_parser
+    fields: dict[str, Any] = {}
+    if rule.match.in_port is not None:
+        fields["in_port"] = rule.match.in_port
+    if rule.match.eth_type is not None:
+        fields["eth_type"] = rule.match.eth_type
+    if rule.match.eth_dst is not None:
+        fields["eth_dst"] = (rule.match.eth_dst.hex(":"), rule.match.eth_dst_mask.hex(":"))
+    actions = [parser.OFPActionOutput(port) for port in rule.outputs]
+    if rule.to_controller:
+        actions.append(parser.OFPActionOutput(ofproto.OFPP_CONTROLLER, ofproto.OFPCML_NO_BUFFER))
+    instructions = []
+    if actions:
+        instructions.append(parser.OFPInstructionActions(ofproto.OFPIT_APPLY_ACTIONS, actions))
+    if rule.goto_table is not None:
+        instructions.append(parser.OFPInstructionGotoTable(rule.goto_table))
+    return parser.OFPFlowMod(
+        datapath,
+        table_id=rule.table,
+        priority=rule.priority,
+        match=parser.OFPMatch(**fields),
+        instructions=instructions,
+    )
+
+
+def _end_on_sigterm(done: Any) -> None:
+    """Completes `done` with status 0 on SIGTERM, through a file descriptor that the green hub waits on."""
+    receiver, sender = green_socket.socketpair()
+    sender.setblocking(False)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+
+    def wait() -> None:
+        while signal.SIGTERM not in receiver.recv(64):
+            pass
+        sender.close()
+        done.send(0)
+
+    hub.spawn(wait)
+
+
+def run(settings: Settings) -> int:
+    """Runs the controller until SIGTERM; returns its exit status. Writes its counters last."""
+    cfg.CONF(args=[], project="cbcb-testbed", default_config_files=[])  # no configuration of this machine's
+    cfg.CONF.set_override("echo_request_interval", _ECHO_INTERVAL_S)
+    cfg.CONF.set_override("maximum_unreplied_echo_requests", _ECHO_LIMIT)
+    eventlet.tpool.set_num_threads(1)
+    # A table for 1,000 nodes has a million entries, none of them in a cycle: looking for garbage among them
+    # again and again would double the time to make them.
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 1000)
+    log = EventLog(settings)
+    manager = AppManager.get_instance()
+    manager.applications_cls = {"ofp_event": _Handler, "controller": ControllerApp}
+    manager.instantiate_apps(settings=settings, log=log)
+    app = manager.applications[ControllerApp.__name__]
+    _end_on_sigterm(app.done)
+    try:
+        status: int = app.done.wait()
+    finally:
+        log.write("counters", **app.counters())
+        log.close()
+    return status

@@ -1,0 +1,354 @@
+"""Bringing every router onto the same broadcast tables: epochs, acknowledgements, retransmission.
+
+A state machine without input or output of its own: `handle(event, now)` returns what to do, and
+`next_deadline()` says when to call again. `now` is in seconds of any clock that does not go back.
+
+An epoch goes through the stages of `Stage`, and each router through those of `Phase`:
+
+    COMPUTING -> TABLES (every member acknowledges its TABLE) -> COMMITS (… its COMMIT) -> COMMITTED
+
+    SILENT -HELLO-> NEEDS_TABLE -ACK-> HAS_TABLE -all have it-> NEEDS_COMMIT -ACK-> IN_EPOCH
+
+The members of an epoch are the nodes that were up when it started. A change of topology starts a new epoch
+and abandons one that is not committed yet. A COMMIT lets routers forget the epochs before the last one that
+was committed everywhere, since nobody can still originate in those.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
+from testbed.controller.events import (
+    Action,
+    ComputeTables,
+    Event,
+    FrameReceived,
+    InstallPipeline,
+    Log,
+    PipelineInstalled,
+    PortChanged,
+    SendFrame,
+    SwitchConnected,
+    SwitchDisconnected,
+    TablesComputed,
+    Tick,
+)
+from testbed.controller.liveness import LinkChange, Liveness
+from topos.model import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Delays in seconds, and the size of the window.
+
+    Attributes:
+        settle_s: how long the topology must be unchanged before a new epoch starts. One failure shows up as
+            several events (both ends of a link, all ports of a switch).
+        retry_s: wait for an acknowledgement before the first retransmission; doubles each time.
+        retry_max_s: longest wait between retransmissions.
+        give_up_s: a router that has acknowledged nothing for so long counts as down until it is heard of.
+        window: frames that may be unacknowledged at once, over all routers.
+    """
+
+    settle_s: float = 0.05
+    retry_s: float = 0.5
+    retry_max_s: float = 4.0
+    give_up_s: float = 30.0
+    window: int = 64
+
+
+class Stage(Enum):
+    """How far an epoch has come."""
+
+    COMPUTING = auto()
+    TABLES = auto()
+    COMMITS = auto()
+    COMMITTED = auto()
+
+
+class Phase(Enum):
+    """How far a router has come in the current epoch."""
+
+    SILENT = auto()
+    NEEDS_TABLE = auto()
+    HAS_TABLE = auto()
+    NEEDS_COMMIT = auto()
+    IN_EPOCH = auto()
+
+
+@dataclass(slots=True)
+class _Router:
+    incarnation: int | None = None
+    phase: Phase = Phase.SILENT
+
+
+@dataclass(slots=True)
+class _Epoch:
+    number: int
+    started: float
+    members: frozenset[int]
+    down_links: frozenset[int]
+    stage: Stage = Stage.COMPUTING
+    tables: Mapping[int, BroadcastTable] = field(default_factory=dict)
+    #: Members that have not acknowledged the frame of this stage.
+    pending: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Outstanding:
+    """A frame that waits for its acknowledgement."""
+
+    frame: Frame
+    wait: float
+    due: float
+    give_up: float
+
+
+class Distribution:
+    """The controller's state machine for one declared topology.
+
+    Attributes:
+        rejected: frames from routers that were of no use, by reason.
+    """
+
+    def __init__(self, topology: Topology, timing: Timing | None = None) -> None:
+        self.rejected: Counter[str] = Counter()
+        self._timing = timing or Timing()
+        self._liveness = Liveness(topology)
+        self._nodes = frozenset(node.id for node in topology.nodes)
+        self._routers = {node: _Router() for node in self._nodes}
+        self._unresponsive: set[int] = set()
+        self._epoch: _Epoch | None = None
+        self._committed_epoch = 0
+        # A topology (members, links that are down) that waits to settle, and when it will have.
+        self._seen: tuple[frozenset[int], frozenset[int]] | None = None
+        self._settled_at: float | None = None
+        self._first_connection: float | None = None
+        self._queue: dict[int, None] = {}  # routers in line for a frame; a set that keeps its order
+        self._outstanding: dict[int, _Outstanding] = {}
+        self._seq = 0
+        self._actions: list[Action] = []
+
+    def handle(self, event: Event, now: float) -> list[Action]:
+        """Takes one event and whatever deadlines have passed; returns the actions, in order."""
+        match event:
+            case SwitchConnected(node, up_ports):
+                self._switch_connected(node, up_ports, now)
+            case PipelineInstalled(node):
+                self._pipeline_installed(node, now)
+            case SwitchDisconnected(node):
+                self._liveness.switch_disconnected(node)
+                self._log("switch_disconnected", node=node)
+            case PortChanged(node, port, up):
+                self._log_changes(self._liveness.port_changed(node, port, up))
+            case FrameReceived(node, frame):
+                self._frame_received(node, frame)
+            case TablesComputed(epoch, tables):
+                self._tables_computed(epoch, tables)
+            case Tick():
+                pass
+        self._retransmit(now)
+        self._watch_topology(now)
+        self._fill_window(now)
+        actions, self._actions = self._actions, []
+        return actions
+
+    def next_deadline(self) -> float | None:
+        """When `handle(Tick(), now)` has something to do, if no event comes first."""
+        times = [outstanding.due for outstanding in self._outstanding.values()]
+        if self._settled_at is not None:
+            times.append(self._settled_at)
+        return min(times, default=None)
+
+    # --- switches and the topology
+
+    def _switch_connected(self, node: int, up_ports: frozenset[int], now: float) -> None:
+        if self._first_connection is None:
+            self._first_connection = now
+        changes = self._liveness.switch_connected(node, up_ports)
+        self._log("switch_connected", node=node)
+        self._log_changes(changes)
+        self._actions.append(InstallPipeline(node))
+
+    def _pipeline_installed(self, node: int, now: float) -> None:
+        was_ready = self._liveness.all_ready
+        self._liveness.pipeline_installed(node)
+        self._log("pipeline_installed", node=node)
+        if self._liveness.all_ready and not was_ready:
+            assert self._first_connection is not None
+            seconds = round(now - self._first_connection, 6)
+            self._log("all_switches_ready", switches=self._liveness.ready_count, seconds=seconds)
+
+    def _log_changes(self, changes: list[LinkChange]) -> None:
+        if self._epoch is None:
+            return  # being built; the first epoch says what is down
+        for change in changes:
+            link = change.link
+            self._log("link_up" if change.up else "link_down", link=link.index, u=link.u, v=link.v)
+
+    def _watch_topology(self, now: float) -> None:
+        """Starts a new epoch when what is up differs from the current one's and has settled."""
+        down_nodes = self._liveness.down_nodes | self._unresponsive
+        members = self._nodes - down_nodes
+        down_links = self._liveness.down_links
+        if self._epoch is None:
+            wanted = self._liveness.all_ready
+        else:
+            wanted = (self._epoch.members, self._epoch.down_links) != (members, down_links)
+        if not wanted:
+            self._settled_at = self._seen = None
+            return
+        if self._settled_at is None or self._seen != (members, down_links):
+            self._settled_at = now + self._timing.settle_s
+            self._seen = (members, down_links)
+        elif now >= self._settled_at:
+            self._start_epoch(members, down_links, down_nodes, now)
+
+    # --- epochs
+
+    def _start_epoch(
+        self, members: frozenset[int], down_links: frozenset[int], down_nodes: frozenset[int], now: float
+    ) -> None:
+        number = 1 if self._epoch is None else self._epoch.number + 1
+        self._epoch = _Epoch(number, now, members, down_links)
+        self._settled_at = self._seen = None
+        self._queue.clear()
+        self._outstanding.clear()
+        self._log(
+            "epoch_started",
+            epoch=number,
+            routers=len(members),
+            down_links=sorted(down_links),
+            down_nodes=sorted(down_nodes),
+        )
+        self._actions.append(ComputeTables(number, down_links, down_nodes))
+
+    def _tables_computed(self, number: int, tables: Mapping[int, BroadcastTable]) -> None:
+        epoch = self._epoch
+        if epoch is None or epoch.number != number:
+            return  # overtaken by a newer epoch
+        epoch.tables = tables
+        epoch.stage = Stage.TABLES
+        epoch.pending = set(epoch.members)
+        for node in sorted(epoch.members):
+            if self._routers[node].incarnation is not None:
+                self._enqueue(node, Phase.NEEDS_TABLE)
+
+    def _start_commit(self, epoch: _Epoch) -> None:
+        epoch.stage = Stage.COMMITS
+        epoch.pending = set(epoch.members)
+        for node in sorted(epoch.members):
+            self._enqueue(node, Phase.NEEDS_COMMIT)
+
+    def _finish_commit(self, epoch: _Epoch, now: float) -> None:
+        epoch.stage = Stage.COMMITTED
+        self._committed_epoch = epoch.number
+        seconds = round(now - epoch.started, 6)
+        self._log("committed", epoch=epoch.number, routers=len(epoch.members), seconds=seconds)
+
+    # --- frames from routers
+
+    def _frame_received(self, node: int, frame: Frame) -> None:
+        if frame.issuer != node:
+            self.rejected["wrong_issuer"] += 1
+        elif isinstance(frame.body, Hello):
+            self._hello(node, frame.body.incarnation)
+        elif isinstance(frame.body, Ack):
+            self._acknowledged(node, frame.body.acknowledged, frame)
+        else:
+            self.rejected["unexpected_type"] += 1
+
+    def _hello(self, node: int, incarnation: int) -> None:
+        router = self._routers[node]
+        self._unresponsive.discard(node)
+        if router.incarnation == incarnation:
+            return  # repeated, or overtaken by our answer
+        self._log("hello", node=node, incarnation=incarnation, restarted=router.incarnation is not None)
+        router.incarnation = incarnation
+        router.phase = Phase.SILENT
+        self._outstanding.pop(node, None)
+        epoch = self._epoch
+        if epoch is not None and node in epoch.members and epoch.stage is not Stage.COMPUTING:
+            if epoch.stage is not Stage.COMMITTED:
+                epoch.pending.add(node)
+            self._enqueue(node, Phase.NEEDS_TABLE)
+
+    def _acknowledged(self, node: int, acknowledged: FrameType, ack: Frame) -> None:
+        outstanding = self._outstanding.get(node)
+        self._unresponsive.discard(node)
+        if outstanding is None or (acknowledged, ack.epoch, ack.seq) != (
+            outstanding.frame.type,
+            outstanding.frame.epoch,
+            outstanding.frame.seq,
+        ):
+            return  # of a retransmission that was not needed, or of an epoch that was abandoned
+        del self._outstanding[node]
+        epoch = self._epoch
+        assert epoch is not None
+        if acknowledged is FrameType.TABLE:
+            self._log("table_acknowledged", node=node, epoch=epoch.number)
+            if epoch.stage is Stage.TABLES:
+                self._routers[node].phase = Phase.HAS_TABLE
+                epoch.pending.discard(node)
+            else:
+                self._enqueue(node, Phase.NEEDS_COMMIT)
+        else:
+            self._routers[node].phase = Phase.IN_EPOCH
+            epoch.pending.discard(node)
+
+    # --- frames to routers
+
+    def _enqueue(self, node: int, phase: Phase) -> None:
+        """Puts a router in line for the frame of its phase."""
+        self._routers[node].phase = phase
+        self._queue[node] = None
+
+    def _fill_window(self, now: float) -> None:
+        self._advance(now)
+        while self._queue and len(self._outstanding) < self._timing.window:
+            node = next(iter(self._queue))
+            del self._queue[node]
+            frame = self._next_frame(node)
+            wait = self._timing.retry_s
+            self._outstanding[node] = _Outstanding(frame, wait, now + wait, now + self._timing.give_up_s)
+            self._actions.append(SendFrame(node, frame))
+
+    def _advance(self, now: float) -> None:
+        """Moves the epoch on when nobody is missing from its stage."""
+        epoch = self._epoch
+        if epoch is None or epoch.pending:
+            return
+        if epoch.stage is Stage.TABLES and epoch.members:
+            self._start_commit(epoch)
+        elif epoch.stage is Stage.COMMITS:
+            self._finish_commit(epoch, now)
+
+    def _next_frame(self, node: int) -> Frame:
+        """The frame that a router in NEEDS_TABLE or NEEDS_COMMIT is to get."""
+        epoch = self._epoch
+        assert epoch is not None
+        self._seq += 1
+        if self._routers[node].phase is Phase.NEEDS_TABLE:
+            return Frame(FrameType.TABLE, node, self._seq, epoch.number, 1, epoch.tables[node])
+        oldest = self._committed_epoch or epoch.number
+        return Frame(FrameType.COMMIT, node, self._seq, epoch.number, 1, Commit(oldest))
+
+    def _retransmit(self, now: float) -> None:
+        for node, outstanding in list(self._outstanding.items()):
+            if now < outstanding.due:
+                continue
+            if now >= outstanding.give_up:
+                del self._outstanding[node]
+                self._unresponsive.add(node)
+                self._log("router_unresponsive", node=node, waited_s=self._timing.give_up_s)
+                continue
+            outstanding.wait = min(2 * outstanding.wait, self._timing.retry_max_s)
+            outstanding.due = now + outstanding.wait
+            self._actions.append(SendFrame(node, outstanding.frame))
+
+    def _log(self, event: str, **fields: object) -> None:
+        self._actions.append(Log(event, fields))

@@ -1,0 +1,90 @@
+"""What is up: switches by their connection and pipeline, links by the state of their ports at both ends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from router.wire.addresses import HOST_PORT
+from topos.model import Link, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class LinkChange:
+    """A link that went down or came up."""
+
+    link: Link
+    up: bool
+
+
+class Liveness:
+    """Liveness of a declared topology, as the switches report it.
+
+    A port that no switch has spoken of counts as up. A node is up when its switch is connected, has its
+    pipeline, and its host port is up. A link is up when the ports at both its ends are.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._nodes = frozenset(node.id for node in topology.nodes)
+        self._link_at: dict[tuple[int, int], Link] = {}
+        for link in topology.links:
+            self._link_at[link.u, link.u_port] = link
+            self._link_at[link.v, link.v_port] = link
+        self._ports: dict[int, list[int]] = {node: [HOST_PORT] for node in self._nodes}
+        for node, port in self._link_at:
+            self._ports[node].append(port)
+        self._down_ports: set[tuple[int, int]] = set()
+        self._ready: set[int] = set()
+
+    @property
+    def down_nodes(self) -> frozenset[int]:
+        return frozenset(
+            node for node in self._nodes if node not in self._ready or (node, HOST_PORT) in self._down_ports
+        )
+
+    @property
+    def down_links(self) -> frozenset[int]:
+        """Indices of the links with a port down, whatever the state of the nodes."""
+        return frozenset(self._link_at[key].index for key in self._down_ports if key in self._link_at)
+
+    @property
+    def all_ready(self) -> bool:
+        """Whether every switch is connected and has its pipeline."""
+        return len(self._ready) == len(self._nodes)
+
+    @property
+    def ready_count(self) -> int:
+        return len(self._ready)
+
+    def switch_connected(self, node: int, up_ports: Collection[int]) -> list[LinkChange]:
+        """A switch has connected and described its ports: those that are missing or down are down."""
+        changes = []
+        for port in self._ports[node]:
+            changes += self.port_changed(node, port, port in up_ports)
+        return changes
+
+    def pipeline_installed(self, node: int) -> None:
+        self._ready.add(node)
+
+    def switch_disconnected(self, node: int) -> None:
+        self._ready.discard(node)
+
+    def port_changed(self, node: int, port: int, up: bool) -> list[LinkChange]:
+        """Takes the state of one port; returns the link that changed with it, if one did."""
+        link = self._link_at.get((node, port))
+        if link is None and port != HOST_PORT:
+            return []  # not a port of ours
+        before = link is not None and self._link_up(link)
+        if up:
+            self._down_ports.discard((node, port))
+        else:
+            self._down_ports.add((node, port))
+        if link is None or self._link_up(link) == before:
+            return []
+        return [LinkChange(link, up)]
+
+    def _link_up(self, link: Link) -> bool:
+        return (link.u, link.u_port) not in self._down_ports and (
+            link.v,
+            link.v_port,
+        ) not in self._down_ports

@@ -1,0 +1,115 @@
+"""The switch pipeline that replicates a router's frame to the ports its destination address names.
+
+Rules are values: the Ryu application turns them into flow modifications, and tests run frames through them
+without a switch. The pipeline depends on the switch's ports alone, so it is installed once and does not
+change when trees do. See ARCHITECTURE.md, "Switch pipeline", and `router.wire.addresses` for the addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from router.wire.addresses import (
+    CONTROLLER_DESTINATION,
+    ETHERTYPE,
+    HOST_PORT,
+    MAX_INTERFACE,
+    PORTS_PER_PAGE,
+    port_addresses,
+)
+
+CLASSIFY_TABLE = 0
+#: Table of bit 0; bit b is table REPLICATE_TABLE + b.
+REPLICATE_TABLE = 1
+MATCH_PRIORITY = 100
+#: Rules that match every frame of their table.
+MISS_PRIORITY = 0
+
+_WHOLE_ADDRESS = bytes.fromhex("ffffffffffff")
+_PAGE_MASK = bytes.fromhex("ffff00000000")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What a rule matches; a field that is None matches anything. `eth_dst` is 6 bytes, with its mask."""
+
+    in_port: int | None = None
+    eth_type: int | None = None
+    eth_dst: bytes | None = None
+    eth_dst_mask: bytes = _WHOLE_ADDRESS
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One flow entry. It does all that it names: outputs, then the next table; naming nothing, it drops.
+
+    Attributes:
+        outputs: switch ports that the frame leaves by.
+        to_controller: whether the controller gets the whole frame.
+        goto_table: the table that goes on with the frame.
+    """
+
+    table: int
+    priority: int
+    match: Match
+    outputs: tuple[int, ...] = ()
+    to_controller: bool = False
+    goto_table: int | None = None
+
+
+def pipeline(ports: Collection[int]) -> list[Rule]:
+    """The rules of a switch whose link ports are `ports` and whose host hangs on HOST_PORT.
+
+    Table 0 classifies; table 1 + b outputs to the port that bit b stands for on the frame's page, and goes
+    on. The last table is that of the highest bit that any port uses.
+
+    Raises:
+        ValueError: a port is outside 1..MAX_INTERFACE.
+    """
+    for port in ports:
+        if not 1 <= port <= MAX_INTERFACE:
+            raise ValueError(f"port {port} is outside 1..{MAX_INTERFACE}")
+    ordered = sorted(set(ports))
+    return [*_classify(ordered), *_replicate(ordered)]
+
+
+def _classify(ports: list[int]) -> list[Rule]:
+    to_controller = Match(HOST_PORT, ETHERTYPE, CONTROLLER_DESTINATION)
+    pages = sorted({(port - 1) // PORTS_PER_PAGE for port in ports})
+    return [
+        Rule(CLASSIFY_TABLE, MATCH_PRIORITY, to_controller, to_controller=True),
+        *(
+            Rule(
+                CLASSIFY_TABLE,
+                MATCH_PRIORITY,
+                Match(HOST_PORT, ETHERTYPE, bytes((3, page, 0, 0, 0, 0)), _PAGE_MASK),
+                goto_table=REPLICATE_TABLE,
+            )
+            for page in pages
+        ),
+        *(
+            Rule(CLASSIFY_TABLE, MATCH_PRIORITY, Match(port, ETHERTYPE), outputs=(HOST_PORT,))
+            for port in ports
+        ),
+        # An explicit drop, so that the switch counts what it drops.
+        Rule(CLASSIFY_TABLE, MISS_PRIORITY, Match()),
+    ]
+
+
+def _replicate(ports: list[int]) -> list[Rule]:
+    rules = []
+    bits = max(((port - 1) % PORTS_PER_PAGE + 1 for port in ports), default=0)
+    for bit in range(bits):
+        table = REPLICATE_TABLE + bit
+        following = table + 1 if bit + 1 < bits else None
+        for port in ports:
+            if (port - 1) % PORTS_PER_PAGE != bit:
+                continue
+            (address,) = port_addresses([port])
+            # The page and this one bit: an address that names other ports as well matches too.
+            match = Match(eth_dst=address, eth_dst_mask=_PAGE_MASK[:2] + address[2:])
+            rules.append(Rule(table, MATCH_PRIORITY, match, outputs=(port,), goto_table=following))
+        if following is not None:
+            rules.append(Rule(table, MISS_PRIORITY, Match(), goto_table=following))
+    return rules

@@ -1,0 +1,190 @@
+"""The broadcast layer: one tree per source, and each router's part in them.
+
+CBCB needs all-pairs path symmetry (protocol paper, section 3.1): the path u -> v in T_u is the reverse of
+v -> u in T_v. It also needs subpaths to agree: whatever lies beyond interface i of router u on any tree
+lies beyond i on T_u. Both follow when shortest paths are unique, so ties are broken exactly.
+
+**Tie-breaking.** Edge e of the m declared edges gets the integer weight `cost(e) << m | 1 << index(e)`.
+Weights add up along a path, a path uses an edge at most once, so the low m bits of its weight are the set
+of its edges and two different paths never weigh the same. Comparing weights means: compare costs and, if
+they are equal, the edge sets as integers. `m` is that of the declared topology even when links are down, so a
+failure changes no path that it does not cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.frames import BroadcastTable, TreeEntry
+from topos.model import Link, Topology
+
+#: No parent: the source itself, or a node that the source does not reach.
+NO_PARENT = -1
+#: Width of the `downstream` field of a table entry.
+CLASS_MAX = 0xFFFF
+
+#: Per node: (neighbour, cost, tie-breaking bit) of each usable link.
+_Adjacency = list[list[tuple[int, int, int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """T_s, the broadcast tree rooted at `source`.
+
+    Attributes:
+        parents: per node, the next node towards the source, or NO_PARENT.
+        order: the nodes that the source reaches, itself first, each one after its parent.
+    """
+
+    source: int
+    parents: tuple[int, ...]
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """One tree for every source that is up, over the links that are up.
+
+    Attributes:
+        trees: source -> its tree.
+        links: the links in use: up, and between nodes that are up.
+    """
+
+    trees: Mapping[int, Tree]
+    links: tuple[Link, ...]
+
+
+#: A broadcast layer: topology, indices of the links that are down, nodes that are down -> trees.
+#: Its trees must have symmetric paths and agreeing subpaths.
+BroadcastLayer = Callable[[Topology, frozenset[int], frozenset[int]], Forest]
+
+
+def spt_trees(
+    topology: Topology, down_links: frozenset[int] = frozenset(), down_nodes: frozenset[int] = frozenset()
+) -> Forest:
+    """Shortest-path trees by cost, unique by the tie-breaking rule of this module.
+
+    Nodes that are down are no sources and on no path. In a partitioned network each tree spans its
+    source's component.
+    """
+    links = tuple(
+        link
+        for link in topology.links
+        if link.index not in down_links and link.u not in down_nodes and link.v not in down_nodes
+    )
+    adjacency: _Adjacency = [[] for _ in topology.nodes]
+    for link in links:
+        bit = 1 << link.index
+        adjacency[link.u].append((link.v, link.cost, bit))
+        adjacency[link.v].append((link.u, link.cost, bit))
+    unreached = 1 + sum(link.cost for link in links)
+    trees = {
+        node.id: _shortest_path_tree(node.id, adjacency, unreached)
+        for node in topology.nodes
+        if node.id not in down_nodes
+    }
+    return Forest(trees, links)
+
+
+def _shortest_path_tree(source: int, adjacency: _Adjacency, unreached: int) -> Tree:
+    """Dijkstra on cost alone, choosing between parents of equal cost by the edge set of the path.
+
+    This gives the tree of the big-integer weights. Costs are positive, so every parent that ties for a
+    node leaves the heap before the node does, with its own path, and hence its edge set, final; the lightest
+    of these parents is then the node's parent under the full weight. The m-bit sets are compared
+    only on a tie of costs, and never added or put in the heap.
+
+    Args:
+        unreached: a number above the cost of every path.
+    """
+    count = len(adjacency)
+    distance = [unreached] * count
+    parents = [NO_PARENT] * count
+    last_edge = [0] * count  # the bit of the edge to the parent
+    edges = [0] * count  # the edge set of the path to the source; final once the node has left the heap
+    order = []
+    distance[source] = 0
+    heap = [(0, source)]
+    while heap:
+        cost, node = heappop(heap)
+        if cost != distance[node]:
+            continue  # a shorter path was found after this one was queued
+        order.append(node)
+        if node != source:
+            edges[node] = edges[parents[node]] | last_edge[node]
+        path = edges[node]
+        for neighbour, step, bit in adjacency[node]:
+            candidate = cost + step
+            known = distance[neighbour]
+            if candidate < known:
+                distance[neighbour] = candidate
+                parents[neighbour] = node
+                last_edge[neighbour] = bit
+                heappush(heap, (candidate, neighbour))
+            elif candidate == known and path | bit < edges[parents[neighbour]] | last_edge[neighbour]:
+                parents[neighbour] = node
+                last_edge[neighbour] = bit
+    return Tree(source, tuple(parents), tuple(order))
+
+
+def broadcast_tables(topology: Topology, forest: Forest) -> dict[int, BroadcastTable]:
+    """Each router's part in every tree, as it is sent to the routers; nodes that are down have none.
+
+    `TreeEntry.downstream` numbers the pairs (parent interface, set of nodes in this router's subtree of T_s)
+    from 0 in order of the first source that has them. The numbers are those of one router and one epoch:
+    equal numbers at two routers, or in two epochs, mean nothing.
+
+    Raises:
+        ValueError: a router has more such pairs than a 16-bit number can tell apart.
+    """
+    count = len(topology.nodes)
+    # Simple graph: the pair of nodes names the link. interface[u][v] is u's interface towards v.
+    interface: list[dict[int, int]] = [{} for _ in range(count)]
+    for link in forest.links:
+        interface[link.u][link.v] = link.u_port
+        interface[link.v][link.u] = link.v_port
+    node_bit = [1 << node for node in range(count)]
+    classes: list[dict[tuple[int, int], tuple[int, tuple[int, ...], int]]] = [{} for _ in range(count)]
+    entries: list[list[TreeEntry]] = [[] for _ in range(count)]
+    for source in sorted(forest.trees):
+        tree = forest.trees[source]
+        parents = tree.parents
+        below = node_bit.copy()  # the nodes of each node's subtree, as a bitmask
+        for node in reversed(tree.order):
+            subtree = below[node]
+            parent = parents[node]
+            if parent != NO_PARENT:
+                below[parent] |= subtree
+            # Subpaths agree, so a node set hangs below a router through the same children on every
+            # tree: they are looked up once per class, not once per source.
+            known = classes[node].get((parent, subtree))
+            if known is None:
+                known = _new_class(node, parent, parents, interface[node], len(classes[node]))
+                classes[node][parent, subtree] = known
+            entries[node].append(TreeEntry(source, *known))
+    return {
+        node: BroadcastTable(
+            neighbours=tuple(sorted((port, neighbour) for neighbour, port in interface[node].items())),
+            entries=tuple(entries[node]),
+        )
+        for node in sorted(forest.trees)
+    }
+
+
+def _new_class(
+    node: int, parent: int, parents: tuple[int, ...], interface: Mapping[int, int], number: int
+) -> tuple[int, tuple[int, ...], int]:
+    """The fields `parent`, `children` and `downstream` of an entry."""
+    if number > CLASS_MAX:
+        raise ValueError(
+            f"node {node}: more than {CLASS_MAX + 1} different subtrees; the table cannot number them"
+        )
+    children = sorted(port for neighbour, port in interface.items() if parents[neighbour] == node)
+    return LOCAL_INTERFACE if parent == NO_PARENT else interface[parent], tuple(children), number
+
+
+#: Broadcast layers by the name they have in an experiment file.
+LAYERS: Mapping[str, BroadcastLayer] = {"spt": spt_trees}

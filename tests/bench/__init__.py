@@ -1,0 +1,1 @@
+"""Benchmarks (`./run.sh bench`): ratios measured side by side in one run, medians. Nothing here is a test."""
