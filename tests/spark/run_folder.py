@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type, Value
 from router.wire.addresses import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
@@ -116,7 +116,7 @@ class RunBuilder:
         self, seq: int, price: int, path: Sequence[tuple[int, Sequence[int]]], text: str = "", **oracle: bool
     ) -> None:
         """Node 0 sends a message. `oracle` gives expected (and decided) for nodes 1 and 2 alike."""
-        attributes = {"price": price, "text": text}
+        attributes: dict[str, Value] = {"price": price, "text": text}
         self.workload.append({"at_s": 0.0, "node": 0, "action": "send_message", "attributes": attributes})
         requested = self.tick()
         self._event(

@@ -4,6 +4,8 @@ import io
 import json
 import re
 from html.parser import HTMLParser
+from itertools import combinations
+from math import dist
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +19,7 @@ from testbed.errors import InputError
 from testbed.report import numbers
 from testbed.report.data import TABLES
 from testbed.report.figures import curve, frames_over_time, matches
+from testbed.report.layout import layout
 from testbed.report.render import write_report
 from testbed.report.terminal import terminal_summary
 from testbed.report.topology_figure import link_frames, positions
@@ -341,3 +344,12 @@ def test_numbers_in_words() -> None:
     assert numbers.seconds(1800) == "1 800 s"
     assert numbers.share(1, 8) == "12 %"
     assert numbers.share(1, 0) == "–"
+
+
+def test_a_layout_keeps_neighbours_near_and_nodes_apart() -> None:
+    line = layout(range(6), [(node, node + 1) for node in range(5)])
+    assert dist(line[0], line[5]) == pytest.approx(5, rel=0.05)
+    star = layout(range(7), [(0, leaf) for leaf in range(1, 7)])
+    leaves = [star[leaf] for leaf in range(1, 7)]
+    assert min(dist(a, b) for a, b in combinations(leaves, 2)) > 0.3
+    assert layout([4], []).keys() == {4}

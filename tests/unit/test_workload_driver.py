@@ -47,7 +47,7 @@ class IdealNetwork:
         self._closing: list[int] = []
         self._running = True
         self.nodes = {
-            node: Applications(node, path, self._selector, self._handler(node), dict)
+            node: Applications(node, path, self._selector, self._handler(node), lambda _verbose: {})
             for node, path in self.sockets.items()
         }
         self._thread = threading.Thread(target=self._serve, daemon=True)

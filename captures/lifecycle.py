@@ -1,0 +1,334 @@
+"""Captures of a run: one tcpdump per link and host link, from confirmed start to counted end.
+
+tcpdump reads whole blocks of its kernel ring, and the kernel hands over a block that is not full only after
+the read timeout of one second. On SIGINT tcpdump writes what it has read and drops the rest of the ring
+(measured: 1,000 frames sent just before SIGINT, none in the file). `CaptureSet.stop` therefore asks each
+tcpdump first for its counters (SIGUSR1) until it has read all that its filter has received.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import selectors
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from router.wire.addresses import ETHERTYPE
+
+CaptureKind = Literal["link", "host"]
+
+#: Kernel ring of one tcpdump in KiB: one memory mapping each, so it bounds what many captures cost.
+DEFAULT_BUFFER_KIB = 512
+_FILTER = ("ether", "proto", f"{ETHERTYPE:#06x}")
+_POLL_S = 0.05
+_READY = re.compile(r"listening on ")
+_COUNTERS = re.compile(
+    r"(\d+) packets? captured[,\s]+(\d+) packets? received by filter[,\s]+(\d+) packets? dropped by kernel"
+)
+
+
+class CaptureError(RuntimeError):
+    """A capture could not be started, died, or could not be completed; the message names its device."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureSpec:
+    """What one capture covers.
+
+    Attributes:
+        name: unique in the run, for example ``link-0-1`` or ``host-3``.
+        kind: a router-to-router link, or the link between a switch and its router's host.
+        device: network device to listen on, in the namespace of the calling process.
+        file: capture file, relative to the run folder.
+        u, v: the nodes of a link (None for a host link).
+        node: the node of a host link (None for a link).
+    """
+
+    name: str
+    kind: CaptureKind
+    device: str
+    file: str
+    u: int | None = None
+    v: int | None = None
+    node: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureResult:
+    """One entry of capture.json: the capture and its final counters, in frames."""
+
+    name: str
+    kind: CaptureKind
+    u: int | None
+    v: int | None
+    node: int | None
+    file: str
+    device: str
+    captured: int
+    received_by_filter: int
+    dropped_by_kernel: int
+
+
+@dataclass(slots=True)
+class _Tcpdump:
+    """A running tcpdump and what it has said on stderr."""
+
+    spec: CaptureSpec
+    process: subprocess.Popen[bytes]
+    said: str = ""
+    #: Start of the part of `said` that has not been looked at.
+    mark: int = 0
+    open: bool = True
+    counters: tuple[int, int, int] | None = field(default=None)
+
+    def unread(self) -> str:
+        return self.said[self.mark :]
+
+    def describe(self) -> str:
+        status = self.process.poll()
+        state = "still running" if status is None else f"exit status {status}"
+        said = self.said[-2000:].strip() or "nothing"
+        return f"{self.spec.name} on {self.spec.device} ({state}; its stderr: {said})"
+
+    def settled(self) -> bool:
+        """Whether every frame that passed the filter has been read or is known to be lost."""
+        if self.counters is None:
+            return False
+        captured, received, dropped = self.counters
+        # The kernel's count of received frames includes those it then dropped for want of room.
+        return captured + dropped >= received
+
+
+class CaptureSet:
+    """The captures of one run.
+
+    The processes are in sessions of their own (a terminal's Ctrl-C does not reach them) and get SIGTERM when
+    the *thread* that called `start` ends (PR_SET_PDEATHSIG): call it from a thread that outlasts the run.
+
+    Args:
+        specs: what to capture; names and files must be unique.
+        run_dir: the run folder; capture files and capture.json go there.
+        buffer_kib: kernel ring of each capture in KiB.
+
+    Raises:
+        ValueError: two specs have the same name or file.
+    """
+
+    def __init__(
+        self, specs: Iterable[CaptureSpec], run_dir: Path, *, buffer_kib: int = DEFAULT_BUFFER_KIB
+    ) -> None:
+        self.specs: tuple[CaptureSpec, ...] = tuple(specs)
+        self.run_dir = run_dir
+        self.buffer_kib = buffer_kib
+        for what in ("name", "file"):
+            counts = Counter(getattr(spec, what) for spec in self.specs)
+            twice = sorted(value for value, count in counts.items() if count > 1)
+            if twice:
+                raise ValueError(f"captures with the same {what}: {', '.join(twice)}")
+        self._running: list[_Tcpdump] = []
+        self._selector = selectors.DefaultSelector()
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the captures that have been started and not yet stopped."""
+        return [tcpdump.process.pid for tcpdump in self._running]
+
+    def start(self, deadline_s: float = 30.0) -> None:
+        """Starts every capture and returns when each is listening.
+
+        Raises:
+            CaptureError: one could not be started or was not ready in time; none is left running.
+        """
+        if self._running:
+            raise CaptureError("these captures have been started already")
+        try:
+            for spec in self.specs:
+                self._spawn(spec)
+            late = self._wait(
+                self._running,
+                lambda tcpdump: _READY.search(tcpdump.said) is not None,
+                time.monotonic() + deadline_s,
+            )
+            if late:
+                raise CaptureError(f"not listening after {deadline_s:g} s: {_first(late)}")
+        except BaseException:
+            self.kill()
+            raise
+
+    def check(self) -> None:
+        """Raises CaptureError, naming it, if a capture has died."""
+        self._read(0.0)
+        dead = [tcpdump for tcpdump in self._running if tcpdump.process.poll() is not None]
+        if dead:
+            raise CaptureError(f"capture died during the run: {_first(dead)}")
+
+    def stop(self, deadline_s: float = 60.0) -> list[CaptureResult]:
+        """Ends every capture and writes capture.json. Every frame on a device before the call is in its file.
+
+        Returns the results in the order of the specs. About a second passes where frames came just before.
+
+        Raises:
+            CaptureError: a capture died during the run, or did not end in time. All are ended all the same.
+        """
+        deadline = time.monotonic() + deadline_s
+        try:
+            self.check()
+            self._settle(deadline)
+            self._mark_all(self._running)
+            for tcpdump in self._running:
+                tcpdump.process.send_signal(signal.SIGINT)
+            late = self._wait(self._running, lambda tcpdump: not tcpdump.open, deadline, allow_exit=True)
+            if late:
+                raise CaptureError(f"not ended {deadline_s:g} s after it was told to stop: {_first(late)}")
+            results = [self._collect(tcpdump, deadline) for tcpdump in self._running]
+        finally:
+            self.kill()
+        document = json.dumps([asdict(result) for result in results], indent=1)
+        (self.run_dir / "capture.json").write_text(document + "\n", encoding="utf-8")
+        return results
+
+    def kill(self) -> None:
+        """Ends every capture at once, whatever is still to be written. Does nothing after `stop`."""
+        for tcpdump in self._running:
+            if tcpdump.process.poll() is None:
+                tcpdump.process.kill()
+        for tcpdump in self._running:
+            tcpdump.process.wait()
+            self._close(tcpdump)
+        self._running.clear()
+
+    def _spawn(self, spec: CaptureSpec) -> None:
+        file = self.run_dir / spec.file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # setpriv sets the parent-death signal and becomes tcpdump: no Python runs between fork and exec.
+        command: Sequence[str] = (
+            *("setpriv", "--pdeathsig", "TERM", "tcpdump", "-i", spec.device, "-w", str(file)),
+            *("--time-stamp-precision=nano", "-Z", "root", "-n", "-B", str(self.buffer_kib), "-s", "0"),
+            *_FILTER,
+        )
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                env={**os.environ, "LC_ALL": "C"},
+            )
+        except OSError as error:
+            raise CaptureError(f"cannot start the capture of {spec.device}: {error}") from error
+        assert process.stderr is not None
+        os.set_blocking(process.stderr.fileno(), False)
+        tcpdump = _Tcpdump(spec, process)
+        self._running.append(tcpdump)
+        self._selector.register(process.stderr, selectors.EVENT_READ, tcpdump)
+
+    def _settle(self, deadline: float) -> None:
+        """Waits until each capture has read all frames that its filter has received."""
+        unsettled = self._running
+        while unsettled:
+            asked = time.monotonic()
+            self._mark_all(unsettled)
+            for tcpdump in unsettled:
+                tcpdump.process.send_signal(signal.SIGUSR1)
+            late = self._wait(unsettled, _take_counters, deadline)
+            unsettled = [tcpdump for tcpdump in unsettled if not tcpdump.settled()]
+            if late or (unsettled and time.monotonic() > deadline):
+                raise CaptureError(f"frames were left unread at the deadline: {_first(late or unsettled)}")
+            if unsettled:
+                self._read(max(0.0, asked + _POLL_S - time.monotonic()))
+
+    def _collect(self, tcpdump: _Tcpdump, deadline: float) -> CaptureResult:
+        try:
+            status = tcpdump.process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired as error:
+            raise CaptureError(f"not ended in time: {tcpdump.describe()}") from error
+        if status != 0 or not _take_counters(tcpdump):
+            raise CaptureError(f"ended without its counters: {tcpdump.describe()}")
+        assert tcpdump.counters is not None
+        spec = tcpdump.spec
+        captured, received, dropped = tcpdump.counters
+        return CaptureResult(
+            spec.name,
+            spec.kind,
+            spec.u,
+            spec.v,
+            spec.node,
+            spec.file,
+            spec.device,
+            captured,
+            received,
+            dropped,
+        )
+
+    def _wait(
+        self,
+        tcpdumps: Iterable[_Tcpdump],
+        done: Callable[[_Tcpdump], bool],
+        deadline: float,
+        *,
+        allow_exit: bool = False,
+    ) -> list[_Tcpdump]:
+        """Reads stderr until `done` holds for each; returns those for which it does not at the deadline.
+
+        Raises CaptureError as soon as one has ended that is not done, unless `allow_exit`.
+        """
+        waiting = [tcpdump for tcpdump in tcpdumps if not done(tcpdump)]
+        while waiting:
+            ended = [tcpdump for tcpdump in waiting if not tcpdump.open]
+            if ended and not allow_exit:
+                for tcpdump in ended:
+                    tcpdump.process.wait()
+                raise CaptureError(f"capture ended by itself: {_first(ended)}")
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            self._read(left)
+            waiting = [tcpdump for tcpdump in waiting if not done(tcpdump)]
+        return waiting
+
+    def _read(self, timeout_s: float) -> None:
+        """Takes what the processes have said, waiting at most `timeout_s` for something."""
+        if not self._selector.get_map():
+            return
+        for key, _ in self._selector.select(timeout_s):
+            tcpdump: _Tcpdump = key.data
+            chunk = os.read(key.fd, 65_536)
+            tcpdump.said += chunk.decode("utf-8", "replace")
+            if not chunk:
+                self._close(tcpdump)
+
+    def _close(self, tcpdump: _Tcpdump) -> None:
+        stream = tcpdump.process.stderr
+        if tcpdump.open and stream is not None:
+            self._selector.unregister(stream)
+            stream.close()
+            tcpdump.open = False
+
+    def _mark_all(self, tcpdumps: Iterable[_Tcpdump]) -> None:
+        self._read(0.0)
+        for tcpdump in tcpdumps:
+            tcpdump.mark = len(tcpdump.said)
+
+
+def _take_counters(tcpdump: _Tcpdump) -> bool:
+    """Parses the last complete set of counters of the part not looked at; false if there is none."""
+    found = _COUNTERS.findall(tcpdump.unread())
+    if not found:
+        return False
+    captured, received, dropped = (int(number) for number in found[-1])
+    tcpdump.counters = (captured, received, dropped)
+    return True
+
+
+def _first(tcpdumps: Sequence[_Tcpdump]) -> str:
+    more = f", and {len(tcpdumps) - 1} more" if len(tcpdumps) > 1 else ""
+    return tcpdumps[0].describe() + more

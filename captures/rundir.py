@@ -1,0 +1,149 @@
+"""The run folder as the accounting reads it (ARCHITECTURE.md, "Run folder")."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from captures.decode import CaptureIdentity
+
+
+class RunFolderError(ValueError):
+    """A run folder that cannot be accounted for; the message names file and field."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedFile:
+    """One entry of capture.json: which capture, its file, and tcpdump's own counters (frames)."""
+
+    identity: CaptureIdentity
+    file: str
+    captured: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEnds:
+    """A link of topology.json, as far as the accounting needs it."""
+
+    index: int
+    u: int
+    v: int
+    u_port: int
+    v_port: int
+    lossy: bool
+
+
+class RunFolder:
+    """Reads the small files of a run folder. Every method raises RunFolderError on a missing or bad file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def links(self) -> list[LinkEnds]:
+        entries = self._field(self._json("topology.json"), "links", "topology.json")
+        try:
+            return [
+                LinkEnds(
+                    index=int(entry["index"]),
+                    u=int(entry["u"]),
+                    v=int(entry["v"]),
+                    u_port=int(entry["u_port"]),
+                    v_port=int(entry["v_port"]),
+                    lossy=bool(entry.get("loss_percent")),
+                )
+                for entry in entries
+            ]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RunFolderError(
+                f"{self.path / 'topology.json'}: links: expected index, u, v, u_port, v_port: {error!r}"
+            ) from error
+
+    def captures(self) -> list[CapturedFile]:
+        """The captures, each link with the index that topology.json gives it."""
+        index = {frozenset((link.u, link.v)): link.index for link in self.links()}
+        found = []
+        for number, entry in enumerate(self._json("capture.json")):
+            where = f"{self.path / 'capture.json'}: entry {number}"
+            try:
+                kind = entry["kind"]
+                u, v, node = entry.get("u"), entry.get("v"), entry.get("node")
+                if kind == "link":
+                    identity = CaptureIdentity(entry["name"], kind, index[frozenset((u, v))], u, v)
+                elif kind == "host" and isinstance(node, int):
+                    identity = CaptureIdentity(entry["name"], kind, node=node)
+                else:
+                    raise RunFolderError(f"{where}: kind {kind!r}, node {node!r}; expected a link or a host")
+                found.append(
+                    CapturedFile(identity, entry["file"], entry["captured"], entry["dropped_by_kernel"])
+                )
+            except KeyError as error:
+                raise RunFolderError(f"{where}: no field or no such link: {error}") from error
+        return found
+
+    def manifest(self) -> dict[str, Any]:
+        manifest: dict[str, Any] = self._json("manifest.json")
+        scale = self._field(manifest, "time_scale", "manifest.json")
+        if not isinstance(scale, (int, float)) or scale <= 0:
+            raise RunFolderError(
+                f"{self.path / 'manifest.json'}: time_scale: {scale!r}; expected a number above 0"
+            )
+        return manifest
+
+    def router_counters(self) -> dict[int, dict[str, Any]]:
+        """counters/routers.json by node."""
+        return {int(node): counters for node, counters in self._json("counters/routers.json").items()}
+
+    def ovs_counters(self) -> dict[int, dict[int, dict[str, int]]]:
+        """counters/ovs.json by node and port."""
+        return {
+            int(node): {int(port): counters for port, counters in ports.items()}
+            for node, ports in self._json("counters/ovs.json").items()
+        }
+
+    def lines(self, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The objects of a JSON Lines file, each after where it stands (FILE:LINE, for errors)."""
+        try:
+            with (self.path / name).open(encoding="utf-8") as file:
+                for number, line in enumerate(file, 1):
+                    if line.strip():
+                        where = f"{self.path / name}:{number}"
+                        yield where, _object(where, line)
+        except FileNotFoundError as error:
+            raise RunFolderError(
+                f"{self.path / name}: missing; is this the folder of a finished run?"
+            ) from error
+
+    def workload_items(self) -> list[dict[str, Any]]:
+        """The lines of workload.jsonl; empty if the run had no workload."""
+        if not (self.path / "workload.jsonl").exists():
+            return []
+        return [item for _, item in self.lines("workload.jsonl")]
+
+    def _json(self, name: str) -> Any:
+        try:
+            return json.loads((self.path / name).read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise RunFolderError(
+                f"{self.path / name}: missing; is this the folder of a finished run?"
+            ) from error
+        except ValueError as error:
+            raise RunFolderError(f"{self.path / name}: expected JSON: {error}") from error
+
+    def _field(self, document: Any, field: str, name: str) -> Any:
+        if not isinstance(document, dict) or field not in document:
+            raise RunFolderError(f"{self.path / name}: no field {field}")
+        return document[field]
+
+
+def _object(where: str, line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise RunFolderError(f"{where}: expected JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise RunFolderError(f"{where}: expected a JSON object")
+    return value

@@ -1,0 +1,118 @@
+"""The keys of summary.json, their units and meaning, and the verdict on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_FRAMES = "Ethernet frames, each fragment one"
+#: Key -> (unit, meaning). docs/summary.md is made from it (`document`).
+SUMMARY_KEYS: dict[str, tuple[str, str]] = {
+    "routers": ("count", "routers (nodes) of the topology"),
+    "links": ("count", "links between routers"),
+    "duration_s": ("experiment seconds", "length of the experiment"),
+    "time_scale": ("1", "experiment seconds per wall second"),
+    "datapath": ("text", "switch datapath: `kernel` or `user`"),
+    "bring_up_s": ("wall seconds", "from the start of the run until every router could originate"),
+    "teardown_s": ("wall seconds", "to take the emulated network down"),
+    "accounting_s": ("wall seconds", "for the accounting, the start of Spark included"),
+    "messages_sent": ("messages", "messages that applications sent and their routers took"),
+    "messages_planned": ("messages", "messages that the workload asked for"),
+    "deliveries_expected": (
+        "deliveries",
+        "pairs of message and application whose predicate, in force when the message was sent, selects it "
+        "(the paper's instantaneous oracle), decided or not",
+    ),
+    "deliveries_made": ("deliveries", "distinct pairs of message and application that were delivered"),
+    "deliveries_undecided": (
+        "deliveries",
+        "pairs that the oracle leaves open: a predicate change or link event lay too close to the sending",
+    ),
+    "false_negatives": ("deliveries", "expected and not delivered, decided or not (paper, figure 11)"),
+    "false_negatives_after_convergence": (
+        "deliveries",
+        "expected, decided, sent at or after convergence, and not delivered",
+    ),
+    "convergence_s": (
+        "wall seconds",
+        "from the request of the first predicate to the last frame, in any capture, of the first wave of "
+        "RAs; the wave holds the RA with which each node answered its opening predicate (the workload's "
+        "earliest). Later RAs, as after a link event, do not count. Null if no such RA was captured; then "
+        "messages count as sent after convergence from the last confirmation of an opening predicate on",
+    ),
+    "spurious_deliveries": ("deliveries", "distinct pairs delivered, decided and not expected"),
+    "duplicate_deliveries": ("deliveries", "deliveries of a pair beyond its first"),
+    "false_positives": (
+        "messages",
+        "messages that a router took, from a neighbour or its own applications, and neither forwarded to a "
+        "neighbour nor delivered to an application, over all routers (paper, section 4.2, figure 12)",
+    ),
+    "messages_received_by_routers": (
+        "messages",
+        "messages that routers took, from neighbours and from their own applications: the whole of which "
+        "false_positives is a part; a message counts once at each router",
+    ),
+    "false_positives_from_network": ("messages", "false positives among messages from neighbours"),
+    "messages_received_from_network": ("messages", "messages that routers took from neighbours"),
+    "control_share": (
+        "fraction",
+        "RA, SR and UR frames / MSG, RA, SR and UR frames, on links between routers; null without any",
+    ),
+    "frames_by_type": ("frames", f"{_FRAMES}, on links between routers: each transmission once"),
+    "bytes_by_type": ("bytes", "bytes of these frames, Ethernet header included"),
+    "frames_by_type_host_links": (
+        "frames",
+        f"{_FRAMES}, on the links between switches and their routers, the controller's frames included",
+    ),
+    "bytes_by_type_host_links": ("bytes", "bytes of these frames, Ethernet header included"),
+    "frames_captured": ("frames", f"{_FRAMES}, in all captures"),
+    "frames_undecodable": ("frames", "captured frames that do not decode"),
+    "frames_repeated": (
+        "frames",
+        "MSG frames that had crossed the same link in the same direction before: evidence of a loop",
+    ),
+    "capture_drops": ("frames", "frames that the kernel dropped before tcpdump read them"),
+    "capture_defects": ("list of texts", "captures that end inside a record, and where"),
+    "socket_drops": ("frames", "frames that the kernel dropped at the routers' sockets"),
+    "reconciliation": (
+        "object",
+        "`tshark`, `routers`, `ovs`: each with `expected` (frames by that source), `found` (frames by Spark) "
+        "and `differences`, a list of `where`, `expected`, `found`",
+    ),
+    "verdict": ("text", "`holds` or `fails`"),
+    "verdict_reasons": ("list of texts", "why it fails; empty if it holds"),
+}
+
+#: Keys that must be 0 -> what it means when they are not.
+_MUST_BE_ZERO = {
+    "false_negatives_after_convergence": "expected deliveries missed after convergence",
+    "spurious_deliveries": "deliveries that nobody asked for",
+    "duplicate_deliveries": "deliveries made more than once",
+    "capture_drops": "frames dropped by the kernel before they were captured",
+    "frames_undecodable": "captured frames that do not decode",
+    "frames_repeated": "MSG frames that crossed a link twice in one direction",
+    "socket_drops": "frames dropped at the routers' sockets",
+}
+
+
+def verdict(summary: Mapping[str, Any]) -> tuple[bool, list[str]]:
+    """Whether the run is evidence that the network did what it should, and every reason why not."""
+    reasons = [f"{summary[key]} {meaning}" for key, meaning in _MUST_BE_ZERO.items() if summary[key]]
+    reasons += [f"capture cut short: {defect}" for defect in summary["capture_defects"]]
+    for name, result in summary["reconciliation"].items():
+        if result["differences"]:
+            first = result["differences"][0]
+            reasons.append(
+                f"{name} and the captures differ in {len(result['differences'])} numbers; "
+                f"first: {first['where']}: expected {first['expected']}, found {first['found']}"
+            )
+    if summary["messages_planned"] and not summary["messages_sent"]:
+        reasons.append(f"none of {summary['messages_planned']} messages was sent")
+    return not reasons, reasons
+
+
+def document() -> str:
+    """docs/summary.md."""
+    lines = ["# Keys of summary.json", "", "| key | unit | meaning |", "|---|---|---|"]
+    lines += [f"| `{key}` | {unit} | {meaning} |" for key, (unit, meaning) in SUMMARY_KEYS.items()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,136 @@
+"""Which messages a predicate selects, decided from the JSON of the applications' log.
+
+Written from the definition (protocol paper, section 2) and from nothing else: the oracle shares no code
+with the routers that it judges. A constraint is met by an attribute of the same name and the same type
+whose value satisfies the operator; strings compare by the bytes of their UTF-8 form, false is less than
+true, and types never mix.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+#: An attribute as messages carry it and constraints name it: (name, type).
+Key = tuple[str, str]
+#: A value in comparable form: strings as UTF-8 bytes.
+Comparable = Any
+Test = Callable[[Comparable], bool]
+
+_COMPARISONS: dict[str, Callable[[Comparable], Test]] = {
+    "=": lambda bound: lambda value: bool(value == bound),
+    "!=": lambda bound: lambda value: bool(value != bound),
+    "<": lambda bound: lambda value: bool(value < bound),
+    ">": lambda bound: lambda value: bool(value > bound),
+    "<=": lambda bound: lambda value: bool(value <= bound),
+    ">=": lambda bound: lambda value: bool(value >= bound),
+    "any": lambda _bound: lambda _value: True,
+}
+_STRING_COMPARISONS: dict[str, Callable[[Comparable], Test]] = {
+    "=*": lambda part: lambda value: bool(value.startswith(part)),
+    "*=": lambda part: lambda value: bool(value.endswith(part)),
+    "**": lambda part: lambda value: bool(part in value),
+}
+_PYTHON_TYPES: dict[str, type] = {"string": str, "integer": int, "double": float, "boolean": bool}
+_TYPE_NAMES: dict[type, str] = {kind: name for name, kind in _PYTHON_TYPES.items()}
+
+
+def attributes_of(message: Mapping[str, Any]) -> dict[Key, Comparable]:
+    """The attributes of a message as {(name, type): comparable value}.
+
+    Raises:
+        ValueError: a value is of none of the four types.
+    """
+    attributes: dict[Key, Comparable] = {}
+    for name, value in message.items():
+        # `type(...)` and not isinstance: a bool is not an integer here.
+        kind = _TYPE_NAMES.get(type(value))
+        if kind is None:
+            raise ValueError(
+                f"attribute {name!r}: expected string, integer, double or boolean, got {value!r}"
+            )
+        attributes[name, kind] = value.encode() if kind == "string" else value
+    return attributes
+
+
+def compile_constraint(constraint: Sequence[Any]) -> tuple[Key, Test]:
+    """The attribute that `[name, type, operator, value]` looks at, and the test of its value.
+
+    Raises:
+        ValueError: not such a list, an unknown type or operator, or a value of another type.
+    """
+    if not isinstance(constraint, (list, tuple)) or len(constraint) != 4:
+        raise ValueError(f"constraint {constraint!r}: expected [name, type, operator, value]")
+    name, kind, operator, value = constraint
+    if kind not in _PYTHON_TYPES:
+        raise ValueError(f"constraint {constraint!r}: expected a type of {', '.join(_PYTHON_TYPES)}")
+    make = _COMPARISONS.get(operator)
+    if make is None and kind == "string":
+        make = _STRING_COMPARISONS.get(operator)
+    if make is None:
+        raise ValueError(f"constraint {constraint!r}: no operator {operator!r} for type {kind}")
+    if operator != "any" and type(value) is not _PYTHON_TYPES[kind]:
+        raise ValueError(f"constraint {constraint!r}: expected a value of type {kind}")
+    return (name, kind), make(value.encode() if isinstance(value, str) else value)
+
+
+class PredicateIndex:
+    """Many predicates, asked at once which of them select a message.
+
+    Each filter is filed under the one of its attributes that the fewest filters use; a message looks only
+    at the filters filed under attributes that it has.
+    """
+
+    def __init__(self, predicates: Iterable[Sequence[Sequence[Sequence[Any]]]]) -> None:
+        """Predicates are lists of filters, those are lists of constraints; they are numbered from 0.
+
+        Raises:
+            ValueError: a constraint is malformed.
+        """
+        compiled = [
+            (number, [compile_constraint(constraint) for constraint in filter_])
+            for number, filters in enumerate(predicates)
+            for filter_ in filters
+        ]
+        uses = Counter(key for _, tests in compiled for key, _ in tests)
+        self._always: set[int] = set()
+        self._filed: dict[Key, list[tuple[int, Test, frozenset[Key], list[tuple[Key, Test]]]]] = {}
+        for number, tests in compiled:
+            if not tests:
+                self._always.add(number)
+                continue
+            first = min(range(len(tests)), key=lambda position: uses[tests[position][0]])
+            key, test = tests[first]
+            rest = tests[:first] + tests[first + 1 :]
+            needed = frozenset(key for key, _ in rest)
+            self._filed.setdefault(key, []).append((number, test, needed, rest))
+
+    def matching(self, message: Mapping[str, Any]) -> set[int]:
+        """The numbers of the predicates that select `message`.
+
+        Raises:
+            ValueError: an attribute's value is of none of the four types.
+        """
+        attributes = attributes_of(message)
+        present = attributes.keys()
+        found = set(self._always)
+        for key, value in attributes.items():
+            for number, test, needed, rest in self._filed.get(key, ()):
+                # Most filters fail here already, on an attribute that the message lacks.
+                if needed <= present and number not in found and test(value) and _all_met(rest, attributes):
+                    found.add(number)
+        return found
+
+
+def _all_met(tests: Iterable[tuple[Key, Test]], attributes: Mapping[Key, Comparable]) -> bool:
+    return all(test(attributes[key]) for key, test in tests)
+
+
+def selects(filters: Sequence[Sequence[Sequence[Any]]], message: Mapping[str, Any]) -> bool:
+    """Whether one predicate selects a message.
+
+    Raises:
+        ValueError: a constraint or an attribute is malformed.
+    """
+    return bool(PredicateIndex([filters]).matching(message))

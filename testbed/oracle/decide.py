@@ -1,0 +1,153 @@
+"""The verdict of an observer with perfect knowledge: who should have got which message.
+
+Protocol paper, section 4.2: the oracle knows every predicate at every moment. *Expected* is its answer at the
+moment of sending. But messages take time to travel and predicates take time to become known, so that near a
+change either outcome can be right; *decided* says that the answer does not depend on which.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+from testbed.errors import InputError
+from testbed.oracle.constraints import PredicateIndex
+from testbed.oracle.history import NEVER_NS, Application, History, Sending, read_history
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What should have come of one message at one application.
+
+    Attributes:
+        expected: the predicate in force when the message was sent selects it.
+        decided: the same holds for every predicate that may have been in force within the window around the
+            sending, and, if expected, no broadcast tree changed within it.
+    """
+
+    source: int
+    seq: int
+    sent_ns: int
+    application: Application
+    expected: bool
+    decided: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """When the setting at `position` of an application's timeline is in force.
+
+    Perhaps from `requested_ns` to `next_confirmed_ns`, surely from `confirmed_ns` to `next_requested_ns`.
+    """
+
+    application: Application
+    position: int
+    requested_ns: int
+    confirmed_ns: int
+    next_requested_ns: int
+    next_confirmed_ns: int
+
+
+@dataclass(frozen=True)
+class OracleTotals:
+    """Counts over a run; `expected` and `undecided` count pairs (message, application)."""
+
+    messages: int
+    applications: int
+    expected: int
+    undecided: int
+
+
+def judge(history: History, window_s: float) -> Iterator[Judgement]:
+    """Judges each message at each application; pairs neither expected nor undecided are left out.
+
+    A change of broadcast trees can lose a message but cannot make a router hand one to an application that
+    does not want it. It therefore leaves only *expected* pairs undecided.
+
+    Args:
+        window_s: wall seconds before and after a sending within which changes leave the answer open.
+
+    Raises:
+        InputError: a predicate or a message is malformed.
+    """
+    window_ns = round(window_s * 1e9)
+    spans = list(_spans(history))
+    try:
+        index = PredicateIndex(
+            history.timelines[span.application].settings[span.position].filters for span in spans
+        )
+    except ValueError as error:
+        raise InputError(f"applications' log: {error}") from error
+    for sending in history.sendings:
+        try:
+            selecting = [spans[number] for number in sorted(index.matching(sending.attributes))]
+        except ValueError as error:
+            raise InputError(f"message {sending.source}/{sending.seq}: {error}") from error
+        yield from _judge_message(history, sending, selecting, window_ns)
+
+
+def _spans(history: History) -> Iterator[_Span]:
+    for application, timeline in sorted(history.timelines.items(), key=lambda pair: pair[0]):
+        settings = timeline.settings
+        for position, (this, following) in enumerate(zip_longest(settings, settings[1:])):
+            ends = (following.requested_ns, following.confirmed_ns) if following else (NEVER_NS, NEVER_NS)
+            yield _Span(application, position, this.requested_ns, this.confirmed_ns, *ends)
+
+
+def _judge_message(
+    history: History, sending: Sending, selecting: list[_Span], window_ns: int
+) -> Iterator[Judgement]:
+    """`selecting`: the settings that select the message, whenever they are in force."""
+    from_ns, to_ns = sending.requested_ns - window_ns, sending.confirmed_ns + window_ns
+    # The last change to begin before the window ends; earlier ones ended before it began.
+    last = bisect_right(history.tree_changes, to_ns, key=lambda change: change[0]) - 1
+    trees_changed = last >= 0 and history.tree_changes[last][1] >= from_ns
+
+    def judgement(application: Application, expected: bool, decided: bool) -> Judgement:
+        return Judgement(sending.source, sending.seq, sending.requested_ns, application, expected, decided)
+
+    unsettled: dict[Application, set[int]] = {}
+    for span in selecting:
+        if span.confirmed_ns <= from_ns and span.next_requested_ns > to_ns:
+            yield judgement(span.application, expected=True, decided=not trees_changed)
+        elif span.requested_ns <= to_ns and span.next_confirmed_ns > from_ns:
+            unsettled.setdefault(span.application, set()).add(span.position)
+    for application, positions in unsettled.items():
+        timeline = history.timelines[application]
+        expected = timeline.in_force(sending.requested_ns) in positions
+        answers = {position in positions for position in timeline.possible(from_ns, to_ns)}
+        decided = len(answers) == 1 and not (expected and trees_changed)
+        if expected or not decided:
+            yield judgement(application, expected, decided)
+
+
+def write_oracle(run_dir: Path, window_s: float) -> OracleTotals:
+    """Judges a run and writes `oracle.jsonl` into its folder.
+
+    Args:
+        window_s: `oracle.in_flight_window_s` of the experiment, wall seconds.
+
+    Raises:
+        InputError: a log is missing or malformed.
+    """
+    history = read_history(run_dir)
+    expected = undecided = 0
+    with (run_dir / "oracle.jsonl").open("w", encoding="utf-8") as out:
+        for judgement in judge(history, window_s):
+            expected += judgement.expected
+            undecided += not judgement.decided
+            record = {
+                "source": judgement.source,
+                "seq": judgement.seq,
+                "sent_ns": judgement.sent_ns,
+                "node": judgement.application.node,
+                "app": judgement.application.name,
+                "expected": judgement.expected,
+                "decided": judgement.decided,
+            }
+            out.write(json.dumps(record, separators=(",", ":")) + "\n")
+    return OracleTotals(len(history.sendings), len(history.timelines), expected, undecided)

@@ -1,0 +1,56 @@
+"""Where to draw nodes that have no coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+_ITERATIONS = 300
+
+
+def layout(nodes: Iterable[int], links: Iterable[tuple[int, int]]) -> dict[int, tuple[float, float]]:
+    """Positions at which distances resemble numbers of hops.
+
+    Classical scaling of the hop counts, refined by stress majorization with unit weights (Gansner, Koren and
+    North, "Graph drawing by stress majorization", 2004). The same graph gives the same picture.
+    """
+    names = sorted(nodes)
+    graph = nx.Graph()
+    graph.add_nodes_from(names)
+    graph.add_edges_from(links)
+    hops = _hop_counts(graph, names)
+    points = _classical_scaling(hops)
+    for _ in range(_ITERATIONS):
+        apart = np.linalg.norm(points[:, None] - points[None, :], axis=2)
+        ratio = np.divide(hops, apart, out=np.zeros_like(hops), where=apart > 0)
+        moved = (ratio.sum(axis=1)[:, None] * points - ratio @ points) / len(names)
+        done = float(np.abs(moved - points).max()) < 1e-4
+        points = moved
+        if done:
+            break
+    return {name: (float(x), float(y)) for name, (x, y) in zip(names, points, strict=True)}
+
+
+def _hop_counts(graph: nx.Graph, names: list[int]) -> NDArray[np.float64]:
+    """Hops between every two nodes; nodes without a path count as many hops apart as there are nodes."""
+    number = {name: position for position, name in enumerate(names)}
+    hops = np.full((len(names), len(names)), float(len(names)))
+    for source, lengths in nx.all_pairs_shortest_path_length(graph):
+        for target, length in lengths.items():
+            hops[number[source], number[target]] = length
+    return hops
+
+
+def _classical_scaling(hops: NDArray[np.float64]) -> NDArray[np.float64]:
+    count = len(hops)
+    centring = np.eye(count) - 1 / count
+    values, vectors = np.linalg.eigh(-centring @ hops**2 @ centring / 2)
+    points: NDArray[np.float64] = np.zeros((count, 2))
+    kept = vectors[:, ::-1][:, :2] * np.sqrt(np.maximum(values[::-1][:2], 0))
+    points[:, : kept.shape[1]] = kept
+    # Nodes with the same hop counts to all others, such as the leaves of a star, would fall together.
+    angles = 2 * np.pi * np.arange(count) / count
+    return points + 0.05 * np.column_stack((np.cos(angles), np.sin(angles)))

@@ -1,0 +1,73 @@
+"""Numbers and verdicts in words, the same on the page and on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+#: What a summary does not hold.
+ABSENT = "–"
+_RECONCILED = {
+    "tshark": "captures, counted by tshark",
+    "routers": "routers' own counters",
+    "ovs": "Open vSwitch port counters",
+}
+
+
+def count(value: Any) -> str:
+    """A whole number with thin spaces between thousands."""
+    return ABSENT if value is None else f"{value:,.0f}".replace(",", " ")
+
+
+def seconds(value: Any) -> str:
+    """A time in seconds, to about three digits."""
+    if value is None:
+        return ABSENT
+    return f"{value:,.0f} s".replace(",", " ") if value >= 100 else f"{value:.3g} s"
+
+
+def share(part: Any, whole: Any) -> str:
+    """`part` of `whole` in per cent, or the dash if that means nothing."""
+    return ABSENT if part is None or not whole else f"{100 * part / whole:.2g} %"
+
+
+def verdict(summary: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """ "holds", "fails" or "not judged", and the reasons given."""
+    return str(summary.get("verdict") or "not judged"), [str(r) for r in summary.get("verdict_reasons") or []]
+
+
+def by_type(numbers: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
+    """Numbers by frame type, most frequent type first."""
+    return sorted((numbers or {}).items(), key=lambda pair: -pair[1])
+
+
+def reconciliations(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One row for each of the three: with what it compares, its total, the accounting's, and the differences.
+
+    `expected` is the other source's total, `found` the accounting's; `agrees` is None for one not made.
+    """
+    made: Mapping[str, Any] = summary.get("reconciliation") or {}
+    rows: list[dict[str, Any]] = []
+    for name, meaning in _RECONCILED.items():
+        entry = made.get(name)
+        if entry is None:
+            rows.append({"name": meaning, "expected": None, "found": None, "agrees": None, "differences": []})
+            continue
+        differences = list(entry.get("differences") or [])
+        expected, found = entry.get("expected"), entry.get("found")
+        rows.append(
+            {
+                "name": meaning,
+                "expected": expected,
+                "found": found,
+                "agrees": expected == found and not differences,
+                "differences": [_in_words(difference) for difference in differences],
+            }
+        )
+    return rows
+
+
+def _in_words(difference: Any) -> str:
+    if isinstance(difference, Mapping):
+        return f"{difference['where']}: {difference['expected']} there, {difference['found']} accounted"
+    return str(difference)

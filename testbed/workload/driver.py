@@ -1,0 +1,295 @@
+"""Plays a workload: one application on every node that takes part, all in one thread.
+
+The driver is a client of the routers' application sockets like any other. What its applications ask for and
+get goes to `logs/applications.jsonl`, as `router.runtime.client` writes it.
+"""
+
+from __future__ import annotations
+
+import resource
+import selectors
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from router.predicates.model import Message
+from router.runtime.client import Client, ClientError, Request
+from testbed.errors import RunError
+from testbed.workload.model import Item, Workload
+
+#: Called with experiment seconds since the start, messages sent and deliveries got.
+Progress = Callable[[float, int, int], None]
+#: Requests of the first moment that may be under way at once: routers advertise as they answer.
+_INITIAL_WINDOW = 32
+#: Items sent before the sockets are looked at again.
+_BURST = 64
+#: Wall seconds after which the loop looks whether to stop, and reports progress, at the latest.
+_TICK_S = 0.2
+#: Wall seconds to wait for answers that are due.
+_ANSWER_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class TimedAction:
+    """Something else to be done on the workload's clock, such as taking down a link; it should be quick."""
+
+    at_s: float
+    run: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of `Driver.play`.
+
+    Attributes:
+        sent: messages that routers accepted.
+        predicates: predicates that routers confirmed.
+        lateness_max_s, lateness_mean_s: wall seconds from when an item was due to when it was sent; those
+            of the first moment, which are paced, are left out.
+        started_monotonic: `time.monotonic()` at experiment second 0.
+        stopped: `Driver.stop` ended it early.
+    """
+
+    sent: int
+    predicates: int
+    lateness_max_s: float
+    lateness_mean_s: float
+    started_monotonic: float
+    stopped: bool
+
+
+class Driver:
+    """The applications of a workload, connected.
+
+    Use it as a context manager. Leaving it withdraws the predicates and closes the connections; if
+    the withdrawal is not to be part of the captures, stop these first.
+
+    Args:
+        sockets: application sockets by node.
+        nodes: the nodes on which to run an application, such as `Workload.nodes`.
+        log_path: file to append the applications' log to.
+        app: name of the application, the same on every node.
+
+    Attributes:
+        delivered: deliveries so far.
+        last_event: `time.monotonic()` when something last came from a router.
+
+    Raises:
+        RunError: a node has no socket or its router does not answer (names the node).
+    """
+
+    def __init__(
+        self, sockets: Mapping[int, Path], nodes: Iterable[int], log_path: Path, app: str = "workload"
+    ) -> None:
+        wanted = sorted(set(nodes))
+        missing = [node for node in wanted if node not in sockets]
+        if missing:
+            raise RunError(f"no application socket for node {', '.join(map(str, missing))}")
+        _allow_open_files(len(wanted))
+        self.delivered = 0
+        self.last_event = time.monotonic()
+        self._answers = {"set_predicate": 0, "send_message": 0}
+        self._outstanding = 0
+        self._stopping = False
+        self._clients: dict[int, Client] = {}
+        self._waiting: dict[int, deque[Request]] = {}
+        self._selector = selectors.DefaultSelector()
+        self._log = log_path.open("a", encoding="utf-8")
+        try:
+            for node in wanted:
+                client = self._connect(node, sockets[node], app)
+                self._selector.register(client, selectors.EVENT_READ, node)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Withdraws the predicates, disconnects, and closes the log. Routers may be gone by then."""
+        self._selector.close()
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+        self._log.close()
+
+    def stop(self) -> None:
+        """Makes `play` and `drain` return soon. A signal handler may call it."""
+        self._stopping = True
+
+    def play(
+        self,
+        workload: Workload,
+        time_scale: float,
+        duration_s: float,
+        progress: Progress | None = None,
+        actions: Sequence[TimedAction] = (),
+    ) -> Played:
+        """Sends each item when it is due, at `at_s / time_scale` wall seconds, until `duration_s` has passed.
+
+        The predicates of second 0 go first; no other item is sent before they are confirmed. The
+        clock starts with the first of them, so that what they take shows as lateness of items due meanwhile.
+
+        Args:
+            time_scale: experiment seconds per wall second.
+            duration_s: experiment seconds.
+            progress: called about five times a wall second.
+            actions: done at their times, between items.
+
+        Raises:
+            RunError: a router closed its socket, refused a request or did not answer (names the node).
+        """
+        agenda: deque[tuple[float, Item | TimedAction]] = deque(
+            sorted(
+                [(item.at_s, item) for item in workload.items] + [(one.at_s, one) for one in actions],
+                key=lambda entry: entry[0],
+            )
+        )
+        started = time.monotonic()
+        self._set_first_predicates(agenda)
+        lateness_sum = lateness_max = 0.0
+        count = 0
+        next_report = started
+        while not self._stopping:
+            now_s = (time.monotonic() - started) * time_scale
+            for _ in range(_BURST):
+                if not agenda or agenda[0][0] > now_s:
+                    break
+                at_s, entry = agenda.popleft()
+                late = (time.monotonic() - started) - at_s / time_scale
+                lateness_sum, lateness_max, count = lateness_sum + late, max(lateness_max, late), count + 1
+                if isinstance(entry, Item):
+                    self._request(entry)
+                else:
+                    entry.run()
+            if progress and time.monotonic() >= next_report:
+                next_report = time.monotonic() + _TICK_S
+                progress(now_s, self._answers["send_message"], self.delivered)
+            due_s = min(agenda[0][0], duration_s) if agenda else duration_s
+            if now_s >= duration_s and (not agenda or agenda[0][0] > now_s):
+                break
+            self._turn(started + due_s / time_scale - time.monotonic())
+        self._await_answers()
+        self._log.flush()
+        mean = lateness_sum / count if count else 0.0
+        sent, predicates = self._answers["send_message"], self._answers["set_predicate"]
+        return Played(sent, predicates, lateness_max, mean, started, self._stopping)
+
+    def drain(self, until: Callable[[], bool], timeout_s: float) -> bool:
+        """Goes on taking deliveries until `until()` is true.
+
+        Args:
+            until: asked some fifty times a second; say, whether the routers are quiet.
+            timeout_s: wall seconds after which to give up.
+
+        Returns:
+            Whether `until` came true (False: time is up, or `stop` was called).
+
+        Raises:
+            RunError: a router closed its socket (names the node).
+        """
+        deadline = time.monotonic() + timeout_s
+        quiet = until()
+        while not quiet and not self._stopping and time.monotonic() < deadline:
+            self._turn(0.02)
+            quiet = until()
+        self._log.flush()
+        return quiet
+
+    def _connect(self, node: int, path: Path, app: str) -> Client:
+        try:
+            client = Client(path, app, self._log)
+        except ClientError as error:
+            raise RunError(f"node {node}: {error}") from error
+        self._clients[node] = client
+        self._waiting[node] = deque()
+        if client.node != node:
+            raise RunError(f"node {node}: the router at {path} says it is node {client.node}")
+        return client
+
+    def _set_first_predicates(self, agenda: deque[tuple[float, Item | TimedAction]]) -> None:
+        while agenda and agenda[0][0] <= 0 and not self._stopping:
+            item = agenda[0][1]
+            if not isinstance(item, Item) or item.action != "set_predicate":
+                break
+            agenda.popleft()
+            self._request(item)
+            self._await_answers(at_most=_INITIAL_WINDOW - 1)
+        self._await_answers()
+
+    def _request(self, item: Item) -> None:
+        client = self._clients[item.node]
+        try:
+            if item.predicate is not None:
+                request = client.request_set_predicate(item.predicate)
+            else:
+                assert item.attributes is not None  # Item's own invariant
+                request = client.request_send_message(Message(item.attributes))
+        except (ClientError, ValueError) as error:
+            raise RunError(f"node {item.node}: {item.action}: {error}") from error
+        self._waiting[item.node].append(request)
+        self._outstanding += 1
+        if client.wants_write:
+            self._watch(item.node)
+
+    def _watch(self, node: int) -> None:
+        client = self._clients[node]
+        mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.wants_write else 0)
+        self._selector.modify(client, mask, node)
+
+    def _turn(self, wait_s: float) -> None:
+        """Waits for routers, at most `wait_s` and at most a tick, and takes what they say."""
+        for key, mask in self._selector.select(min(max(wait_s, 0), _TICK_S)):
+            node: int = key.data
+            client = self._clients[node]
+            try:
+                if mask & selectors.EVENT_WRITE:
+                    client.flush()
+                    self._watch(node)
+                if mask & selectors.EVENT_READ:
+                    self.delivered += len(client.read_events())
+            except ClientError as error:
+                raise RunError(f"node {node}: {error}") from error
+            self.last_event = time.monotonic()
+            self._take_answers(node)
+
+    def _take_answers(self, node: int) -> None:
+        waiting = self._waiting[node]
+        # A router answers in the order of the requests.
+        while waiting and waiting[0].answer is not None:
+            request = waiting.popleft()
+            self._outstanding -= 1
+            answer = request.answer
+            if answer is None or not answer.get("ok"):
+                reason = answer.get("error") if answer else "no answer"
+                raise RunError(f"node {node}: {request.op} refused: {reason}")
+            self._answers[request.op] += 1
+
+    def _await_answers(self, at_most: int = 0) -> None:
+        deadline = time.monotonic() + _ANSWER_TIMEOUT_S
+        while self._outstanding > at_most:
+            if time.monotonic() >= deadline:
+                late = [f"{node} ({len(queue)})" for node, queue in self._waiting.items() if queue]
+                raise RunError(
+                    f"no answer in {_ANSWER_TIMEOUT_S:g} s from node (requests): {', '.join(late)}"
+                )
+            self._turn(deadline - time.monotonic())
+
+
+def _allow_open_files(connections: int) -> None:
+    """Raises the soft limit on open files if so many connections need it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = connections + 256
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        ceiling = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (ceiling, hard))

@@ -1,0 +1,120 @@
+"""The random workload of an experiment (protocol paper, section 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from router.predicates.parser import parse_message, parse_predicate
+from router.predicates.printer import format_predicate, predicate_to_json
+from testbed.config.model import Experiment, WorkloadOptions
+from testbed.oracle.constraints import PredicateIndex
+from testbed.workload.content import draw_message, draw_predicate
+from testbed.workload.model import Item, Workload
+
+#: At the same moment predicates go before messages.
+_RANK = {"set_predicate": 0, "send_message": 1}
+
+
+def generate(experiment: Experiment) -> Workload:
+    """The workload of an experiment: random senders and receivers, and the experiment's own events.
+
+    Senders and receivers are drawn at random (the percentage of the nodes, rounded half up, and at least one
+    if it is above zero). A sender is a Poisson process from `first_message_s` on. A receiver sets a predicate
+    at 0 and, if it is one of those that change, again at the times of a Poisson process. Events at
+    link level are not part of a workload.
+
+    The result depends on the experiment alone. Every purpose has a random stream of its own, made from the
+    seed and a label, so that, say, a higher message rate does not draw other receivers or predicates.
+    """
+    items = [item for item in _events(experiment) if item.at_s <= experiment.duration_s]
+    senders: list[int] = []
+    receivers: list[int] = []
+    options = experiment.workload
+    if options is not None:
+        nodes = [node.id for node in experiment.topology.nodes]
+        senders = _draw_share(_stream(experiment.seed, "senders"), nodes, options.senders_percent)
+        receivers = _draw_share(_stream(experiment.seed, "receivers"), nodes, options.receivers_percent)
+        changing = _draw_share(
+            _stream(experiment.seed, "changing"), receivers, options.changing_receivers_percent
+        )
+        for node in receivers:
+            items.extend(_receive(experiment, options, node, node in changing))
+        for node in senders:
+            items.extend(_send(experiment, options, node))
+    # The sort is stable: an event of the experiment goes before a drawn item of the same time, rank and node.
+    items.sort(key=lambda item: (item.at_s, _RANK[item.action], item.node))
+    return Workload(tuple(items), tuple(sorted(senders)), tuple(sorted(receivers)))
+
+
+def match_distribution(workload: Workload) -> list[float]:
+    """For each message in order, the share of the predicates in force that select it (0..1).
+
+    The measure of figure 10 of the protocol paper. Messages sent while no predicate is in force are left out.
+
+    Raises:
+        router.predicates.parser.ParseError: a predicate does not parse.
+    """
+    texts = sorted({item.predicate for item in workload.items if item.predicate is not None})
+    number_of = {text: number for number, text in enumerate(texts)}
+    index = PredicateIndex(predicate_to_json(parse_predicate(text)) for text in texts)
+    in_force: dict[int, int] = {}
+    shares: list[float] = []
+    for item in workload.items:
+        if item.predicate is not None:
+            in_force[item.node] = number_of[item.predicate]
+        elif item.attributes is not None and in_force:
+            matching = index.matching(item.attributes)
+            shares.append(sum(number in matching for number in in_force.values()) / len(in_force))
+    return shares
+
+
+def _stream(seed: int, label: str) -> Random:
+    # A string seeds by its SHA-512, which is the same on every Python; a tuple would not be.
+    return Random(f"{seed}/{label}")
+
+
+def _draw_share(random: Random, nodes: list[int], percent: float) -> list[int]:
+    """A random share; a larger percentage of the same nodes holds the smaller one."""
+    count = min(len(nodes), max(int(len(nodes) * percent / 100 + 0.5), 1 if percent > 0 else 0))
+    shuffled = sorted(nodes)
+    random.shuffle(shuffled)
+    return sorted(shuffled[:count])
+
+
+def _poisson(random: Random, rate: float, start_s: float, end_s: float) -> Iterator[float]:
+    """Times of a Poisson process of `rate` per second in (start_s, end_s), to the microsecond."""
+    if rate <= 0:
+        return
+    at_s = start_s + random.expovariate(rate)
+    while at_s < end_s:
+        yield round(at_s, 6)
+        at_s += random.expovariate(rate)
+
+
+def _receive(experiment: Experiment, options: WorkloadOptions, node: int, changing: bool) -> Iterator[Item]:
+    contents = _stream(experiment.seed, f"predicates of {node}")
+    times = [0.0]
+    if changing:
+        random = _stream(experiment.seed, f"changes of {node}")
+        times += _poisson(random, 1 / options.predicate_change_interval_s, 0.0, experiment.duration_s)
+    for at_s in times:
+        yield Item(at_s, node, "set_predicate", predicate=format_predicate(draw_predicate(contents, options)))
+
+
+def _send(experiment: Experiment, options: WorkloadOptions, node: int) -> Iterator[Item]:
+    contents = _stream(experiment.seed, f"messages of {node}")
+    random = _stream(experiment.seed, f"sending times of {node}")
+    rate = options.messages_per_minute / 60
+    for at_s in _poisson(random, rate, options.first_message_s, experiment.duration_s):
+        yield Item(at_s, node, "send_message", attributes=draw_message(contents, options))
+
+
+def _events(experiment: Experiment) -> Iterator[Item]:
+    for event in experiment.events:
+        if event.node is None:
+            continue
+        if event.action == "set_predicate" and event.predicate is not None:
+            yield Item(event.at_s, event.node, "set_predicate", predicate=event.predicate)
+        elif event.action == "send_message" and event.message is not None:
+            yield Item(event.at_s, event.node, "send_message", attributes=parse_message(event.message))

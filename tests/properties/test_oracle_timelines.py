@@ -1,0 +1,69 @@
+"""The oracle's answers about times, against the definition applied to every pair in turn."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.oracle.decide import judge
+from testbed.oracle.history import Application, History, Sending, Setting, Timeline
+
+WINDOW_NS = 4
+
+
+@st.composite
+def timelines(draw: st.DrawFn) -> Timeline:
+    """Settings that each select `a < bound`, or nothing; requests and confirmations in order, in 0..60 ns."""
+    times = sorted(draw(st.lists(st.integers(0, 60), max_size=8, unique=True)))
+    made = []
+    for requested, confirmed in zip(times[::2], times[1::2], strict=False):
+        bound = draw(st.none() | st.integers(0, 3))
+        made.append(Setting(requested, confirmed, [] if bound is None else [[["a", "integer", "<", bound]]]))
+    return Timeline(made)
+
+
+@st.composite
+def sendings(draw: st.DrawFn) -> Sending:
+    at = draw(st.integers(0, 60))
+    return Sending(0, 1, at, at + draw(st.integers(0, 3)), {"a": draw(st.integers(0, 3))})
+
+
+def selected(setting: Setting, value: int) -> bool:
+    return any(value < constraint[3] for filter_ in setting.filters for constraint in filter_)
+
+
+def by_definition(timeline: Timeline, sending: Sending, changes: list[tuple[int, int]]) -> tuple[bool, bool]:
+    value = sending.attributes["a"]
+    begin, end = sending.requested_ns - WINDOW_NS, sending.confirmed_ns + WINDOW_NS
+    confirmed = [s for s in timeline.settings if s.confirmed_ns <= sending.requested_ns]
+    expected = bool(confirmed) and selected(confirmed[-1], value)
+    answers = set()
+    for moment in range(begin, end + 1):
+        before = [s for s in timeline.settings if s.confirmed_ns <= moment]
+        answers.add(bool(before) and selected(before[-1], value))
+        under_way = [s for s in timeline.settings if s.requested_ns <= moment < s.confirmed_ns]
+        answers |= {selected(s, value) for s in under_way}
+    changing = any(start <= end and stop >= begin for start, stop in changes)
+    return expected, len(answers) == 1 and not (expected and changing)
+
+
+@settings(max_examples=500)
+@given(
+    st.lists(timelines(), min_size=1, max_size=4),
+    st.lists(sendings(), min_size=1, max_size=4),
+    st.lists(st.integers(0, 60), max_size=4, unique=True),
+)
+def test_every_pair_is_judged_by_the_definition(
+    drawn: list[Timeline], sent: list[Sending], change_times: list[int]
+) -> None:
+    ordered = sorted(change_times)
+    changes = list(zip(ordered[::2], ordered[1::2], strict=False))
+    applications = {Application(node, "app"): timeline for node, timeline in enumerate(drawn)}
+    for sending in sent:
+        found = {
+            j.application: (j.expected, j.decided)
+            for j in judge(History(applications, [sending], changes), WINDOW_NS / 1e9)
+        }
+        for application, timeline in applications.items():
+            wanted = by_definition(timeline, sending, changes)
+            assert found.get(application, (False, True)) == wanted

@@ -1,0 +1,177 @@
+"""The whole accounting on a run folder whose numbers are known, and on the same folder with one fault each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+from run_folder import NODES, SEQ, RunBuilder, good_run
+
+from captures.job import account
+from captures.summary import SUMMARY_KEYS
+from captures.tables import TABLES
+
+pytestmark = pytest.mark.spark
+
+#: Keys that the runner adds.
+RUNNERS = {"routers", "links", "duration_s", "time_scale", "datapath", "bring_up_s", "teardown_s"}
+
+
+def test_good_run_has_the_known_numbers(tmp_path: Path, spark: SparkSession) -> None:
+    run = good_run().write(tmp_path / "run")
+    summary = account(run, spark=spark)
+    assert summary["verdict_reasons"] == []
+    assert summary["verdict"] == "holds"
+    assert set(summary) == set(SUMMARY_KEYS) - RUNNERS
+    # RA: 1 to 0 and 2; 2 to 1, 1 to 0. MSG: message 1 in two fragments over two links, message 3 over one.
+    assert summary["frames_by_type"] == {"RA": 4, "MSG": 5}
+    assert summary["frames_by_type_host_links"] == {"HELLO": 3, "TABLE": 3, "RA": 7, "MSG": 10}
+    assert summary["frames_captured"] == 9 + 23
+    assert summary["control_share"] == pytest.approx(4 / 9)
+    assert {key: summary[key] for key in ("messages_sent", "deliveries_expected", "deliveries_made")} == {
+        "messages_sent": 3,
+        "deliveries_expected": 2,
+        "deliveries_made": 2,
+    }
+    # Message 2 at its own router, message 3 at node 1.
+    assert (summary["false_positives"], summary["messages_received_by_routers"]) == (2, 6)
+    assert (summary["false_positives_from_network"], summary["messages_received_from_network"]) == (1, 3)
+    # Requests at 1 and 3 ms; the second wave's frames lie at 4 ms (and some ns, which order them).
+    assert summary["convergence_s"] == pytest.approx(0.003, abs=1e-6)
+    assert [summary["reconciliation"][name]["found"] for name in ("tshark", "routers", "ovs")] == [32, 23, 41]
+    json.dumps(summary)
+
+
+def test_tables_have_the_documented_columns(tmp_path: Path, spark: SparkSession) -> None:
+    run = good_run().write(tmp_path / "run")
+    account(run, spark=spark)
+    for name, (_, columns) in TABLES.items():
+        assert set(pd.read_parquet(run / "parquet" / name).columns) == set(columns), name
+    messages = pd.read_parquet(run / "parquet" / "messages").sort_values("sent_s")
+    assert messages["expected"].tolist() == [2, 0, 0]
+    assert messages["seq"].tolist() == [SEQ + n - 2**64 for n in (1, 2, 3)]
+    totals = pd.read_parquet(run / "parquet" / "link_totals")
+    assert {(r.link, r.from_node, r.type): r.frames for r in totals.itertuples()} == {
+        (0, 1, "RA"): 2,
+        (1, 1, "RA"): 1,
+        (1, 2, "RA"): 1,
+        (0, 0, "MSG"): 3,
+        (1, 1, "MSG"): 2,
+    }
+
+
+def _without_delivery(run: RunBuilder) -> None:
+    run.events = [e for e in run.events if not (e["event"] == "deliver" and e["node"] == 2)]
+
+
+def _twice_delivered(run: RunBuilder) -> None:
+    run.deliver(1, 2)
+
+
+def _spurious(run: RunBuilder) -> None:
+    run.deliver(3, 1)
+
+
+def _port_counter_off(run: RunBuilder) -> None:
+    run.ovs[1][2]["tx_packets"] += 1
+
+
+def _router_counter_off(run: RunBuilder) -> None:
+    run.router[2]["frames_received"]["MSG"] -= 1
+
+
+def _socket_drop(run: RunBuilder) -> None:
+    run.router[0]["socket_drops"] = 4
+
+
+def _capture_drop(run: RunBuilder) -> None:
+    run.drops["link-0-1"] = 3
+
+
+def _garbled(run: RunBuilder) -> None:
+    time_ns, data = run.pcaps["link-0-1"][0]
+    run.pcaps["link-0-1"][0] = (time_ns, data[:14] + b"\x09" + data[15:])
+
+
+def _looping(run: RunBuilder) -> None:
+    run.send(4, 150, [(0, [1]), (0, [1])])
+
+
+@pytest.mark.parametrize(
+    ("fault", "reasons"),
+    [
+        (_without_delivery, ["1 expected deliveries missed after convergence"]),
+        (_twice_delivered, ["1 deliveries made more than once"]),
+        (_spurious, ["1 deliveries that nobody asked for"]),
+        (
+            _port_counter_off,
+            ["ovs and the captures differ in 1 numbers; first: switch 1 port 2: sent: expected 4, found 3"],
+        ),
+        (
+            _router_counter_off,
+            [
+                "routers and the captures differ in 1 numbers; "
+                "first: router 2: received MSG: expected 1, found 2"
+            ],
+        ),
+        (
+            _socket_drop,
+            [
+                "4 frames dropped at the routers' sockets",
+                "routers and the captures differ in 1 numbers; "
+                "first: router 0: socket drops: expected 0, found 4",
+            ],
+        ),
+        (_capture_drop, ["3 frames dropped by the kernel before they were captured"]),
+        (_garbled, ["1 captured frames that do not decode"]),
+        (_looping, ["1 MSG frames that crossed a link twice in one direction"]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_one_fault_is_found(
+    tmp_path: Path, spark: SparkSession, fault: Callable[[RunBuilder], None], reasons: list[str]
+) -> None:
+    run = good_run()
+    fault(run)
+    summary = account(run.write(tmp_path / "run"), spark=spark)
+    assert summary["verdict_reasons"] == reasons
+    assert summary["verdict"] == "fails"
+
+
+def test_cut_capture_is_found(tmp_path: Path, spark: SparkSession) -> None:
+    run = good_run().write(tmp_path / "run")
+    path = run / "pcap" / "link-1-2.pcap"
+    path.write_bytes(path.read_bytes()[:-1])
+    summary = account(run, spark=spark)
+    assert summary["frames_captured"] == 31
+    assert summary["capture_defects"][0].startswith("link-1-2: the file ends inside a record")
+    assert summary["verdict_reasons"] == [
+        f"capture cut short: {summary['capture_defects'][0]}",
+        "tshark and the captures differ in 1 numbers; first: link-1-2: tcpdump: expected 4, found 3",
+        # Port 2 of switch 1 sent it, port 1 of switch 2 received it.
+        "ovs and the captures differ in 2 numbers; first: switch 1 port 2: sent: expected 3, found 2",
+    ]
+
+
+def test_message_missed_before_convergence_does_not_fail_the_run(tmp_path: Path, spark: SparkSession) -> None:
+    run = RunBuilder()
+    for node in NODES:
+        run.set_up(node)
+    run.set_predicate(1)
+    run.set_predicate(2)
+    run.send(1, 50, [], expected=True)
+    run.advertise(1, [(1, [0, 2])], seq=1)
+    summary = account(run.write(tmp_path / "run"), spark=spark)
+    assert (summary["false_negatives"], summary["false_negatives_after_convergence"]) == (2, 0)
+    assert summary["verdict_reasons"] == []
+
+
+def test_accounting_runs_again_in_the_same_folder(tmp_path: Path, spark: SparkSession) -> None:
+    run = good_run().write(tmp_path / "run")
+    first, second = account(run, spark=spark), account(run, spark=spark)
+    del first["accounting_s"], second["accounting_s"]
+    assert first == second
