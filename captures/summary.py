@@ -8,13 +8,20 @@ from typing import Any
 _FRAMES = "Ethernet frames, each fragment one"
 #: Key -> (unit, meaning). docs/summary.md is made from it (`document`).
 SUMMARY_KEYS: dict[str, tuple[str, str]] = {
+    "experiment": ("text", "name of the experiment"),
     "routers": ("count", "routers (nodes) of the topology"),
     "links": ("count", "links between routers"),
     "duration_s": ("experiment seconds", "length of the experiment"),
     "time_scale": ("1", "experiment seconds per wall second"),
     "datapath": ("text", "switch datapath: `kernel` or `user`"),
     "bring_up_s": ("wall seconds", "from the start of the run until every router could originate"),
+    "run_s": ("wall seconds", "from the first predicate set until the network was quiet again"),
     "teardown_s": ("wall seconds", "to take the emulated network down"),
+    "workload_lateness_max_s": ("wall seconds", "by which the latest request was sent after its time"),
+    "memory_per_router_bytes": (
+        "bytes",
+        "proportional set size of the router processes at the end of the workload, mean: shared pages count once",
+    ),
     "accounting_s": ("wall seconds", "for the accounting, the start of Spark included"),
     "messages_sent": ("messages", "messages that applications sent and their routers took"),
     "messages_planned": ("messages", "messages that the workload asked for"),

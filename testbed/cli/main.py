@@ -48,7 +48,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--master", default="local[2]", help="Spark master URL (local[2])")
     run.add_argument(
-        "--no-account", action="store_true", help="end after the emulation; `cbcb account` does the rest later"
+        "--no-account",
+        action="store_true",
+        help="end after the emulation; `cbcb account` does the rest later",
     )
 
     account = command("account", "account", "account for a run again, from its captures and logs, on Spark")

@@ -9,10 +9,12 @@ from typing import Any
 from rich.console import Console
 
 from captures.job import account
+from captures.pcap import PcapError
+from captures.reconcile import TsharkError
 from captures.rundir import RunFolderError
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
-from testbed.errors import InputError
+from testbed.errors import InputError, MachineError
 from testbed.oracle.decide import write_oracle
 from testbed.report.render import write_report
 from testbed.report.terminal import terminal_summary
@@ -32,6 +34,7 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
 
     Raises:
         InputError: the run folder is incomplete or malformed.
+        MachineError: tshark cannot be run.
     """
     experiment = load_experiment(run_dir / "experiment.toml")
     with progress.stage("oracle_s", "oracle"):
@@ -39,8 +42,10 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
     with progress.stage("accounting_s", "accounting on Spark"):
         try:
             accounted = account(run_dir, master=master)
-        except RunFolderError as error:
+        except (RunFolderError, PcapError) as error:
             raise InputError(str(error)) from error
+        except TsharkError as error:
+            raise MachineError(str(error)) from error
     summary = {**_of_the_run(experiment, run_dir), **accounted}
     write_json(run_dir / "summary.json", summary)
     with progress.stage("report_s", "report"):
