@@ -20,7 +20,7 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "workload_lateness_max_s": ("wall seconds", "by which the latest request was sent after its time"),
     "memory_per_router_bytes": (
         "bytes",
-        "proportional set size of the router processes at the end of the workload, mean: shared pages count once",
+        "mean proportional set size of the router processes when the workload ends: shared pages count once",
     ),
     "accounting_s": ("wall seconds", "for the accounting, the start of Spark included"),
     "messages_sent": ("messages", "messages that applications sent and their routers took"),

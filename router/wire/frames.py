@@ -64,6 +64,9 @@ class TreeEntry:
     parent: int
     children: tuple[int, ...]
     downstream: int
+    #: Those children beyond which T_s hangs exactly the nodes that this router's own tree hangs there:
+    #: where a UR may be reused and an SR answered from the table (protocol paper, section 3.5.4).
+    reusable: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
