@@ -44,7 +44,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--datapath", choices=["auto", "kernel", "user"], default="auto", help="Open vSwitch datapath (auto)"
     )
     run.add_argument(
-        "--hold", action="store_true", help="when the workload is done, keep the network up until Ctrl-C"
+        "--hold",
+        action="store_true",
+        help="keep the network up until Ctrl-C, which then ends the workload, not the run",
     )
     run.add_argument("--master", default="local[2]", help="Spark master URL (local[2])")
     run.add_argument(

@@ -23,7 +23,7 @@ from testbed.config.model import Experiment
 from testbed.errors import RunError
 from testbed.machine import kernel_features, tool_versions
 from testbed.network import state as machine_state
-from testbed.network.cleanup import remove_state
+from testbed.network.cleanup import end_processes, remove_state
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.names import Names
 from testbed.network.ovs_counters import SwitchCounters, difference, read_counters
@@ -41,6 +41,9 @@ from topos.loaders import to_json
 #: Wall seconds, for the whole network, that a barrier may take: a base and a share for each router.
 _BARRIER_S = 30.0
 _BARRIER_PER_ROUTER_S = 0.5
+#: Wall seconds in which a process that died shows.
+_CAUSE_S = 1.0
+_CAUSE_POLL_S = 0.05
 
 
 def emulate(
@@ -128,7 +131,10 @@ class Emulation:
         self._router_pids = routers.wait_ready(self._barrier_s)
         self.state.add_processes(self._router_pids)
         self.progress.update("broadcast tables")
-        controller.wait_for("committed", self._barrier_s, "every router has its broadcast table")
+        what = "every router has its broadcast table"
+        committed = controller.wait_for("committed", self._barrier_s, what, self.check)
+        if committed["routers"] != len(self.nodes):
+            raise RunError(f"{what}: only {committed['routers']} of {len(self.nodes)} have it")
 
     def run(self, hold: bool) -> None:
         """Plays the workload and the timed events, and waits until the network is quiet."""
@@ -140,7 +146,11 @@ class Emulation:
         driver = self._driver = Driver(
             network.sockets, self.workload.nodes, self.run_dir / "logs" / "applications.jsonl"
         )
-        played = play(driver, self.experiment, self.workload, network, self.progress.update, hold)
+        try:
+            played = play(driver, self.experiment, self.workload, network, self.progress.update, hold)
+        except (RunError, ClientError):
+            self._raise_cause()
+            raise
         self.measured = {
             "workload_lateness_max_s": played.lateness_max_s,
             "memory_per_router_bytes": memory_bytes(self._router_pids) / len(self._router_pids),
@@ -153,6 +163,13 @@ class Emulation:
         self._controller.child.check()
         self._routers.check()
         self.captures.check()
+
+    def _raise_cause(self) -> None:
+        """Raises what `check` finds within a moment: when a part dies, its applications notice first."""
+        deadline = time.monotonic() + _CAUSE_S
+        while time.monotonic() < deadline:
+            self.check()
+            time.sleep(_CAUSE_POLL_S)
 
     def take_down(self) -> None:
         """Stops routers, then captures, then the network; leaves all counters in the run folder."""
@@ -180,6 +197,8 @@ class Emulation:
             self._driver.close()
         self.captures.kill()
         self.network.stop()
+        # Routers outlive their parent by the time it takes them to stop.
+        end_processes(self.state.processes)
         remove_state(self.state)
 
     def _settled_counters(self) -> SwitchCounters:

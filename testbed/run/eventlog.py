@@ -40,8 +40,19 @@ class EventLog:
         self.events += fresh
         return fresh
 
-    def wait_for(self, wanted: Callable[[Event], bool], timeout_s: float, what: str) -> Event:
+    def wait_for(
+        self,
+        wanted: Callable[[Event], bool],
+        timeout_s: float,
+        what: str,
+        check: Callable[[], None] | None = None,
+    ) -> Event:
         """The first event, past or to come, that is `wanted`.
+
+        Args:
+            timeout_s: wall seconds after which to give up.
+            what: what is awaited, for the error.
+            check: called between reads as well; raises if waiting has become pointless.
 
         Raises:
             RunError: none came in time; the message holds the last event.
@@ -52,6 +63,8 @@ class EventLog:
         def left() -> str | None:
             nonlocal seen
             self._check()
+            if check is not None:
+                check()
             self.read()
             found.extend(event for event in self.events[seen:] if wanted(event))
             seen = len(self.events)

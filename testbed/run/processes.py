@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -104,8 +105,11 @@ class Controller:
         event = self.log.wait_for(lambda e: e["event"] == "listening", timeout_s, "controller is listening")
         return int(event["port"])
 
-    def wait_for(self, name: str, timeout_s: float, what: str) -> dict[str, Any]:
-        return self.log.wait_for(lambda event: event["event"] == name, timeout_s, what)
+    def wait_for(
+        self, name: str, timeout_s: float, what: str, check: Callable[[], None] | None = None
+    ) -> dict[str, Any]:
+        """The first event of this name; see `EventLog.wait_for`."""
+        return self.log.wait_for(lambda event: event["event"] == name, timeout_s, what, check)
 
 
 class Routers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -46,7 +47,7 @@ def play(
 
     Args:
         show: is told how it goes, in words.
-        hold: wait for the user's Ctrl-C before the wait for quiet.
+        hold: stay until Ctrl-C, which then ends the workload rather than the run.
 
     Raises:
         RunError: a part died, or the network did not become quiet.
@@ -56,16 +57,19 @@ def play(
         network.check()
         show(f"{now_s:.0f} of {experiment.duration_s:g} s, {sent} messages sent, {delivered} delivered")
 
-    played = driver.play(
-        workload,
-        experiment.time_scale,
-        experiment.duration_s,
-        progress,
-        list(_link_events(experiment, network)),
-    )
-    if hold:
-        show("done; the network stays up until Ctrl-C")
-        _hold(driver, network)
+    def checked(ended: Callable[[], bool]) -> Callable[[], bool]:
+        def until() -> bool:
+            network.check()
+            return ended()
+
+        return until
+
+    actions = list(_link_events(experiment, network))
+    with _ended_by_ctrl_c(driver, hold) as ended:
+        played = driver.play(workload, experiment.time_scale, experiment.duration_s, progress, actions)
+        if hold and not ended():
+            show("done; the network stays up until Ctrl-C")
+            driver.drain(checked(ended), timeout_s=float("inf"))
     show("waiting until the network is quiet")
     with Quiescence(network.sockets.values(), experiment.topology) as quiescence:
         if not driver.drain(quiescence.quiet, _QUIET_TIMEOUT_S):
@@ -84,20 +88,21 @@ def _link_events(experiment: Experiment, network: Network) -> Iterator[TimedActi
             yield TimedAction(event.at_s, partial(network.set_link, *event.link, event.action == "link_up"))
 
 
-def _hold(driver: Driver, network: Network) -> None:
-    """Serves deliveries until Ctrl-C."""
+@contextmanager
+def _ended_by_ctrl_c(driver: Driver, hold: bool) -> Iterator[Callable[[], bool]]:
+    """With `hold`, Ctrl-C ends what the driver does, instead of the run; yields whether it has come."""
     over = False
 
     def end(*_: Any) -> None:
         nonlocal over
         over = True
+        driver.stop()
 
-    def until() -> bool:
-        network.check()
-        return over
-
+    if not hold:
+        yield lambda: False
+        return
     before = signal.signal(signal.SIGINT, end)
     try:
-        driver.drain(until, timeout_s=float("inf"))
+        yield lambda: over
     finally:
         signal.signal(signal.SIGINT, before)

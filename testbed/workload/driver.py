@@ -124,7 +124,7 @@ class Driver:
         self._log.close()
 
     def stop(self) -> None:
-        """Makes `play` and `drain` return soon. A signal handler may call it."""
+        """Makes the `play` or `drain` under way return soon. A signal handler may call it."""
         self._stopping = True
 
     def play(
@@ -155,6 +155,7 @@ class Driver:
                 key=lambda entry: entry[0],
             )
         )
+        self._stopping = False
         started = time.monotonic()
         self._set_first_predicates(agenda)
         lateness_sum = lateness_max = 0.0
@@ -198,6 +199,7 @@ class Driver:
         Raises:
             RunError: a router closed its socket (names the node).
         """
+        self._stopping = False
         deadline = time.monotonic() + timeout_s
         quiet = until()
         while not quiet and not self._stopping and time.monotonic() < deadline:

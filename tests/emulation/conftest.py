@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from testbed.network.state import ProcessId
+
 ROOT = Path(__file__).resolve().parents[2]
 CBCB = [sys.executable, "-m", "testbed.cli.main"]
 STATE = Path("/run/cbcb")
@@ -84,7 +86,7 @@ def poll(ask: Callable[[], T | None], timeout_s: float, what: str) -> T:
 def left_behind(state: dict[str, Any]) -> list[str]:
     """What of a run is still on the machine: processes, bridges, devices, files."""
     tag = state["tag"]
-    found = [f"process {p['pid']}" for p in state["processes"] if Path(f"/proc/{p['pid']}").exists()]
+    found = [f"process {p['pid']}" for p in state["processes"] if ProcessId(**p).alive()]
     bridges = subprocess.run(["ovs-vsctl", "list-br"], capture_output=True, text=True, check=True).stdout
     devices = subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=True).stdout
     names = bridges.split() + [line.split()[0] for line in devices.splitlines()]
