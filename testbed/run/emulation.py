@@ -143,10 +143,10 @@ class Emulation:
             set_link=self.network.set_link,
             check=self.check,
         )
-        driver = self._driver = Driver(
-            network.sockets, self.workload.nodes, self.run_dir / "logs" / "applications.jsonl"
-        )
         try:
+            driver = self._driver = Driver(
+                network.sockets, self.workload.nodes, self.run_dir / "logs" / "applications.jsonl"
+            )
             played = play(driver, self.experiment, self.workload, network, self.progress.update, hold)
         except (RunError, ClientError):
             self._raise_cause()
