@@ -106,3 +106,4 @@ def _ended_by_ctrl_c(driver: Driver, hold: bool) -> Iterator[Callable[[], bool]]
         yield lambda: over
     finally:
         signal.signal(signal.SIGINT, before)
+        driver.resume()

@@ -124,8 +124,12 @@ class Driver:
         self._log.close()
 
     def stop(self) -> None:
-        """Makes the `play` or `drain` under way return soon. A signal handler may call it."""
+        """Makes `play` and `drain` return soon, until `resume`. A signal handler may call it."""
         self._stopping = True
+
+    def resume(self) -> None:
+        """Takes `stop` back, so that what is still coming in can be drained."""
+        self._stopping = False
 
     def play(
         self,
@@ -155,7 +159,6 @@ class Driver:
                 key=lambda entry: entry[0],
             )
         )
-        self._stopping = False
         started = time.monotonic()
         self._set_first_predicates(agenda)
         lateness_sum = lateness_max = 0.0
@@ -199,7 +202,6 @@ class Driver:
         Raises:
             RunError: a router closed its socket (names the node).
         """
-        self._stopping = False
         deadline = time.monotonic() + timeout_s
         quiet = until()
         while not quiet and not self._stopping and time.monotonic() < deadline:

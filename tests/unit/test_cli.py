@@ -109,7 +109,10 @@ def test_another_interpreter_is_recognised() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be able to give it up")
 def test_without_root_the_run_is_refused_and_says_how(tmp_path: Path) -> None:
-    if any(not path.stat().st_mode & 0o001 for path in Path(sys.executable).parents):
+    interpreter = Path(sys.executable)
+    if any(
+        not path.stat().st_mode & 0o001 for path in (*interpreter.parents, *interpreter.resolve().parents)
+    ):
         pytest.skip("another user cannot reach the interpreter")
     status, said = _cbcb("run", "--runs", str(tmp_path), nobody=True)
     assert status == 3
