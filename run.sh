@@ -50,10 +50,12 @@ make_environment() {
     "$venv/bin/pip" install --quiet --disable-pip-version-check "pip==$pip_version"
     "$venv/bin/pip" install --quiet --disable-pip-version-check --progress-bar off --no-deps \
         --build-constraint "$root/build-constraints.txt" --requirement "$root/requirements.lock"
-    local site
+    local site mininet
     site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    mininet=$("$python" -c 'import mininet, os; print(os.path.dirname(mininet.__file__))') ||
+        fail "$python has no module mininet: apt-get install --reinstall -y mininet"
     echo "$root" >"$site/cbcb-testbed.pth"
-    ln -sfn "$("$python" -c 'import mininet, os; print(os.path.dirname(mininet.__file__))')" "$site/mininet"
+    ln -sfn "$mininet" "$site/mininet"
     cat >"$venv/bin/cbcb" <<EOF
 #!$venv/bin/python
 import sys
@@ -85,11 +87,13 @@ ovs_answers() {
 
 setup() {
     ((EUID == 0)) || fail "root is needed for network namespaces and Open vSwitch: sudo $0 $*"
+    # Two set-ups at once would build one environment. What is started meanwhile must not inherit the lock:
+    # a daemon would keep it for ever.
     exec 9>"$root/.setup.lock"
-    flock 9 # two set-ups at once would build one environment
-    install_packages
-    make_environment
-    start_open_vswitch
+    flock -w 900 9 || fail "another set-up has held $root/.setup.lock for 15 minutes"
+    install_packages 9>&-
+    make_environment 9>&-
+    start_open_vswitch 9>&-
     exec 9>&-
 }
 

@@ -14,7 +14,7 @@ def main(_arguments: Namespace) -> int:
     """Says what was removed, and which live runs were left alone."""
     if os.geteuid() != 0:
         raise MachineError("rights: user id is not 0; run it as root: `sudo ./run.sh clean`")
-    cleaned = clean_dead_runs(grace_s=0)
+    cleaned = clean_dead_runs()
     if cleaned.tags:
         print(f"removed what {len(cleaned.tags)} dead runs left ({cleaned.processes} processes)")
     else:

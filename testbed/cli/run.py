@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import signal
 from argparse import Namespace
-from types import FrameType
 
 from rich.console import Console
 
 from testbed.cli.experiments import load
+from testbed.cli.signals import end_like_ctrl_c
+from testbed.errors import MachineError
 from testbed.machine import datapath, require_machine
 from testbed.network.cleanup import clean_dead_runs
 from testbed.run.emulation import emulate
-from testbed.run.finish import account_and_report
 from testbed.run.progress import Progress
 
 
@@ -20,20 +19,23 @@ def main(arguments: Namespace) -> int:
     """Returns 0 if the verdict holds, else 1. An interrupted run leaves its folder, and nothing else."""
     experiment = load(arguments)
     require_machine(experiment.topology)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    chosen = datapath() if arguments.datapath == "auto" else arguments.datapath
+    if chosen == "kernel" and datapath() != "kernel":
+        raise MachineError(
+            "--datapath kernel: this kernel has no Open vSwitch module;"
+            " modprobe openvswitch, or --datapath user"
+        )
+    end_like_ctrl_c()
     console = Console()
     progress = Progress(console)
     cleaned = clean_dead_runs()
     if cleaned.tags:
         progress.note(f"removed what {len(cleaned.tags)} dead runs had left")
-    chosen = datapath() if arguments.datapath == "auto" else arguments.datapath
     run_dir = emulate(experiment, arguments.runs, chosen, progress, hold=arguments.hold)
     if arguments.no_account:
         progress.note(f"not accounted for: cbcb account {run_dir}")
         return 0
+    # Spark, pandas and matplotlib take seconds to load: only now are they needed.
+    from testbed.run.finish import account_and_report
+
     return account_and_report(run_dir, arguments.master, progress, console)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

@@ -5,6 +5,7 @@ Defaults are those of the dataclasses in `testbed.config.model`; they are not re
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from typing import Any, Literal, TypeGuard, get_args
 from testbed.config.errors import Problems
 from testbed.config.model import BroadcastLayer, EventAction
 from topos.suggest import unknown
+
+#: A wall second of a day: more says nothing about a network.
+_TIME_SCALE_MAX = 86_400
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 Kind = Literal["integer", "number", "boolean", "string", "pair"]
 
@@ -26,6 +31,7 @@ class Field:
         low, high: least and greatest value of an integer or number (None: any).
         above_low: `low` itself is excluded.
         choices: the only values of a string, if there are any.
+        file_name: the string becomes part of a file name: letters, digits, dots, dashes, underscores.
     """
 
     key: str
@@ -35,6 +41,7 @@ class Field:
     above_low: bool = False
     choices: tuple[str, ...] = ()
     required: bool = False
+    file_name: bool = False
 
     @property
     def expected(self) -> str:
@@ -43,6 +50,8 @@ class Field:
             return "true or false"
         if self.kind == "pair":
             return "two node ids, such as [0, 1]"
+        if self.file_name:
+            return "letters, digits, '.', '-' and '_', the first a letter or digit"
         if self.kind == "string":
             return " or ".join(f'"{choice}"' for choice in self.choices) or "a string that is not empty"
         noun = "an integer" if self.kind == "integer" else "a number"
@@ -69,6 +78,8 @@ class Field:
     def _has_type(self, value: object) -> bool:
         if self.kind == "boolean":
             return isinstance(value, bool)
+        if self.file_name:
+            return isinstance(value, str) and _FILE_NAME.fullmatch(value) is not None
         if self.kind == "string":
             return isinstance(value, str)
         if self.kind == "pair":
@@ -106,10 +117,10 @@ def _show(value: object) -> str:
 
 
 EXPERIMENT: tuple[Field, ...] = (
-    Field("name", "string"),
+    Field("name", "string", file_name=True),
     Field("seed", "integer", 0),
     Field("duration_s", "number", 0, above_low=True, required=True),
-    Field("time_scale", "number", 0, above_low=True),
+    Field("time_scale", "number", 0, _TIME_SCALE_MAX, above_low=True),
 )
 LINKS: tuple[Field, ...] = (
     Field("bandwidth_mbps", "number", 0, above_low=True),

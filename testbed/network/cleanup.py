@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,19 +27,14 @@ class Cleaned:
     processes: int
 
 
-def clean_dead_runs(grace_s: float = 2.0) -> Cleaned:
-    """Removes what every dead run left.
-
-    Args:
-        grace_s: a folder without a readable state this young belongs to a run that is just being made.
-    """
+def clean_dead_runs() -> Cleaned:
+    """Removes what every dead run left."""
     tags: list[str] = []
     killed = 0
     for folder, state in all_states():
-        if state is None:
-            if time.time() - folder.stat().st_mtime < grace_s:
-                continue
-        elif state.owner.alive():
+        if state is None and not folder.exists():
+            continue  # a live run ended just now, and took it away itself
+        if state is not None and state.owner.alive():
             continue
         killed += end_processes(state.processes) if state else 0
         remove_devices(Names(folder.name))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -84,28 +86,34 @@ class RunState:
                 self.processes.append(ProcessId(pid, started))
         self.save()
 
-    def save(self) -> None:
-        temporary = self.folder / "state.json.new"
+    def save(self, folder: Path | None = None) -> None:
+        """Writes state.json, whole or not at all, into the run's folder or another."""
+        folder = folder or self.folder
+        temporary = folder / "state.json.new"
         temporary.write_text(json.dumps(asdict(self), indent=1) + "\n")
-        temporary.replace(self.folder / "state.json")
+        temporary.replace(folder / "state.json")
 
 
 def claim(run_dir: Path) -> RunState:
     """Takes a tag that no other run has, and its folder under /run/cbcb."""
     STATE_ROOT.mkdir(mode=0o755, exist_ok=True)
+    # The folder gets its name when it is complete, so that no cleaner ever sees it without its owner.
+    made = Path(tempfile.mkdtemp(prefix=f".{os.getpid()}-", dir=STATE_ROOT))
+    made.chmod(0o755)
     for _ in range(100):
         state = RunState(new_tag(), ProcessId.of(os.getpid()), str(run_dir))
+        state.save(made)
         try:
-            state.folder.mkdir()
-        except FileExistsError:
+            made.rename(state.folder)
+        except OSError:  # the tag is taken
             continue
-        state.save()
         return state
+    shutil.rmtree(made)
     raise RunError(f"no free run tag under {STATE_ROOT}: `cbcb clean` removes what dead runs left")
 
 
 def load(folder: Path) -> RunState | None:
-    """The state in a folder; None if none can be read (its run died while it was being made)."""
+    """The state in a folder; None if it holds none."""
     try:
         raw = json.loads((folder / "state.json").read_text())
         return RunState(
@@ -123,7 +131,8 @@ def all_states() -> list[tuple[Path, RunState | None]]:
     """Every folder under /run/cbcb, with its state."""
     if not STATE_ROOT.is_dir():
         return []
-    return [(folder, load(folder)) for folder in sorted(STATE_ROOT.iterdir()) if folder.is_dir()]
+    folders = [path for path in sorted(STATE_ROOT.iterdir()) if path.is_dir()]
+    return [(folder, load(folder)) for folder in folders if not folder.name.startswith(".")]
 
 
 def live_runs() -> list[RunState]:

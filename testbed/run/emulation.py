@@ -44,6 +44,8 @@ _BARRIER_PER_ROUTER_S = 0.5
 #: Wall seconds in which a process that died shows.
 _CAUSE_S = 1.0
 _CAUSE_POLL_S = 0.05
+#: Experiment seconds within which routers advertise again after a change of trees.
+_READVERTISE_JITTER_S = 0.5
 
 
 def emulate(
@@ -239,6 +241,7 @@ class Emulation:
             ra_period=None if period is None else period / self.experiment.time_scale,
             hop_limit=protocol.hop_limit,
             strict_paper=protocol.strict_paper,
+            readvertise_jitter=_READVERTISE_JITTER_S / self.experiment.time_scale,
         )
         logs = self.run_dir / "logs" / "routers"
         logs.mkdir()

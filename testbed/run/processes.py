@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -91,6 +92,7 @@ class Controller:
                     "listen_host": "127.0.0.1",
                     "listen_port": 0,
                     "log": str(self._log_path),
+                    "parent_pid": os.getpid(),
                 },
                 indent=1,
             )
@@ -153,7 +155,13 @@ class Routers:
     def stop(self) -> dict[int, dict[str, Any]]:
         """Stops all. Returns the counters that each left, by node."""
         self.child.stop()
-        return {spec.node: json.loads(Path(spec.counters_path).read_text()) for spec in self._specs}
+        counters = {}
+        for spec in self._specs:
+            try:
+                counters[spec.node] = json.loads(Path(spec.counters_path).read_text())
+            except (OSError, ValueError) as error:
+                raise RunError(f"router r{spec.node} left no counters: {error}") from error
+        return counters
 
     @staticmethod
     def _log_of(spec: RouterSpec) -> str:

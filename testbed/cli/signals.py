@@ -1,0 +1,16 @@
+"""Ending in order, whoever asks for it."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+
+
+def end_like_ctrl_c() -> None:
+    """Makes SIGTERM and SIGHUP raise KeyboardInterrupt, so that everything is cleaned up as after Ctrl-C."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
