@@ -82,7 +82,7 @@ def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None
     assert topology is not None
     assert duration_s is not None
     return Experiment(
-        name=values.get("name", path.stem),
+        name=values.get("name", path.stem.lstrip(".")[:100] or "experiment"),
         seed=seed,
         duration_s=duration_s,
         time_scale=values.get("time_scale", 1.0),

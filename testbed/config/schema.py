@@ -17,7 +17,7 @@ from topos.suggest import unknown
 
 #: A wall second of a day: more says nothing about a network.
 _TIME_SCALE_MAX = 86_400
-_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_FILE_NAME = re.compile(r"[^/.\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,99}")
 
 Kind = Literal["integer", "number", "boolean", "string", "pair"]
 
@@ -31,7 +31,7 @@ class Field:
         low, high: least and greatest value of an integer or number (None: any).
         above_low: `low` itself is excluded.
         choices: the only values of a string, if there are any.
-        file_name: the string becomes part of a file name: letters, digits, dots, dashes, underscores.
+        file_name: the string becomes part of a file name.
     """
 
     key: str
@@ -51,7 +51,7 @@ class Field:
         if self.kind == "pair":
             return "two node ids, such as [0, 1]"
         if self.file_name:
-            return "letters, digits, '.', '-' and '_', the first a letter or digit"
+            return "a name of 1 to 100 characters without '/' that does not begin with '.'"
         if self.kind == "string":
             return " or ".join(f'"{choice}"' for choice in self.choices) or "a string that is not empty"
         noun = "an integer" if self.kind == "integer" else "a number"

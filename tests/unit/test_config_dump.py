@@ -50,10 +50,12 @@ _events = st.builds(
 )
 _experiments = st.builds(
     Experiment,
-    name=st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+    name=st.text(
+        st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/"), min_size=1, max_size=100
+    ).filter(lambda name: not name.startswith(".")),
     seed=st.integers(0, 2**70),
     duration_s=st.floats(10, 1e9),
-    time_scale=_positive,
+    time_scale=st.floats(1e-6, 86_400),
     topology=st.just(ring(4)),
     protocol=st.builds(
         ProtocolOptions, st.booleans(), st.none() | _positive, st.integers(1, 255), st.booleans()

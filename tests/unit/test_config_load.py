@@ -171,7 +171,12 @@ def test_the_schema_has_every_field_of_the_model(section: tuple[schema.Field, ..
         ("[oracle]", "[orcale]", "unknown section 'orcale'; did you mean 'oracle'?"),
         ("seed = 9", "seed = true", "seed: true is not valid; expected an integer, 0 or more"),
         ("seed = 9", "seed = 1.5", "seed: 1.5 is not valid; expected an integer, 0 or more"),
-        ('name = "full"', 'name = ""', 'name: "" is not valid; expected a string that is not empty'),
+        (
+            'name = "full"',
+            'name = "../x"',
+            "name: \"../x\" is not valid; expected a name of 1 to 100 characters without '/' "
+            "that does not begin with '.'",
+        ),
         ("duration_s = 600\n", "", "duration_s: missing; expected a number above 0"),
         ("time_scale = 20", "time_scale = 0", "time_scale: 0 is not valid; expected a number above 0"),
         ("time_scale = 20", "time_scale = nan", "time_scale: nan is not valid; expected a number above 0"),
