@@ -17,6 +17,7 @@ from router.wire.addresses import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
     ETHERTYPE,
+    ROUTER_DESTINATION,
     node_address,
     node_of,
     port_addresses,
@@ -119,7 +120,8 @@ class Link:
         sender = node_of(source)
         try:
             kind = decode_header(payload).type.name
-            if sender is None and source != CONTROLLER_SOURCE:
+            # Switches let no host send to ROUTER_DESTINATION: what comes there is the controller's own.
+            if sender is None and (source != CONTROLLER_SOURCE or data[:6] != ROUTER_DESTINATION):
                 self._drop("bad_source", source=source.hex(":"), type=kind)
                 return None
             whole = self._reassembler.add(source, payload, now)

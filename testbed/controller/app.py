@@ -43,6 +43,7 @@ from router.wire.addresses import (
     ETHERTYPE,
     HOST_PORT,
     ROUTER_DESTINATION,
+    node_address,
     node_of,
 )
 from router.wire.codec import fragment, read_frame
@@ -232,7 +233,7 @@ class ControllerApp(RyuApp):
                     out_group=ofproto.OFPG_ANY,
                 )
             )
-        for rule in pipeline(self._topology.neighbours(node).keys()):
+        for rule in pipeline(self._topology.neighbours(node).keys(), node_address(node)):
             switch.send(_flow_mod(datapath, rule))
         barrier = parser.OFPBarrierRequest(datapath)
         switch.barrier = datapath.set_xid(barrier)
@@ -353,6 +354,8 @@ def _flow_mod(datapath: Any, rule: Rule) -> Any:
         fields["eth_type"] = rule.match.eth_type
     if rule.match.eth_dst is not None:
         fields["eth_dst"] = (rule.match.eth_dst.hex(":"), rule.match.eth_dst_mask.hex(":"))
+    if rule.match.eth_src is not None:
+        fields["eth_src"] = rule.match.eth_src.hex(":")
     actions = [parser.OFPActionOutput(port) for port in rule.outputs]
     if rule.to_controller:
         actions.append(parser.OFPActionOutput(ofproto.OFPP_CONTROLLER, ofproto.OFPCML_NO_BUFFER))

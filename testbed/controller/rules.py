@@ -32,12 +32,13 @@ _PAGE_MASK = bytes.fromhex("ffff00000000")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a rule matches; a field that is None matches anything. `eth_dst` is 6 bytes, with its mask."""
+    """What a rule matches; a field that is None matches anything. Addresses are 6 bytes."""
 
     in_port: int | None = None
     eth_type: int | None = None
     eth_dst: bytes | None = None
     eth_dst_mask: bytes = _WHOLE_ADDRESS
+    eth_src: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,12 @@ class Rule:
     goto_table: int | None = None
 
 
-def pipeline(ports: Collection[int]) -> list[Rule]:
+def pipeline(ports: Collection[int], source: bytes) -> list[Rule]:
     """The rules of a switch whose link ports are `ports` and whose host hangs on HOST_PORT.
 
-    Table 0 classifies; table 1 + b outputs to the port that bit b stands for on the frame's page, and goes
-    on. The last table is that of the highest bit that any port uses.
+    Table 0 classifies, and drops what the host sends under another address than `source`, its router's own:
+    a node cannot pass for another one, nor for the controller. Table 1 + b outputs to the port that bit b
+    stands for on the frame's page, and goes on. The last table is that of the highest bit that any port uses.
 
     Raises:
         ValueError: a port is outside 1..MAX_INTERFACE.
@@ -71,11 +73,11 @@ def pipeline(ports: Collection[int]) -> list[Rule]:
         if not 1 <= port <= MAX_INTERFACE:
             raise ValueError(f"port {port} is outside 1..{MAX_INTERFACE}")
     ordered = sorted(set(ports))
-    return [*_classify(ordered), *_replicate(ordered)]
+    return [*_classify(ordered, source), *_replicate(ordered)]
 
 
-def _classify(ports: list[int]) -> list[Rule]:
-    to_controller = Match(HOST_PORT, ETHERTYPE, CONTROLLER_DESTINATION)
+def _classify(ports: list[int], source: bytes) -> list[Rule]:
+    to_controller = Match(HOST_PORT, ETHERTYPE, CONTROLLER_DESTINATION, eth_src=source)
     pages = sorted({(port - 1) // PORTS_PER_PAGE for port in ports})
     return [
         Rule(CLASSIFY_TABLE, MATCH_PRIORITY, to_controller, to_controller=True),
@@ -83,7 +85,7 @@ def _classify(ports: list[int]) -> list[Rule]:
             Rule(
                 CLASSIFY_TABLE,
                 MATCH_PRIORITY,
-                Match(HOST_PORT, ETHERTYPE, bytes((3, page, 0, 0, 0, 0)), _PAGE_MASK),
+                Match(HOST_PORT, ETHERTYPE, bytes((3, page, 0, 0, 0, 0)), _PAGE_MASK, source),
                 goto_table=REPLICATE_TABLE,
             )
             for page in pages

@@ -26,13 +26,15 @@ class FlowTable:
                 assert rule.goto_table > rule.table, f"{rule}: OpenFlow goes to later tables only"
             self._tables.setdefault(rule.table, []).append(rule)
 
-    def run(self, in_port: int, destination: bytes, eth_type: int) -> Fate:
+    def run(self, in_port: int, destination: bytes, eth_type: int, source: bytes) -> Fate:
         ports: list[int] = []
         to_controller = False
         table: int | None = 0
         while table is not None:
             found = [
-                r for r in self._tables.get(table, []) if _matches(r.match, in_port, destination, eth_type)
+                r
+                for r in self._tables.get(table, [])
+                if _matches(r.match, in_port, destination, eth_type, source)
             ]
             if not found:
                 break  # a table miss without a rule of its own drops
@@ -46,7 +48,9 @@ class FlowTable:
         return Fate(ports, to_controller)
 
 
-def _matches(match: Match, in_port: int, destination: bytes, eth_type: int) -> bool:
+def _matches(match: Match, in_port: int, destination: bytes, eth_type: int, source: bytes) -> bool:
+    if match.eth_src is not None and match.eth_src != source:
+        return False
     if match.in_port is not None and match.in_port != in_port:
         return False
     if match.eth_type is not None and match.eth_type != eth_type:

@@ -24,9 +24,10 @@ from router.wire.addresses import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
     node_address,
+    port_addresses,
 )
 from router.wire.codec import DecodeError, decode, decode_header, fragment
-from router.wire.frames import Frame, FrameType
+from router.wire.frames import Commit, Frame, FrameType
 
 pytestmark = pytest.mark.root
 
@@ -160,6 +161,16 @@ def test_a_large_predicate_crosses_in_fragments(wire: Wire, routers: Routers) ->
         assert next(receiver.deliveries(TIMEOUT)).source == 0
         assert sender.status()["counters"]["frames_received"]["RA"] > 5
         assert sender.status()["counters"]["ras_received"] == 1
+
+
+def test_a_neighbour_cannot_pass_for_the_controller(wire: Wire, routers: Routers) -> None:
+    wire.set_up_routers()
+    forged = Frame(FrameType.COMMIT, 1, 99, 2**32 - 1, 1, Commit(2**32 - 1))
+    (destination,) = port_addresses([1])
+    wire.inject(1, destination + CONTROLLER_SOURCE + ETHERTYPE_BYTES + fragment(forged, 1500)[0])
+    with Client(routers.specs[1].socket_path) as client:
+        wait_for(lambda: None if client.status()["counters"]["dropped"].get("bad_source") else "not dropped")
+        assert client.status()["epoch"] == 1
 
 
 def test_hostile_frames_are_counted_and_do_no_harm(wire: Wire, routers: Routers) -> None:
