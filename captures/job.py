@@ -23,7 +23,7 @@ from captures.logs import ApplicationLog, FirstPredicate, opening_predicates, op
 from captures.logs import read_oracle as read_oracle_answers
 from captures.pcap import tail_defect
 from captures.reconcile import Total, reconcile_ovs, reconcile_routers, reconcile_tshark, tshark_counts
-from captures.rundir import CapturedFile, LinkEnds, RunFolder
+from captures.rundir import CapturedFile, LinkEnds, RunFolder, RunFolderError
 from captures.session import spark_session
 from captures.source import captured_frames
 from captures.summary import verdict
@@ -104,9 +104,13 @@ def _read(run: RunFolder) -> _Inputs:
     workload = run.workload_items()
     requested = [first.requested_ns for first in log.first_predicates.values()]
     start_ns = min(requested) if requested else int(manifest.get("started_ns", 0))
+    captures = run.captures()
+    for capture in captures:
+        if not (run.path / capture.file).is_file():
+            raise RunFolderError(f"{run.path / capture.file}: missing; capture.json names it")
     return _Inputs(
         run=run,
-        captures=run.captures(),
+        captures=captures,
         log=log,
         oracle=read_oracle_answers(run),
         workload=workload,
@@ -173,12 +177,21 @@ def _account(
         write("control_share_curve", accounting.control_share_curve(frames, clock))
         return _one(accounting.repeated_total(accounting.repeated(frames)))
 
-    # What keeps a small run's queries is planning them, each on one processor.
+    # A small run's queries spend their time in planning, each on one processor.
     with ThreadPoolExecutor(max_workers=_QUERIES_AT_ONCE) as pool:
         convergence = pool.submit(_convergence, spark, frames, inputs)
         parts = [pool.submit(part) for part in (of_applications, write_frames, of_routers, of_links)]
-        totals = pool.submit(of_traffic).result()
-        counted = {key: value for part in parts for key, value in part.result().items()}
+        totalling = pool.submit(of_traffic)
+        try:
+            totals = totalling.result()
+            counted = {key: value for part in parts for key, value in part.result().items()}
+        except BaseException:
+            # An error or Ctrl-C does not wait for the other queries.
+            pending: list[Future[Any]] = [*parts, totalling]
+            for future in pending:
+                future.cancel()
+            spark.sparkContext.cancelAllJobs()
+            raise
     frames.unpersist()
     routers = inputs.router_counters
     return {

@@ -200,6 +200,13 @@ def test_interrupted_emulation_is_refused_by_the_missing_file(tmp_path: Path, mi
     assert not (run / "logs" / "spark.log").exists()
 
 
+def test_missing_capture_file_is_named(tmp_path: Path) -> None:
+    run = good_run().write(tmp_path / "run")
+    (run / "pcap" / "host-1.pcap").unlink()
+    with pytest.raises(RunFolderError, match=r"host-1\.pcap: missing; capture\.json names it"):
+        account(run)
+
+
 def test_counters_of_another_form_are_refused(tmp_path: Path) -> None:
     run = good_run().write(tmp_path / "run")
     (run / "counters" / "ovs.json").write_text('{"0": {"1": {"rx_packets": 4}}}')
