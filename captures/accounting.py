@@ -102,19 +102,21 @@ def repeated_total(table: DataFrame) -> DataFrame:
 def first_wave_end(frames: DataFrame, opening: DataFrame) -> DataFrame:
     """When the RAs that answered the opening predicates had all crossed the network.
 
-    The first wave holds one RA of each node of `opening` (node, requested_ns): that of the first RA frame of
-    its own in any capture at or after requested_ns. One row: last_ns (last frame of the wave in any capture,
-    null if there is none) and issuers (nodes with such an RA).
+    The first wave holds one RA of each node of `opening` (node, requested_ns): the earliest that no capture
+    saw before requested_ns. (One that was on its way then answers something else.) One row: last_ns (last
+    frame of the wave in any capture, null if there is none) and issuers (nodes with such an RA).
     """
-    advertisements = frames.where("type = 'RA' and undecodable is null").select("issuer", "seq", "time_ns")
-    first = (
-        advertisements.join(F.broadcast(opening), F.col("issuer") == F.col("node"))
-        .where("time_ns >= requested_ns")
-        .groupBy("issuer")
-        .agg(F.min_by("seq", "time_ns").alias("seq"))
+    waves = (
+        frames.where("type = 'RA' and undecodable is null")
+        .groupBy("issuer", "seq")
+        .agg(F.min("time_ns").alias("first_ns"), F.max("time_ns").alias("last_ns"))
     )
-    return advertisements.join(F.broadcast(first), ["issuer", "seq"]).agg(
-        F.max("time_ns").alias("last_ns"), F.count_distinct("issuer").alias("issuers")
+    return (
+        waves.join(F.broadcast(opening), F.col("issuer") == F.col("node"))
+        .where("first_ns >= requested_ns")
+        .groupBy("issuer")
+        .agg(F.min(F.struct("first_ns", "seq", "last_ns")).alias("answer"))
+        .agg(F.max("answer.last_ns").alias("last_ns"), F.count("*").alias("issuers"))
     )
 
 

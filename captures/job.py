@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from captures import accounting
@@ -21,12 +23,20 @@ from captures.logs import ApplicationLog, FirstPredicate, opening_predicates, op
 from captures.logs import read_oracle as read_oracle_answers
 from captures.pcap import tail_defect
 from captures.reconcile import Total, reconcile_ovs, reconcile_routers, reconcile_tshark, tshark_counts
-from captures.rundir import CapturedFile, RunFolder
+from captures.rundir import CapturedFile, LinkEnds, RunFolder, RunFolderError
 from captures.session import spark_session
-from captures.source import NAME
+from captures.source import captured_frames
 from captures.summary import verdict
 
 _MOST_BINS = 300
+#: Captures of fewer bytes than this make a small run: about 100,000 frames.
+_SMALL_BYTES = 20_000_000
+#: Settings of Spark SQL, for a small run and for others: compiling a query takes longer than it saves there.
+_CODE_GENERATION = {
+    "spark.sql.codegen.wholeStage": ("false", "true"),
+    "spark.sql.codegen.factoryMode": ("NO_CODEGEN", "FALLBACK"),
+}
+_QUERIES_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +50,9 @@ class _Inputs:
     workload: list[dict[str, Any]]
     opening: dict[int, FirstPredicate]
     clock: Clock
+    router_counters: dict[int, dict[str, Any]]
+    ovs_counters: dict[int, dict[int, dict[str, int]]]
+    links: list[LinkEnds]
 
     @property
     def bin_s(self) -> float:
@@ -59,7 +72,7 @@ def account(
     """Accounts for a finished run: writes parquet/ and returns the keys of summary.json that come from it.
 
     The keys are those of `captures.summary.SUMMARY_KEYS`, except the runner's own. Takes some seconds to
-    start Spark unless `spark`, a session with the capture source registered, is given.
+    start Spark unless `spark`, a session of `captures.session`, is given.
 
     Raises:
         RunFolderError: a file of the run folder is missing or bad.
@@ -70,11 +83,12 @@ def account(
     inputs = _read(RunFolder(run_dir))
     files = {capture.identity.name: run_dir / capture.file for capture in inputs.captures}
     session = nullcontext(spark) if spark else spark_session(master, run_dir / "logs" / "spark.log")
-    # tshark needs no Spark: it counts while Spark starts.
-    with ThreadPoolExecutor(max_workers=1) as pool:
+    # tshark and the walk need no Spark: they go on while it starts.
+    with ThreadPoolExecutor(max_workers=2) as pool:
         counting = pool.submit(tshark_counts, files)
-        defects = [f"{name}: {defect}" for name, path in files.items() if (defect := tail_defect(path))]
+        walking = pool.submit(_defects, files)
         with session as active:
+            defects = walking.result()
             summary = _account(active, inputs, counting, partitions)
     summary["capture_defects"] = defects
     holds, reasons = verdict(summary)
@@ -90,67 +104,123 @@ def _read(run: RunFolder) -> _Inputs:
     workload = run.workload_items()
     requested = [first.requested_ns for first in log.first_predicates.values()]
     start_ns = min(requested) if requested else int(manifest.get("started_ns", 0))
+    captures = run.captures()
+    for capture in captures:
+        if not (run.path / capture.file).is_file():
+            raise RunFolderError(f"{run.path / capture.file}: missing; capture.json names it")
     return _Inputs(
         run=run,
-        captures=run.captures(),
+        captures=captures,
         log=log,
         oracle=read_oracle_answers(run),
         workload=workload,
         opening=opening_predicates(log, workload),
         clock=Clock(start_ns, float(manifest["time_scale"])),
+        router_counters=run.router_counters(),
+        ovs_counters=run.ovs_counters(),
+        links=run.links(),
     )
+
+
+def _defects(files: Mapping[str, Path]) -> list[str]:
+    """Which captures end inside a record, and where."""
+    return [f"{name}: {defect}" for name, path in files.items() if (defect := tail_defect(path))]
 
 
 def _account(
     spark: SparkSession, inputs: _Inputs, counting: Future[dict[str, int]], partitions: int
 ) -> dict[str, Any]:
     run, clock = inputs.run, inputs.clock
-    tables = run.path / "parquet"
-    source = spark.read.format(NAME).option("run", str(run.path.resolve())).option("partitions", partitions)
-    source.load().write.mode("overwrite").partitionBy("type").parquet(str(tables / "frames"))
-    # Read back, so that each capture is decoded once.
-    frames = spark.read.schema(source.load().schema).parquet(str(tables / "frames"))
+    small = sum((run.path / capture.file).stat().st_size for capture in inputs.captures) < _SMALL_BYTES
+    for key, (when_small, when_large) in _CODE_GENERATION.items():
+        spark.conf.set(key, when_small if small else when_large)
+    frames = captured_frames(spark, run.path, partitions).cache()
     sent = spark.createDataFrame(inputs.log.sent)
     deliveries = spark.createDataFrame(inputs.log.deliveries)
-    oracle = spark.createDataFrame(inputs.oracle)
 
-    traffic = accounting.traffic(frames, clock, inputs.bin_s).cache()
-    bins = accounting.link_bins(traffic)
-    outcomes = accounting.outcomes(oracle, deliveries, sent).cache()
-    processed = accounting.processed(frames, sent, deliveries).cache()
-    for name, table in {
-        "link_bins": bins,
-        "link_totals": accounting.link_totals(bins),
-        "type_bins": accounting.type_bins(bins),
-        "messages": accounting.messages(sent, outcomes, clock),
-        "false_negative_curve": accounting.false_negative_curve(outcomes, clock),
-        "false_positive_curve": accounting.false_positive_curve(processed, clock),
-        "control_share_curve": accounting.control_share_curve(frames, clock),
-    }.items():
-        table.coalesce(1).write.mode("overwrite").parquet(str(tables / name))
+    def write(name: str, table: DataFrame) -> None:
+        _write(table, run.path / "parquet" / name, collect=small)
 
-    totals = [Total(**row.asDict()) for row in accounting.capture_totals(traffic).collect()]
-    convergence_s, converged_ns = _convergence(spark, frames, inputs)
-    summary: dict[str, Any] = {
+    def write_frames() -> dict[str, Any]:
+        path = run.path / "parquet" / "frames"
+        frames.write.mode("overwrite").partitionBy("type").parquet(str(path))
+        return {}
+
+    def of_applications() -> dict[str, Any]:
+        oracle = spark.createDataFrame(inputs.oracle)
+        outcomes = accounting.outcomes(oracle, deliveries, sent).cache()
+        write("messages", accounting.messages(sent, outcomes, clock))
+        write("false_negative_curve", accounting.false_negative_curve(outcomes, clock))
+        convergence_s, converged_ns = convergence.result()
+        totals = _one(accounting.outcome_totals(outcomes, converged_ns))
+        outcomes.unpersist()
+        return {**totals, "convergence_s": convergence_s}
+
+    def of_traffic() -> list[Total]:
+        traffic = accounting.traffic(frames, clock, inputs.bin_s).cache()
+        totals = [Total(**row.asDict()) for row in accounting.capture_totals(traffic).collect()]
+        bins = accounting.link_bins(traffic)
+        write("link_bins", bins)
+        write("link_totals", accounting.link_totals(bins))
+        write("type_bins", accounting.type_bins(bins))
+        traffic.unpersist()
+        return totals
+
+    def of_routers() -> dict[str, Any]:
+        processed = accounting.processed(frames, sent, deliveries).cache()
+        write("false_positive_curve", accounting.false_positive_curve(processed, clock))
+        totals = _one(accounting.processed_totals(processed))
+        processed.unpersist()
+        return totals
+
+    def of_links() -> dict[str, Any]:
+        write("control_share_curve", accounting.control_share_curve(frames, clock))
+        return _one(accounting.repeated_total(accounting.repeated(frames)))
+
+    # A small run's queries spend their time in planning, each on one processor.
+    with ThreadPoolExecutor(max_workers=_QUERIES_AT_ONCE) as pool:
+        convergence = pool.submit(_convergence, spark, frames, inputs)
+        parts = [pool.submit(part) for part in (of_applications, write_frames, of_routers, of_links)]
+        totalling = pool.submit(of_traffic)
+        try:
+            totals = totalling.result()
+            counted = {key: value for part in parts for key, value in part.result().items()}
+        except BaseException:
+            # An error or Ctrl-C does not wait for the other queries.
+            pending: list[Future[Any]] = [*parts, totalling]
+            for future in pending:
+                future.cancel()
+            spark.sparkContext.cancelAllJobs()
+            raise
+    frames.unpersist()
+    routers = inputs.router_counters
+    return {
         "messages_sent": inputs.log.sent.num_rows,
         "messages_planned": sum(item.get("action") == "send_message" for item in inputs.workload),
-        **_one(accounting.outcome_totals(outcomes, converged_ns)),
-        "convergence_s": convergence_s,
-        **_one(accounting.processed_totals(processed)),
+        **counted,
         **_traffic_summary(totals),
-        "frames_repeated": _one(accounting.repeated_total(accounting.repeated(frames)))["frames_repeated"],
         "capture_drops": sum(capture.dropped for capture in inputs.captures),
+        "socket_drops": sum(counters.get("socket_drops", 0) for counters in routers.values()),
+        "reconciliation": {
+            "tshark": reconcile_tshark(totals, counting.result(), inputs.captures),
+            "routers": reconcile_routers(totals, routers),
+            "ovs": reconcile_ovs(totals, inputs.ovs_counters, inputs.links),
+        },
     }
-    routers = run.router_counters()
-    summary["socket_drops"] = sum(counters.get("socket_drops", 0) for counters in routers.values())
-    summary["reconciliation"] = {
-        "tshark": reconcile_tshark(totals, counting.result(), inputs.captures),
-        "routers": reconcile_routers(totals, routers),
-        "ovs": reconcile_ovs(totals, run.ovs_counters(), run.links()),
-    }
-    for table in (traffic, outcomes, processed):
-        table.unpersist()
-    return summary
+
+
+def _write(table: DataFrame, folder: Path, *, collect: bool) -> None:
+    """Writes a table as a folder of one Parquet file, in place of what was there.
+
+    Through this process if `collect`: a job of Spark's that writes takes longer than a small table does.
+    """
+    if not collect:
+        table.coalesce(1).write.mode("overwrite").parquet(str(folder))
+        return
+    rows = table.toArrow()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    pq.write_table(rows, folder / "part-0.parquet")
 
 
 def _convergence(spark: SparkSession, frames: DataFrame, inputs: _Inputs) -> tuple[float | None, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,14 +96,26 @@ class RunFolder:
 
     def router_counters(self) -> dict[int, dict[str, Any]]:
         """counters/routers.json by node."""
-        return {int(node): counters for node, counters in self._json("counters/routers.json").items()}
+        name = "counters/routers.json"
+        expected = "frames_sent and frames_received, numbers of frames by type, for each node"
+        with self._expecting(name, expected):
+            counters = {int(node): dict(entry) for node, entry in self._json(name).items()}
+            for entry in counters.values():
+                for way in ("frames_sent", "frames_received"):
+                    sum(entry[way].values())
+        return counters
 
     def ovs_counters(self) -> dict[int, dict[int, dict[str, int]]]:
         """counters/ovs.json by node and port."""
-        return {
-            int(node): {int(port): counters for port, counters in ports.items()}
-            for node, ports in self._json("counters/ovs.json").items()
-        }
+        name = "counters/ovs.json"
+        with self._expecting(name, "rx_packets and tx_packets of each port of each node"):
+            return {
+                int(node): {
+                    int(port): {way: int(entry[way]) for way in ("rx_packets", "tx_packets")}
+                    for port, entry in ports.items()
+                }
+                for node, ports in self._json(name).items()
+            }
 
     def lines(self, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """The objects of a JSON Lines file, each after where it stands (FILE:LINE, for errors)."""
@@ -114,7 +127,7 @@ class RunFolder:
                         yield where, _object(where, line)
         except FileNotFoundError as error:
             raise RunFolderError(
-                f"{self.path / name}: missing; is this the folder of a finished run?"
+                f"{self.path / name}: missing; only a run whose emulation ended can be accounted for"
             ) from error
 
     def workload_items(self) -> list[dict[str, Any]]:
@@ -123,12 +136,21 @@ class RunFolder:
             return []
         return [item for _, item in self.lines("workload.jsonl")]
 
+    @contextmanager
+    def _expecting(self, name: str, expected: str) -> Iterator[None]:
+        try:
+            yield
+        except RunFolderError:
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise RunFolderError(f"{self.path / name}: expected {expected}: {error!r}") from error
+
     def _json(self, name: str) -> Any:
         try:
             return json.loads((self.path / name).read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise RunFolderError(
-                f"{self.path / name}: missing; is this the folder of a finished run?"
+                f"{self.path / name}: missing; only a run whose emulation ended can be accounted for"
             ) from error
         except ValueError as error:
             raise RunFolderError(f"{self.path / name}: expected JSON: {error}") from error

@@ -13,16 +13,19 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from captures.source import CbcbPcapSource
+from captures import class_archive
 
 #: Packages that the workers need.
 _SHIPPED = ("captures", "router")
+#: A run's job is short: most of its time goes into compiling and planning, not into rows. The first compiler
+#: alone takes about half the processor time of both.
+_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SOURCE_ROOT = Path(__file__).resolve().parent.parent
 
 
 @contextmanager
 def spark_session(master: str = "local[2]", log: Path | None = None) -> Iterator[SparkSession]:
-    """A session with the capture source registered; stopped, with all its temporary files, on the way out.
+    """A session, stopped with all its temporary files on the way out.
 
     Args:
         master: Spark's master URL. With `local[...]` the driver binds to 127.0.0.1; elsewhere Spark's own
@@ -42,23 +45,24 @@ def spark_session(master: str = "local[2]", log: Path | None = None) -> Iterator
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.sql.warehouse.dir", str(work / "warehouse"))
             .config("spark.local.dir", str(work))
-            .config("spark.submit.pyFiles", str(_archive(work)))
         )
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             builder = (
                 builder.config("spark.driver.host", "127.0.0.1")
                 .config("spark.driver.bindAddress", "127.0.0.1")
-                # A run's job is short: most of its time goes into compiling and planning, not into rows.
-                # The first compiler alone takes about half the CPU time of both.
-                .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+                .config("spark.driver.extraJavaOptions", class_archive.options(_JVM_OPTIONS))
                 .config("spark.sql.adaptive.enabled", "false")
                 .config("spark.sql.shuffle.partitions", "2")
+                # Workers on this machine find the packages where they are.
+                .config("spark.executorEnv.PYTHONPATH", str(_SOURCE_ROOT))
+                .config("spark.python.daemon.module", "captures.worker_daemon")
             )
+        else:
+            builder = builder.config("spark.submit.pyFiles", str(_archive(work)))
         with _stderr_to(log):
             session = builder.getOrCreate()
         try:
-            session.dataSource.register(CbcbPcapSource)
             yield session
         finally:
             session.stop()

@@ -37,6 +37,7 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
         MachineError: tshark cannot be run.
     """
     experiment = load_experiment(run_dir / "experiment.toml")
+    of_the_run = _of_the_run(experiment, run_dir)
     with progress.stage("oracle_s", "oracle"):
         write_oracle(run_dir, experiment.oracle.in_flight_window_s)
     with progress.stage("accounting_s", "accounting on Spark"):
@@ -46,7 +47,7 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
             raise InputError(str(error)) from error
         except TsharkError as error:
             raise MachineError(str(error)) from error
-    summary = {**_of_the_run(experiment, run_dir), **accounted}
+    summary = {**of_the_run, **accounted}
     write_json(run_dir / "summary.json", summary)
     with progress.stage("report_s", "report"):
         report = write_report(run_dir)
@@ -57,8 +58,14 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
 
 def _of_the_run(experiment: Experiment, run_dir: Path) -> dict[str, Any]:
     """The keys of summary.json that are the runner's to give (captures.summary documents all)."""
-    manifest = json.loads((run_dir / "manifest.json").read_text())
-    timings = json.loads((run_dir / "timings.json").read_text())
+    manifest = _read_object(run_dir / "manifest.json")
+    # Written last by an emulation that ended: read first, so that other folders are refused at once.
+    timings = _read_object(run_dir / "timings.json")
+    if "datapath" not in manifest:
+        raise InputError(f"{run_dir / 'manifest.json'}: no field datapath")
+    for key, value in timings.items():
+        if not isinstance(value, (int, float)):
+            raise InputError(f"{run_dir / 'timings.json'}: {key}: {value!r}; expected a number")
     return {
         "experiment": experiment.name,
         "routers": len(experiment.topology.nodes),
@@ -68,3 +75,15 @@ def _of_the_run(experiment: Experiment, run_dir: Path) -> dict[str, Any]:
         "datapath": manifest["datapath"],
         **{key: round(value, 3) for key, value in timings.items()},
     }
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: missing; was the emulation interrupted, or does it still run?") from error
+    except ValueError as error:
+        raise InputError(f"{path}: expected JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: expected a JSON object")
+    return value

@@ -11,7 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from captures import job
 from captures.job import account
+from captures.rundir import RunFolderError
+from captures.source import CbcbPcapSource, captured_frames
 from captures.summary import SUMMARY_KEYS
 from captures.tables import TABLES
 from tests.spark.run_folder import NODES, SEQ, RunBuilder, good_run
@@ -19,7 +22,10 @@ from tests.spark.run_folder import NODES, SEQ, RunBuilder, good_run
 pytestmark = pytest.mark.spark
 
 #: Keys that the runner adds.
-RUNNERS = {"routers", "links", "duration_s", "time_scale", "datapath", "bring_up_s", "teardown_s"}
+RUNNERS = {
+    *("experiment", "routers", "links", "duration_s", "time_scale", "datapath", "bring_up_s", "run_s"),
+    *("teardown_s", "workload_lateness_max_s", "memory_per_router_bytes"),
+}
 
 
 def test_good_run_has_the_known_numbers(tmp_path: Path, spark: SparkSession) -> None:
@@ -180,3 +186,56 @@ def test_accounting_runs_again_in_the_same_folder(tmp_path: Path, spark: SparkSe
     first, second = account(run, spark=spark), account(run, spark=spark)
     del first["accounting_s"], second["accounting_s"]
     assert first == second
+
+
+@pytest.mark.parametrize(
+    "missing", ["capture.json", "counters/routers.json", "counters/ovs.json", "logs/applications.jsonl"]
+)
+def test_interrupted_emulation_is_refused_by_the_missing_file(tmp_path: Path, missing: str) -> None:
+    run = good_run().write(tmp_path / "run")
+    (run / missing).unlink()
+    with pytest.raises(RunFolderError, match=rf"run/{missing}: missing; only a run whose emulation ended"):
+        account(run)
+    # Refused before Spark starts.
+    assert not (run / "logs" / "spark.log").exists()
+
+
+def test_missing_capture_file_is_named(tmp_path: Path) -> None:
+    run = good_run().write(tmp_path / "run")
+    (run / "pcap" / "host-1.pcap").unlink()
+    with pytest.raises(RunFolderError, match=r"host-1\.pcap: missing; capture\.json names it"):
+        account(run)
+
+
+def test_counters_of_another_form_are_refused(tmp_path: Path) -> None:
+    run = good_run().write(tmp_path / "run")
+    (run / "counters" / "ovs.json").write_text('{"0": {"1": {"rx_packets": 4}}}')
+    with pytest.raises(RunFolderError, match=r"ovs\.json: expected rx_packets and tx_packets"):
+        account(run)
+
+
+def test_large_runs_have_the_same_numbers(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small, large = good_run().write(tmp_path / "small"), good_run().write(tmp_path / "large")
+    first = account(small, spark=spark)
+    monkeypatch.setattr(job, "_SMALL_BYTES", 0)
+    second = account(large, spark=spark)
+    del first["accounting_s"], second["accounting_s"]
+    assert first == second
+    for name in TABLES:
+        tables = [_table(run, name) for run in (small, large)]
+        rows = [sorted(map(str, table.select(sorted(TABLES[name][1])).to_pylist())) for table in tables]
+        assert rows[0], name
+        assert rows[0] == rows[1], name
+
+
+def test_data_source_gives_the_frames_of_the_accounting(tmp_path: Path, spark: SparkSession) -> None:
+    run = good_run().write(tmp_path / "run")
+    spark.dataSource.register(CbcbPcapSource)
+    loaded = spark.read.format("cbcb_pcap").option("run", str(run)).option("partitions", 3).load()
+    frames = captured_frames(spark, run, partitions=2)
+    assert loaded.schema == frames.schema
+    rows = [sorted(map(str, table.collect())) for table in (loaded, frames)]
+    assert len(rows[0]) == 32
+    assert rows[0] == rows[1]

@@ -112,6 +112,18 @@ def test_first_wave_ends_with_the_last_frame_of_the_first_advertisements(spark: 
     assert _rows(none, "last_ns", "issuers") == [(None, 0)]
 
 
+def test_advertisement_on_its_way_at_the_request_is_not_its_answer(spark: SparkSession) -> None:
+    opening = spark.createDataFrame([(1, _wall(1))], "node int, requested_ns bigint")
+    frames = _frames(
+        spark,
+        {"type": "RA", "issuer": 1, "seq": 1, "time_ns": _wall(0.9)},
+        {"type": "RA", "issuer": 1, "seq": 1, "time_ns": _wall(1.1)},
+        {"type": "RA", "issuer": 1, "seq": 2, "time_ns": _wall(1.2)},
+        {"type": "RA", "issuer": 1, "seq": 2, "time_ns": _wall(1.5)},
+    )
+    assert _rows(accounting.first_wave_end(frames, opening), "last_ns", "issuers") == [(_wall(1.5), 1)]
+
+
 def _outcomes(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
     sent = spark.createDataFrame([(0, 1, _wall(1)), (0, 2, _wall(2)), (0, 3, _wall(3))], SENT)
     oracle = spark.createDataFrame(
@@ -220,6 +232,40 @@ def test_false_positives_of_the_paper(spark: SparkSession) -> None:
         "false_positives_from_network": 1,
         "messages_received_from_network": 3,
     }
+
+
+def test_incomplete_fragments_and_second_applications_count_a_message_once(spark: SparkSession) -> None:
+    host = {"kind": "host", "link": None, "node": 1, "time_ns": _wall(1)}
+    frames = _frames(
+        spark,
+        # Message 1: two of three fragments reach node 1. Message 2: delivered to two applications there.
+        *({**host, "direction": "to_router", "fragment_index": index} for index in (0, 2)),
+        {**host, "direction": "to_router", "seq": 2},
+        # Node 1's own message 2 is another message. A damaged frame is no message at all.
+        {**host, "direction": "to_router", "seq": 3, "undecodable": "bad_value"},
+    )
+    sent = spark.createDataFrame([(0, 1, _wall(1)), (0, 2, _wall(1)), (1, 2, _wall(1))], SENT)
+    deliveries = spark.createDataFrame([(0, 2, 1, "a"), (0, 2, 1, "b")], DELIVERIES)
+    table = accounting.processed(frames, sent, deliveries)
+    assert _rows(table, "node", "source", "seq", "from_network", "false_positive") == [
+        (0, 0, 1, False, True),
+        (0, 0, 2, False, True),
+        (1, 0, 1, True, True),
+        (1, 0, 2, True, False),
+        (1, 1, 2, False, True),
+    ]
+
+
+def test_applications_of_one_node_are_receivers_of_their_own(spark: SparkSession) -> None:
+    oracle = spark.createDataFrame([(0, 1, _wall(1), 1, app, True, True) for app in ("a", "b")], ORACLE)
+    sent = spark.createDataFrame([(0, 1, _wall(1)), (1, 1, _wall(2))], SENT)
+    deliveries = spark.createDataFrame([(0, 1, 1, "a"), (1, 1, 1, "b")], DELIVERIES)
+    table = accounting.outcomes(oracle, deliveries, sent)
+    assert _rows(table, "source", "app", "sent_ns", "missed", "spurious") == [
+        (0, "a", _wall(1), False, False),
+        (0, "b", _wall(1), True, False),
+        (1, "b", _wall(2), False, True),
+    ]
 
 
 def test_trailing_share_forgets_what_left_the_window(spark: SparkSession) -> None:
