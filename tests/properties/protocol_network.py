@@ -241,12 +241,21 @@ class Network:
         entries = (entry for entry in self.tables[node].entries if entry.source == root)
         return next((entry.parent for entry in entries), None)
 
+    def deliver(self, sender: int, receiver: int, kind: FrameType) -> None:
+        """Delivers the frames of one type that wait on a link."""
+        for frame in self._take(sender, receiver, kind):
+            self.handle(receiver, FrameReceived(sender, frame))
+
     def lose(self, sender: int, receiver: int, kind: FrameType) -> None:
         """Loses the frames of one type that wait on a link."""
-        queue = self._queues[sender, receiver]
-        kept = [frame for frame in queue if frame.type is not kind]
-        assert len(kept) < len(queue)
-        self._queues[sender, receiver] = deque(kept)
+        self._take(sender, receiver, kind)
+
+    def _take(self, sender: int, receiver: int, kind: FrameType) -> list[Frame]:
+        queue = self._queues.get((sender, receiver), deque())
+        taken = [frame for frame in queue if frame.type is kind]
+        assert taken, f"no {kind.name} waits between {sender} and {receiver}"
+        self._queues[sender, receiver] = deque(frame for frame in queue if frame.type is not kind)
+        return taken
 
     def send(self, node: int, message: Message) -> tuple[int, int]:
         """Sends a message; returns (source, seq)."""

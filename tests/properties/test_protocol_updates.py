@@ -9,10 +9,10 @@ from itertools import product
 import networkx as nx
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protocol_network import Network, random_graph
+from protocol_network import Network, integer, one, random_graph
 from test_protocol_delivery import PREDICATES, SEEDS
 
-from router.predicates.model import NOTHING, Message, Predicate
+from router.predicates.model import NOTHING, Message, Operator, Predicate
 from router.predicates.semantics import matches
 from router.protocol.options import RouterOptions
 
@@ -65,7 +65,7 @@ def play(network: Network, steps: list[tuple[int, Predicate | None]]) -> None:
         network.some_steps()
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(SEEDS, st.integers(2, 9), st.integers(0, 8), STEPS, st.booleans())
 def test_trimming_never_loses_a_receiver(
     seed: int, nodes: int, extra: int, steps: list[tuple[int, Predicate | None]], reuse: bool
@@ -109,7 +109,7 @@ def test_one_round_of_requests_makes_every_table_exact(
     assert table_errors(network, exact=False) == []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(SEEDS, st.integers(3, 8), STEPS, STEPS)
 def test_requests_while_trees_change_lose_nobody(
     seed: int,
@@ -128,5 +128,33 @@ def test_requests_while_trees_change_lose_nobody(
     for down in (failing, ()):
         network.new_epoch(down)
         play(network, later)
+    network.settle()
+    assert table_errors(network, exact=False) == []
+
+
+WIDE, NARROW, ELSEWHERE = (
+    one(integer("a", operator, value))
+    for operator, value in ((Operator.GT, 0), (Operator.GT, 2), (Operator.EQ, 0))
+)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(SEEDS, st.integers(3, 7), st.integers(0, 4), st.booleans())
+def test_a_receiver_that_narrows_and_widens_is_never_lost(
+    seed: int, nodes: int, extra: int, reuse: bool
+) -> None:
+    """The hard case: few predicates that cover each other, many SRs, frames in every order."""
+    options = replace(OPTIONS, ur_reuse=reuse)
+    network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
+    network.new_epoch()
+    rng = network.rng
+    receivers = rng.sample(range(nodes), 2)
+    for _ in range(rng.randrange(4, 30)):
+        if rng.random() < 0.5:
+            network.request_update(rng.randrange(nodes))
+        else:
+            network.set_predicate(rng.choice(receivers), rng.choice((WIDE, NARROW, NARROW, ELSEWHERE)))
+        for _ in range(rng.choice((0, 1, 2, 4, 8, 30))):
+            network.step()
     network.settle()
     assert table_errors(network, exact=False) == []
