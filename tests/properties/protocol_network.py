@@ -194,6 +194,12 @@ class Network:
         for _ in range(self.rng.randrange(6)):
             self.step()
 
+    def wait(self, seconds: float) -> None:
+        """Time passes; what is due is done."""
+        self.now += seconds
+        for node in self.routers:
+            self.handle(node, Tick())
+
     def settle(self) -> None:
         """Runs until no frame is under way and no router owes one."""
         while True:
