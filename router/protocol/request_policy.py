@@ -28,7 +28,7 @@ class RequestPolicy:
             self._periodic_at = now + self._rng.random() * self._options.sr_period
 
     def next_deadline(self, askable: Iterable[int]) -> float | None:
-        """When an SR is due, given the interfaces through which none is outstanding."""
+        """When an SR is due (perhaps long since), given the interfaces through which none is outstanding."""
         if self._options.sr_policy == "count":
             return min((self._allowed_at(i) for i in self._exceeding(askable)), default=None)
         return self._periodic_at
@@ -48,7 +48,7 @@ class RequestPolicy:
 
     def exceeding(self, askable: Iterable[int], now: float) -> frozenset[int]:
         """Those of `askable` through which an SR is due by their message counts."""
-        return frozenset(i for i in self._exceeding(askable) if self._allowed_at(i) <= now)
+        return frozenset(i for i in self._exceeding(askable) if now >= self._allowed_at(i))
 
     def issued(self, interfaces: Iterable[int], now: float) -> None:
         """An SR went out of `interfaces`, whatever the reason."""
@@ -68,4 +68,5 @@ class RequestPolicy:
 
     def _allowed_at(self, interface: int) -> float:
         issued_at = self._issued_at.get(interface)
-        return float("-inf") if issued_at is None else issued_at + self._options.sr_min_interval
+        # Nothing was issued: at once, by any clock.
+        return 0.0 if issued_at is None else issued_at + self._options.sr_min_interval

@@ -133,7 +133,7 @@ class Router:
         return self._routing.predicates()
 
     def next_deadline(self) -> float | None:
-        """The time at which a `Tick` is due; None: no event is due before something comes in."""
+        """The time at which a `Tick` is due, which may have passed; None: not before something comes in."""
         deadlines = (self._hello_at, self._schedule.next_deadline(), self._updates.next_deadline())
         return min((at for at in deadlines if at is not None), default=None)
 

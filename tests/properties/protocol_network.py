@@ -208,7 +208,8 @@ class Network:
             waiting = [router for router in self.routers.values() if not router.idle]
             if not waiting:
                 return
-            self.now = min(router.next_deadline() or self.now for router in waiting)
+            deadlines = (router.next_deadline() for router in waiting)
+            self.now = max(self.now, min(at for at in deadlines if at is not None))
             for node in self.routers:
                 self.handle(node, Tick())
 

@@ -14,7 +14,7 @@ from test_protocol_delivery import PREDICATES, SEEDS
 
 from router.predicates.model import NOTHING, Message, Operator, Predicate
 from router.predicates.semantics import matches
-from router.protocol.options import RouterOptions
+from router.protocol.options import RequestPolicyName, RouterOptions
 
 #: Two messages of this list differ for any two predicates of `PREDICATES` that do not match the same.
 PROBES = [
@@ -165,6 +165,34 @@ def test_a_receiver_that_narrows_and_widens_is_never_lost(
         else:
             network.set_predicate(rng.choice(receivers), rng.choice((WIDE, NARROW, NARROW, ELSEWHERE)))
         for _ in range(rng.choice((0, 1, 2, 4, 8, 30))):
+            network.step()
+    network.settle()
+    assert table_errors(network, exact=False) == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(SEEDS, st.integers(2, 7), st.sampled_from(["periodic", "count"]))
+def test_policies_and_schedules_lose_nobody(seed: int, nodes: int, policy: RequestPolicyName) -> None:
+    """RAs that keep their distance, SRs by the policies, messages that make them due: nobody is lost."""
+    options = replace(
+        OPTIONS,
+        ra_min_interval=0.5,
+        ra_jitter=0.2,
+        sr_policy=policy,
+        sr_period=0.7,
+        sr_threshold=1,
+        sr_min_interval=0.3,
+    )
+    network = Network(random_graph(random.Random(seed), nodes, nodes), options, seed)
+    network.new_epoch()
+    rng = network.rng
+    for _ in range(rng.randrange(5, 30)):
+        if rng.random() < 0.4:
+            network.set_predicate(rng.randrange(nodes), rng.choice((NOTHING, WIDE, NARROW, ELSEWHERE)))
+        else:
+            network.send(rng.randrange(nodes), Message({"a": rng.randrange(4)}))
+        network.wait(rng.choice((0.0, 0.05, 0.4)))
+        for _ in range(rng.choice((0, 2, 8, 30))):
             network.step()
     network.settle()
     assert table_errors(network, exact=False) == []
