@@ -28,7 +28,7 @@ WIDE, NARROW, ELSEWHERE = (
     for operator, value in ((Operator.GT, 0), (Operator.GT, 2), (Operator.EQ, 0))
 )
 #: What a router does at a time: set a predicate, or ask (None).
-STEPS = st.lists(st.tuples(st.integers(0, 8), st.none() | PREDICATES), max_size=24)
+STEPS = st.lists(st.tuples(st.integers(0, 8), st.none() | PREDICATES), max_size=14)
 
 
 def selected(predicate: Predicate) -> list[bool]:
