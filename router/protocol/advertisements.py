@@ -26,6 +26,9 @@ class IngressFilter(Protocol):
             False if the RA is covered and must go no further.
         """
 
+    def bound(self, interface: int, predicate: Predicate) -> None:
+        """A router on the other side was told that `predicate` is all that lies behind `interface`."""
+
     def retire(self, epochs: frozenset[int]) -> None:
         """Only these epochs are still in use."""
 
@@ -39,16 +42,45 @@ class PaperFilter:
     def accept(self, epoch: int, branch: Branch, predicate: Predicate, spreads: bool) -> bool:  # noqa: ARG002
         return self._routing.widen(branch.parent, predicate)
 
+    def bound(self, interface: int, predicate: Predicate) -> None:
+        """p_i says nothing of what others know."""
+
     def retire(self, epochs: frozenset[int]) -> None:
         """p_i belongs to no epoch."""
 
 
 class ClassFilter:
-    """An RA is dropped when RAs of its own class cover it.
+    """An RA is dropped when RAs of its own class cover it that the nodes below still know of.
 
     A class holds the issuers whose RAs come in on the same interface and whose trees hang the same
-    nodes below this router. Whatever an earlier RA of the class told those nodes, it told all of
-    them. p_i itself is the disjunction over all classes; it may cover an RA that still has to go on.
+    nodes below this router. F(class), kept here, is a predicate that every one of those nodes has in its
+    table for the interface that leads here, or has under way to it. p_i itself is the disjunction over all
+    classes; it may cover an RA that still has to go on, and what a router knows itself says nothing of what
+    others know: it takes every RA into p_i, and SRs of its own leave F alone.
+
+    **Trimming.** Let u, below this router w, send an SR through w. When it is answered in full, u replaces
+    what it knew by its UR, and F may then claim too much: if r narrows p0 from p to q, u trims, and r widens
+    back to p, an F that still covers p would drop an RA that u needs. So w intersects F with each whole
+    UR that it takes from a child c for another's SR (`bound`), and a router that collects a UR
+    adds to it every RA that it hears on c meanwhile (`replies`).
+
+    *Then nothing is lost*, if links neither lose nor reorder. Let the path from u to r be u = x0, x1, ...,
+    xk = r, and let A_j be the time when x_j sends its UR towards u. What r advertised before A_k its UR says.
+    Take an RA q that r issues after A_k. Either it reaches u (which widens its table, and adds to the UR what
+    it heard since its SR), or some x_j drops it:
+
+    - before the UR of x_(j+1) came in. Then q left x_(j+1) before A_(j+1). Go down the path to the first x_m
+      that took q after the UR of x_(m+1); there is one, as r sent q after its UR. It had not answered yet, so
+      its UR contains q, and so does u's.
+    - after that UR, before A_j: the UR of x_j contains q.
+    - after A_j: F(x_j) covers q. F lay within the UR of x_(j+1) and what was heard with it, all of which
+      x_j's UR contains, and grew since by RAs that x_j took before A_j (its UR contains them) or passed on
+      towards u behind its UR, and those u learns of, by induction on j.
+
+    A router that answers for c from its own table bounds F by that answer in the same way; whatever F
+    of a router further down covers has reached, or is on its way to, the one that answered. A PARTIAL UR
+    trims no table, so it bounds nothing. The intersection need only be bounded from above: too small an F
+    costs RAs, never receivers.
     """
 
     def __init__(self, routing: RoutingTable) -> None:
@@ -57,6 +89,7 @@ class ClassFilter:
         self._advertised: dict[int, dict[tuple[int, int], Predicate]] = {}
 
     def accept(self, epoch: int, branch: Branch, predicate: Predicate, spreads: bool) -> bool:
+        self._routing.widen(branch.parent, predicate)
         advertised = self._advertised.setdefault(epoch, {})
         key = branch.parent, branch.downstream
         known = advertised.get(key, NOTHING)
@@ -65,9 +98,22 @@ class ClassFilter:
         # What did not reach the nodes below must not stop a later RA that can.
         if spreads:
             advertised[key] = algebra.disjoin(known, predicate)
-        self._routing.widen(branch.parent, predicate)
         return True
+
+    def bound(self, interface: int, predicate: Predicate) -> None:
+        """Intersects F with `predicate` in every class of the interface: any may hold the SR's issuer."""
+        for advertised in self._advertised.values():
+            for key, known in advertised.items():
+                if key[0] == interface and not algebra.covers(predicate, known):
+                    advertised[key] = _within_both(known, predicate)
 
     def retire(self, epochs: frozenset[int]) -> None:
         for epoch in self._advertised.keys() - epochs:
             del self._advertised[epoch]
+
+
+def _within_both(p: Predicate, q: Predicate) -> Predicate:
+    """A predicate that p and q both cover: the filters of each that the other covers."""
+    common = [one for one in p if algebra.covers(q, Predicate((one,)))]
+    common += [one for one in q if algebra.covers(p, Predicate((one,)))]
+    return algebra.simplify(Predicate(tuple(common)))

@@ -21,6 +21,7 @@ class Branch:
     parent: int
     children: frozenset[int]
     downstream: int
+    reusable: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,11 @@ def epoch_table(node: int, epoch: int, table: BroadcastTable) -> EpochTable:
         children = frozenset(entry.children)
         _check_entry(node, entry, children, neighbours)
         children = children_sets.setdefault(children, children)
-        branches[entry.source] = Branch(entry.parent, children, entry.downstream)
+        reusable = frozenset(entry.reusable)
+        if not reusable <= children:
+            raise ValueError(f"source {entry.source}: a reusable interface is not among the children")
+        reusable = children_sets.setdefault(reusable, reusable)
+        branches[entry.source] = Branch(entry.parent, children, entry.downstream, reusable)
     return EpochTable(epoch, neighbours, interfaces, branches)
 
 
@@ -94,6 +99,11 @@ class BroadcastTables:
     def current(self) -> EpochTable | None:
         """The table of the newest committed epoch; None before the first."""
         return self._current
+
+    @property
+    def newest(self) -> int:
+        """The newest epoch of which there is a table, committed or not; 0 before the first."""
+        return max(self._tables, default=0)
 
     @property
     def empty(self) -> bool:

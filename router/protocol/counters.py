@@ -10,7 +10,6 @@ from enum import StrEnum
 class Drop(StrEnum):
     """Why a whole frame, or a message of a local application, was dropped."""
 
-    UNSUPPORTED_TYPE = "unsupported_type"
     NOT_FROM_CONTROLLER = "not_from_controller"
     NOT_FROM_ROUTER = "not_from_router"
     NOT_ADDRESSED = "not_addressed"
@@ -23,6 +22,12 @@ class Drop(StrEnum):
     REVERSE_PATH = "reverse_path"
     HOP_LIMIT = "hop_limit"
     RA_COVERED = "ra_covered"
+    #: An SR whose request number is not above the last one of its issuer: a duplicate, or overtaken.
+    SR_OLD = "sr_old"
+    #: A UR of a request that is over: answered, timed out or followed by another.
+    UR_LATE = "ur_late"
+    #: A UR that nobody here asked that neighbour for.
+    UR_UNEXPECTED = "ur_unexpected"
     HELD_QUEUE_FULL = "held_queue_full"
 
 
@@ -35,6 +40,11 @@ class Counters:
     `messages_unwanted`: neither forwarded nor delivered, the paper's false positive (section 4.2).
     `messages_sent` are those of local applications; those of them that p0 selects count in
     `messages_delivered` too, and those that went nowhere in `messages_unmatched`.
+
+    `srs_issued` and `srs_forwarded` count frames handed to the broadcast layer, whatever their fan-out;
+    `srs_saved` counts interfaces through which an SR need not go on because the table had the answer.
+    `urs_applied` are URs to SRs issued here, `urs_reused` those to others' that replaced an entry of this
+    router's table; `urs_missed` are interfaces from which none came in time.
     """
 
     messages_sent: int = 0
@@ -46,6 +56,16 @@ class Counters:
     ras_issued: int = 0
     ras_received: int = 0
     ras_forwarded: int = 0
+    srs_issued: int = 0
+    srs_received: int = 0
+    srs_forwarded: int = 0
+    srs_saved: int = 0
+    urs_sent: int = 0
+    urs_sent_partial: int = 0
+    urs_received: int = 0
+    urs_applied: int = 0
+    urs_reused: int = 0
+    urs_missed: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
 
     def drop(self, reason: Drop) -> None:

@@ -59,7 +59,36 @@ class ApplicationGone:
     app: int
 
 
-Event = Started | Tick | FrameReceived | ControllerFrame | SetPredicate | SendMessage | ApplicationGone
+@dataclass(frozen=True, slots=True)
+class RequestUpdate:
+    """Issue a sender request now, whatever the policy (section 3.5.2).
+
+    Through all interfaces, or those of `interfaces` beyond which this router's own tree goes on. A request
+    that is still outstanding there is given up. Before the first epoch there is nobody to ask, and nothing
+    happens.
+    """
+
+    interfaces: frozenset[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HandlingTime:
+    """The driver measured how long an SR or UR took to handle, in seconds: t_p of section 3.5.3."""
+
+    seconds: float
+
+
+Event = (
+    Started
+    | Tick
+    | FrameReceived
+    | ControllerFrame
+    | SetPredicate
+    | SendMessage
+    | ApplicationGone
+    | RequestUpdate
+    | HandlingTime
+)
 
 
 @dataclass(frozen=True, slots=True)

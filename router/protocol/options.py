@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
+
+RequestPolicyName = Literal["never", "periodic", "count"]
+#: Longest timeout of an SR, in seconds: the field of the frame holds 32 bits of microseconds.
+MAX_REQUEST_TIMEOUT = 4_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,12 +18,25 @@ class RouterOptions:
         ra_on_change: issue an RA whenever p0 changes (protocol paper, section 3.5.1).
         ra_period: also issue one every so many seconds (None: never).
         hop_limit: hops that a frame issued here may take, 1..255.
-        strict_paper: filter RAs on ingress as section 3.5.1 says, which can lose receivers
-            (ARCHITECTURE.md, "Where we differ").
+        strict_paper: filter RAs on ingress as section 3.5.1 says, and replace p_i by every UR as section
+            3.5.2 says; both can lose receivers (ARCHITECTURE.md, "Where we differ").
         hello_interval: seconds between two HELLOs while no table has come.
         readvertise_jitter: after a change of epoch, p0 is advertised again within so many seconds,
             at random, so that not every router speaks at once.
         held_messages: messages that applications may send before the first epoch; more are refused.
+        ra_min_interval: RAs of this router are at least so many seconds apart; changes in between are
+            told together. 0: no limit.
+        ra_jitter: an RA waits up to so many seconds, at random, before it goes out.
+        sr_policy: when to issue SRs unasked (section 3.5.5): never, periodically through every interface, or
+            through an interface after a count of messages.
+        sr_period: seconds between two rounds of the policy `periodic`.
+        sr_threshold: the policy `count` issues an SR when more messages than this went through an interface.
+        sr_min_interval: two SRs of that policy through one interface are at least so many seconds apart.
+        sr_timeout: seconds that the issuer of an SR waits for the UR.
+        ur_reuse: learn from URs that others asked for, and answer SRs from the table, where the nodes
+            beyond an interface are the same (section 3.5.4).
+        ur_freshness: an SR is answered from the table if what it says was learnt within so many seconds.
+            Answers may themselves come from tables further on; their ages add up.
 
     Raises:
         ValueError: an option is outside its range.
@@ -31,15 +49,40 @@ class RouterOptions:
     hello_interval: float = 1.0
     readvertise_jitter: float = 0.05
     held_messages: int = 10_000
+    ra_min_interval: float = 0.0
+    ra_jitter: float = 0.0
+    sr_policy: RequestPolicyName = "never"
+    sr_period: float = 60.0
+    sr_threshold: int = 100
+    sr_min_interval: float = 0.0
+    sr_timeout: float = 5.0
+    ur_reuse: bool = True
+    ur_freshness: float = 10.0
 
     def __post_init__(self) -> None:
         if not 1 <= self.hop_limit <= 255:
             raise ValueError(f"hop_limit: {self.hop_limit} is outside 1..255")
-        if self.ra_period is not None and not self.ra_period > 0:
-            raise ValueError(f"ra_period: {self.ra_period} is not a positive number of seconds")
-        if not self.hello_interval > 0:
-            raise ValueError(f"hello_interval: {self.hello_interval} is not a positive number of seconds")
-        if self.readvertise_jitter < 0:
-            raise ValueError(f"readvertise_jitter: {self.readvertise_jitter} is negative")
-        if self.held_messages < 0:
-            raise ValueError(f"held_messages: {self.held_messages} is negative")
+        if self.sr_policy not in get_args(RequestPolicyName):
+            expected = ", ".join(get_args(RequestPolicyName))
+            raise ValueError(f"sr_policy: {self.sr_policy!r} is none of {expected}")
+        if self.ra_period is not None:
+            self._check_positive("ra_period")
+        for name in ("hello_interval", "sr_period", "sr_timeout"):
+            self._check_positive(name)
+        for name in (
+            "readvertise_jitter",
+            "held_messages",
+            "ra_min_interval",
+            "ra_jitter",
+            "sr_threshold",
+            "sr_min_interval",
+            "ur_freshness",
+        ):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: {getattr(self, name)} is negative")
+        if self.sr_timeout > MAX_REQUEST_TIMEOUT:
+            raise ValueError(f"sr_timeout: {self.sr_timeout} is above {MAX_REQUEST_TIMEOUT:g} seconds")
+
+    def _check_positive(self, name: str) -> None:
+        if not getattr(self, name) > 0:
+            raise ValueError(f"{name}: {getattr(self, name)} is not a positive number of seconds")

@@ -24,7 +24,9 @@ from router.protocol.events import (
     Deliver,
     Event,
     FrameReceived,
+    HandlingTime,
     Refused,
+    RequestUpdate,
     Send,
     SendMessage,
     SendToController,
@@ -34,9 +36,20 @@ from router.protocol.events import (
 )
 from router.protocol.forwarding import Forwarding
 from router.protocol.options import RouterOptions
+from router.protocol.ra_schedule import AdvertisementSchedule
 from router.protocol.routing import RoutingTable
+from router.protocol.updates import Updates
 from router.wire.addresses import LOCAL_INTERFACE
-from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
+from router.wire.frames import (
+    COUNTER_BITS,
+    Ack,
+    BroadcastTable,
+    Commit,
+    Frame,
+    FrameType,
+    Hello,
+    SenderRequest,
+)
 
 _INCARNATIONS = 1 << 32
 
@@ -49,7 +62,7 @@ class Router:
         options: see there.
         matcher: an empty matcher; the router keeps it in step with its routing table.
         incarnation: 32 bits, greater than at any earlier start of this node. It is the high half of
-            every sequence number. Messages and RAs count separately, each from 1.
+            every sequence number. Messages, RAs and SRs count separately, each from 1.
         rng: source of jitter; seeded with the node identifier if none is given.
 
     Raises:
@@ -77,14 +90,24 @@ class Router:
         self._filter: IngressFilter = (
             PaperFilter(self._routing) if options.strict_paper else ClassFilter(self._routing)
         )
+        self._schedule = AdvertisementSchedule(options, self._rng)
+        self._updates = Updates(
+            node,
+            options,
+            self._tables,
+            self._routing,
+            self._filter,
+            self.counters,
+            self._next_request_number,
+            self._rng,
+        )
         self._held: deque[tuple[int, Message]] = deque()
         self._messages = 0
         self._advertisements = 0
+        self._requests = 0
         self._hellos = 0
-        # Deadlines; None: not set.
+        # When the next HELLO is due; None: no more.
         self._hello_at: float | None = None
-        self._readvertise_at: float | None = None
-        self._periodic_at: float | None = None
 
     # What an observer may ask.
 
@@ -96,8 +119,9 @@ class Router:
 
     @property
     def idle(self) -> bool:
-        """True if the router is set up and owes the network nothing (periodic RAs apart)."""
-        return self._tables.current is not None and not self._held and self._readvertise_at is None
+        """True if the router is set up, owes the network nothing (periodic RAs apart) and awaits no UR."""
+        settled = self._tables.current is not None and not self._held
+        return settled and not self._schedule.pending and self._updates.idle
 
     def interfaces(self) -> Mapping[int, int]:
         """Interface -> neighbouring node, in the current epoch."""
@@ -109,26 +133,29 @@ class Router:
         return self._routing.predicates()
 
     def next_deadline(self) -> float | None:
-        """The time at which a `Tick` is due; None: no event is due before something comes in."""
-        return min(
-            (at for at in (self._hello_at, self._readvertise_at, self._periodic_at) if at is not None),
-            default=None,
-        )
+        """The time at which a `Tick` is due, which may have passed; None: not before something comes in."""
+        deadlines = (self._hello_at, self._schedule.next_deadline(), self._updates.next_deadline())
+        return min((at for at in deadlines if at is not None), default=None)
 
     # Events.
 
     def handle(self, event: Event, now: float) -> list[Action]:
         """Takes one event at time `now` (seconds, monotonic). Returns what to do, in order."""
         if isinstance(event, FrameReceived):
-            return self._frame_received(event.sender, event.frame)
+            return self._frame_received(event.sender, event.frame, now)
         if isinstance(event, SendMessage):
-            return self._send_message(event.app, event.message)
+            return self._send_message(event.app, event.message, now)
         if isinstance(event, SetPredicate):
-            return self._set_predicate(event.app, event.predicate)
+            return self._set_predicate(event.app, event.predicate, now)
         if isinstance(event, ApplicationGone):
-            return self._set_predicate(event.app, NOTHING)
+            return self._set_predicate(event.app, NOTHING, now)
         if isinstance(event, ControllerFrame):
             return self._controller_frame(event.frame, now)
+        if isinstance(event, RequestUpdate):
+            return self._updates.ask(event.interfaces, now)
+        if isinstance(event, HandlingTime):
+            self._updates.computed(event.seconds)
+            return []
         if isinstance(event, Started):
             return self._hello(now)
         return self._tick(event, now)
@@ -137,31 +164,38 @@ class Router:
         actions: list[Action] = []
         if self._hello_at is not None and now >= self._hello_at:
             actions += self._hello(now)
-        if self._readvertise_at is not None and now >= self._readvertise_at:
-            actions += self._advertise()
-        if self._periodic_at is not None and now >= self._periodic_at:
-            period = self.options.ra_period or 0.0
-            on_time = self._periodic_at + period
-            # One RA however many periods were slept through.
-            self._periodic_at = on_time if on_time > now else now + period
-            actions += self._advertise()
-        return actions
+        actions += self._advertise_if_due(now)
+        return actions + self._updates.tick(now)
 
     # Frames of other routers.
 
-    def _frame_received(self, sender: int, frame: Frame) -> list[Action]:
-        if frame.type is FrameType.MSG or frame.type is FrameType.RA:
-            branch = self._accepted_branch(sender, frame)
-            if isinstance(branch, Drop):
-                return self._drop(branch)
-            if frame.type is FrameType.MSG and isinstance(frame.body, Message):
-                return self._message_received(branch, frame, frame.body)
-            if frame.type is FrameType.RA and isinstance(frame.body, Predicate):
-                return self._advertisement_received(branch, frame, frame.body)
+    def _frame_received(self, sender: int, frame: Frame, now: float) -> list[Action]:
+        if frame.type is FrameType.UR:
+            return self._reply_received(sender, frame, now)
+        if frame.type not in (FrameType.MSG, FrameType.RA, FrameType.SR):
+            return self._drop(Drop.NOT_FROM_CONTROLLER)
+        branch = self._accepted_branch(sender, frame)
+        if isinstance(branch, Drop):
+            return self._drop(branch)
+        if frame.type is FrameType.MSG and isinstance(frame.body, Message):
+            return self._message_received(branch, frame, frame.body, now)
+        if frame.type is FrameType.RA and isinstance(frame.body, Predicate):
+            return self._advertisement_received(branch, frame, frame.body)
+        if frame.type is FrameType.SR and isinstance(frame.body, SenderRequest):
+            return self._updates.request_received(branch, frame, frame.body, now)
+        return self._drop(Drop.MALFORMED)
+
+    def _reply_received(self, sender: int, frame: Frame, now: float) -> list[Action]:
+        """A UR goes against its tree: whether it comes from the right side is for its SR to say."""
+        table = self._tables.get(frame.epoch)
+        if table is None:
+            return self._drop(Drop.UNKNOWN_EPOCH)
+        interface = table.interfaces.get(sender)
+        if interface is None:
+            return self._drop(Drop.UNKNOWN_NEIGHBOUR)
+        if not isinstance(frame.body, Predicate):
             return self._drop(Drop.MALFORMED)
-        if frame.type in (FrameType.SR, FrameType.UR):
-            return self._drop(Drop.UNSUPPORTED_TYPE)
-        return self._drop(Drop.NOT_FROM_CONTROLLER)
+        return self._updates.reply_received(interface, frame, frame.body, now)
 
     def _accepted_branch(self, sender: int, frame: Frame) -> Branch | Drop:
         """This router's part in the frame's tree, or why the frame must be dropped (section 3.1)."""
@@ -182,7 +216,7 @@ class Router:
             return Drop.HOP_LIMIT
         return branch
 
-    def _message_received(self, branch: Branch, frame: Frame, message: Message) -> list[Action]:
+    def _message_received(self, branch: Branch, frame: Frame, message: Message, now: float) -> list[Action]:
         self.counters.messages_received += 1
         outputs = self._forwarding.outputs(branch, message)
         actions: list[Action] = []
@@ -190,6 +224,7 @@ class Router:
             if frame.hop_limit > 1:
                 self.counters.messages_forwarded += 1
                 actions.append(Send(outputs.interfaces, _one_hop_less(frame)))
+                actions += self._updates.message_sent(outputs.interfaces, now)
             else:
                 self.counters.drop(Drop.HOP_LIMIT)
         if outputs.local:
@@ -200,6 +235,7 @@ class Router:
 
     def _advertisement_received(self, branch: Branch, frame: Frame, predicate: Predicate) -> list[Action]:
         self.counters.ras_received += 1
+        self._updates.advertisement_heard(branch.parent, predicate)
         spreads = frame.hop_limit > 1
         if not self._filter.accept(frame.epoch, branch, predicate, spreads):
             return self._drop(Drop.RA_COVERED)
@@ -212,7 +248,7 @@ class Router:
 
     # Applications.
 
-    def _send_message(self, app: int, message: Message) -> list[Action]:
+    def _send_message(self, app: int, message: Message, now: float) -> list[Action]:
         if self._tables.current is None and len(self._held) >= self.options.held_messages:
             self.counters.drop(Drop.HELD_QUEUE_FULL)
             return [Refused(app, "the router has no broadcast table yet, and holds no more messages")]
@@ -223,14 +259,15 @@ class Router:
         if self._tables.current is None:
             self._held.append((seq, message))
             return [accepted]
-        return [accepted, *self._originate(seq, message)]
+        return [accepted, *self._originate(seq, message, now)]
 
-    def _originate(self, seq: int, message: Message) -> list[Action]:
+    def _originate(self, seq: int, message: Message, now: float) -> list[Action]:
         """Sends a message of this node down its own tree; the node itself is among its receivers."""
         outputs = self._forwarding.outputs(self._own_branch(), message)
         actions: list[Action] = []
         if outputs.interfaces:
             actions.append(Send(outputs.interfaces, self._issued(FrameType.MSG, seq, message)))
+            actions += self._updates.message_sent(outputs.interfaces, now)
         if outputs.local:
             actions += self._deliver(self.node, seq, message)
         elif not outputs.interfaces:
@@ -241,19 +278,23 @@ class Router:
         self.counters.messages_delivered += 1
         return [Deliver(self._routing.wanting(message), source, seq, message)]
 
-    def _set_predicate(self, app: int, predicate: Predicate) -> list[Action]:
+    def _set_predicate(self, app: int, predicate: Predicate, now: float) -> list[Action]:
         changed = self._routing.set_application(app, predicate)
-        return self._advertise() if changed and self.options.ra_on_change else []
-
-    def _advertise(self) -> list[Action]:
-        """An RA with p0 (section 3.5.1). Before the first epoch it is held: each new epoch makes one."""
-        if self._tables.current is None:
+        # Before the first epoch it is held: each new epoch makes an RA.
+        if not changed or not self.options.ra_on_change or self._tables.current is None:
             return []
-        self._readvertise_at = None
+        self._schedule.ask(now)
+        return self._advertise_if_due(now)
+
+    def _advertise_if_due(self, now: float) -> list[Action]:
+        """An RA with p0, if the schedule says so (section 3.5.1)."""
+        if not self._schedule.due(now):
+            return []
         children = self._own_branch().children
         # An RA can only widen tables, so one that says "nothing" would say nothing.
         if not self._routing.local or not children:
             return []
+        self._schedule.issued(now)
         self._advertisements += 1
         self.counters.ras_issued += 1
         seq = self._sequence_number(self._advertisements)
@@ -302,15 +343,16 @@ class Router:
             return actions
         self._filter.retire(self._tables.epochs())
         self._routing.keep_only(self.interfaces())
+        self._updates.new_epoch()
         if first:
-            actions += self._advertise()
-            while self._held:
-                actions += self._originate(*self._held.popleft())
-            if self.options.ra_period is not None:
-                # A random phase: routers that were set up together should not speak together.
-                self._periodic_at = now + self._rng.random() * self.options.ra_period
-        elif self._routing.local:
-            self._readvertise_at = now + self._rng.random() * self.options.readvertise_jitter
+            self._schedule.start(now)
+            self._updates.start(now)
+        if self._routing.local:
+            # After the first epoch all routers change to a new one at the same moment.
+            self._schedule.ask(now, None if first else self.options.readvertise_jitter)
+        actions += self._advertise_if_due(now)
+        while self._held:
+            actions += self._originate(*self._held.popleft(), now)
         return actions
 
     def _acknowledge(self, frame: Frame) -> Action:
@@ -326,6 +368,10 @@ class Router:
 
     def _sequence_number(self, count: int) -> int:
         return self._incarnation << COUNTER_BITS | count
+
+    def _next_request_number(self) -> int:
+        self._requests += 1
+        return self._sequence_number(self._requests)
 
     def _drop(self, reason: Drop) -> list[Action]:
         self.counters.drop(reason)

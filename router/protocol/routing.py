@@ -44,6 +44,11 @@ class RoutingTable:
         self._set(interface, algebra.disjoin(known, predicate))
         return True
 
+    def replace(self, interface: int, predicate: Predicate) -> None:
+        """p_i <- `predicate`."""
+        if predicate != self.get(interface):
+            self._set(interface, predicate)
+
     def keep_only(self, interfaces: Iterable[int]) -> None:
         """Forgets what was learnt for every other interface (p0 stays)."""
         kept = {LOCAL_INTERFACE, *interfaces}

@@ -22,6 +22,7 @@ from router.protocol.events import (
     Deliver,
     Event,
     Refused,
+    RequestUpdate,
     SendMessage,
     SetPredicate,
 )
@@ -213,10 +214,13 @@ class Applications:
                 return {"ok": True}, self._handle(event)
             case "hello":
                 return self._hello(app, request), ()
+            case "request_update":
+                return {"ok": True}, self._handle(RequestUpdate())
             case "status":
                 return {"ok": True, **self._status(request.get("tables", True) is not False)}, ()
         raise RequestError(
-            f"op: {request.get('op')!r} is none of 'hello', 'set_predicate', 'send_message', 'status'"
+            f"op: {request.get('op')!r} is none of 'hello', 'set_predicate', 'send_message', "
+            "'request_update', 'status'"
         )
 
     def _send_message(

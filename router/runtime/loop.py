@@ -10,14 +10,26 @@ from pathlib import Path
 from typing import Any
 
 from router.predicates.printer import format_predicate
-from router.protocol.events import Action, Event, Send, SendToController, Started, Tick
+from router.protocol.events import (
+    Action,
+    Event,
+    FrameReceived,
+    HandlingTime,
+    Send,
+    SendToController,
+    Started,
+    Tick,
+)
 from router.protocol.router import Router
 from router.runtime.applications import Applications
 from router.runtime.link import Link
 from router.runtime.packet_socket import PacketSocket
+from router.wire.frames import FrameType
 
 #: Seconds that a router that was told to stop goes on with what has come in already.
 _STOP_GRACE = 1.0
+#: Frames whose handling time the protocol wants to know.
+_TIMED = frozenset({FrameType.SR, FrameType.UR})
 
 
 class Loop:
@@ -169,4 +181,7 @@ class Loop:
                 self._link.send(action.interfaces, action.frame, now)
             elif isinstance(action, SendToController):
                 self._link.send_to_controller(action.frame, now)
+        if isinstance(event, FrameReceived) and event.frame.type in _TIMED:
+            finished = time.monotonic()
+            self._router.handle(HandlingTime(finished - now), finished)
         return actions

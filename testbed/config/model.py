@@ -13,6 +13,7 @@ from typing import Literal
 from topos.model import Topology
 
 BroadcastLayer = Literal["spt"]
+SenderRequestPolicy = Literal["never", "periodic", "count"]
 EventAction = Literal["set_predicate", "send_message", "link_down", "link_up"]
 
 
@@ -29,13 +30,33 @@ class ProtocolOptions:
         ra_on_change: issue an RA whenever p0 changes.
         ra_period_s: also issue one every so many experiment seconds (None: never).
         hop_limit: hops a frame may take, 1..255.
-        strict_paper: filter RAs on ingress exactly as section 3.5.1 says, which can lose receivers.
+        strict_paper: filter RAs on ingress exactly as section 3.5.1 says, and replace table entries by URs
+            exactly as section 3.5.2 says; both can lose receivers.
+        ra_min_interval_s: least time between two RAs of one router; changes in between are told together.
+        ra_jitter_s: an RA waits up to so long, at random.
+        sr_policy: when routers issue SRs unasked (section 3.5.5): never, periodically, or through an
+            interface after a count of messages.
+        sr_period_s: time between two SRs of a router (policy `periodic`).
+        sr_threshold: an SR is due when more messages than this went through an interface (policy `count`).
+        sr_min_interval_s: least time between two SRs of that policy through one interface.
+        sr_timeout_s: how long the issuer of an SR waits for its URs.
+        ur_reuse: share URs between routers, and answer SRs from tables, where that is sound (section 3.5.4).
+        ur_freshness_s: how old a table entry may be that answers an SR.
     """
 
     ra_on_change: bool = True
     ra_period_s: float | None = None
     hop_limit: int = 64
     strict_paper: bool = False
+    ra_min_interval_s: float = 0.0
+    ra_jitter_s: float = 0.0
+    sr_policy: SenderRequestPolicy = "never"
+    sr_period_s: float = 600.0
+    sr_threshold: int = 100
+    sr_min_interval_s: float = 0.0
+    sr_timeout_s: float = 60.0
+    ur_reuse: bool = True
+    ur_freshness_s: float = 60.0
 
 
 @dataclass(frozen=True)

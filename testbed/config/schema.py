@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeGuard, get_args
 
 from testbed.config.errors import Problems
-from testbed.config.model import BroadcastLayer, EventAction
+from testbed.config.model import BroadcastLayer, EventAction, SenderRequestPolicy
 from topos.suggest import unknown
 
 #: A wall second of a day: more says nothing about a network.
@@ -133,6 +133,15 @@ PROTOCOL: tuple[Field, ...] = (
     Field("ra_period_s", "number", 0, above_low=True),
     Field("hop_limit", "integer", 1, 255),
     Field("strict_paper", "boolean"),
+    Field("ra_min_interval_s", "number", 0),
+    Field("ra_jitter_s", "number", 0),
+    Field("sr_policy", "string", choices=get_args(SenderRequestPolicy)),
+    Field("sr_period_s", "number", 0, above_low=True),
+    Field("sr_threshold", "integer", 0),
+    Field("sr_min_interval_s", "number", 0),
+    Field("sr_timeout_s", "number", 0, above_low=True),
+    Field("ur_reuse", "boolean"),
+    Field("ur_freshness_s", "number", 0),
 )
 WORKLOAD: tuple[Field, ...] = (
     Field("senders_percent", "number", 0, 100),

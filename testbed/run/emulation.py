@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from captures.lifecycle import CaptureError, CaptureSet, CaptureSpec
-from router.protocol.options import RouterOptions
+from router.protocol.options import MAX_REQUEST_TIMEOUT, RouterOptions
 from router.runtime.client import ClientError
 from router.runtime.process import RouterSpec
 from router.wire.addresses import HOST_PORT
 from testbed.config.dump import dump_experiment
-from testbed.config.model import Experiment
+from testbed.config.model import Experiment, ProtocolOptions
 from testbed.errors import RunError
 from testbed.machine import kernel_features, tool_versions
 from testbed.network import state as machine_state
@@ -234,15 +234,7 @@ class Emulation:
         )
 
     def _router_specs(self, hosts: list[int]) -> list[RouterSpec]:
-        protocol = self.experiment.protocol
-        period = protocol.ra_period_s
-        options = RouterOptions(
-            ra_on_change=protocol.ra_on_change,
-            ra_period=None if period is None else period / self.experiment.time_scale,
-            hop_limit=protocol.hop_limit,
-            strict_paper=protocol.strict_paper,
-            readvertise_jitter=_READVERTISE_JITTER_S / self.experiment.time_scale,
-        )
+        options = router_options(self.experiment.protocol, self.experiment.time_scale)
         logs = self.run_dir / "logs" / "routers"
         logs.mkdir()
         incarnation = int(time.time())
@@ -260,6 +252,28 @@ class Emulation:
             )
             for node, host in zip(self.nodes, hosts, strict=True)
         ]
+
+
+def router_options(protocol: ProtocolOptions, time_scale: float) -> RouterOptions:
+    """The options of every router: the experiment's, with its times in wall seconds."""
+    period = protocol.ra_period_s
+    return RouterOptions(
+        ra_on_change=protocol.ra_on_change,
+        ra_period=None if period is None else period / time_scale,
+        hop_limit=protocol.hop_limit,
+        strict_paper=protocol.strict_paper,
+        readvertise_jitter=_READVERTISE_JITTER_S / time_scale,
+        ra_min_interval=protocol.ra_min_interval_s / time_scale,
+        ra_jitter=protocol.ra_jitter_s / time_scale,
+        sr_policy=protocol.sr_policy,
+        sr_period=protocol.sr_period_s / time_scale,
+        sr_threshold=protocol.sr_threshold,
+        sr_min_interval=protocol.sr_min_interval_s / time_scale,
+        # More than an hour is as good as for ever.
+        sr_timeout=min(protocol.sr_timeout_s / time_scale, MAX_REQUEST_TIMEOUT),
+        ur_reuse=protocol.ur_reuse,
+        ur_freshness=protocol.ur_freshness_s / time_scale,
+    )
 
 
 def capture_specs(experiment: Experiment, names: Names) -> list[CaptureSpec]:

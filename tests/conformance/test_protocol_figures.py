@@ -1,7 +1,11 @@
-"""The worked examples of the protocol paper, step by step, under its own rule and ours.
+"""The worked examples of the protocol paper and the traps in its text, under its own rule and ours.
 
-Each case is a folder: README.md (the picture), input.json (links, in order of index, and steps) and
+Each case is a folder: README.md (the picture), input.json (links, in order of index, options and steps) and
 expected.json (`"paper"` and `"default"`: one record for each step).
+
+A step does one thing; then the network settles, unless it says `"hold": true`. `settle` does just that.
+`deliver` passes on the frames of one type that wait on a link [sender, receiver], `lose` loses them, `inject`
+hands a router a frame that its neighbour never sent.
 """
 
 from __future__ import annotations
@@ -16,10 +20,11 @@ from protocol_network import Network, graph_of
 
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
+from router.protocol.events import FrameReceived
 from router.protocol.options import RouterOptions
-from router.wire.frames import FrameType
+from router.wire.frames import Frame, FrameType, SenderRequest
 
-CASES = sorted(path.parent for path in Path(__file__).parent.glob("figure-*/input.json"))
+CASES = sorted(path.parent for path in Path(__file__).parent.glob("*/input.json"))
 
 
 def crossed(network: Network, kind: FrameType) -> list[str]:
@@ -43,31 +48,55 @@ def tables(network: Network) -> dict[str, dict[str, str]]:
     return found
 
 
-def play(links: list[list[int]], steps: list[dict[str, Any]], strict_paper: bool) -> list[dict[str, Any]]:
-    network = Network(graph_of([(u, v, 1) for u, v in links]), RouterOptions(strict_paper=strict_paper), 1)
+def play(given: dict[str, Any], strict_paper: bool) -> list[dict[str, Any]]:
+    options = RouterOptions(strict_paper=strict_paper, **given.get("options", {}))
+    network = Network(graph_of([(u, v, 1) for u, v in given["links"]]), options, 1)
     network.new_epoch()
-    records: list[dict[str, Any]] = []
-    for step in steps:
-        network.frames.clear()
-        dropped = network.dropped()
-        if "set_predicate" in step:
-            wanted = step["set_predicate"]
-            network.set_predicate(wanted["node"], parse_predicate(wanted["predicate"]))
-            network.settle()
-            records.append(
-                {
-                    "advertisements": crossed(network, FrameType.RA),
-                    "dropped": dict(network.dropped() - dropped),
-                    "tables": tables(network),
-                }
-            )
-        else:
-            wanted = step["send_message"]
-            sent = network.send(wanted["node"], parse_message(wanted["message"]))
-            network.settle()
-            delivered = sorted(Counter(network.delivered[sent]).elements())
-            records.append({"messages": crossed(network, FrameType.MSG), "delivered": delivered})
-    return records
+    return [take(network, step) for step in given["steps"]]
+
+
+def take(network: Network, step: dict[str, Any]) -> dict[str, Any]:
+    """Takes one step; returns what it did."""
+    network.frames.clear()
+    dropped = network.dropped()
+    sent = act(network, step)
+    if not step.get("hold"):
+        network.settle()
+    if sent is not None:
+        delivered = sorted(Counter(network.delivered[sent]).elements())
+        return {"messages": crossed(network, FrameType.MSG), "delivered": delivered}
+    record = {
+        "advertisements": crossed(network, FrameType.RA),
+        "requests": crossed(network, FrameType.SR),
+        "replies": crossed(network, FrameType.UR),
+        "dropped": dict(network.dropped() - dropped),
+        "tables": tables(network),
+    }
+    return {name: value for name, value in record.items() if value or name not in ("requests", "replies")}
+
+
+def act(network: Network, step: dict[str, Any]) -> tuple[int, int] | None:
+    """Does what a step says, and no more. Returns (source, seq) of a message."""
+    if wanted := step.get("set_predicate"):
+        network.set_predicate(wanted["node"], parse_predicate(wanted["predicate"]))
+    elif wanted := step.get("send_message"):
+        return network.send(wanted["node"], parse_message(wanted["message"]))
+    elif wanted := step.get("request_update"):
+        network.request_update(wanted["node"])
+    elif wanted := step.get("deliver"):
+        network.deliver(*wanted["link"], FrameType[wanted["type"]])
+    elif wanted := step.get("lose"):
+        network.lose(*wanted["link"], FrameType[wanted["type"]])
+    elif wanted := step.get("inject"):
+        kind = FrameType[wanted["type"]]
+        body = SenderRequest(1_000_000) if kind is FrameType.SR else parse_predicate(wanted["predicate"])
+        frame = Frame(kind, wanted["issuer"], wanted["seq"], network.epoch, 64, body)
+        network.handle(wanted["node"], FrameReceived(wanted["sender"], frame))
+    elif wanted := step.get("links_down"):
+        network.new_epoch(tuple(tuple(link) for link in wanted))
+    elif step != {"settle": True}:
+        raise AssertionError(f"no such step: {step}")
+    return None
 
 
 @pytest.mark.parametrize("rule", ["paper", "default"])
@@ -75,4 +104,4 @@ def play(links: list[list[int]], steps: list[dict[str, Any]], strict_paper: bool
 def test_figure(case: Path, rule: str) -> None:
     given = json.loads((case / "input.json").read_text())
     expected = json.loads((case / "expected.json").read_text())
-    assert play(given["links"], given["steps"], rule == "paper") == expected[rule]
+    assert play(given, rule == "paper") == expected[rule]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import networkx as nx
 
@@ -16,6 +16,7 @@ from router.protocol.events import (
     Deliver,
     Event,
     FrameReceived,
+    RequestUpdate,
     Send,
     SendMessage,
     SendToController,
@@ -75,20 +76,30 @@ def shortest_path_tables(full: Graph, alive: Graph) -> dict[int, BroadcastTable]
     weighted.add_nodes_from(alive)
     for u, v, data in alive.edges(data=True):
         weighted.add_edge(u, v, weight=data["cost"] << links | 1 << data["index"])
+    trees = {source: _shortest_path_tree(weighted, source) for source in sorted(full)}
+    # (root, child) -> the nodes from the child on, on the root's own tree.
+    own = {
+        (root, child): _with_descendants(trees[root], child)
+        for root in trees
+        for child in trees[root].successors(root)
+    }
     entries: dict[int, list[TreeEntry]] = {node: [] for node in full}
     numbers: dict[int, dict[tuple[int, frozenset[int]], int]] = {node: {} for node in full}
-    for source in sorted(full):
-        tree = nx.DiGraph()
-        tree.add_node(source)
-        for path in nx.single_source_dijkstra_path(weighted, source).values():
-            nx.add_path(tree, path)
+    for source, tree in trees.items():
         for node in tree:
             parent = next(iter(tree.predecessors(node)), None)
             parent_interface = 0 if parent is None else interfaces[node][parent]
             below = frozenset(nx.descendants(tree, node))
             number = numbers[node].setdefault((parent_interface, below), len(numbers[node]))
             children = tuple(sorted(interfaces[node][child] for child in tree.successors(node)))
-            entries[node].append(TreeEntry(source, parent_interface, children, number))
+            reusable = tuple(
+                sorted(
+                    interfaces[node][child]
+                    for child in tree.successors(node)
+                    if _with_descendants(tree, child) == own[node, child]
+                )
+            )
+            entries[node].append(TreeEntry(source, parent_interface, children, number, reusable))
     return {
         node: BroadcastTable(
             tuple(sorted((interfaces[node][other], other) for other in alive[node])), tuple(entries[node])
@@ -97,10 +108,25 @@ def shortest_path_tables(full: Graph, alive: Graph) -> dict[int, BroadcastTable]
     }
 
 
+def _shortest_path_tree(weighted: nx.Graph, source: int) -> nx.DiGraph:
+    tree = nx.DiGraph()
+    tree.add_node(source)
+    for path in nx.single_source_dijkstra_path(weighted, source).values():
+        nx.add_path(tree, path)
+    return tree
+
+
+def _with_descendants(tree: nx.DiGraph, node: int) -> frozenset[int]:
+    return frozenset({node, *nx.descendants(tree, node)})
+
+
 class Network:
     """Routers on a graph, set up by a controller that this class plays.
 
     Attributes:
+        loss: probability that a frame of a router is lost on its link.
+        background: is called between the frames that tell routers of a new epoch.
+        reordering: frames of one link overtake each other at random.
         delivered: (source, seq) -> how often each node passed that message up.
         frames: frames that crossed each directed link, by type.
     """
@@ -114,9 +140,13 @@ class Network:
             node: Router(node, options, factory(matcher), 1, random.Random(f"{seed}/{node}"))
             for node in sorted(graph)
         }
+        self.tables: dict[int, BroadcastTable] = {}
         self.delivered: dict[tuple[int, int], Counter[int]] = {}
         self.frames: Counter[tuple[int, int, FrameType]] = Counter()
         self.predicates: dict[int, Predicate] = {}
+        self.background: Callable[[], None] | None = None
+        self.loss = 0.0
+        self.reordering = False
         self._alive = graph.copy()
         self._neighbour = {
             node: {interface: other for other, interface in neighbours.items()}
@@ -146,18 +176,29 @@ class Network:
         return actions
 
     def step(self) -> bool:
-        """Delivers one frame of a random link (in order on each link). False if nothing is under way."""
+        """Delivers (or loses) the next frame of a random link. False if nothing is under way."""
         busy = [link for link, queue in self._queues.items() if queue]
         if not busy:
             return False
         sender, receiver = self.rng.choice(busy)
-        frame = self._queues[sender, receiver].popleft()
+        queue = self._queues[sender, receiver]
+        if self.reordering:
+            queue.rotate(self.rng.randrange(len(queue)))
+        frame = queue.popleft()
+        if self.loss and self.rng.random() < self.loss:
+            return True
         self.handle(receiver, FrameReceived(sender, frame))
         return True
 
     def some_steps(self) -> None:
         for _ in range(self.rng.randrange(6)):
             self.step()
+
+    def wait(self, seconds: float) -> None:
+        """Time passes; what is due is done."""
+        self.now += seconds
+        for node in self.routers:
+            self.handle(node, Tick())
 
     def settle(self) -> None:
         """Runs until no frame is under way and no router owes one."""
@@ -167,7 +208,8 @@ class Network:
             waiting = [router for router in self.routers.values() if not router.idle]
             if not waiting:
                 return
-            self.now = min(router.next_deadline() or self.now for router in waiting)
+            deadlines = (router.next_deadline() for router in waiting)
+            self.now = max(self.now, min(at for at in deadlines if at is not None))
             for node in self.routers:
                 self.handle(node, Tick())
 
@@ -179,7 +221,7 @@ class Network:
             self._queues.pop((u, v), None)
             self._queues.pop((v, u), None)
         self.epoch += 1
-        tables = shortest_path_tables(self.graph, self._alive)
+        tables = self.tables = shortest_path_tables(self.graph, self._alive)
         self._tell_all(FrameType.TABLE, tables)
         self._tell_all(FrameType.COMMIT, {node: Commit(max(1, self.epoch - 1)) for node in tables})
 
@@ -190,11 +232,37 @@ class Network:
             frame = Frame(kind, node, self.epoch, self.epoch, 1, bodies[node])
             self.handle(node, ControllerFrame(frame))
             assert (node, kind, self.epoch) in self._acknowledged
+            if self.background is not None:
+                self.background()
             self.some_steps()
 
     def set_predicate(self, node: int, predicate: Predicate) -> None:
         self.predicates[node] = predicate
         self.handle(node, SetPredicate(1, predicate))
+
+    def request_update(self, node: int) -> None:
+        self.handle(node, RequestUpdate())
+
+    def parent_interface(self, node: int, root: int) -> int | None:
+        """The interface of `node` that leads to `root` on the root's tree; None if there is no path."""
+        entries = (entry for entry in self.tables[node].entries if entry.source == root)
+        return next((entry.parent for entry in entries), None)
+
+    def deliver(self, sender: int, receiver: int, kind: FrameType) -> None:
+        """Delivers the frames of one type that wait on a link."""
+        for frame in self._take(sender, receiver, kind):
+            self.handle(receiver, FrameReceived(sender, frame))
+
+    def lose(self, sender: int, receiver: int, kind: FrameType) -> None:
+        """Loses the frames of one type that wait on a link."""
+        self._take(sender, receiver, kind)
+
+    def _take(self, sender: int, receiver: int, kind: FrameType) -> list[Frame]:
+        queue = self._queues.get((sender, receiver), deque())
+        taken = [frame for frame in queue if frame.type is kind]
+        assert taken, f"no {kind.name} waits between {sender} and {receiver}"
+        self._queues[sender, receiver] = deque(frame for frame in queue if frame.type is not kind)
+        return taken
 
     def send(self, node: int, message: Message) -> tuple[int, int]:
         """Sends a message; returns (source, seq)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from pathlib import Path
 
@@ -121,6 +122,24 @@ def test_every_section(tmp_path: Path) -> None:
     assert (second.bandwidth_mbps, second.loss_percent, second.delay_ms) == (100.0, 1.0, None)
 
 
+def test_every_option_of_the_protocol(tmp_path: Path) -> None:
+    chosen = {
+        "ra_min_interval_s": 1.0,
+        "ra_jitter_s": 2.0,
+        "sr_policy": "count",
+        "sr_period_s": 3.0,
+        "sr_threshold": 4,
+        "sr_min_interval_s": 5.0,
+        "sr_timeout_s": 6.0,
+        "ur_reuse": False,
+        "ur_freshness_s": 7.0,
+    }
+    shown = {key: json.dumps(value) for key, value in chosen.items()}
+    lines = "".join(f"{key} = {value}\n" for key, value in shown.items())
+    experiment = load_experiment(_write(tmp_path, f"{_SMALL}[protocol]\n{lines}"))
+    assert experiment.protocol == ProtocolOptions(**chosen)  # type: ignore[arg-type]
+
+
 def test_numbers_are_floats_where_the_model_has_floats(tmp_path: Path) -> None:
     experiment = load_experiment(_write(tmp_path, _FULL))
     assert type(experiment.duration_s) is float
@@ -215,6 +234,16 @@ def test_the_schema_has_every_field_of_the_model(section: tuple[schema.Field, ..
             "[protocol] hop_limit: 256 is not valid; expected an integer from",
         ),
         ("= false", "= 0", "[protocol] ra_on_change: 0 is not valid; expected true or false"),
+        (
+            "hop_limit = 16",
+            'sr_policy = "always"',
+            '[protocol] sr_policy: "always" is not valid; expected "never" or "periodic" or "count"',
+        ),
+        (
+            "hop_limit = 16",
+            "sr_timeout_s = 0",
+            "[protocol] sr_timeout_s: 0 is not valid; expected a number above 0",
+        ),
         ('layer = "spt"', 'layer = "mst"', '[broadcast] layer: "mst" is not valid; expected "spt"'),
         (
             "filters_max = 2",

@@ -107,6 +107,17 @@ def test_the_service(node: Node) -> None:
         assert list(first.deliveries(timeout=0.05)) == []
 
 
+def test_an_update_can_be_requested(node: Node) -> None:
+    # Node 5 lies behind interface 1.
+    table = BroadcastTable(((1, 5),), (TreeEntry(4, 0, (1,), 0), TreeEntry(5, 1, (), 1)))
+    for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(2))):
+        node.router.handle(ControllerFrame(Frame(kind, 4, 2, 2, 1, body)), 0.0)
+    with node.client() as client:
+        assert client._wait(client.request("request_update"))["ok"] is True
+    assert node.router.counters.srs_issued == 1
+    assert not node.router.idle
+
+
 def test_types_survive_the_socket(node: Node) -> None:
     attributes = {
         "b": True,

@@ -1,0 +1,251 @@
+"""The other routers' side of the SR/UR protocol: passing SRs on, and assembling URs.
+
+Protocol paper, sections 3.5.2 to 3.5.4. For each issuer there is one machine: it waits, or it does not.
+`TRANSITIONS` is the whole of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from router.predicates import algebra
+from router.predicates.model import NOTHING, Predicate
+from router.protocol.advertisements import IngressFilter
+from router.protocol.broadcast import Branch
+from router.protocol.counters import Counters, Drop
+from router.protocol.events import Action, Send
+from router.protocol.knowledge import Knowledge
+from router.protocol.options import RouterOptions
+from router.protocol.requests import Reply
+from router.protocol.round_trips import Timing
+from router.protocol.routing import RoutingTable
+from router.wire.frames import Flags, Frame, FrameType, SenderRequest
+
+_MICROSECONDS = 1_000_000
+
+
+class State(Enum):
+    IDLE = auto()
+    WAITING = auto()
+
+
+class Input(Enum):
+    REQUEST = auto()
+    OLD_REQUEST = auto()
+    REPLY = auto()
+    OTHER_REPLY = auto()
+    COMPLETE = auto()
+    TIMEOUT = auto()
+    RETIRED = auto()
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A UR in the making.
+
+    Attributes:
+        awaited: children whose UR has not come.
+        told: child -> its UR, or what the table had for it.
+        heard: child -> the RAs that came from it since the SR came in.
+        partial: somebody downstream is missing, or will be.
+    """
+
+    number: int
+    epoch: int
+    branch: Branch
+    received_at: float
+    deadline: float = 0.0
+    awaited: set[int] = field(default_factory=set)
+    told: dict[int, Predicate] = field(default_factory=dict)
+    heard: dict[int, Predicate] = field(default_factory=dict)
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Occasion:
+    """One input to the machine of one issuer."""
+
+    issuer: int
+    now: float = 0.0
+    branch: Branch | None = None
+    frame: Frame | None = None
+    timeout: float = 0.0
+    reply: Reply | None = None
+
+
+class Replies:
+    """The URs that this router owes."""
+
+    def __init__(
+        self,
+        options: RouterOptions,
+        routing: RoutingTable,
+        ingress: IngressFilter,
+        knowledge: Knowledge,
+        timing: Timing,
+        counters: Counters,
+    ) -> None:
+        self._options = options
+        self._routing = routing
+        self._ingress = ingress
+        self._knowledge = knowledge
+        self._timing = timing
+        self._counters = counters
+        self._pending: dict[int, _Pending] = {}
+        # Issuer -> the greatest request number seen: numbers only grow, over restarts too.
+        self._seen: dict[int, int] = {}
+
+    @property
+    def pending(self) -> bool:
+        """True if a UR is owed."""
+        return bool(self._pending)
+
+    def next_deadline(self) -> float | None:
+        return min((pending.deadline for pending in self._pending.values()), default=None)
+
+    def request(self, branch: Branch, frame: Frame, request: SenderRequest, now: float) -> list[Action]:
+        """An SR came in from the parent on its issuer's tree."""
+        newer = frame.seq > self._seen.get(frame.issuer, -1)
+        occasion = _Occasion(
+            frame.issuer, now, branch=branch, frame=frame, timeout=request.timeout_us / _MICROSECONDS
+        )
+        return self._enter(Input.REQUEST if newer else Input.OLD_REQUEST, occasion)
+
+    def reply(self, issuer: int, reply: Reply, now: float) -> list[Action]:
+        """A UR came in that names another router as the issuer of its SR."""
+        pending = self._pending.get(issuer)
+        matches = (
+            pending is not None
+            and (pending.number, pending.epoch) == (reply.number, reply.epoch)
+            and reply.interface in pending.awaited
+        )
+        return self._enter(Input.REPLY if matches else Input.OTHER_REPLY, _Occasion(issuer, now, reply=reply))
+
+    def heard(self, interface: int, predicate: Predicate) -> None:
+        """An RA came in. Routers towards an issuer may have dropped it, relying on what they will be told."""
+        for pending in self._pending.values():
+            if interface in pending.branch.children:
+                known = pending.heard.get(interface, NOTHING)
+                pending.heard[interface] = algebra.disjoin(known, predicate)
+
+    def tick(self, now: float) -> list[Action]:
+        actions: list[Action] = []
+        for issuer in [issuer for issuer, pending in self._pending.items() if now >= pending.deadline]:
+            actions += self._enter(Input.TIMEOUT, _Occasion(issuer, now))
+        return actions
+
+    def retire(self, epochs: frozenset[int]) -> None:
+        """Only these epochs are still in use: no UR of another can come, or be sent."""
+        for issuer in [issuer for issuer, pending in self._pending.items() if pending.epoch not in epochs]:
+            self._enter(Input.RETIRED, _Occasion(issuer))
+
+    def _enter(self, given: Input, occasion: _Occasion) -> list[Action]:
+        state = State.WAITING if occasion.issuer in self._pending else State.IDLE
+        act, following = TRANSITIONS[state, given]
+        actions = act(self, occasion)
+        if following is State.IDLE:
+            self._pending.pop(occasion.issuer, None)
+        elif not self._pending[occasion.issuer].awaited:
+            actions += self._enter(Input.COMPLETE, occasion)
+        return actions
+
+    # What the transitions do.
+
+    def _open(self, occasion: _Occasion) -> list[Action]:
+        """Takes an SR on: asks the children, except those for whom the table has the answer."""
+        frame, branch, now = occasion.frame, occasion.branch, occasion.now
+        assert frame is not None
+        assert branch is not None
+        self._seen[frame.issuer] = frame.seq
+        pending = _Pending(frame.seq, frame.epoch, branch, now)
+        self._pending[frame.issuer] = pending
+        for child in sorted(branch.children):
+            if self._reusable(child, branch) and self._knowledge.fresh(child, frame.epoch, now):
+                self._counters.srs_saved += 1
+                pending.told[child] = self._routing.get(child)
+                self._ingress.bound(child, pending.told[child])
+        asked = branch.children - pending.told.keys()
+        timeout = self._timing.downstream(occasion.timeout, branch.parent)
+        if not asked:
+            return []
+        if frame.hop_limit <= 1 or timeout <= 0:
+            # It cannot go on, or no answer would be in time.
+            pending.partial = True
+            return []
+        pending.awaited |= asked
+        pending.deadline = now + timeout
+        self._counters.srs_forwarded += 1
+        body = SenderRequest(int(timeout * _MICROSECONDS))
+        return [
+            Send(asked, Frame(FrameType.SR, frame.issuer, frame.seq, frame.epoch, frame.hop_limit - 1, body))
+        ]
+
+    def _record(self, occasion: _Occasion) -> list[Action]:
+        pending, reply = self._pending[occasion.issuer], occasion.reply
+        assert reply is not None
+        child, heard = reply.interface, pending.heard.get(reply.interface, NOTHING)
+        pending.awaited.remove(child)
+        pending.told[child] = reply.predicate
+        pending.partial |= reply.partial
+        if not reply.partial:
+            self._timing.measured(child, occasion.now - pending.received_at)
+            self._ingress.bound(child, algebra.disjoin(reply.predicate, heard))
+        if self._reusable(child, pending.branch) and not reply.partial:
+            self._counters.urs_reused += self._knowledge.learn(
+                child, reply.epoch, reply.predicate, heard, False, occasion.now
+            )
+        return []
+
+    def _answer(self, occasion: _Occasion) -> list[Action]:
+        """p0 or the URs of the children, to the parent (section 3.5.2)."""
+        pending = self._pending[occasion.issuer]
+        predicate = self._routing.local
+        told = list(pending.told.values())
+        if not self._options.strict_paper:
+            told += pending.heard.values()
+        for part in told:
+            predicate = algebra.disjoin(predicate, part)
+        partial = pending.partial or bool(pending.awaited)
+        self._counters.urs_sent += 1
+        self._counters.urs_sent_partial += partial
+        flags = Flags.PARTIAL if partial else Flags.NONE
+        # A UR takes one hop: the router upstream makes its own.
+        frame = Frame(FrameType.UR, occasion.issuer, pending.number, pending.epoch, 1, predicate, flags)
+        return [Send(frozenset({pending.branch.parent}), frame)]
+
+    def _count_old(self, _occasion: _Occasion) -> list[Action]:
+        self._counters.drop(Drop.SR_OLD)
+        return []
+
+    def _count_other(self, occasion: _Occasion) -> list[Action]:
+        assert occasion.reply is not None
+        seen = occasion.reply.number <= self._seen.get(occasion.issuer, -1)
+        self._counters.drop(Drop.UR_LATE if seen else Drop.UR_UNEXPECTED)
+        return []
+
+    def _forget(self, _occasion: _Occasion) -> list[Action]:
+        return []
+
+    def _reusable(self, child: int, branch: Branch) -> bool:
+        return self._options.ur_reuse and child in branch.reusable
+
+
+_Act = Callable[[Replies, _Occasion], list[Action]]
+
+#: (state, input) -> what is done, and the state after it. A pair that is not here cannot occur. A machine
+#: that waits for nobody gets the input COMPLETE at once: so do leaves, which answer with p0 alone.
+TRANSITIONS: Mapping[tuple[State, Input], tuple[_Act, State]] = {
+    (State.IDLE, Input.REQUEST): (Replies._open, State.WAITING),
+    (State.IDLE, Input.OLD_REQUEST): (Replies._count_old, State.IDLE),
+    (State.IDLE, Input.OTHER_REPLY): (Replies._count_other, State.IDLE),
+    # The issuer asks anew: it has given up the request before.
+    (State.WAITING, Input.REQUEST): (Replies._open, State.WAITING),
+    (State.WAITING, Input.OLD_REQUEST): (Replies._count_old, State.WAITING),
+    (State.WAITING, Input.REPLY): (Replies._record, State.WAITING),
+    (State.WAITING, Input.OTHER_REPLY): (Replies._count_other, State.WAITING),
+    (State.WAITING, Input.COMPLETE): (Replies._answer, State.IDLE),
+    (State.WAITING, Input.TIMEOUT): (Replies._answer, State.IDLE),
+    (State.WAITING, Input.RETIRED): (Replies._forget, State.IDLE),
+}

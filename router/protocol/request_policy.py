@@ -1,0 +1,72 @@
+"""Controlled SRs: when a router asks, and through which interfaces (section 3.5.5)."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+
+from router.protocol.options import RouterOptions
+
+
+class RequestPolicy:
+    """`never`; `periodic`: through every interface each `sr_period`; `count`: through interface i when the
+    messages sent through it since the last SR, C_i, exceed `sr_threshold`, but not within
+    `sr_min_interval` of that SR.
+    """
+
+    def __init__(self, options: RouterOptions, rng: random.Random) -> None:
+        self._options = options
+        self._rng = rng
+        self._periodic_at: float | None = None
+        self._messages: Counter[int] = Counter()
+        self._issued_at: dict[int, float] = {}
+
+    def start(self, now: float) -> None:
+        """The router has its first epoch: the period begins, at a random phase."""
+        if self._options.sr_policy == "periodic":
+            self._periodic_at = now + self._rng.random() * self._options.sr_period
+
+    def next_deadline(self, askable: Iterable[int]) -> float | None:
+        """When an SR is due (perhaps long since), given the interfaces through which none is outstanding."""
+        if self._options.sr_policy == "count":
+            return min((self._allowed_at(i) for i in self._exceeding(askable)), default=None)
+        return self._periodic_at
+
+    def forwarded(self, interfaces: Iterable[int]) -> None:
+        """A message went out of `interfaces`."""
+        if self._options.sr_policy == "count":
+            self._messages.update(interfaces)
+
+    def periodic(self, now: float) -> bool:
+        """Whether a round through every interface is due; the answer yes settles it."""
+        if self._periodic_at is None or now < self._periodic_at:
+            return False
+        on_time = self._periodic_at + self._options.sr_period
+        self._periodic_at = on_time if on_time > now else now + self._options.sr_period
+        return True
+
+    def exceeding(self, askable: Iterable[int], now: float) -> frozenset[int]:
+        """Those of `askable` through which an SR is due by their message counts."""
+        return frozenset(i for i in self._exceeding(askable) if now >= self._allowed_at(i))
+
+    def issued(self, interfaces: Iterable[int], now: float) -> None:
+        """An SR went out of `interfaces`, whatever the reason."""
+        for interface in interfaces:
+            self._messages.pop(interface, None)
+            self._issued_at[interface] = now
+
+    def keep_only(self, interfaces: Iterable[int]) -> None:
+        """Forgets the counts of every other interface."""
+        for interface in self._messages.keys() - set(interfaces):
+            del self._messages[interface]
+
+    def _exceeding(self, interfaces: Iterable[int]) -> list[int]:
+        if self._options.sr_policy != "count":
+            return []
+        return [i for i in interfaces if self._messages.get(i, 0) > self._options.sr_threshold]
+
+    def _allowed_at(self, interface: int) -> float:
+        issued_at = self._issued_at.get(interface)
+        # Nothing was issued: at once, by any clock.
+        return 0.0 if issued_at is None else issued_at + self._options.sr_min_interval
