@@ -12,7 +12,8 @@ from typing import Literal
 
 from topos.model import Topology
 
-BroadcastLayer = Literal["spt"]
+#: Per-source shortest-path trees, one minimum spanning tree for all, or reverse-path forwarding.
+BroadcastLayer = Literal["spt", "spanning-tree", "rpf"]
 EventAction = Literal["set_predicate", "send_message", "link_down", "link_up"]
 
 

@@ -102,6 +102,7 @@ class Network:
 
     Attributes:
         delivered: (source, seq) -> how often each node passed that message up.
+        tables_of: the broadcast layer: (full graph, what is up) -> each node's table.
         frames: frames that crossed each directed link, by type.
     """
 
@@ -117,6 +118,7 @@ class Network:
         self.delivered: dict[tuple[int, int], Counter[int]] = {}
         self.frames: Counter[tuple[int, int, FrameType]] = Counter()
         self.predicates: dict[int, Predicate] = {}
+        self.tables_of = shortest_path_tables
         self._alive = graph.copy()
         self._neighbour = {
             node: {interface: other for other, interface in neighbours.items()}
@@ -179,7 +181,7 @@ class Network:
             self._queues.pop((u, v), None)
             self._queues.pop((v, u), None)
         self.epoch += 1
-        tables = shortest_path_tables(self.graph, self._alive)
+        tables = self.tables_of(self.graph, self._alive)
         self._tell_all(FrameType.TABLE, tables)
         self._tell_all(FrameType.COMMIT, {node: Commit(max(1, self.epoch - 1)) for node in tables})
 

@@ -210,7 +210,11 @@ def test_the_schema_has_every_field_of_the_model(section: tuple[schema.Field, ..
             "[protocol] hop_limit: 256 is not valid; expected an integer from",
         ),
         ("= false", "= 0", "[protocol] ra_on_change: 0 is not valid; expected true or false"),
-        ('layer = "spt"', 'layer = "mst"', '[broadcast] layer: "mst" is not valid; expected "spt"'),
+        (
+            'layer = "spt"',
+            'layer = "mst"',
+            '[broadcast] layer: "mst" is not valid; expected "spt" or "spanning-tree" or "rpf"',
+        ),
         (
             "filters_max = 2",
             "filters_min = 4",
