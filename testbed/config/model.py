@@ -14,7 +14,7 @@ from topos.model import Topology
 
 #: Per-source shortest-path trees, one minimum spanning tree for all, or reverse-path forwarding.
 BroadcastLayer = Literal["spt", "spanning-tree", "rpf"]
-EventAction = Literal["set_predicate", "send_message", "link_down", "link_up"]
+EventAction = Literal["set_predicate", "send_message", "link_down", "link_up", "node_down", "node_up"]
 
 
 @dataclass(frozen=True)

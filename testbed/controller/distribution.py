@@ -10,10 +10,10 @@ An epoch goes through the stages of `Stage`, and each router through those of `P
     SILENT -HELLO-> NEEDS_TABLE -ACK-> HAS_TABLE -all have it-> NEEDS_COMMIT -ACK-> IN_EPOCH
 
 The members of an epoch are the nodes that were up when it started. A change of topology starts a new epoch
-and abandons one that is not committed yet. So does the restart of a router, once others may be using the
-epoch: it has forgotten what they advertised, and a new epoch makes everybody advertise again. A COMMIT lets
-routers forget the epochs before the last one that was committed everywhere, since nobody can still originate
-in those.
+and abandons one that is not committed yet. So does whatever may have cost somebody an advertisement, since in a
+new epoch all advertise again: a link or node that was down, however shortly, and the restart of a router once
+others may be using the epoch. A COMMIT lets routers forget the epochs before the last one that was committed
+everywhere, since nobody can still originate in those.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from testbed.controller.events import (
     TablesComputed,
     Tick,
 )
-from testbed.controller.liveness import LinkChange, Liveness
+from testbed.controller.liveness import Change, LinkChange, Liveness
 from topos.model import Topology
 
 
@@ -92,12 +92,12 @@ class _Router:
 class _Cause:
     """What an epoch is for; when it differs from the current epoch's, a new one is due.
 
-    `restarts` counts the restarts that called for a new epoch, from the controller's start on.
+    `losses` counts, from the controller's start on, the events that may have cost a router advertisements.
     """
 
     members: frozenset[int]
     down_links: frozenset[int]
-    restarts: int
+    losses: int
 
 
 @dataclass(slots=True)
@@ -141,7 +141,7 @@ class Distribution:
         self._unresponsive: set[int] = set()
         self._epoch: _Epoch | None = None
         self._committed_epoch = 0
-        self._restarts = 0
+        self._losses = 0
         # The cause of the next epoch, which waits to settle, and when it will have.
         self._seen: _Cause | None = None
         self._settled_at: float | None = None
@@ -162,7 +162,7 @@ class Distribution:
                 self._liveness.switch_disconnected(node)
                 self._log("switch_disconnected", node=node)
             case PortChanged(node, port, up):
-                self._log_changes(self._liveness.port_changed(node, port, up))
+                self._changed(self._liveness.port_changed(node, port, up))
             case FrameReceived(node, frame):
                 self._frame_received(node, frame)
             case TablesComputed(epoch, tables):
@@ -189,7 +189,7 @@ class Distribution:
             self._first_connection = now
         changes = self._liveness.switch_connected(node, up_ports)
         self._log("switch_connected", node=node)
-        self._log_changes(changes)
+        self._changed(changes)
         self._actions.append(InstallPipeline(node))
 
     def _pipeline_installed(self, node: int, now: float) -> None:
@@ -201,17 +201,22 @@ class Distribution:
             seconds = round(now - self._first_connection, 6)
             self._log("all_switches_ready", switches=self._liveness.ready_count, seconds=seconds)
 
-    def _log_changes(self, changes: list[LinkChange]) -> None:
+    def _changed(self, changes: list[Change]) -> None:
         if self._epoch is None:
             return  # being built; the first epoch says what is down
         for change in changes:
-            link = change.link
-            self._log("link_up" if change.up else "link_down", link=link.index, u=link.u, v=link.v)
+            way = "up" if change.up else "down"
+            if isinstance(change, LinkChange):
+                link = change.link
+                self._log(f"link_{way}", link=link.index, u=link.u, v=link.v)
+            else:
+                self._log(f"node_{way}", node=change.node)
+            self._losses += not change.up
 
     def _watch_topology(self, now: float) -> None:
         """Starts a new epoch when its cause differs from the current one's and has settled."""
         members = self._nodes - self._liveness.down_nodes - self._unresponsive
-        cause = _Cause(members, self._liveness.down_links, self._restarts)
+        cause = _Cause(members, self._liveness.down_links, self._losses)
         wanted = self._liveness.all_ready if self._epoch is None else self._epoch.cause != cause
         if not wanted:
             self._settled_at = self._seen = None
@@ -293,7 +298,7 @@ class Distribution:
             self._enqueue(node, Phase.NEEDS_TABLE)
         else:
             # Others may have advertised in this epoch already, and the router will not have heard them.
-            self._restarts += 1
+            self._losses += 1
 
     def _acknowledged(self, node: int, acknowledged: FrameType, ack: Frame) -> None:
         outstanding = self._outstanding.get(node)

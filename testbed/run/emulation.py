@@ -135,6 +135,7 @@ class Emulation:
         network = Network(
             sockets={node: self.state.socket(node) for node in self.nodes},
             set_link=self.network.set_link,
+            set_node=self.network.set_node,
             check=self.check,
         )
         driver = self._driver = Driver(

@@ -197,7 +197,7 @@ def test_both_ends_of_a_failed_link_make_one_epoch_that_keeps_the_last_one() -> 
     assert network.sent[-1].frame.body == Commit(oldest_epoch=2)
 
 
-def test_a_flap_shorter_than_the_settling_time_changes_nothing() -> None:
+def test_a_flap_shorter_than_the_settling_time_makes_all_advertise_again() -> None:
     network = Network(ring(4))
     network.bring_up()
     link = network.topology.links[0]
@@ -205,7 +205,10 @@ def test_a_flap_shorter_than_the_settling_time_changes_nothing() -> None:
     network.advance(0.05)
     network.tell(PortChanged(link.u, link.u_port, True))
     network.advance(5)
-    assert len(network.events("epoch_started")) == 1
+    # The link may have lost an advertisement that will not come again by itself.
+    assert network.events("epoch_started")[1:] == [
+        {"epoch": 2, "routers": 4, "down_links": [], "down_nodes": []}
+    ]
     assert network.machine.next_deadline() is None
 
 
@@ -325,7 +328,12 @@ def test_a_host_port_that_goes_down_takes_the_node_out() -> None:
     network.bring_up()
     network.tell(PortChanged(2, HOST_PORT, False))
     network.advance(1)
+    assert network.events("node_down") == [{"node": 2}]
     assert network.events("epoch_started")[1]["down_nodes"] == [2]
+    network.tell(PortChanged(2, HOST_PORT, True))
+    network.advance(1)
+    assert network.events("node_up") == [{"node": 2}]
+    assert network.frames(FrameType.COMMIT, 3) == [0, 1, 2]
 
 
 def test_ports_missing_at_connection_are_down() -> None:
