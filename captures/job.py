@@ -21,6 +21,7 @@ from captures.logs import ApplicationLog, FirstPredicate, opening_predicates, op
 from captures.logs import read_oracle as read_oracle_answers
 from captures.pcap import tail_defect
 from captures.reconcile import Total, reconcile_ovs, reconcile_routers, reconcile_tshark, tshark_counts
+from captures.recovery import advertised_again, read_epochs, recovery
 from captures.rundir import CapturedFile, RunFolder
 from captures.session import spark_session
 from captures.source import NAME
@@ -142,6 +143,12 @@ def _account(
         "capture_drops": sum(capture.dropped for capture in inputs.captures),
     }
     routers = run.router_counters()
+    epochs = read_epochs(run)
+    summary["epochs"] = epochs.committed
+    advertised = (
+        {row.epoch: row.last_ns for row in advertised_again(frames).collect()} if epochs.changes else {}
+    )
+    summary["recovery_s"] = recovery(epochs.changes, advertised, clock)
     summary["socket_drops"] = sum(counters.get("socket_drops", 0) for counters in routers.values())
     summary["reconciliation"] = {
         "tshark": reconcile_tshark(totals, counting.result(), inputs.captures),

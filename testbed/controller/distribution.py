@@ -10,10 +10,10 @@ An epoch goes through the stages of `Stage`, and each router through those of `P
     SILENT -HELLO-> NEEDS_TABLE -ACK-> HAS_TABLE -all have it-> NEEDS_COMMIT -ACK-> IN_EPOCH
 
 The members of an epoch are the nodes that were up when it started. A change of topology starts a new epoch
-and abandons one that is not committed yet. So does whatever may have cost somebody an advertisement, since in a
-new epoch all advertise again: a link or node that was down, however shortly, and the restart of a router once
-others may be using the epoch. A COMMIT lets routers forget the epochs before the last one that was committed
-everywhere, since nobody can still originate in those.
+and abandons one that is not committed yet. So does whatever may have cost somebody an advertisement, since in
+a new epoch all advertise again: a link or node that was down, however shortly, and the restart of a router
+once others may be using the epoch. A COMMIT lets routers forget the epochs before the last one that was
+committed everywhere, since nobody can still originate in those.
 """
 
 from __future__ import annotations
