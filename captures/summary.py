@@ -51,11 +51,11 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "recovery_s": (
         "list of objects",
         "one for each change of the network after its set-up: links, nodes or routers that failed or "
-        "returned, as the controller saw them; those that one epoch answers are one change. `events`; `at_s`, "
-        "experiment seconds; `epoch`, which answered it; `committed_s`, wall seconds from the first event "
-        "until every router had the new trees; `advertised_s`, wall seconds to the last frame, in any "
-        "capture, of the RAs that the epoch called for (of each node that had advertised in an earlier epoch, "
-        "its first in this one). Null: it did not come to that",
+        "returned, as the controller saw them; those that one epoch answers are one change. `events`; "
+        "`at_s`, experiment seconds; `epoch`, which answered it; `committed_s`, wall seconds from the first "
+        "event until every router had the new trees; `advertised_s`, wall seconds to the last frame, in any "
+        "capture, of the RAs that the epoch called for (of each node that had advertised in an earlier "
+        "epoch, its first in this one). Null: it did not come to that",
     ),
     "spurious_deliveries": ("deliveries", "distinct pairs delivered, decided and not expected"),
     "duplicate_deliveries": ("deliveries", "deliveries of a pair beyond its first"),
