@@ -11,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from protocol_network import Graph, Network, integer, one, random_graph
 
+from router.matching.factory import factory
 from router.predicates.model import EVERYTHING, NOTHING, Message, Operator, Predicate
 from router.predicates.semantics import matches
+from router.protocol.events import Started
 from router.protocol.options import RouterOptions
+from router.protocol.router import Router
 from router.wire.frames import BroadcastTable, FrameType
 from testbed.controller.trees import LAYERS, broadcast_tables
 from topos.build import LinkSpec, build
@@ -104,3 +107,26 @@ def test_and_again_after_a_link_has_failed_and_returned(
         network.new_epoch(down)
         network.settle()
         expect_exact_delivery(network)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    nodes=st.integers(2, 7),
+    changes=st.lists(st.tuples(st.integers(0, 6), PREDICATES), min_size=1, max_size=8),
+)
+def test_after_a_restart_a_new_epoch_brings_everything_back(
+    seed: int, nodes: int, changes: list[tuple[int, Predicate]]
+) -> None:
+    network = network_of("spt", random_graph(random.Random(seed), nodes, nodes), seed)
+    network.new_epoch()
+    for node, predicate in changes:
+        network.set_predicate(node % nodes, predicate)
+    network.settle()
+    restarted = network.rng.randrange(nodes)
+    network.routers[restarted] = Router(restarted, RouterOptions(), factory("naive"), incarnation=2)
+    network.predicates.pop(restarted, None)
+    network.handle(restarted, Started())
+    network.new_epoch()
+    network.settle()
+    expect_exact_delivery(network)
