@@ -23,6 +23,7 @@ from captures.logs import ApplicationLog, FirstPredicate, opening_predicates, op
 from captures.logs import read_oracle as read_oracle_answers
 from captures.pcap import tail_defect
 from captures.reconcile import Total, reconcile_ovs, reconcile_routers, reconcile_tshark, tshark_counts
+from captures.recovery import Epochs, advertised_again, read_epochs, recovery
 from captures.rundir import CapturedFile, LinkEnds, RunFolder, RunFolderError
 from captures.session import spark_session
 from captures.source import captured_frames
@@ -53,6 +54,7 @@ class _Inputs:
     router_counters: dict[int, dict[str, Any]]
     ovs_counters: dict[int, dict[int, dict[str, int]]]
     links: list[LinkEnds]
+    epochs: Epochs
 
     @property
     def bin_s(self) -> float:
@@ -119,6 +121,7 @@ def _read(run: RunFolder) -> _Inputs:
         router_counters=run.router_counters(),
         ovs_counters=run.ovs_counters(),
         links=run.links(),
+        epochs=read_epochs(run),
     )
 
 
@@ -173,6 +176,13 @@ def _account(
         processed.unpersist()
         return totals
 
+    def of_changes() -> dict[str, Any]:
+        epochs = inputs.epochs
+        advertised = (
+            {row.epoch: row.last_ns for row in advertised_again(frames).collect()} if epochs.changes else {}
+        )
+        return {"epochs": epochs.committed, "recovery_s": recovery(epochs.changes, advertised, clock)}
+
     def of_links() -> dict[str, Any]:
         write("control_share_curve", accounting.control_share_curve(frames, clock))
         return _one(accounting.repeated_total(accounting.repeated(frames)))
@@ -180,7 +190,9 @@ def _account(
     # A small run's queries spend their time in planning, each on one processor.
     with ThreadPoolExecutor(max_workers=_QUERIES_AT_ONCE) as pool:
         convergence = pool.submit(_convergence, spark, frames, inputs)
-        parts = [pool.submit(part) for part in (of_applications, write_frames, of_routers, of_links)]
+        parts = [
+            pool.submit(part) for part in (of_applications, write_frames, of_routers, of_links, of_changes)
+        ]
         totalling = pool.submit(of_traffic)
         try:
             totals = totalling.result()

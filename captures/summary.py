@@ -47,6 +47,16 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "earliest). Later RAs, as after a link event, do not count. Null if no such RA was captured; then "
         "messages count as sent after convergence from the last confirmation of an opening predicate on",
     ),
+    "epochs": ("count", "sets of broadcast trees that every router of the network came to use"),
+    "recovery_s": (
+        "list of objects",
+        "one for each change of the network after its set-up: links, nodes or routers that failed or "
+        "returned, as the controller saw them; those that one epoch answers are one change. `events`; "
+        "`at_s`, experiment seconds; `epoch`, which answered it; `committed_s`, wall seconds from the first "
+        "event until every router had the new trees; `advertised_s`, wall seconds to the last frame, in any "
+        "capture, of the RAs that the epoch called for (of each node that had advertised in an earlier "
+        "epoch, its first in this one). Null: it did not come to that",
+    ),
     "spurious_deliveries": ("deliveries", "distinct pairs delivered, decided and not expected"),
     "duplicate_deliveries": ("deliveries", "deliveries of a pair beyond its first"),
     "false_positives": (

@@ -60,7 +60,9 @@ local fields = {
   parent_interface = ProtoField.uint16("cbcb.parent_interface", "Parent interface"),
   downstream = ProtoField.uint32("cbcb.downstream", "Downstream set"),
   child_count = ProtoField.uint16("cbcb.child_count", "Child count"),
-  children = ProtoField.uint16("cbcb.children", "Child interface"),
+  children = ProtoField.uint16("cbcb.children", "Child interface", base.DEC, nil, 0x3fff),
+  reusable = ProtoField.bool("cbcb.reusable", "Update replies may be reused", 16, nil, 0x8000),
+  off_tree = ProtoField.bool("cbcb.off_tree", "Off the tree", 16, nil, 0x4000),
   oldest_epoch = ProtoField.uint32("cbcb.oldest_epoch", "Oldest epoch"),
   acknowledged = ProtoField.uint8("cbcb.acknowledged", "Acknowledged type", base.DEC, FRAME_TYPES),
   attribute = ProtoField.string("cbcb.attribute", "Attribute", base.UNICODE),
@@ -289,7 +291,16 @@ readers[6] = function(tvb, tree, at, size, state)
   tree:add(fields.downstream, tvb:range(at + 6, 4))
   tree:add(fields.child_count, tvb:range(at + 10, 2))
   if size ~= 12 + 2 * count then wrong_size("TREE_ENTRY", size) end
-  for index = 0, count - 1 do tree:add(fields.children, tvb:range(at + 12 + 2 * index, 2)) end
+  local children = {}
+  for index = 0, count - 1 do
+    local word = tvb:range(at + 12 + 2 * index, 2)
+    local child = word:uint() % 0x4000
+    tree:add(fields.children, word)
+    tree:add(fields.reusable, word)
+    tree:add(fields.off_tree, word)
+    if children[child] then refuse("duplicate_entry", "child " .. child .. " of source " .. source) end
+    children[child] = true
+  end
   if state.sources[source] then refuse("duplicate_entry", "source " .. source) end
   state.sources[source] = true
   state.entries = state.entries + 1

@@ -53,7 +53,9 @@ class TreeEntry:
     """How one router takes part in T_s, the broadcast tree rooted at `source`.
 
     B(s, i) is `children` for i = `parent` and empty for every other interface; at the source itself
-    `parent` is interface 0 (local applications).
+    `parent` is interface 0 (local applications). T_s holds the paths on which frames are accepted. Where a
+    broadcast layer sends frames beyond it (reverse-path forwarding), the children it sends to in vain are
+    named in `off_tree`.
 
     `downstream` numbers the set of nodes that this router's subtree of T_s holds: two sources with
     the same parent have the same number exactly when their trees hang the same nodes below this
@@ -64,9 +66,12 @@ class TreeEntry:
     parent: int
     children: tuple[int, ...]
     downstream: int
-    #: Those children beyond which T_s hangs exactly the nodes that this router's own tree hangs there:
-    #: where a UR may be reused and an SR answered from the table (protocol paper, section 3.5.4).
+    #: Those children, in their order, beyond which T_s hangs exactly the nodes that this router's own tree
+    #: hangs there: where a UR may be reused and an SR answered from the table (paper, section 3.5.4).
     reusable: tuple[int, ...] = ()
+    #: Those children, in their order, beyond which T_s hangs no node: the neighbour drops what comes from
+    #: here (its reverse path to the source is another). An SR gets no UR from there.
+    off_tree: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ import struct
 from typing import Any
 
 from scapy.fields import (
+    BitField,
     ByteEnumField,
     ByteField,
     Field,
     FieldLenField,
-    FieldListField,
     FlagsField,
     IntField,
     LongField,
@@ -248,6 +248,21 @@ class Neighbour(_TlvPacket):
     ]
 
 
+class ChildPart(_Part):
+    """A child in a broadcast tree: its flags and its interface."""
+
+    name = "CHILD"
+    fields_desc = [  # noqa: RUF012
+        BitField("reusable", 0, 1),
+        BitField("off_tree", 0, 1),
+        BitField("interface", 0, 14),
+    ]
+
+    def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
+        """The next child follows."""
+        return b"", s
+
+
 class TreeEntryTlv(_TlvPacket):
     """A router's part in the broadcast tree of one source."""
 
@@ -258,7 +273,7 @@ class TreeEntryTlv(_TlvPacket):
         ShortField("parent_interface", 0),
         IntField("downstream", 0),
         FieldLenField("child_count", None, count_of="children", fmt="H"),
-        FieldListField("children", [], ShortField("", 0), count_from=lambda part: part.child_count),
+        PacketListField("children", [], ChildPart, count_from=lambda part: part.child_count),
     ]
 
 
@@ -440,7 +455,14 @@ def _tlvs_of(frame: Frame) -> list[Any]:
                 source=entry.source,
                 parent_interface=entry.parent,
                 downstream=entry.downstream,
-                children=list(entry.children),
+                children=[
+                    ChildPart(
+                        reusable=int(child in entry.reusable),
+                        off_tree=int(child in entry.off_tree),
+                        interface=child,
+                    )
+                    for child in entry.children
+                ],
             )
             for entry in body.entries
         ]

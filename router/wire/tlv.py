@@ -62,6 +62,10 @@ _TLV_U32 = struct.Struct("!BII")
 _TLV_U8 = struct.Struct("!BIB")
 _NEIGHBOUR = struct.Struct("!HI")
 _TREE_ENTRY = struct.Struct("!IHIH")
+#: A child of a TREE_ENTRY: two flags above the interface number.
+REUSABLE_FLAG = 0x8000
+OFF_TREE_FLAG = 0x4000
+CHILD_MAX = OFF_TREE_FLAG - 1
 #: Of a constraint, after the name: type, operator, value length.
 _CONSTRAINT = struct.Struct("!BBH")
 _unpack_tlv = TLV_HEADER.unpack_from
@@ -139,7 +143,8 @@ def encode_table(table: BroadcastTable) -> bytes:
     """NEIGHBOUR and TREE_ENTRY TLVs.
 
     Raises:
-        ValueError: two entries for one interface or one source, or a number that does not fit.
+        ValueError: two entries for one interface or one source, a number that does not fit, or an entry
+            whose `reusable` or `off_tree` are not children in their order.
     """
     if len(dict(table.neighbours)) != len(table.neighbours):
         raise ValueError("table has an interface twice")
@@ -153,8 +158,27 @@ def encode_table(table: BroadcastTable) -> bytes:
         count = len(entry.children)
         parts.append(TLV_HEADER.pack(Tlv.TREE_ENTRY, _TREE_ENTRY.size + 2 * count))
         parts.append(_TREE_ENTRY.pack(entry.source, entry.parent, entry.downstream, count))
-        parts.append(struct.pack(f"!{count}H", *entry.children))
+        parts.append(struct.pack(f"!{count}H", *_flagged_children(entry)))
     return b"".join(parts)
+
+
+def _flagged_children(entry: TreeEntry) -> list[int]:
+    """The children of an entry as they are sent, with their flags."""
+    children = entry.children
+    if len(set(children)) != len(children):
+        raise ValueError(f"source {entry.source}: a child twice")
+    if any(not 0 <= child <= CHILD_MAX for child in children):
+        raise ValueError(f"source {entry.source}: a child does not fit; expected 0 to {CHILD_MAX}")
+    flags = dict.fromkeys(children, 0)
+    for name, flag, marked in (
+        ("reusable", REUSABLE_FLAG, entry.reusable),
+        ("off_tree", OFF_TREE_FLAG, entry.off_tree),
+    ):
+        if marked and marked != tuple(child for child in children if child in marked):
+            raise ValueError(f"source {entry.source}: {name} {marked} are not children in their order")
+        for child in marked:
+            flags[child] |= flag
+    return [child | flag for child, flag in flags.items()]
 
 
 def encode_single(body: SenderRequest | Hello | Commit | Ack) -> bytes:
@@ -356,8 +380,13 @@ def _decode_entry(body: bytes, start: int, end: int) -> TreeEntry:
     source, parent, downstream, count = _TREE_ENTRY.unpack_from(body, start)
     if end - start != _TREE_ENTRY.size + 2 * count:
         raise _wrong_size(Tlv.TREE_ENTRY, end - start, _TREE_ENTRY.size + 2 * count)
-    children = struct.unpack_from(f"!{count}H", body, start + _TREE_ENTRY.size)
-    return TreeEntry(source, parent, children, downstream)
+    flagged = struct.unpack_from(f"!{count}H", body, start + _TREE_ENTRY.size)
+    children = tuple([word & CHILD_MAX for word in flagged])
+    if len(set(children)) != count:
+        raise DecodeError(DecodeReason.DUPLICATE_ENTRY, f"source {source}: a child twice in its entry")
+    reusable = tuple([word & CHILD_MAX for word in flagged if word & REUSABLE_FLAG])
+    off_tree = tuple([word & CHILD_MAX for word in flagged if word & OFF_TREE_FLAG])
+    return TreeEntry(source, parent, children, downstream, reusable, off_tree)
 
 
 def _wrong_size(kind: Tlv, size: int, expected: int) -> DecodeError:

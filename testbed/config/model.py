@@ -12,9 +12,10 @@ from typing import Literal
 
 from topos.model import Topology
 
-BroadcastLayer = Literal["spt"]
+#: Per-source shortest-path trees, one minimum spanning tree for all, or reverse-path forwarding.
+BroadcastLayer = Literal["spt", "spanning-tree", "rpf"]
 SenderRequestPolicy = Literal["never", "periodic", "count"]
-EventAction = Literal["set_predicate", "send_message", "link_down", "link_up"]
+EventAction = Literal["set_predicate", "send_message", "link_down", "link_up", "node_down", "node_up"]
 
 
 @dataclass(frozen=True)

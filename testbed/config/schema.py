@@ -172,6 +172,8 @@ EVENT_KEYS: Mapping[EventAction, tuple[str, ...]] = {
     "send_message": ("node", "message"),
     "link_down": ("link",),
     "link_up": ("link",),
+    "node_down": ("node",),
+    "node_up": ("node",),
 }
 #: The sections of an experiment file; `events` is an array of tables.
 SECTIONS: tuple[str, ...] = (

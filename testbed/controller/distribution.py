@@ -10,8 +10,10 @@ An epoch goes through the stages of `Stage`, and each router through those of `P
     SILENT -HELLO-> NEEDS_TABLE -ACK-> HAS_TABLE -all have it-> NEEDS_COMMIT -ACK-> IN_EPOCH
 
 The members of an epoch are the nodes that were up when it started. A change of topology starts a new epoch
-and abandons one that is not committed yet. A COMMIT lets routers forget the epochs before the last one that
-was committed everywhere, since nobody can still originate in those.
+and abandons one that is not committed yet. So does whatever may have cost somebody an advertisement, since in
+a new epoch all advertise again: a link or node that was down, however shortly, and the restart of a router
+once others may be using the epoch. A COMMIT lets routers forget the epochs before the last one that was
+committed everywhere, since nobody can still originate in those.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from testbed.controller.events import (
     TablesComputed,
     Tick,
 )
-from testbed.controller.liveness import LinkChange, Liveness
+from testbed.controller.liveness import Change, LinkChange, Liveness
 from topos.model import Topology
 
 
@@ -86,16 +88,31 @@ class _Router:
     phase: Phase = Phase.SILENT
 
 
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    """What an epoch is for; when it differs from the current epoch's, a new one is due.
+
+    `losses` counts, from the controller's start on, the events that may have cost a router advertisements.
+    """
+
+    members: frozenset[int]
+    down_links: frozenset[int]
+    losses: int
+
+
 @dataclass(slots=True)
 class _Epoch:
     number: int
     started: float
-    members: frozenset[int]
-    down_links: frozenset[int]
+    cause: _Cause
     stage: Stage = Stage.COMPUTING
     tables: Mapping[int, BroadcastTable] = field(default_factory=dict)
     #: Members that have not acknowledged the frame of this stage.
     pending: set[int] = field(default_factory=set)
+
+    @property
+    def members(self) -> frozenset[int]:
+        return self.cause.members
 
 
 @dataclass(slots=True)
@@ -124,8 +141,9 @@ class Distribution:
         self._unresponsive: set[int] = set()
         self._epoch: _Epoch | None = None
         self._committed_epoch = 0
-        # A topology (members, links that are down) that waits to settle, and when it will have.
-        self._seen: tuple[frozenset[int], frozenset[int]] | None = None
+        self._losses = 0
+        # The cause of the next epoch, which waits to settle, and when it will have.
+        self._seen: _Cause | None = None
         self._settled_at: float | None = None
         self._first_connection: float | None = None
         self._queue: dict[int, None] = {}  # routers in line for a frame; a set that keeps its order
@@ -144,7 +162,7 @@ class Distribution:
                 self._liveness.switch_disconnected(node)
                 self._log("switch_disconnected", node=node)
             case PortChanged(node, port, up):
-                self._log_changes(self._liveness.port_changed(node, port, up))
+                self._changed(self._liveness.port_changed(node, port, up))
             case FrameReceived(node, frame):
                 self._frame_received(node, frame)
             case TablesComputed(epoch, tables):
@@ -171,7 +189,7 @@ class Distribution:
             self._first_connection = now
         changes = self._liveness.switch_connected(node, up_ports)
         self._log("switch_connected", node=node)
-        self._log_changes(changes)
+        self._changed(changes)
         self._actions.append(InstallPipeline(node))
 
     def _pipeline_installed(self, node: int, now: float) -> None:
@@ -183,49 +201,48 @@ class Distribution:
             seconds = round(now - self._first_connection, 6)
             self._log("all_switches_ready", switches=self._liveness.ready_count, seconds=seconds)
 
-    def _log_changes(self, changes: list[LinkChange]) -> None:
+    def _changed(self, changes: list[Change]) -> None:
         if self._epoch is None:
             return  # being built; the first epoch says what is down
         for change in changes:
-            link = change.link
-            self._log("link_up" if change.up else "link_down", link=link.index, u=link.u, v=link.v)
+            way = "up" if change.up else "down"
+            if isinstance(change, LinkChange):
+                link = change.link
+                self._log(f"link_{way}", link=link.index, u=link.u, v=link.v)
+            else:
+                self._log(f"node_{way}", node=change.node)
+            self._losses += not change.up
 
     def _watch_topology(self, now: float) -> None:
-        """Starts a new epoch when what is up differs from the current one's and has settled."""
-        down_nodes = self._liveness.down_nodes | self._unresponsive
-        members = self._nodes - down_nodes
-        down_links = self._liveness.down_links
-        if self._epoch is None:
-            wanted = self._liveness.all_ready
-        else:
-            wanted = (self._epoch.members, self._epoch.down_links) != (members, down_links)
+        """Starts a new epoch when its cause differs from the current one's and has settled."""
+        members = self._nodes - self._liveness.down_nodes - self._unresponsive
+        cause = _Cause(members, self._liveness.down_links, self._losses)
+        wanted = self._liveness.all_ready if self._epoch is None else self._epoch.cause != cause
         if not wanted:
             self._settled_at = self._seen = None
-            return
-        if self._settled_at is None or self._seen != (members, down_links):
+        elif self._settled_at is None or self._seen != cause:
             self._settled_at = now + self._timing.settle_s
-            self._seen = (members, down_links)
+            self._seen = cause
         elif now >= self._settled_at:
-            self._start_epoch(members, down_links, down_nodes, now)
+            self._start_epoch(cause, now)
 
     # --- epochs
 
-    def _start_epoch(
-        self, members: frozenset[int], down_links: frozenset[int], down_nodes: frozenset[int], now: float
-    ) -> None:
+    def _start_epoch(self, cause: _Cause, now: float) -> None:
         number = 1 if self._epoch is None else self._epoch.number + 1
-        self._epoch = _Epoch(number, now, members, down_links)
+        down_nodes = self._nodes - cause.members
+        self._epoch = _Epoch(number, now, cause)
         self._settled_at = self._seen = None
         self._queue.clear()
         self._outstanding.clear()
         self._log(
             "epoch_started",
             epoch=number,
-            routers=len(members),
-            down_links=sorted(down_links),
+            routers=len(cause.members),
+            down_links=sorted(cause.down_links),
             down_nodes=sorted(down_nodes),
         )
-        self._actions.append(ComputeTables(number, down_links, down_nodes))
+        self._actions.append(ComputeTables(number, cause.down_links, down_nodes))
 
     def _tables_computed(self, number: int, tables: Mapping[int, BroadcastTable]) -> None:
         epoch = self._epoch
@@ -267,15 +284,21 @@ class Distribution:
         self._unresponsive.discard(node)
         if router.incarnation == incarnation:
             return  # repeated, or overtaken by our answer
-        self._log("hello", node=node, incarnation=incarnation, restarted=router.incarnation is not None)
+        restarted = router.incarnation is not None
+        self._log("hello", node=node, incarnation=incarnation, restarted=restarted)
         router.incarnation = incarnation
         router.phase = Phase.SILENT
         self._outstanding.pop(node, None)
+        self._queue.pop(node, None)
         epoch = self._epoch
-        if epoch is not None and node in epoch.members and epoch.stage is not Stage.COMPUTING:
-            if epoch.stage is not Stage.COMMITTED:
-                epoch.pending.add(node)
+        if epoch is None or node not in epoch.members or epoch.stage is Stage.COMPUTING:
+            return  # it gets its table with the others, or with the next epoch
+        if epoch.stage is Stage.TABLES:
+            epoch.pending.add(node)
             self._enqueue(node, Phase.NEEDS_TABLE)
+        else:
+            # Others may have advertised in this epoch already, and the router will not have heard them.
+            self._losses += 1
 
     def _acknowledged(self, node: int, acknowledged: FrameType, ack: Frame) -> None:
         outstanding = self._outstanding.get(node)

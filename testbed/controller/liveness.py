@@ -17,6 +17,17 @@ class LinkChange:
     up: bool
 
 
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    """A node that was cut off from its switch, or joined again: its host port went down or came up."""
+
+    node: int
+    up: bool
+
+
+Change = LinkChange | NodeChange
+
+
 class Liveness:
     """Liveness of a declared topology, as the switches report it.
 
@@ -56,9 +67,9 @@ class Liveness:
     def ready_count(self) -> int:
         return len(self._ready)
 
-    def switch_connected(self, node: int, up_ports: Collection[int]) -> list[LinkChange]:
+    def switch_connected(self, node: int, up_ports: Collection[int]) -> list[Change]:
         """A switch has connected and described its ports: those that are missing or down are down."""
-        changes = []
+        changes: list[Change] = []
         for port in self._ports[node]:
             changes += self.port_changed(node, port, port in up_ports)
         return changes
@@ -69,19 +80,23 @@ class Liveness:
     def switch_disconnected(self, node: int) -> None:
         self._ready.discard(node)
 
-    def port_changed(self, node: int, port: int, up: bool) -> list[LinkChange]:
-        """Takes the state of one port; returns the link that changed with it, if one did."""
+    def port_changed(self, node: int, port: int, up: bool) -> list[Change]:
+        """Takes the state of one port; returns the link or node that changed with it, if one did."""
         link = self._link_at.get((node, port))
         if link is None and port != HOST_PORT:
             return []  # not a port of ours
-        before = link is not None and self._link_up(link)
+        before = self._works(link, node)
         if up:
             self._down_ports.discard((node, port))
         else:
             self._down_ports.add((node, port))
-        if link is None or self._link_up(link) == before:
+        if self._works(link, node) == before:
             return []
-        return [LinkChange(link, up)]
+        return [NodeChange(node, up) if link is None else LinkChange(link, up)]
+
+    def _works(self, link: Link | None, node: int) -> bool:
+        """Whether a link is up; or, without one, whether the host port of `node` is."""
+        return (node, HOST_PORT) not in self._down_ports if link is None else self._link_up(link)
 
     def _link_up(self, link: Link) -> bool:
         return (link.u, link.u_port) not in self._down_ports and (

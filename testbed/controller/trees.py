@@ -14,7 +14,7 @@ failure changes no path that it does not cut.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 from router.wire.addresses import LOCAL_INTERFACE
@@ -51,10 +51,13 @@ class Forest:
     Attributes:
         trees: source -> its tree.
         links: the links in use: up, and between nodes that are up.
+        floods: routers send on every interface but the one towards the source. The trees are then the paths
+            on which frames are accepted; what is sent beside them is dropped by its receiver.
     """
 
     trees: Mapping[int, Tree]
     links: tuple[Link, ...]
+    floods: bool = False
 
 
 #: A broadcast layer: topology, indices of the links that are down, nodes that are down -> trees.
@@ -70,11 +73,7 @@ def spt_trees(
     Nodes that are down are no sources and on no path. In a partitioned network each tree spans its
     source's component.
     """
-    links = tuple(
-        link
-        for link in topology.links
-        if link.index not in down_links and link.u not in down_nodes and link.v not in down_nodes
-    )
+    links = _links_up(topology, down_links, down_nodes)
     adjacency: _Adjacency = [[] for _ in topology.nodes]
     for link in links:
         bit = 1 << link.index
@@ -87,6 +86,64 @@ def spt_trees(
         if node.id not in down_nodes
     }
     return Forest(trees, links)
+
+
+def reverse_path_trees(
+    topology: Topology, down_links: frozenset[int] = frozenset(), down_nodes: frozenset[int] = frozenset()
+) -> Forest:
+    """Reverse-path forwarding (Dalal and Metcalfe, 1978; protocol paper, section 3.1) on symmetric routes.
+
+    A router accepts a frame of source s from its unicast next hop to s alone, and sends it on by all its
+    other interfaces. Routes are the shortest paths of `spt_trees`, so the accepted frames follow its trees.
+    """
+    return replace(spt_trees(topology, down_links, down_nodes), floods=True)
+
+
+def spanning_trees(
+    topology: Topology, down_links: frozenset[int] = frozenset(), down_nodes: frozenset[int] = frozenset()
+) -> Forest:
+    """One minimum spanning tree for all sources (in a partitioned network: one in each component).
+
+    The weights of this module make it unique, and comparing them means comparing cost, then index.
+    """
+    links = _links_up(topology, down_links, down_nodes)
+    component = list(range(len(topology.nodes)))
+
+    def root(node: int) -> int:
+        while component[node] != node:
+            component[node] = component[component[node]]
+            node = component[node]
+        return node
+
+    neighbours: list[list[int]] = [[] for _ in topology.nodes]
+    for link in sorted(links, key=lambda link: (link.cost, link.index)):
+        u, v = root(link.u), root(link.v)
+        if u != v:
+            component[u] = v
+            neighbours[link.u].append(link.v)
+            neighbours[link.v].append(link.u)
+    trees = {node.id: _rooted(node.id, neighbours) for node in topology.nodes if node.id not in down_nodes}
+    return Forest(trees, links)
+
+
+def _rooted(source: int, neighbours: list[list[int]]) -> Tree:
+    """The tree that a graph without cycles is when seen from `source`."""
+    parents = [NO_PARENT] * len(neighbours)
+    order = [source]
+    for node in order:  # it grows meanwhile
+        for neighbour in neighbours[node]:
+            if neighbour != parents[node]:
+                parents[neighbour] = node
+                order.append(neighbour)
+    return Tree(source, tuple(parents), tuple(order))
+
+
+def _links_up(topology: Topology, down_links: frozenset[int], down_nodes: frozenset[int]) -> tuple[Link, ...]:
+    return tuple(
+        link
+        for link in topology.links
+        if link.index not in down_links and link.u not in down_nodes and link.v not in down_nodes
+    )
 
 
 def _shortest_path_tree(source: int, adjacency: _Adjacency, unreached: int) -> Tree:
@@ -147,8 +204,10 @@ def broadcast_tables(topology: Topology, forest: Forest) -> dict[int, BroadcastT
         interface[link.u][link.v] = link.u_port
         interface[link.v][link.u] = link.v_port
     node_bit = [1 << node for node in range(count)]
-    classes: list[dict[tuple[int, int], tuple[int, tuple[int, ...], int]]] = [{} for _ in range(count)]
-    entries: list[list[TreeEntry]] = [[] for _ in range(count)]
+    classes: list[dict[tuple[int, int], _Class]] = [{} for _ in range(count)]
+    memberships: list[list[tuple[int, _Class]]] = [[] for _ in range(count)]
+    # Per node: child on its own tree -> the nodes beyond that child.
+    beyond: list[dict[int, int]] = [{} for _ in range(count)]
     for source in sorted(forest.trees):
         tree = forest.trees[source]
         parents = tree.parents
@@ -158,33 +217,92 @@ def broadcast_tables(topology: Topology, forest: Forest) -> dict[int, BroadcastT
             parent = parents[node]
             if parent != NO_PARENT:
                 below[parent] |= subtree
+                if parent == source:
+                    beyond[source][node] = subtree
             # Subpaths agree, so a node set hangs below a router through the same children on every
             # tree: they are looked up once per class, not once per source.
             known = classes[node].get((parent, subtree))
             if known is None:
-                known = _new_class(node, parent, parents, interface[node], len(classes[node]))
+                children = [child for child in interface[node] if parents[child] == node]
+                known = _Class(node, parent, subtree, children, len(classes[node]))
                 classes[node][parent, subtree] = known
-            entries[node].append(TreeEntry(source, *known))
+            memberships[node].append((source, known))
     return {
         node: BroadcastTable(
             neighbours=tuple(sorted((port, neighbour) for neighbour, port in interface[node].items())),
-            entries=tuple(entries[node]),
+            entries=_entries(memberships[node], interface[node], beyond[node], forest.floods),
         )
         for node in sorted(forest.trees)
     }
 
 
-def _new_class(
-    node: int, parent: int, parents: tuple[int, ...], interface: Mapping[int, int], number: int
-) -> tuple[int, tuple[int, ...], int]:
-    """The fields `parent`, `children` and `downstream` of an entry."""
-    if number > CLASS_MAX:
-        raise ValueError(
-            f"node {node}: more than {CLASS_MAX + 1} different subtrees; the table cannot number them"
-        )
-    children = sorted(port for neighbour, port in interface.items() if parents[neighbour] == node)
-    return LOCAL_INTERFACE if parent == NO_PARENT else interface[parent], tuple(children), number
+class _Class:
+    """The trees that hang the same nodes below one router, by the same parent.
+
+    Attributes:
+        parent: the next node towards their sources, or NO_PARENT.
+        subtree: the nodes below the router and itself, as a bitmask.
+        children: the neighbours that are next on these trees.
+    """
+
+    __slots__ = ("children", "number", "parent", "subtree")
+
+    def __init__(self, node: int, parent: int, subtree: int, children: list[int], number: int) -> None:
+        if number > CLASS_MAX:
+            raise ValueError(
+                f"node {node}: more than {CLASS_MAX + 1} different subtrees; the table cannot number them"
+            )
+        self.parent = parent
+        self.subtree = subtree
+        self.children = children
+        self.number = number
+
+
+def _entries(
+    memberships: list[tuple[int, _Class]],
+    interface: Mapping[int, int],
+    beyond: Mapping[int, int],
+    floods: bool,
+) -> tuple[TreeEntry, ...]:
+    """One router's entries; the fields that its classes share are made once for each class."""
+    shared: dict[int, tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...]]] = {}
+    entries = []
+    for source, known in memberships:
+        fields = shared.get(known.number)
+        if fields is None:
+            fields = shared[known.number] = _fields(known, interface, beyond, floods)
+        entries.append(TreeEntry(source, *fields))
+    return tuple(entries)
+
+
+def _fields(
+    known: _Class, interface: Mapping[int, int], beyond: Mapping[int, int], floods: bool
+) -> tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...]]:
+    """The fields `parent`, `children`, `downstream`, `reusable` and `off_tree` of an entry.
+
+    Subpaths agree, so what T_s hangs beyond a child of this router is what its own tree hangs there, as far
+    as T_s brings it below this router at all. The two are equal if nothing of the latter is missing.
+    """
+    targets = [node for node in interface if node != known.parent] if floods else known.children
+    targets = sorted(targets, key=interface.__getitem__)
+    off_tree = set(targets).difference(known.children)
+    reusable = [
+        node
+        for node in targets
+        if beyond.get(node, 0) == (0 if node in off_tree else beyond[node] & known.subtree)
+    ]
+    return (
+        LOCAL_INTERFACE if known.parent == NO_PARENT else interface[known.parent],
+        tuple(interface[node] for node in targets),
+        known.number,
+        tuple(interface[node] for node in reusable),
+        tuple(interface[node] for node in targets if node in off_tree),
+    )
 
 
 #: Broadcast layers by the name they have in an experiment file.
-LAYERS: Mapping[str, BroadcastLayer] = {"spt": spt_trees}
+LAYERS: Mapping[str, BroadcastLayer] = {
+    "spt": spt_trees,
+    "spanning-tree": spanning_trees,
+    "rpf": reverse_path_trees,
+}

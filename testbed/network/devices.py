@@ -11,6 +11,7 @@ import fcntl
 import os
 import socket
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 _CLONE_NEWNET = 0x4000_0000
@@ -23,7 +24,7 @@ _IPV6_CONF = Path("/proc/sys/net/ipv6/conf")
 
 
 def enter_namespace(pid: int) -> None:
-    """Moves the calling process into the network namespace of `pid`.
+    """Moves the calling thread into the network namespace of `pid`.
 
     Raises:
         OSError: there is no such process, or the right is missing.
@@ -54,6 +55,22 @@ def set_up(device: str, up: bool = True) -> None:
         flags = struct.unpack("16sH14x", answer)[1]
         flags = flags | _IFF_UP if up else flags & ~_IFF_UP
         fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sH14x", name, flags))
+
+
+def set_up_in(pid: int, device: str, up: bool) -> None:
+    """Sets a device in the network namespace of `pid` up or down.
+
+    Raises:
+        OSError: there is no such process or device, or the right is missing.
+    """
+
+    def enter_and_set() -> None:
+        enter_namespace(pid)
+        set_up(device, up)
+
+    # A namespace is entered by one thread, and left when that ends.
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        thread.submit(enter_and_set).result()
 
 
 def disable_offload(device: str) -> None:

@@ -21,10 +21,11 @@ from mininet.util import quietRun
 from router.wire.addresses import HOST_PORT, node_address
 from testbed.errors import RunError
 from testbed.network.commands import ip_batch, run
-from testbed.network.devices import disable_ipv6, disable_offload, set_up
+from testbed.network.devices import disable_ipv6, disable_offload, set_up, set_up_in
 from testbed.network.names import Names, datapath_id
 from testbed.network.removal import remove_network
 from testbed.network.shaping import KernelFeatures, nft_ruleset, tc_commands
+from topos import model
 from topos.model import Topology
 
 
@@ -78,6 +79,9 @@ class EmulatedNetwork:
         self.datapath = datapath
         self.kernel = kernel
         self.net: Any = None
+        # What was taken down by request: link indices, nodes.
+        self._down_links: set[int] = set()
+        self._down_nodes: set[int] = set()
 
     def start_hosts(self) -> list[int]:
         """Starts the hosts. Returns the process ids that keep their namespaces, in order of node id."""
@@ -173,13 +177,42 @@ class EmulatedNetwork:
             run(["nft", "-f", "-"], stdin=ruleset)
 
     def set_link(self, u: int, v: int, up: bool) -> None:
-        """Takes a link down, or up again, at both ends."""
+        """Takes a link down, or up again, at both ends. It stays down while one of its nodes is."""
         for link in self.topology.links:
             if {link.u, link.v} == {u, v}:
-                for device in (self.names.port(link.u, link.u_port), self.names.port(link.v, link.v_port)):
-                    set_up(device, up)
+                (self._down_links.discard if up else self._down_links.add)(link.index)
+                self._set_link_ends(link)
                 return
         raise RunError(f"no link {u}-{v}")
+
+    def set_node(self, node: int, up: bool) -> None:
+        """Cuts a node off from the network, or joins it again: its host link and all its links.
+
+        Links that were taken down by `set_link` stay down. Router and applications run on.
+        """
+        (self._down_nodes.discard if up else self._down_nodes.add)(node)
+        links = [link for link in self.topology.links if node in (link.u, link.v)]
+        host_end = (self.net.hosts[node].pid, self.names.host_device(node))
+        if up:
+            set_up(self.names.port(node, HOST_PORT))
+            set_up_in(*host_end, up=True)
+        for link in links:
+            self._set_link_ends(link)
+        if not up:
+            # The router's end first: a router that cannot send knows it, and counts nothing as sent.
+            set_up_in(*host_end, up=False)
+            set_up(self.names.port(node, HOST_PORT), up=False)
+
+    def _set_link_ends(self, link: model.Link) -> None:
+        """Sets both ends of a link as they are to be.
+
+        The end at `u`, where the capture is, goes down first and comes up last: while only the other is up,
+        nothing that it loses can be captured.
+        """
+        up = link.index not in self._down_links and not {link.u, link.v} & self._down_nodes
+        ends = [self.names.port(link.u, link.u_port), self.names.port(link.v, link.v_port)]
+        for device in reversed(ends) if up else ends:
+            set_up(device, up)
 
     def devices(self) -> list[str]:
         """Every device of the run in the root namespace, bridges aside."""

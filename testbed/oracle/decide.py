@@ -2,7 +2,8 @@
 
 Protocol paper, section 4.2: the oracle knows every predicate at every moment. *Expected* is its answer at the
 moment of sending. But messages take time to travel and predicates take time to become known, so that near a
-change either outcome can be right; *decided* says that the answer does not depend on which.
+change either outcome can be right; *decided* says that the answer does not depend on which. The oracle knows
+the network as well: nothing is expected of a message whose sender and receiver were not connected.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from itertools import zip_longest
 from pathlib import Path
 
 from testbed.errors import InputError
+from testbed.oracle.connectivity import NEVER_NS
 from testbed.oracle.constraints import PredicateIndex
-from testbed.oracle.history import NEVER_NS, Application, History, Sending, read_history
+from testbed.oracle.history import Application, History, Sending, read_history
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,10 @@ class Judgement:
     """What should have come of one message at one application.
 
     Attributes:
-        expected: the predicate in force when the message was sent selects it.
+        expected: the predicate in force when the message was sent selects it, and links and nodes that were
+            up joined sender and receiver then.
         decided: the same holds for every predicate that may have been in force within the window around the
-            sending, and, if expected, no broadcast tree changed within it.
+            sending; and, if one of these selects the message, no broadcast tree changed within it.
     """
 
     source: int
@@ -65,8 +68,9 @@ class OracleTotals:
 def judge(history: History, window_s: float) -> Iterator[Judgement]:
     """Judges each message at each application; pairs neither expected nor undecided are left out.
 
-    A change of broadcast trees can lose a message but cannot make a router hand one to an application that
-    does not want it. It therefore leaves only *expected* pairs undecided.
+    A change of broadcast trees, and with it of what is connected, can lose a message but cannot make a router
+    hand one to an application that does not want it. It therefore leaves open only pairs whose predicate
+    selects the message.
 
     Args:
         window_s: wall seconds before and after a sending within which changes leave the answer open.
@@ -110,17 +114,24 @@ def _judge_message(
     def judgement(application: Application, expected: bool, decided: bool) -> Judgement:
         return Judgement(sending.source, sending.seq, sending.requested_ns, application, expected, decided)
 
+    def reachable(application: Application) -> bool:
+        # Of one moment only: where it changes, trees change, and the pair is left open.
+        return history.connectivity.connected(sending.source, application.node, sending.requested_ns)
+
     unsettled: dict[Application, set[int]] = {}
     for span in selecting:
         if span.confirmed_ns <= from_ns and span.next_requested_ns > to_ns:
-            yield judgement(span.application, expected=True, decided=not trees_changed)
+            expected = reachable(span.application)
+            if expected or trees_changed:
+                yield judgement(span.application, expected, decided=not trees_changed)
         elif span.requested_ns <= to_ns and span.next_confirmed_ns > from_ns:
             unsettled.setdefault(span.application, set()).add(span.position)
     for application, positions in unsettled.items():
         timeline = history.timelines[application]
-        expected = timeline.in_force(sending.requested_ns) in positions
+        connected = reachable(application)
+        expected = connected and timeline.in_force(sending.requested_ns) in positions
         answers = {position in positions for position in timeline.possible(from_ns, to_ns)}
-        decided = len(answers) == 1 and not (expected and trees_changed)
+        decided = answers == {False} if trees_changed else not connected or len(answers) == 1
         if expected or not decided:
             yield judgement(application, expected, decided)
 

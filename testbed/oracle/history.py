@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from testbed.errors import InputError
+from testbed.oracle.connectivity import Connectivity, connectivity, read_network, tree_changes
 
 Filters = list[list[list[Any]]]
+#: Controller event -> the fields that the oracle reads beside its time.
+_NEEDED = {
+    "link_down": ("link",),
+    "link_up": ("link",),
+    "node_down": ("node",),
+    "node_up": ("node",),
+    "epoch_started": ("down_links", "down_nodes"),
+}
 _T = TypeVar("_T")
-
-#: Controller events that begin a change of the broadcast trees; "committed" ends it.
-LINK_EVENTS = frozenset({"link_down", "link_up"})
-#: The end of a change that the log does not tell of.
-NEVER_NS = 2**63 - 1
 
 
 @dataclass(frozen=True, order=True)
@@ -74,20 +78,22 @@ class Sending:
 class History:
     """All that the oracle knows of a run.
 
-    `tree_changes` are the times (from, to; wall clock, ns; disjoint and in order) in which a link had gone or
-    come back and not every router was known to have the new trees.
+    `tree_changes` are the times (from, to; wall clock, ns; disjoint and in order) in which a link or node had
+    gone or come back and not every router was known to have the new trees.
     """
 
     timelines: dict[Application, Timeline] = field(default_factory=dict)
     sendings: list[Sending] = field(default_factory=list)
     tree_changes: list[tuple[int, int]] = field(default_factory=list)
+    connectivity: Connectivity = field(default_factory=Connectivity)
 
 
 def read_history(run_dir: Path) -> History:
     """Reads `logs/applications.jsonl` and, if there is one, `logs/controller.jsonl` of a run folder.
 
     Raises:
-        InputError: the applications' log is missing, or a line is malformed (names file and line).
+        InputError: the applications' log is missing, or a line is malformed (names file and line); or there
+            is a controller's log and no usable topology.json.
     """
     history = History()
     applications = run_dir / "logs" / "applications.jsonl"
@@ -100,30 +106,18 @@ def read_history(run_dir: Path) -> History:
     history.sendings.sort(key=lambda sending: sending.requested_ns)
     controller = run_dir / "logs" / "controller.jsonl"
     if controller.exists():
-        events = _parsed(controller, lambda record: (int(record["t_ns"]), str(record["event"])))
+        events = list(_parsed(controller, _checked))
         history.tree_changes = tree_changes(events)
+        history.connectivity = connectivity(events, read_network(run_dir / "topology.json"))
     return history
 
 
-def tree_changes(events: Iterable[tuple[int, str]]) -> list[tuple[int, int]]:
-    """The times in which trees changed, from the controller's events (time in ns, name) in order.
-
-    What precedes the first "committed" is the set-up of the network and no change. A change lasts from a
-    link event to the next "committed"; a further "committed" extends it, for then links changed during it.
-    """
-    changes: list[tuple[int, int]] = []
-    set_up = False
-    for at_ns, name in events:
-        if name == "committed" and not set_up:
-            set_up = True
-        elif not set_up:
-            continue
-        elif name == "committed":
-            started = changes.pop()[0] if changes else at_ns
-            changes.append((started, at_ns))
-        elif name in LINK_EVENTS and not (changes and changes[-1][1] == NEVER_NS):
-            changes.append((at_ns, NEVER_NS))
-    return changes
+def _checked(record: dict[str, Any]) -> dict[str, Any]:
+    """An event of the controller, with the fields that are needed of it."""
+    int(record["t_ns"])
+    for field_name in _NEEDED.get(record["event"], ()):
+        record[field_name]
+    return record
 
 
 def _take(history: History, record: dict[str, Any]) -> None:

@@ -69,6 +69,19 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("frames on links", frames or numbers.ABSENT),
         ("captures", f"{total('frames_captured')} frames, {total('capture_drops')} lost"),
     ]
+    changes = summary.get("recovery_s")
+    if changes:
+        trees, advertised = (
+            numbers.seconds(max((change[key] for change in changes if change[key] is not None), default=None))
+            for key in ("committed_s", "advertised_s")
+        )
+        rows.append(
+            (
+                "recovery",
+                f"{len(changes)} changes of the network; at most {trees} to new trees, "
+                f"{advertised} to the last advertisement",
+            )
+        )
     for entry in numbers.reconciliations(summary):
         if entry["agrees"] is None:
             result = "not made"

@@ -143,6 +143,7 @@ class Emulation:
         network = Network(
             sockets={node: self.state.socket(node) for node in self.nodes},
             set_link=self.network.set_link,
+            set_node=self.network.set_node,
             check=self.check,
         )
         try:

@@ -27,11 +27,13 @@ class Network:
     Attributes:
         sockets: application sockets, by node.
         set_link: takes a link (u, v) down or up.
+        set_node: cuts a node off, or joins it again.
         check: raises if a part of the emulation has died.
     """
 
     sockets: Mapping[int, Path]
     set_link: Callable[[int, int, bool], None]
+    set_node: Callable[[int, bool], None]
     check: Callable[[], None]
 
 
@@ -64,7 +66,7 @@ def play(
 
         return until
 
-    actions = list(_link_events(experiment, network))
+    actions = list(_network_events(experiment, network))
     with _ended_by_ctrl_c(driver, hold) as ended:
         played = driver.play(workload, experiment.time_scale, experiment.duration_s, progress, actions)
         if hold and not ended():
@@ -81,11 +83,14 @@ def play(
     return played
 
 
-def _link_events(experiment: Experiment, network: Network) -> Iterator[TimedAction]:
+def _network_events(experiment: Experiment, network: Network) -> Iterator[TimedAction]:
     for event in experiment.events:
         if event.action in ("link_down", "link_up"):
             assert event.link is not None  # the loader has checked it
             yield TimedAction(event.at_s, partial(network.set_link, *event.link, event.action == "link_up"))
+        elif event.action in ("node_down", "node_up"):
+            assert event.node is not None
+            yield TimedAction(event.at_s, partial(network.set_node, event.node, event.action == "node_up"))
 
 
 @contextmanager

@@ -44,13 +44,12 @@ _TYPE = ETHERTYPE.to_bytes(2, "big")
 class Router:
     """What the controller sees of a router: HELLO out, TABLE and COMMIT in, ACK out."""
 
-    def __init__(self, node: int, device: str) -> None:
+    def __init__(self, node: int, device: str, incarnation: int = 1) -> None:
         self.node = node
         self.device = device
-        self.incarnation = 1
+        self.incarnation = incarnation
         self.tables: dict[int, BroadcastTable] = {}
         self.commits: dict[int, Commit] = {}
-        self.commit_count = 0
         self.data: list[bytes] = []  # frames from other routers, whole
         self.silent = False
         self._hello_due: float | None = None
@@ -97,7 +96,6 @@ class Router:
                 self._hello_due = None
             elif isinstance(frame.body, Commit):
                 self.commits[frame.epoch] = frame.body
-                self.commit_count += 1
             self._to_controller(FrameType.ACK, frame.seq, frame.epoch, Ack(frame.type))
 
     def _to_controller(self, kind: FrameType, seq: int, epoch: int, body: Hello | Ack) -> None:
@@ -193,6 +191,14 @@ class Bridges:
     def set_link(self, u: int, v: int, up: bool) -> None:
         link = next(link for link in self.topology.links if (link.u, link.v) == (u, v))
         run(["ip", "link", "set", self.port(link.u, link.u_port), "up" if up else "down"])
+
+    def restart(self, node: int) -> None:
+        """Puts a router that was started anew in the place of a node's: a new socket, nothing remembered."""
+        old = self.routers[node]
+        old.socket.close()
+        with _namespace(self._tag):
+            self.routers[node] = Router(node, self._host_end(node), old.incarnation + 1)
+        self.routers[node].hello()
 
     def wait_for(self, event: str, timeout_s: float = 20, **fields: object) -> Event:
         """The first event of the controller with this name and these fields; answers frames meanwhile."""

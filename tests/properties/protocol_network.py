@@ -128,6 +128,7 @@ class Network:
         background: is called between the frames that tell routers of a new epoch.
         reordering: frames of one link overtake each other at random.
         delivered: (source, seq) -> how often each node passed that message up.
+        tables_of: the broadcast layer: (full graph, what is up) -> each node's table.
         frames: frames that crossed each directed link, by type.
     """
 
@@ -147,6 +148,7 @@ class Network:
         self.background: Callable[[], None] | None = None
         self.loss = 0.0
         self.reordering = False
+        self.tables_of = shortest_path_tables
         self._alive = graph.copy()
         self._neighbour = {
             node: {interface: other for other, interface in neighbours.items()}
@@ -221,7 +223,7 @@ class Network:
             self._queues.pop((u, v), None)
             self._queues.pop((v, u), None)
         self.epoch += 1
-        tables = self.tables = shortest_path_tables(self.graph, self._alive)
+        tables = self.tables_of(self.graph, self._alive)
         self._tell_all(FrameType.TABLE, tables)
         self._tell_all(FrameType.COMMIT, {node: Commit(max(1, self.epoch - 1)) for node in tables})
 

@@ -1,4 +1,4 @@
-"""The four properties that CBCB needs of the broadcast layer, and that the tables say what the trees are."""
+"""What CBCB needs of a broadcast layer, for each layer; and that the tables say what the trees are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.wire.frames import BroadcastTable, TreeEntry
-from testbed.controller.trees import NO_PARENT, Forest, Tree, broadcast_tables, spt_trees
+from testbed.controller.trees import (
+    LAYERS,
+    NO_PARENT,
+    Forest,
+    Tree,
+    broadcast_tables,
+    reverse_path_trees,
+    spanning_trees,
+    spt_trees,
+)
 from topos.build import LinkSpec, build
 from topos.model import Node, Topology
 
@@ -53,6 +62,11 @@ def beyond(tree: Tree, node: int) -> frozenset[int]:
     return frozenset(other for other in tree.order if node in path(tree, other))
 
 
+def hung_beyond(tree: Tree, router: int, neighbour: int) -> frozenset[int]:
+    """The nodes that a tree hangs beyond a router's interface towards `neighbour`, by the definition."""
+    return beyond(tree, neighbour) if tree.parents[neighbour] == router else frozenset()
+
+
 def graph_of(forest: Forest) -> nx.Graph:
     graph = nx.Graph()
     graph.add_nodes_from(forest.trees)
@@ -64,7 +78,6 @@ def check_forest(forest: Forest) -> None:
     graph = graph_of(forest)
     for source, tree in forest.trees.items():
         component = nx.node_connected_component(graph, source)
-        distances = nx.single_source_dijkstra_path_length(graph, source, weight="cost")
         # Tree: spans the component exactly, by links in use, without a cycle.
         assert set(tree.order) == component
         assert len(tree.order) == len(component)
@@ -73,13 +86,34 @@ def check_forest(forest: Forest) -> None:
         for node in component:
             walk = path(tree, node)
             assert walk[-1] == source
-            # Optimality.
-            assert nx.path_weight(graph, walk, "cost") == distances[node]
             # Symmetry.
             assert walk == path(forest.trees[node], source)[::-1]
             # Subpaths agree: the part from any router on is that of the router's own tree.
             for position, router in enumerate(walk):
                 assert walk[: position + 1] == path(forest.trees[router], node)
+
+
+def check_shortest(topology: Topology, forest: Forest) -> None:
+    """Every path is a shortest one, and of these the one of the tie-breaking rule."""
+    graph = graph_of(forest)
+    for source, tree in forest.trees.items():
+        distances = nx.single_source_dijkstra_path_length(graph, source, weight="cost")
+        for node in tree.order:
+            assert nx.path_weight(graph, path(tree, node), "cost") == distances[node]
+        assert list(tree.parents) == big_integer_parents(topology, forest, source)
+
+
+def check_minimum(topology: Topology, forest: Forest) -> None:
+    """All trees have the same links: those of the one spanning tree of least weight."""
+    m = len(topology.links)
+    weighted = nx.Graph()
+    weighted.add_nodes_from(forest.trees)
+    for link in forest.links:
+        weighted.add_edge(link.u, link.v, weight=link.cost << m | 1 << link.index)
+    wanted = {frozenset(edge) for edge in nx.minimum_spanning_edges(weighted, "prim", data=False)}
+    for tree in forest.trees.values():
+        used = {frozenset((node, tree.parents[node])) for node in tree.order[1:]}
+        assert used == {edge for edge in wanted if edge <= set(tree.order)}
 
 
 def check_tables(topology: Topology, forest: Forest, tables: dict[int, BroadcastTable]) -> None:
@@ -95,9 +129,24 @@ def check_tables(topology: Topology, forest: Forest, tables: dict[int, Broadcast
         for entry in table.entries:
             tree = forest.trees[entry.source]
             parent = tree.parents[router]
-            children = sorted(port_to[n] for n in graph[router] if tree.parents[n] == router)
-            expected_parent = 0 if parent == NO_PARENT else port_to[parent]
-            assert entry == TreeEntry(entry.source, expected_parent, tuple(children), entry.downstream)
+            on_tree = [node for node in graph[router] if tree.parents[node] == router]
+            sent_to = on_tree if not forest.floods else [node for node in graph[router] if node != parent]
+            sent_to.sort(key=port_to.__getitem__)
+            own = forest.trees[router]
+            assert entry == TreeEntry(
+                entry.source,
+                0 if parent == NO_PARENT else port_to[parent],
+                tuple(port_to[node] for node in sent_to),
+                entry.downstream,
+                reusable=tuple(
+                    port_to[node]
+                    for node in sent_to
+                    if hung_beyond(tree, router, node) == hung_beyond(own, router, node)
+                ),
+                off_tree=tuple(port_to[node] for node in sent_to if node not in on_tree),
+            )
+            if entry.source == router:
+                assert entry.reusable == entry.children
             hung = (entry.parent, beyond(tree, router))
             assert numbers.setdefault(entry.downstream, hung) == hung, "one number, two node sets"
         assert len(set(numbers.values())) == len(numbers), "one node set, two numbers"
@@ -128,12 +177,16 @@ def big_integer_parents(topology: Topology, forest: Forest, source: int) -> list
 
 
 def check(topology: Topology, down_links: frozenset[int], down_nodes: frozenset[int]) -> None:
-    forest = spt_trees(topology, down_links, down_nodes)
-    assert set(forest.trees) == {node.id for node in topology.nodes} - down_nodes
-    check_forest(forest)
-    check_tables(topology, forest, broadcast_tables(topology, forest))
-    for source, tree in forest.trees.items():
-        assert list(tree.parents) == big_integer_parents(topology, forest, source)
+    forests = {name: layer(topology, down_links, down_nodes) for name, layer in LAYERS.items()}
+    for forest in forests.values():
+        assert set(forest.trees) == {node.id for node in topology.nodes} - down_nodes
+        check_tables(topology, forest, broadcast_tables(topology, forest))
+    check_forest(forests["spt"])
+    check_shortest(topology, forests["spt"])
+    check_forest(forests["spanning-tree"])
+    check_minimum(topology, forests["spanning-tree"])
+    # What holds for shortest paths holds for reverse-path forwarding: the accepted frames take the same.
+    assert forests["rpf"].trees == forests["spt"].trees
 
 
 NONE: frozenset[int] = frozenset()
@@ -197,6 +250,32 @@ def test_the_tie_in_a_ring_of_four_goes_to_the_lower_links() -> None:
     assert path(forest.trees[1], 3) == [3, 2, 1]
     assert broadcast_tables(ring, forest)[1].entries[0] == TreeEntry(
         source=0, parent=1, children=(2,), downstream=0
+    )
+
+
+def test_replies_are_reusable_where_the_trees_agree() -> None:
+    # A ring of five: from 0, node 1 has 2 beyond it; on its own tree 2 and 3.
+    ring = build("ring", [Node(n) for n in range(5)], [LinkSpec(n, (n + 1) % 5) for n in range(5)])
+    entries = broadcast_tables(ring, spt_trees(ring))[1].entries
+    assert entries[0] == TreeEntry(source=0, parent=1, children=(2,), downstream=0, reusable=())
+    assert entries[1] == TreeEntry(source=1, parent=0, children=(1, 2), downstream=1, reusable=(1, 2))
+
+
+def test_on_a_spanning_tree_replies_are_reusable_and_classes_are_parents() -> None:
+    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(4, 4))
+    topology = topology_of(graph, random.Random(3))
+    for table in broadcast_tables(topology, spanning_trees(topology)).values():
+        assert all(entry.reusable == entry.children for entry in table.entries)
+        parents = {entry.downstream: entry.parent for entry in table.entries}
+        assert len(set(parents.values())) == len(parents)
+
+
+def test_reverse_path_forwarding_floods_and_says_where_in_vain() -> None:
+    ring = build("ring", [Node(n) for n in range(4)], [LinkSpec(n, (n + 1) % 4) for n in range(4)])
+    tables = broadcast_tables(ring, reverse_path_trees(ring))
+    # Node 2 hears node 0 through node 1; what it sends on to 3, node 3 does not accept.
+    assert tables[2].entries[0] == TreeEntry(
+        source=0, parent=1, children=(2,), downstream=0, reusable=(), off_tree=(2,)
     )
 
 

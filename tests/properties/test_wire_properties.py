@@ -30,6 +30,7 @@ from router.wire.frames import (
     SenderRequest,
     TreeEntry,
 )
+from router.wire.tlv import CHILD_MAX
 
 U16, U32 = st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1)
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
@@ -53,11 +54,21 @@ def constraints(draw: st.DrawFn) -> Constraint:
 
 FILTERS = st.lists(constraints(), max_size=4).map(lambda each: Filter(tuple(each)))
 PREDICATES = st.lists(FILTERS, max_size=4).map(lambda each: Predicate(tuple(each)))
-ENTRIES = st.builds(TreeEntry, U32, U16, st.lists(U16, max_size=5).map(tuple), U32)
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> TreeEntry:
+    children = tuple(draw(st.lists(st.integers(0, CHILD_MAX), max_size=5, unique=True)))
+    reusable, off_tree = (
+        tuple(child for child in children if draw(st.booleans())) for _ in ("reusable", "off_tree")
+    )
+    return TreeEntry(draw(U32), draw(U16), children, draw(U32), reusable, off_tree)
+
+
 TABLES = st.builds(
     BroadcastTable,
     st.dictionaries(U16, U32, max_size=5).map(lambda each: tuple(each.items())),
-    st.lists(ENTRIES, max_size=5, unique_by=lambda entry: entry.source).map(tuple),
+    st.lists(entries(), max_size=5, unique_by=lambda entry: entry.source).map(tuple),
 )
 BODIES: dict[FrameType, st.SearchStrategy[Any]] = {
     FrameType.MSG: MESSAGES,

@@ -36,17 +36,26 @@ def test_shipped_experiments_survive_the_run_folder(tmp_path: Path, name: str) -
 
 
 _positive = st.floats(1e-3, 1e9)
-_events = st.builds(
-    TimedEvent,
-    st.floats(0, 10),
-    st.just("link_up"),
-    link=st.sampled_from([(0, 1), (1, 0), (2, 3)]),
-) | st.builds(
-    TimedEvent,
-    st.floats(0, 10),
-    st.just("send_message"),
-    st.integers(0, 3),
-    message=st.sampled_from(['a = "\\"é\\""', "a = 1 b = true", "a = 1.5"]),
+_events = (
+    st.builds(
+        TimedEvent,
+        st.floats(0, 10),
+        st.just("link_up"),
+        link=st.sampled_from([(0, 1), (1, 0), (2, 3)]),
+    )
+    | st.builds(
+        TimedEvent,
+        st.floats(0, 10),
+        st.sampled_from(["node_down", "node_up"]),
+        node=st.integers(0, 3),
+    )
+    | st.builds(
+        TimedEvent,
+        st.floats(0, 10),
+        st.just("send_message"),
+        st.integers(0, 3),
+        message=st.sampled_from(['a = "\\"é\\""', "a = 1 b = true", "a = 1.5"]),
+    )
 )
 _experiments = st.builds(
     Experiment,

@@ -244,7 +244,11 @@ def test_the_schema_has_every_field_of_the_model(section: tuple[schema.Field, ..
             "sr_timeout_s = 0",
             "[protocol] sr_timeout_s: 0 is not valid; expected a number above 0",
         ),
-        ('layer = "spt"', 'layer = "mst"', '[broadcast] layer: "mst" is not valid; expected "spt"'),
+        (
+            'layer = "spt"',
+            'layer = "mst"',
+            '[broadcast] layer: "mst" is not valid; expected "spt" or "spanning-tree" or "rpf"',
+        ),
         (
             "filters_max = 2",
             "filters_min = 4",
@@ -276,6 +280,16 @@ def test_the_schema_has_every_field_of_the_model(section: tuple[schema.Field, ..
             "node = 1",
             "node = 1\nlink = [0, 1]",
             "[events 1] link: has no meaning for action send_message; expec",
+        ),
+        (
+            'action = "link_down"\nlink = [1, 0]',
+            'action = "node_down"',
+            "[events 3] node: missing; an event with action node_down needs node",
+        ),
+        (
+            'action = "link_down"\nlink = [1, 0]',
+            'action = "node_up"\nnode = 7',
+            "[events 3] node: there is no node 7; expected 0 to 2",
         ),
         ("[1, 0]", "[2, 0]", "[events 3] link: nodes 2 and 0 are not joined; expected the ends of a link"),
         (

@@ -38,7 +38,7 @@ def test_defaults(tmp_path: Path) -> None:
     [
         ({"topology": None}, "topology is missing; expected a path"),
         ({"log": None}, "log is missing; expected a path"),
-        ({"layer": "mesh"}, "layer: expected one of spt, found 'mesh'"),
+        ({"layer": "mesh"}, "layer: expected one of spt, spanning-tree, rpf, found 'mesh'"),
         ({"listen_port": True}, "listen_port: expected a port number, or 0 for a free one, found True"),
         ({"listen_port": 70_000}, "listen_port: expected 0 to 65535, found 70000"),
         ({"port": 1}, "unknown key 'port'"),

@@ -9,17 +9,9 @@ from typing import Any
 import pytest
 
 from testbed.errors import InputError
+from testbed.oracle.connectivity import NEVER_NS, Connectivity, Network, connectivity, tree_changes
 from testbed.oracle.decide import judge, write_oracle
-from testbed.oracle.history import (
-    NEVER_NS,
-    Application,
-    History,
-    Sending,
-    Setting,
-    Timeline,
-    read_history,
-    tree_changes,
-)
+from testbed.oracle.history import Application, History, Sending, Setting, Timeline, read_history
 
 S = 1_000_000_000
 BELOW_TEN = [[["a", "integer", "<", 10]]]
@@ -99,19 +91,79 @@ def test_a_tree_change_excuses_no_spurious_delivery() -> None:
     assert answer([setting(10, 10.1, ABOVE_TEN)], sending(30), [(29 * S, 31 * S)]) == (False, True)
 
 
-def test_tree_changes_from_controller_events() -> None:
-    def changes(*events: tuple[int, str]) -> list[tuple[int, int]]:
-        return tree_changes(events)
+def changes(*names: str) -> list[tuple[int, int]]:
+    """The changes that the events make which follow the set-up, one a nanosecond, from 1 on."""
+    events = [{"t_ns": at, "event": name} for at, name in enumerate(["committed", *names])]
+    return tree_changes(events)
 
-    assert changes((1, "link_up"), (2, "committed"), (3, "hello")) == []
-    set_up = (2, "committed")
-    assert changes(set_up, (5, "link_down"), (7, "committed")) == [(5, 7)]
-    assert changes(set_up, (5, "link_down"), (6, "link_up"), (7, "committed"), (9, "committed")) == [(5, 9)]
-    assert changes(set_up, (5, "link_down")) == [(5, NEVER_NS)]
-    assert changes(set_up, (5, "link_down"), (7, "committed"), (8, "link_up"), (9, "committed")) == [
-        (5, 7),
-        (8, 9),
+
+@pytest.mark.parametrize("event", ["link_down", "link_up", "node_down", "node_up", "switch_disconnected"])
+def test_a_tree_change_ends_when_all_have_the_trees_after_it(event: str) -> None:
+    assert changes("hello", "table_acknowledged") == []
+    assert changes(event, "epoch_started", "hello", "committed") == [(1, 4)]
+    assert changes(event, "epoch_started") == [(1, NEVER_NS)]
+    # What happens after an epoch has started is not in its trees.
+    assert changes("epoch_started", event, "committed", "epoch_started", "committed") == [(1, 5)]
+    assert changes(event, event, "epoch_started", "committed", event) == [(1, 4), (5, NEVER_NS)]
+    assert changes("epoch_started", "committed", event, "epoch_started", "committed") == [(1, 2), (3, 5)]
+
+
+def test_what_precedes_the_first_commit_is_no_change_but_a_restart_is() -> None:
+    set_up = [{"t_ns": 1, "event": "epoch_started"}, {"t_ns": 2, "event": "committed"}]
+    first = {"t_ns": 3, "event": "hello", "restarted": False}
+    restart = {"t_ns": 4, "event": "hello", "restarted": True}
+    assert tree_changes([*set_up, first]) == []
+    assert tree_changes([*set_up, first, restart]) == [(4, NEVER_NS)]
+
+
+#: Nodes 0 - 1 - 2 in a line, and 3 by itself.
+LINE = Network(frozenset(range(4)), {0: (0, 1), 1: (1, 2)})
+
+
+def test_connectivity_follows_links_nodes_and_epochs() -> None:
+    events: list[dict[str, Any]] = [
+        {"t_ns": 1, "event": "epoch_started", "down_links": [], "down_nodes": []},
+        {"t_ns": 2, "event": "committed"},
+        {"t_ns": 3, "event": "link_down", "link": 1},
+        {"t_ns": 4, "event": "link_up", "link": 1},
+        {"t_ns": 5, "event": "node_down", "node": 1},
+        {"t_ns": 6, "event": "node_up", "node": 1},
+        {"t_ns": 7, "event": "epoch_started", "down_links": [0], "down_nodes": [2]},
     ]
+    found = connectivity(events, LINE)
+    reaching = [
+        {(u, v) for u in range(4) for v in range(u + 1, 4) if found.connected(u, v, at)} for at in range(8)
+    ]
+    everyone = {(0, 1), (0, 2), (1, 2)}
+    assert reaching[1:] == [everyone, everyone, {(0, 1)}, everyone, set(), everyone, set()]
+    assert all(found.connected(v, u, 1) for u, v in everyone)
+    assert all(found.connected(node, node, at) for node in range(4) for at in range(8))
+
+
+def cut_off(at: float, selecting: bool = True, change: bool = False) -> tuple[bool, bool]:
+    """Node 0 sends to the application at node 1, which is cut off from second 20 to second 40."""
+    nodes: list[dict[int, int]] = [{0: 0, 1: 1}, {0: 0, 1: 0}]
+    history = History(
+        {SINK: Timeline([setting(10, 10.1, BELOW_TEN if selecting else ABOVE_TEN)])},
+        [sending(at)],
+        [(round((at - 0.1) * S), round(at * S))] if change else [],
+        Connectivity([20 * S, 40 * S], [*nodes]),
+    )
+    found = list(judge(history, window_s=1))
+    assert len(found) <= 1
+    return (found[0].expected, found[0].decided) if found else (False, True)
+
+
+def test_nothing_is_expected_where_there_is_no_way() -> None:
+    assert cut_off(15) == (True, True)
+    assert cut_off(30) == (False, True)
+    assert cut_off(45) == (True, True)
+
+
+def test_near_a_change_it_is_open_who_is_connected() -> None:
+    assert cut_off(20.5, change=True) == (False, False)
+    assert cut_off(40.5, change=True) == (True, False)
+    assert cut_off(20.5, selecting=False, change=True) == (False, True)
 
 
 def write_logs(run: Path, application_lines: list[dict[str, Any]]) -> None:

@@ -175,7 +175,18 @@ def test_refuses_header_fields_that_do_not_fit(header: dict[str, int]) -> None:
             BroadcastTable((), (TreeEntry(1, 1, (), 0), TreeEntry(1, 2, (), 0))),
             "source twice",
         ),
-        (FrameType.TABLE, BroadcastTable((), (TreeEntry(1, 1, (65_536,), 0),)), "does not fit"),
+        (FrameType.TABLE, BroadcastTable((), (TreeEntry(1, 1, (16_384,), 0),)), "expected 0 to 16383"),
+        (FrameType.TABLE, BroadcastTable((), (TreeEntry(1, 1, (2, 3, 2), 0),)), "source 1: a child twice"),
+        (
+            FrameType.TABLE,
+            BroadcastTable((), (TreeEntry(1, 1, (2, 3), 0, reusable=(3, 2)),)),
+            r"reusable \(3, 2\) are not children in their order",
+        ),
+        (
+            FrameType.TABLE,
+            BroadcastTable((), (TreeEntry(1, 1, (2, 3), 0, off_tree=(4,)),)),
+            r"off_tree \(4,\) are not children in their order",
+        ),
     ],
 )
 def test_refuses_bodies_outside_the_format(kind: FrameType, body: Body, problem: str) -> None:

@@ -45,6 +45,8 @@ FIELDS = (
     "downstream",
     "child_count",
     "children",
+    "reusable",
+    "off_tree",
     "oldest_epoch",
     "acknowledged",
     "decode_error",
@@ -128,6 +130,12 @@ def body_fields(frame: Frame) -> Row:
             "downstream": [str(entry.downstream) for entry in body.entries],
             "child_count": [str(len(entry.children)) for entry in body.entries],
             "children": [str(child) for entry in body.entries for child in entry.children],
+            "reusable": [
+                str(int(child in entry.reusable)) for entry in body.entries for child in entry.children
+            ],
+            "off_tree": [
+                str(int(child in entry.off_tree)) for entry in body.entries for child in entry.children
+            ],
         }
     if isinstance(body, SenderRequest):
         return {"timeout_us": [str(body.timeout_us)]}

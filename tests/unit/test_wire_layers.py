@@ -43,7 +43,8 @@ def fields_of(tlv: Any) -> tuple[Any, ...]:
             for one in tlv.constraints
         )
     if isinstance(tlv, layers.TreeEntryTlv):
-        return tlv.source, tlv.parent_interface, tuple(tlv.children), tlv.downstream
+        children = [(one.interface, one.reusable, one.off_tree) for one in tlv.children]
+        return tlv.source, tlv.parent_interface, children, tlv.downstream
     if isinstance(tlv, layers.Neighbour):
         return tlv.interface, tlv.node
     name = tlv.fields_desc[-1].name
@@ -57,7 +58,15 @@ def expected_fields(frame: Frame) -> list[tuple[Any, ...]]:
     if isinstance(body, Predicate):
         return [tuple((one.name, one.type, one.operator, one.value) for one in each) for each in body]
     if isinstance(body, BroadcastTable):
-        entries = [(one.source, one.parent, one.children, one.downstream) for one in body.entries]
+        entries = [
+            (
+                one.source,
+                one.parent,
+                [(child, int(child in one.reusable), int(child in one.off_tree)) for child in one.children],
+                one.downstream,
+            )
+            for one in body.entries
+        ]
         return [*body.neighbours, *entries]
     if isinstance(body, SenderRequest):
         return [("timeout_us", body.timeout_us)]

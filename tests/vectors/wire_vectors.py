@@ -87,7 +87,10 @@ def _body(kind: FrameType, body: dict[str, Any]) -> Body:
     if kind is FrameType.TABLE:
         neighbours = tuple((interface, node) for interface, node in body["neighbours"])
         entries = tuple(
-            TreeEntry(**{**entry, "children": tuple(entry["children"])}) for entry in body["entries"]
+            TreeEntry(
+                **{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+            )
+            for entry in body["entries"]
         )
         return BroadcastTable(neighbours, entries)
     if kind is FrameType.COMMIT:

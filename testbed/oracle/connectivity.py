@@ -1,0 +1,148 @@
+"""Who could reach whom, and when that was changing: from the controller's log and the topology of a run."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import InputError
+
+#: The end of a change that the log does not tell of.
+NEVER_NS = 2**63 - 1
+#: Controller events after which messages may be lost until a new epoch is committed.
+_DISTURBANCES = frozenset(
+    {"link_down", "link_up", "node_down", "node_up", "switch_disconnected", "router_unresponsive"}
+)
+
+
+@dataclass
+class Connectivity:
+    """The parts into which the network had fallen, over time.
+
+    Attributes:
+        since: times (wall clock, ns) in order.
+        parts: for each of these, node -> a number that the nodes of its part share, from then on. Before
+            the first, and without any, all nodes are connected.
+    """
+
+    since: list[int] = field(default_factory=list)
+    parts: list[Mapping[int, int]] = field(default_factory=list)
+
+    def connected(self, u: int, v: int, at_ns: int) -> bool:
+        """Whether a path of links and nodes that are up joins two nodes; a node always reaches itself."""
+        position = bisect_right(self.since, at_ns) - 1
+        if u == v or position < 0:
+            return True
+        parts = self.parts[position]
+        return u in parts and parts.get(u) == parts.get(v)
+
+
+@dataclass(frozen=True)
+class Network:
+    """Nodes, and links by index, of topology.json."""
+
+    nodes: frozenset[int]
+    links: Mapping[int, tuple[int, int]]
+
+    def parts(self, down_links: set[int], down_nodes: set[int]) -> dict[int, int]:
+        """Node -> the least node that it reaches; nodes that are down are left out."""
+        neighbours: dict[int, list[int]] = {node: [] for node in self.nodes - down_nodes}
+        for index, (u, v) in self.links.items():
+            if index not in down_links and u in neighbours and v in neighbours:
+                neighbours[u].append(v)
+                neighbours[v].append(u)
+        found: dict[int, int] = {}
+        for start in sorted(neighbours):
+            waiting = [start]
+            while waiting:
+                node = waiting.pop()
+                if node not in found:
+                    found[node] = start
+                    waiting += neighbours[node]
+        return found
+
+
+def read_network(path: Path) -> Network:
+    """Reads topology.json.
+
+    Raises:
+        InputError: the file is missing or is no topology.
+    """
+    try:
+        topology = json.loads(path.read_text(encoding="utf-8"))
+        return Network(
+            frozenset(int(node["id"]) for node in topology["nodes"]),
+            {int(link["index"]): (int(link["u"]), int(link["v"])) for link in topology["links"]},
+        )
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path}: expected the topology of a run: {error}") from error
+    except KeyError as error:
+        raise InputError(f"{path}: no field {error}") from error
+
+
+def connectivity(events: Iterable[Mapping[str, Any]], network: Network) -> Connectivity:
+    """Follows the controller's events (in order of time).
+
+    Links and nodes change with their own events; `epoch_started` says what is down beside these, such as a
+    switch that has disconnected.
+
+    Raises:
+        KeyError: an event lacks a field.
+    """
+    down_links: set[int] = set()
+    down_nodes: set[int] = set()
+    found = Connectivity()
+    for event in events:
+        name = event["event"]
+        if name == "link_down":
+            down_links.add(event["link"])
+        elif name == "link_up":
+            down_links.discard(event["link"])
+        elif name == "node_down":
+            down_nodes.add(event["node"])
+        elif name == "node_up":
+            down_nodes.discard(event["node"])
+        elif name == "epoch_started":
+            down_links, down_nodes = set(event["down_links"]), set(event["down_nodes"])
+        else:
+            continue
+        found.since.append(int(event["t_ns"]))
+        found.parts.append(network.parts(down_links, down_nodes))
+    return found
+
+
+def tree_changes(events: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """The times in which messages could be lost, from the controller's events in order of time.
+
+    What precedes the first "committed" is the set-up of the network and no change. A change lasts from a
+    disturbance, or the start of an epoch, to the "committed" of an epoch that started after all disturbances.
+
+    Returns:
+        (from, to), wall clock in ns; disjoint and in order; NEVER_NS if the log ends within a change.
+
+    Raises:
+        KeyError: an event lacks a field.
+    """
+    changes: list[tuple[int, int]] = []
+    set_up = False
+    disturbed = False  # since the last epoch started
+    for event in events:
+        name, at_ns = event["event"], int(event["t_ns"])
+        if not set_up:
+            set_up = name == "committed"
+        elif name == "committed":
+            if changes and changes[-1][1] == NEVER_NS and not disturbed:
+                changes[-1] = (changes[-1][0], at_ns)
+        elif _disturbs(event) or name == "epoch_started":
+            disturbed = name != "epoch_started"
+            if not (changes and changes[-1][1] == NEVER_NS):
+                changes.append((at_ns, NEVER_NS))
+    return changes
+
+
+def _disturbs(event: Mapping[str, Any]) -> bool:
+    return event["event"] in _DISTURBANCES or (event["event"] == "hello" and event.get("restarted", False))

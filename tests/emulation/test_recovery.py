@@ -1,0 +1,73 @@
+"""A real ring that loses links, falls apart, becomes whole, loses a node and gets it back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.emulation.conftest import CBCB, ROOT
+
+pytestmark = pytest.mark.emulation
+
+EVENTS = ["link_down 0-1", "link_down 2-3", "link_up 2-3", "link_up 0-1", "node_down 4", "node_up 4"]
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = tmp_path_factory.mktemp("runs")
+    done = subprocess.run(
+        [*CBCB, "run", "recovery", "--runs", str(runs)], cwd=ROOT, capture_output=True, text=True, timeout=400
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = runs.iterdir()
+    return folder
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_verdict_holds_and_all_accounts_agree(run_dir: Path) -> None:
+    summary = json.loads((run_dir / "summary.json").read_text())
+    assert summary["verdict"] == "holds"
+    assert summary["deliveries_made"] > 100
+    # The greater part of what was expected is decided: changes leave only their surroundings open.
+    assert summary["deliveries_undecided"] < summary["deliveries_expected"] / 2
+    for name, account in summary["reconciliation"].items():
+        assert account["differences"] == [], name
+
+
+def test_each_change_is_answered_by_an_epoch(run_dir: Path) -> None:
+    summary = json.loads((run_dir / "summary.json").read_text())
+    assert summary["epochs"] == 1 + len(EVENTS)
+    assert [change["epoch"] for change in summary["recovery_s"]] == list(range(2, 2 + len(EVENTS)))
+    for change, event in zip(summary["recovery_s"], EVENTS, strict=True):
+        print(f"{event}: trees {change['committed_s']:.3f} s, RAs {change['advertised_s']:.3f} s")
+        assert event in change["events"]
+        assert 0 < change["committed_s"] < change["advertised_s"]
+
+
+def test_the_oracle_expects_nothing_across_a_gap_but_all_within_a_part(run_dir: Path) -> None:
+    committed = [e["t_ns"] for e in lines(run_dir / "logs" / "controller.jsonl") if e["event"] == "committed"]
+    decided = [line for line in lines(run_dir / "oracle.jsonl") if line["expected"] and line["decided"]]
+
+    def pairs(epoch: int) -> set[tuple[int, int]]:
+        """(sender, receiver) of what was expected in an epoch."""
+        start, end = [*committed, committed[-1] + 10**12][epoch - 1 : epoch + 1]
+        return {(d["source"], d["node"]) for d in decided if start <= d["sent_ns"] < end}
+
+    apart = {(u, v) for u, v in pairs(3) if (u in (1, 2)) != (v in (1, 2))}
+    assert not apart
+    assert any(u != v for u, v in pairs(3))
+    assert not {(u, v) for u, v in pairs(6) if u != v and 4 in (u, v)}
+    assert any(4 in pair and pair[0] != pair[1] for pair in pairs(7)), "the node is back"
+
+
+def test_a_router_that_is_cut_off_says_what_it_could_not_send(run_dir: Path) -> None:
+    routers = json.loads((run_dir / "counters" / "routers.json").read_text())
+    assert routers["4"]["dropped"].get("send_failed", 0) > 0
+    assert not any(routers[str(node)]["dropped"].get("send_failed", 0) for node in range(4))

@@ -1,0 +1,132 @@
+"""Whatever the broadcast layer, a message reaches exactly whom it must: controller tables, real routers."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import networkx as nx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from protocol_network import Graph, Network, integer, one, random_graph
+
+from router.matching.factory import factory
+from router.predicates.model import EVERYTHING, NOTHING, Message, Operator, Predicate
+from router.predicates.semantics import matches
+from router.protocol.events import Started
+from router.protocol.options import RouterOptions
+from router.protocol.router import Router
+from router.wire.frames import BroadcastTable, FrameType
+from testbed.controller.trees import LAYERS, broadcast_tables
+from topos.build import LinkSpec, build
+from topos.model import Node
+
+PREDICATES = st.sampled_from(
+    [
+        NOTHING,
+        EVERYTHING,
+        *(one(integer("a", Operator.LT, bound)) for bound in (1, 2, 3)),
+        *(one(integer("a", Operator.EQ, value)) for value in (1, 2)),
+        one(integer("a", Operator.GT, 1)),
+    ]
+)
+MESSAGES = [Message({"a": value}) for value in range(4)]
+
+
+def network_of(layer: str, graph: Graph, seed: int) -> Network:
+    """A network whose tables come from the controller's `layer`."""
+    ordered = sorted(graph.edges(data=True), key=lambda edge: edge[2]["index"])
+    links = [LinkSpec(u, v, cost=data["cost"]) for u, v, data in ordered]
+    topology = build("drawn", [Node(node) for node in sorted(graph)], links)
+
+    def tables_of(_full: Graph, alive: Graph) -> dict[int, BroadcastTable]:
+        down = frozenset(link.index for link in topology.links if not alive.has_edge(link.u, link.v))
+        return broadcast_tables(topology, LAYERS[layer](topology, down, frozenset()))
+
+    network = Network(graph, RouterOptions(), seed)
+    network.tables_of = tables_of
+    return network
+
+
+def expect_exact_delivery(network: Network) -> None:
+    for node in network.routers:
+        for message in MESSAGES:
+            network.frames.clear()
+            sent = network.send(node, message)
+            network.settle()
+            wanted = Counter(n for n, predicate in network.predicates.items() if matches(predicate, message))
+            assert network.delivered[sent] == wanted, (sent, message)
+            # A router sends a message at most once over each of its interfaces, on the tree or not.
+            carried = [n for (_, _, kind), n in network.frames.items() if kind is FrameType.MSG]
+            assert all(count == 1 for count in carried)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    nodes=st.integers(2, 8),
+    extra=st.integers(0, 8),
+    changes=st.lists(st.tuples(st.integers(0, 7), PREDICATES), max_size=12),
+)
+def test_every_message_reaches_exactly_its_receivers(
+    layer: str, seed: int, nodes: int, extra: int, changes: list[tuple[int, Predicate]]
+) -> None:
+    graph = random_graph(random.Random(seed), nodes, extra)
+    network = network_of(layer, graph, seed)
+    network.new_epoch()
+    for node, predicate in changes:
+        network.set_predicate(node % nodes, predicate)
+        network.some_steps()
+    network.settle()
+    expect_exact_delivery(network)
+    allowed = {"ra_covered", "reverse_path", "own_frame"} if layer == "rpf" else {"ra_covered"}
+    assert set(network.dropped()) <= allowed
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    nodes=st.integers(3, 7),
+    changes=st.lists(st.tuples(st.integers(0, 6), PREDICATES), min_size=1, max_size=8),
+)
+def test_and_again_after_a_link_has_failed_and_returned(
+    layer: str, seed: int, nodes: int, changes: list[tuple[int, Predicate]]
+) -> None:
+    graph = random_graph(random.Random(seed), nodes, nodes)
+    network = network_of(layer, graph, seed)
+    network.new_epoch()
+    for node, predicate in changes:
+        network.set_predicate(node % nodes, predicate)
+        network.some_steps()
+    bridges = {frozenset(link) for link in nx.bridges(graph)}
+    spare = [link for link in graph.edges if frozenset(link) not in bridges]
+    for down in ((network.rng.choice(spare),) if spare else (), ()):
+        network.new_epoch(down)
+        network.settle()
+        expect_exact_delivery(network)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    nodes=st.integers(2, 7),
+    changes=st.lists(st.tuples(st.integers(0, 6), PREDICATES), min_size=1, max_size=8),
+)
+def test_after_a_restart_a_new_epoch_brings_everything_back(
+    seed: int, nodes: int, changes: list[tuple[int, Predicate]]
+) -> None:
+    network = network_of("spt", random_graph(random.Random(seed), nodes, nodes), seed)
+    network.new_epoch()
+    for node, predicate in changes:
+        network.set_predicate(node % nodes, predicate)
+    network.settle()
+    restarted = network.rng.randrange(nodes)
+    network.routers[restarted] = Router(restarted, RouterOptions(), factory("naive"), incarnation=2)
+    network.predicates.pop(restarted, None)
+    network.handle(restarted, Started())
+    network.new_epoch()
+    network.settle()
+    expect_exact_delivery(network)
