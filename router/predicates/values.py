@@ -143,6 +143,26 @@ def everything_with(values: ValueSet) -> ValueSet:
     return _with(values, (_DOMAINS[values.type],))
 
 
+def whole_domain(kind: Type) -> tuple[Key, Key]:
+    """The keys of all values of a type: from the first up to, not including, the second."""
+    return _DOMAINS[kind]
+
+
+def common_patterns(a: ValueSet, b: ValueSet) -> tuple[str, tuple[str, ...]]:
+    """The longest suffix, and the substrings, that both ask."""
+    length = 0
+    while length < min(len(a.suffix), len(b.suffix)) and a.suffix[-length - 1] == b.suffix[-length - 1]:
+        length += 1
+    asked = {part for part in a.substrings if _implied(part, b)}
+    asked |= {part for part in b.substrings if _implied(part, a)}
+    return a.suffix[len(a.suffix) - length :], tuple(sorted(asked))
+
+
+def pattern_length(values: ValueSet) -> int:
+    """The number of characters of the longest suffix or substring that is asked."""
+    return max(map(len, (values.suffix, *values.substrings)))
+
+
 def common_texts(values: ValueSet) -> tuple[str, tuple[str, ...]]:
     """What is sure to be in strings: a text that ends with every suffix that all of the values have, and
     texts in one of which is every substring that all of them have.
