@@ -75,6 +75,7 @@ def simplify(p: Predicate) -> Predicate:
     filters = _simplified(p)
     while True:
         # The bounded search may depend on the order in which filters came: start from the canonical one.
+        # A round that changes anything leaves fewer filters, so there is a last one.
         ordered = FilterSet(_normals(filters.predicate()))
         if not ordered.drop_covered_jointly() and ordered.predicate() == filters.predicate():
             break
