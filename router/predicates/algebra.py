@@ -20,6 +20,7 @@ sorted. Two simplified predicates that consist of the same filters are therefore
 from __future__ import annotations
 
 from collections import OrderedDict
+from weakref import ref
 
 from router.predicates.filterset import FilterSet
 from router.predicates.model import Constraint, Filter, Predicate
@@ -88,9 +89,10 @@ def _normals(p: Predicate) -> list[NormalFilter]:
     return [normal for normal in map(normalise, p) if normal is not None]
 
 
-#: Predicates of recent calls with their filter sets, by identity: hashing a large table costs more than
-#: the question asked of it. Holding the predicate keeps its id from being used again.
-_recent: OrderedDict[int, tuple[Predicate, FilterSet]] = OrderedDict()
+#: Filter sets of the predicates of recent calls, by identity: hashing a large table costs more than the
+#: question asked of it. An entry goes when its predicate does, so that what a table was before it
+#: grew is not kept.
+_recent: OrderedDict[int, tuple[ref[Predicate], FilterSet]] = OrderedDict()
 _RECENT_MAX = 64
 
 
@@ -105,7 +107,8 @@ def _simplified(p: Predicate) -> FilterSet:
 
 
 def _remember(p: Predicate, filters: FilterSet) -> Predicate:
-    _recent[id(p)] = (p, filters)
+    key = id(p)
+    _recent[key] = (ref(p, lambda _: _recent.pop(key, None)), filters)
     if len(_recent) > _RECENT_MAX:
         _recent.popitem(last=False)
     return p

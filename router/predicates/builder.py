@@ -17,6 +17,7 @@ class PredicateBuilder:
 
     def __init__(self, predicate: Predicate = NOTHING) -> None:
         self._filters = FilterSet()
+        self._view: Predicate | None = None
         self.add(predicate)
 
     def __len__(self) -> int:
@@ -26,7 +27,9 @@ class PredicateBuilder:
     @property
     def predicate(self) -> Predicate:
         """All that was added; the same object until that changes."""
-        return self._filters.predicate()
+        if self._view is None:
+            self._view = self._filters.predicate()
+        return self._view
 
     def covers(self, predicate: Predicate) -> bool:
         """Whether every message that `predicate` matches is known to match; True only if it is so."""
@@ -40,10 +43,12 @@ class PredicateBuilder:
         for normal in sorted(normals, key=lambda f: f.key):
             if not self._filters.covers(normal):
                 changed |= self._filters.add(normal)
+        if changed:
+            self._view = None
         return changed
 
     def copy(self) -> PredicateBuilder:
         """An independent copy."""
         other = PredicateBuilder()
-        other._filters = self._filters.copy()
+        other._filters, other._view = self._filters.copy(), self._view
         return other

@@ -27,7 +27,6 @@ class FilterSet:
         self._families: dict[Family, Bits] = {}
         #: The filters in canonical order.
         self._sorted: list[NormalFilter] = []
-        self._predicate: Predicate | None = None
         for filter_ in sorted(filters, key=_key):
             self.add(filter_)
 
@@ -40,14 +39,11 @@ class FilterSet:
         other._index = self._index.copy()
         other._families = dict(self._families)
         other._sorted = list(self._sorted)
-        other._predicate = self._predicate
         return other
 
     def predicate(self) -> Predicate:
-        """The disjunction, in canonical filters, in their fixed order; the same object until it changes."""
-        if self._predicate is None:
-            self._predicate = Predicate(tuple(member.filter for member in self._sorted))
-        return self._predicate
+        """The disjunction, in canonical filters, in their fixed order."""
+        return Predicate(tuple(member.filter for member in self._sorted))
 
     def covers(self, filter_: NormalFilter) -> bool:
         """Whether the filters are known to match every message that `filter_` matches.
@@ -140,7 +136,6 @@ class FilterSet:
         for family in filter_.families.values():
             self._families[family] = self._families.get(family, 0) | bit
         insort(self._sorted, filter_, key=_key)
-        self._predicate = None
         return bit
 
     def _remove(self, filter_: NormalFilter) -> None:
@@ -152,7 +147,6 @@ class FilterSet:
             else:
                 del self._families[family]
         del self._sorted[bisect_left(self._sorted, filter_.key, key=_key)]
-        self._predicate = None
 
 
 def _key(filter_: NormalFilter) -> tuple[tuple[object, ...], ...]:

@@ -39,8 +39,9 @@ def oversimplify(predicate: Predicate, max_filters: int) -> Predicate:
     """A predicate of at most `max_filters` filters that matches whatever `predicate` matches.
 
     One that has few enough filters when it is simplified exactly is not widened. Otherwise the two filters
-    whose merging widens least are merged, again and again (on a tie, those that come first in canonical
-    order). With n filters the work grows with n² elementary steps, done in NumPy.
+    whose merging widens least are merged, again and again; the result does not depend on the order of the
+    filters given. With n filters the work grows with n² elementary steps, done in NumPy. Filters that have
+    no attribute in common can only be merged into ``*``: too small a `max_filters` ends there.
 
     Raises:
         ValueError: `max_filters` is less than 1.
@@ -94,7 +95,7 @@ class _Column:
         self._patterns: dict[ValueSet, int] = {}
         self._pattern = np.zeros(len(filters), dtype=np.int64)
         self._common: dict[int, list[float]] = {}
-        #: For each filter, the share of messages that its pattern and its values let through.
+        #: For each filter, the share of strings that its pattern and of messages that its values let through.
         self._alone = np.ones(len(filters))
         self.shares = np.ones(len(filters))
         for row, filter_ in enumerate(filters):

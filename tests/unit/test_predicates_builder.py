@@ -1,9 +1,10 @@
 import time
 from random import Random
+from weakref import ref
 
 import pytest
 
-from router.predicates.algebra import covers, simplify
+from router.predicates.algebra import covers, disjoin, simplify
 from router.predicates.boxes import BOXES_MAX
 from router.predicates.builder import PredicateBuilder
 from router.predicates.model import EVERYTHING, NOTHING, Filter, Predicate
@@ -115,3 +116,11 @@ def test_an_empty_filter_takes_in_all_others() -> None:
     assert builder.add(Predicate((Filter(),)))
     assert builder.predicate == EVERYTHING
     assert not builder.add(parse_predicate("x = 1"))
+
+
+def test_what_a_table_was_before_it_grew_is_not_kept() -> None:
+    table = parse_predicate("x = 1 and y = 1")
+    before = ref(table)
+    table = disjoin(table, parse_predicate("x = 5 and y = 5"))
+    assert before() is None
+    assert covers(table, parse_predicate("x = 5 and y = 5 and z = 1"))
