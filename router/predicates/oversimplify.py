@@ -59,7 +59,10 @@ def oversimplify(predicate: Predicate, max_filters: int) -> Predicate:
 
 
 def merge(a: NormalFilter, b: NormalFilter) -> NormalFilter:
-    """The narrowest filter that covers both (but for how values are excluded one by one)."""
+    """The narrowest filter that covers both, but for single values that one excludes by ``!=``.
+
+    Exclusions are kept only where the union needs nothing else: filters should become fewer and shorter.
+    """
     merged: dict[str, ValueSet] = {}
     for name, values in a.attributes.items():
         others = b.attributes.get(name)
