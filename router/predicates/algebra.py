@@ -5,10 +5,12 @@ and 3.5.6 (simplification). Covering is never claimed where it does not hold. It
 
 - for constraints and for filters (conjunctions) of every type and operator;
 - for a filter against a predicate where one filter of it covers, or where several together do that differ
-  from the covered one in what they ask of one attribute, by intervals (comparisons, equality, prefix).
+  from the covered one in what they ask of one attribute, by intervals (comparisons, equality, prefix);
+- for a filter against several that together cover it on any number of attributes, by intervals, as long as
+  the search stays within a bound (`router.predicates.boxes`).
 
-It answers "no" to what may be covered where several filters cover only jointly on two or more attributes,
-or on one by suffixes or substrings (and see `router.predicates.values` for very long strings).
+It answers "no" to what may be covered beyond that bound, or by several filters that split the values by
+suffixes or substrings (and see `router.predicates.values` for very long strings).
 
 Results are canonical: each filter is written in the fewest constraints of one fixed form (``x >= 200`` where
 ``x > 199`` says the same, and the strict one where neither number is rounder), by name, and filters are
@@ -18,6 +20,7 @@ sorted. Two simplified predicates that consist of the same filters are therefore
 from __future__ import annotations
 
 from collections import OrderedDict
+from weakref import ref
 
 from router.predicates.filterset import FilterSet
 from router.predicates.model import Constraint, Filter, Predicate
@@ -49,19 +52,35 @@ def covers(p: Predicate, q: Predicate) -> bool:
 def disjoin(p: Predicate, q: Predicate) -> Predicate:
     """p ∨ q, simplified: it matches exactly the messages that p or q matches.
 
-    Filters covered by others are dropped, and filters that differ in one attribute are merged where that
-    makes fewer filters. `p` itself is returned if it is simplified already and covers `q`.
+    Filters covered by one other, or by several on one attribute, are dropped, and filters that differ in
+    one attribute are merged where that makes fewer filters. `p` itself is returned if it is simplified
+    already and covers `q`. The cost is that of copying the prepared form of p: a table that grows all the
+    time is better kept in a `router.predicates.builder.PredicateBuilder`.
     """
-    filters = _simplified(p).copy()
-    changed = False
-    for normal in sorted(_normals(q), key=lambda f: f.key):
-        changed |= filters.add(normal)
-    return _remember(filters.predicate(), filters) if changed else simplify(p)
+    filters = _simplified(p)
+    missing = sorted((n for n in _normals(q) if not filters.covers(n)), key=lambda f: f.key)
+    if missing:
+        filters = filters.copy()
+        for normal in missing:
+            filters.add(normal)
+    simple = filters.predicate()
+    return p if simple == p else _remember(simple, filters)
 
 
 def simplify(p: Predicate) -> Predicate:
-    """The predicate in canonical form, without needless filters and constraints; it matches the same."""
+    """The predicate in canonical form, without needless filters and constraints; it matches the same.
+
+    Beyond what `disjoin` does, filters that several others cover together are dropped as far as
+    `covers` can tell. Simplifying twice changes nothing more.
+    """
     filters = _simplified(p)
+    while True:
+        # The bounded search may depend on the order in which filters came: start from the canonical one.
+        # A round that changes anything leaves fewer filters, so there is a last one.
+        ordered = FilterSet(_normals(filters.predicate()))
+        if not ordered.drop_covered_jointly() and ordered.predicate() == filters.predicate():
+            break
+        filters = ordered
     simple = filters.predicate()
     return p if simple == p else _remember(simple, filters)
 
@@ -70,9 +89,10 @@ def _normals(p: Predicate) -> list[NormalFilter]:
     return [normal for normal in map(normalise, p) if normal is not None]
 
 
-#: Predicates of recent calls with their filter sets, by identity: hashing a large table costs more than
-#: the question asked of it. Holding the predicate keeps its id from being used again.
-_recent: OrderedDict[int, tuple[Predicate, FilterSet]] = OrderedDict()
+#: Filter sets of the predicates of recent calls, by identity: hashing a large table costs more than the
+#: question asked of it. An entry goes when its predicate does, so that what a table was before it
+#: grew is not kept.
+_recent: OrderedDict[int, tuple[ref[Predicate], FilterSet]] = OrderedDict()
 _RECENT_MAX = 64
 
 
@@ -87,7 +107,8 @@ def _simplified(p: Predicate) -> FilterSet:
 
 
 def _remember(p: Predicate, filters: FilterSet) -> Predicate:
-    _recent[id(p)] = (p, filters)
+    key = id(p)
+    _recent[key] = (ref(p, lambda _: _recent.pop(key, None)), filters)
     if len(_recent) > _RECENT_MAX:
         _recent.popitem(last=False)
     return p

@@ -2,57 +2,92 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 
 from router.predicates import intervals as iv
+from router.predicates.boxes import covered_jointly
+from router.predicates.index import FilterIndex
 from router.predicates.model import Predicate
 from router.predicates.normal import Family, NormalFilter
-from router.predicates.values import ValueSet, includes_union, overlaps, pieces
+from router.predicates.thresholds import Bits
+from router.predicates.values import ValueSet, includes_union, pieces
 
 
 class FilterSet:
     """Filters of which none is needless: none is covered by another, or by others on one attribute.
 
-    Filters are indexed by their set of attribute names, because a filter can only cover filters that
-    constrain at least its own attributes, and by family (`NormalFilter.families`), because filters that
-    differ in one attribute can be merged into one that allows the union of their values.
+    Candidates for covering come from a `FilterIndex`. Filters that differ in one attribute are kept by
+    family (`NormalFilter.families`), because they can be merged into one that allows the union of their
+    values.
     """
 
     def __init__(self, filters: Iterable[NormalFilter] = ()) -> None:
-        self._members: dict[NormalFilter, None] = {}
-        self._by_names: dict[frozenset[str], dict[NormalFilter, None]] = {}
-        self._families: dict[Family, tuple[NormalFilter, ...]] = {}
-        for filter_ in sorted(filters, key=lambda f: f.key):
+        self._index = FilterIndex()
+        self._families: dict[Family, Bits] = {}
+        #: The filters in canonical order.
+        self._sorted: list[NormalFilter] = []
+        for filter_ in sorted(filters, key=_key):
             self.add(filter_)
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self._index)
 
     def copy(self) -> FilterSet:
         """An independent copy."""
         other = FilterSet()
-        other._members = dict(self._members)
-        other._by_names = {names: dict(group) for names, group in self._by_names.items()}
+        other._index = self._index.copy()
         other._families = dict(self._families)
+        other._sorted = list(self._sorted)
         return other
 
     def predicate(self) -> Predicate:
         """The disjunction, in canonical filters, in their fixed order."""
-        return Predicate(tuple(f.filter for f in sorted(self._members, key=lambda f: f.key)))
+        return Predicate(tuple(member.filter for member in self._sorted))
 
-    def covers(self, filter_: NormalFilter, without: NormalFilter | None = None) -> bool:
-        """Whether the filters, but for `without`, match every message that `filter_` matches.
+    def covers(self, filter_: NormalFilter) -> bool:
+        """Whether the filters are known to match every message that `filter_` matches.
 
-        Sound. Exact where one filter alone covers it, and where several do that differ from it in what
-        they ask of one attribute (if that is not about suffixes or substrings).
+        Sound. Exact where one filter alone covers it, where several do that differ from it in what they ask
+        of one attribute (if that is not about suffixes or substrings), and where several do together on any
+        number of attributes by intervals, within the bound of `router.predicates.boxes`.
         """
-        partial: dict[str, list[ValueSet]] = {}
-        for names, group in self._by_names.items():
-            if not names <= filter_.names:
+        return self._covers(filter_) or covered_jointly(filter_, self._index)
+
+    def add(self, filter_: NormalFilter) -> bool:
+        """Add a filter, and simplify; False if it was covered and nothing has changed.
+
+        Covering by several members on several attributes is not looked for: see `drop_covered_jointly`.
+        """
+        changed = False
+        waiting = [filter_]
+        while waiting:
+            new = waiting.pop()
+            if self._covers(new):
                 continue
-            for candidate in group:
-                if candidate is without:
-                    continue
+            changed = True
+            merged = self._merge(new)
+            if merged:
+                waiting += merged
+            else:
+                self._drop_covered(new, self._insert(new))
+        return changed
+
+    def drop_covered_jointly(self) -> bool:
+        """Take out members that others cover together, in canonical order; whether there were any."""
+        needless = False
+        for member in list(self._sorted):
+            if covered_jointly(member, self._index, hidden=self._index.bit(member)):
+                self._remove(member)
+                needless = True
+        return needless
+
+    def _covers(self, filter_: NormalFilter, hidden: Bits = 0) -> bool:
+        """Whether a member, or several on one attribute, cover the filter; `hidden` are left out."""
+        whole, parts = self._index.covering(filter_)
+        partial: dict[str, list[ValueSet]] = {}
+        for candidates in (whole & ~hidden, parts & ~hidden):
+            for candidate in self._index.select(candidates):
                 failed = candidate.failures(filter_)
                 if not failed:
                     return True
@@ -62,30 +97,15 @@ class FilterSet:
             len(sets) > 1 and includes_union(sets, filter_.attributes[name]) for name, sets in partial.items()
         )
 
-    def add(self, filter_: NormalFilter) -> bool:
-        """Add a filter, and simplify; False if it was covered and nothing has changed."""
-        changed = False
-        waiting = [filter_]
-        while waiting:
-            new = waiting.pop()
-            if self.covers(new):
-                continue
-            changed = True
-            merged = self._merge(new)
-            if merged:
-                waiting += merged
-            else:
-                self._insert(new)
-                self._drop_covered(new)
-        return changed
-
     def _merge(self, new: NormalFilter) -> list[NormalFilter]:
-        """Filters to stand for `new` and a family of members, which are taken out; none if none are fewer."""
-        for name, family in new.families.items():
-            members = self._families.get(family, ())
-            if not members:
+        """Filters to stand for `new` and some of its family, which are taken out; none if none are fewer."""
+        for attribute, family in new.families.items():
+            index = self._index.attribute(attribute)
+            relatives = self._families.get(family, 0)
+            if index is None or not relatives:
                 continue
-            values = new.attributes[name]
+            name, values = attribute[0], new.attributes[attribute[0]]
+            members = list(self._index.select(relatives & index.beside(values)))
             joined = iv.union(values.intervals, *(member.attributes[name].intervals for member in members))
             parts = pieces(ValueSet(values.type, joined, values.suffix, values.substrings))
             if len(parts) <= len(members):
@@ -94,42 +114,40 @@ class FilterSet:
                 return [new.with_values(name, part) for part in parts]
         return []
 
-    def _drop_covered(self, new: NormalFilter) -> None:
-        """Take out what `new` has made needless."""
+    def _drop_covered(self, new: NormalFilter, itself: Bits) -> None:
+        """Take out what `new`, which is the member `itself`, has made needless."""
+        whole, parts = self._index.covered(new)
         needless: list[NormalFilter] = []
         doubtful: list[NormalFilter] = []
-        for names, group in self._by_names.items():
-            if not new.names <= names:
-                continue
-            for member in group:
-                if member is new:
-                    continue
-                failed = new.failures(member)
-                if not failed:
-                    needless.append(member)
-                elif len(failed) == 1 and overlaps(new.attributes[failed[0]], member.attributes[failed[0]]):
-                    doubtful.append(member)
+        for member in self._index.select((whole | parts) & ~itself):
+            failed = new.failures(member)
+            if not failed:
+                needless.append(member)
+            elif len(failed) == 1:
+                doubtful.append(member)
         for member in needless:
             self._remove(member)
-        for member in sorted(doubtful, key=lambda f: f.key):
-            if self.covers(member, without=member):
+        for member in sorted(doubtful, key=_key):
+            if self._covers(member, hidden=self._index.bit(member)):
                 self._remove(member)
 
-    def _insert(self, filter_: NormalFilter) -> None:
-        self._members[filter_] = None
-        self._by_names.setdefault(filter_.names, {})[filter_] = None
+    def _insert(self, filter_: NormalFilter) -> Bits:
+        bit = self._index.add(filter_)
         for family in filter_.families.values():
-            self._families[family] = (*self._families.get(family, ()), filter_)
+            self._families[family] = self._families.get(family, 0) | bit
+        insort(self._sorted, filter_, key=_key)
+        return bit
 
     def _remove(self, filter_: NormalFilter) -> None:
-        del self._members[filter_]
-        group = self._by_names[filter_.names]
-        del group[filter_]
-        if not group:
-            del self._by_names[filter_.names]
+        bit = self._index.remove(filter_)
         for family in filter_.families.values():
-            rest = tuple(member for member in self._families[family] if member is not filter_)
+            rest = self._families[family] ^ bit
             if rest:
                 self._families[family] = rest
             else:
                 del self._families[family]
+        del self._sorted[bisect_left(self._sorted, filter_.key, key=_key)]
+
+
+def _key(filter_: NormalFilter) -> tuple[tuple[object, ...], ...]:
+    return filter_.key

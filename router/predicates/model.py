@@ -145,7 +145,7 @@ class Filter:
         return len(self.constraints)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Predicate:
     """A disjunction of filters: a content-based address. The empty one matches no message."""
 

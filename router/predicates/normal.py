@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 
-from router.predicates.model import Constraint, Filter
+from router.predicates.model import Constraint, Filter, Type
 from router.predicates.values import ValueSet, constraints_of, includes, value_set
 
+#: Name and type. Attributes of one name and different types have nothing in common.
+Attribute = tuple[str, Type]
 #: What a filter keeps when one attribute is taken out: see `NormalFilter.families`.
 Family = tuple[object, ...]
 
@@ -17,12 +19,16 @@ class NormalFilter:
 
     Attributes:
         attributes: the values allowed, by attribute name, in order of names; never an empty set.
-        names: the names of the attributes.
+        signature: the names of the attributes, each with its type.
     """
 
     def __init__(self, attributes: Mapping[str, ValueSet]) -> None:
         self.attributes = {name: attributes[name] for name in sorted(attributes)}
-        self.names = frozenset(attributes)
+        self.signature = frozenset((name, values.type) for name, values in attributes.items())
+
+    def items(self) -> Iterator[tuple[Attribute, ValueSet]]:
+        """Attributes with the values allowed, in order of names."""
+        return (((name, values.type), values) for name, values in self.attributes.items())
 
     @cached_property
     def filter(self) -> Filter:
@@ -37,11 +43,17 @@ class NormalFilter:
         return tuple((c.name, int(c.type), int(c.operator), c.value) for c in self.filter)
 
     @cached_property
-    def families(self) -> dict[str, Family]:
+    def families(self) -> dict[Attribute, Family]:
         """For each attribute, all that is equal in filters that differ in its intervals only."""
         pairs = tuple(self.attributes.items())
         return {
-            name: (name, values.type, values.suffix, values.substrings, pairs[:i] + pairs[i + 1 :])
+            (name, values.type): (
+                name,
+                values.type,
+                values.suffix,
+                values.substrings,
+                pairs[:i] + pairs[i + 1 :],
+            )
             for i, (name, values) in enumerate(pairs)
         }
 

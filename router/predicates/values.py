@@ -132,14 +132,63 @@ def includes_union(sets: Iterable[ValueSet], b: ValueSet) -> bool:
     Exact when all are unions of intervals; otherwise sound (a set counts only if all of `b` has its suffix
     and substrings).
     """
-    everything = (_DOMAINS[b.type],)
     helpful = [
-        a.intervals
-        for a in sets
-        if a.type is b.type
-        and (a.is_plain or includes(ValueSet(a.type, everything, a.suffix, a.substrings), b))
+        a.intervals for a in sets if a.type is b.type and (a.is_plain or includes(everything_with(a), b))
     ]
     return includes(ValueSet(b.type, iv.union(*helpful)), b)
+
+
+def everything_with(values: ValueSet) -> ValueSet:
+    """All values with the same suffix and substrings."""
+    return _with(values, (_DOMAINS[values.type],))
+
+
+def whole_domain(kind: Type) -> tuple[Key, Key]:
+    """The keys of all values of a type: from the first up to, not including, the second."""
+    return _DOMAINS[kind]
+
+
+def common_patterns(a: ValueSet, b: ValueSet) -> tuple[str, tuple[str, ...]]:
+    """The longest suffix, and the substrings, that both ask."""
+    length = 0
+    while length < min(len(a.suffix), len(b.suffix)) and a.suffix[-length - 1] == b.suffix[-length - 1]:
+        length += 1
+    asked = {part for part in a.substrings if _implied(part, b)}
+    asked |= {part for part in b.substrings if _implied(part, a)}
+    return a.suffix[len(a.suffix) - length :], tuple(sorted(asked))
+
+
+def pattern_length(values: ValueSet) -> int:
+    """The number of characters of the longest suffix or substring that is asked."""
+    return max(map(len, (values.suffix, *values.substrings)))
+
+
+def common_texts(values: ValueSet) -> tuple[str, tuple[str, ...]]:
+    """What is sure to be in strings: a text that ends with every suffix that all of the values have, and
+    texts in one of which is every substring that all of them have.
+
+    The converse does not hold: not all that is in the texts is in all values.
+    """
+    for low, high in values.intervals:
+        if not (high.startswith(low) and not high[len(low) :].strip(b"\0")):
+            # The interval has cones, where any text can follow: `_has_patterns`.
+            parts = take_apart(low, high)
+            stems = parts.stems[:1] if parts else ()
+            return values.suffix, (values.suffix, *values.substrings, *stems)
+    text = values.intervals[0][0].decode()
+    return text, (text,)
+
+
+def next_key(key: Key) -> Key:
+    """The key just above; of a number or boolean, or a string's."""
+    return key + b"\0" if isinstance(key, bytes) else key + 1
+
+
+def previous_key(key: Key) -> Key:
+    """The key just below, or the key itself where there is none just below (strings are dense)."""
+    if isinstance(key, bytes):
+        return key[:-1] if key.endswith(b"\0") else key
+    return key - 1
 
 
 def tidy(values: ValueSet) -> ValueSet:
@@ -265,7 +314,7 @@ def _point(value: Value) -> tuple[Key, Key]:
 
 
 def _is_point(low: Key, high: Key) -> bool:
-    return bool(high == (low + b"\0" if isinstance(low, bytes) else low + 1))
+    return bool(high == next_key(low))
 
 
 def _members(kind: Type, low: Key, high: Key) -> list[Value]:

@@ -8,6 +8,7 @@ from importlib import import_module
 
 #: Name -> what it measures.
 BENCHMARKS = {
+    "algebra": "predicates that grow to 10,000 filters",
     "codec": "the struct codec beside Scapy",
     "matching": "the matching engines",
     "bring_up": "the emulated network beside bare Mininet (root)",

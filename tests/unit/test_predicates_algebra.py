@@ -110,6 +110,19 @@ def test_single_constraints_cover() -> None:
         ("*", "x = 1"),
         ("x = 1", "none"),
         ("none", "x = 1 and x = 2"),
+        # Four quarters, and a pinwheel around a centre: no two pieces differ in one attribute only.
+        ("x < 5 and y < 5 or x < 5 and y >= 5 or x >= 5 and y < 5 or x >= 5 and y >= 5", "x = 1 and y = 1"),
+        (
+            "x < 4 and y < 2 or x >= 4 and y < 4 or x >= 2 and y >= 4 or x < 2 and y >= 2 or x = 2 and y = 2"
+            " or x > 1 and x < 4 and y > 1 and y < 4",
+            "x any integer and y any integer",
+        ),
+        ("x < 5 and y < 3 or x >= 5 or y >= 3", "x any integer and y any integer"),
+        ('x < 5 or x >= 5 and s ** "b"', 'x any integer and s =* "ab"'),
+        (
+            "x < 1.5 and b = true or x >= 1.5 and z = 2 or b = false",
+            "x any double and b any boolean and z = 2",
+        ),
     ],
 )
 def test_covering_of_predicates(p: str, q: str) -> None:
@@ -124,6 +137,13 @@ def test_covering_of_predicates(p: str, q: str) -> None:
         ("none", "*"),
         ("x any integer", "*"),
         ("x any integer", "x = 1 or y = 1"),
+        # The pinwheel without its centre.
+        (
+            "x < 4 and y < 2 or x >= 4 and y < 4 or x >= 2 and y >= 4 or x < 2 and y >= 2",
+            "x any integer and y any integer",
+        ),
+        ("x < 5 and y < 3 or x >= 5 or y >= 3", "x any integer"),
+        ('x < 5 or x >= 5 and s ** "b"', 'x any integer and s =* "a"'),
     ],
 )
 def test_what_is_not_covered(p: str, q: str) -> None:
@@ -147,6 +167,12 @@ def test_what_is_not_covered(p: str, q: str) -> None:
             "x < 5 and y < 20 or x > 4 and y < 15",
         ),
         ('s = "abc" or s =* "ab" or s ** "b"', 's ** "b"'),
+        # Four that overlap, and a box that lies across them.
+        (
+            "x > 1 and x < 7 and y > 1 and y < 7 or x < 4 and y < 4 or x > 3 and y < 6 or x > 2 and y > 5"
+            " or x < 5 and y > 3",
+            "x < 4 and y < 4 or x < 5 and y > 3 or x > 2 and y > 5 or x > 3 and y < 6",
+        ),
         ("x = 1 and x = 2", "none"),
         ("x = 1 or *", "*"),
         ("none", "none"),

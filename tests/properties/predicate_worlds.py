@@ -1,0 +1,84 @@
+"""Random predicates over few bounds, and messages enough to tell them apart.
+
+`CRITICAL` holds, for every type, values on, beside and between all bounds that the generated constraints
+can have; two sets of values of these constraints differ only if they differ on one of them.
+"""
+
+import math
+from itertools import product
+
+from hypothesis import strategies as st
+
+from router.predicates.model import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type, Value
+
+BOUNDS: dict[Type, list[Value]] = {
+    Type.STRING: ["", "a", "b", "ab", "ba", "aa", "aba", "a\0"],
+    Type.INTEGER: [0, 1, 2, 3, 4],
+    Type.DOUBLE: [-0.0, 1.0, 1.0000000000000002, 2.5],
+    Type.BOOLEAN: [False, True],
+}
+
+
+def _neighbours(value: float) -> list[Value]:
+    """The double, the next ones on both sides, and the second above."""
+    above = math.nextafter(value, math.inf)
+    return [math.nextafter(value, -math.inf), value, above, math.nextafter(above, math.inf)]
+
+
+#: A letter above and one below those of the bounds stand for all the others.
+_STRINGS = ["".join(letters) for n in range(5) for letters in product("\0abc", repeat=n)]
+#: In no suffix or substring of the bounds, so that it keeps apart what it stands between.
+_SEPARATOR = "c"
+CRITICAL: dict[Type, list[Value]] = {
+    Type.STRING: [*_STRINGS, "A", "aA"],
+    Type.INTEGER: [-1, 0, 1, 2, 3, 4, 5],
+    Type.DOUBLE: [-1.0, 0.5, 2.0, 3.0, *_neighbours(0.0), *_neighbours(1.0), *_neighbours(2.5)],
+    Type.BOOLEAN: [False, True],
+}
+#: Strings of `CRITICAL` are too many for whole messages.
+FEW_STRINGS = ["", "a", "a\0", "ab", "aba", "b", "ba", "baba", "c", "cab"]
+
+
+def constraints(names: str, kinds: list[Type]) -> st.SearchStrategy[Constraint]:
+    @st.composite
+    def build(draw: st.DrawFn) -> Constraint:
+        kind = draw(st.sampled_from(kinds))
+        operator = draw(st.sampled_from([o for o in Operator if kind is Type.STRING or o not in STRING_ONLY]))
+        value = None if operator is Operator.ANY else draw(st.sampled_from(BOUNDS[kind]))
+        return Constraint(draw(st.sampled_from(names)), kind, operator, value)
+
+    return build()
+
+
+def conjunctions(names: str, kinds: list[Type], most: int = 4) -> st.SearchStrategy[Filter]:
+    return st.lists(constraints(names, kinds), max_size=most).map(lambda found: Filter(tuple(found)))
+
+
+def predicates(names: str, kinds: list[Type]) -> st.SearchStrategy[Predicate]:
+    return st.lists(conjunctions(names, kinds, 3), max_size=5).map(lambda found: Predicate(tuple(found)))
+
+
+def messages(names: str, kinds: list[Type]) -> list[Message]:
+    """Every message with each name absent or of a critical value."""
+    values = [v for kind in kinds for v in (FEW_STRINGS if kind is Type.STRING else CRITICAL[kind])]
+    choices: list[Value | None] = [None, *values]
+    return [
+        Message({name: value for name, value in zip(names, chosen, strict=True) if value is not None})
+        for chosen in product(choices, repeat=len(names))
+    ]
+
+
+INTEGER_AND_BOOLEAN = [Type.INTEGER, Type.BOOLEAN]
+MIXED = [Type.STRING, Type.INTEGER, Type.DOUBLE, Type.BOOLEAN]
+SMALL_WORLD = messages("xy", INTEGER_AND_BOOLEAN)
+MIXED_WORLD = messages("xy", MIXED)
+
+
+def critical_values(kind: Type, group: list[Constraint]) -> list[Value]:
+    """Values among which is one that satisfies `group`, and not others, if there is any."""
+    if kind is not Type.STRING:
+        return CRITICAL[kind]
+    parts = [str(c.value) for c in group if c.operator is Operator.SUBSTRING]
+    tail = max((str(c.value) for c in group if c.operator is Operator.SUFFIX), key=len, default="")
+    middle = _SEPARATOR.join(["", *parts, ""])
+    return [*CRITICAL[kind], *(head + rest + tail for head in _STRINGS for rest in ("", middle, _SEPARATOR))]

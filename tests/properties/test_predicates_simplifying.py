@@ -1,0 +1,161 @@
+"""Covering by several filters, growing predicates, simplification and over-simplification, by brute force."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.predicates import intervals as iv
+from router.predicates.algebra import covers, simplify
+from router.predicates.builder import PredicateBuilder
+from router.predicates.index import FilterIndex
+from router.predicates.model import NOTHING, Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates.normal import normalise
+from router.predicates.oversimplify import oversimplify
+from router.predicates.parser import parse_predicate
+from router.predicates.printer import format_predicate
+from router.predicates.semantics import matches
+from router.predicates.values import overlaps
+from tests.properties.predicate_worlds import (
+    INTEGER_AND_BOOLEAN,
+    MIXED,
+    MIXED_WORLD,
+    conjunctions,
+    messages,
+    predicates,
+)
+
+_THREE_NAMES = messages("xyz", INTEGER_AND_BOOLEAN)
+_SIDES = 9
+
+
+@given(predicates("xyz", INTEGER_AND_BOOLEAN), conjunctions("xyz", INTEGER_AND_BOOLEAN))
+@settings(max_examples=300, deadline=None)
+def test_covering_by_intervals_of_several_attributes_is_exact(p: Predicate, filter_: Filter) -> None:
+    q = Predicate((filter_,))
+    assert covers(p, q) == all(matches(p, m) for m in _THREE_NAMES if matches(q, m))
+
+
+def box(sides: dict[str, tuple[int, int]]) -> Filter:
+    """The filter that asks low <= name < high for each name."""
+    return Filter(
+        tuple(
+            Constraint(name, Type.INTEGER, operator, bound)
+            for name, (low, high) in sides.items()
+            for operator, bound in ((Operator.GE, low), (Operator.LT, high))
+        )
+    )
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> list[Filter]:
+    """A cube of three attributes in pieces, made by cutting one piece after the other in two."""
+    boxes = [dict.fromkeys("xyz", (0, _SIDES))]
+    for _ in range(draw(st.integers(0, 12))):
+        whole = boxes.pop(draw(st.integers(0, len(boxes) - 1)))
+        name = draw(st.sampled_from("xyz"))
+        low, high = whole[name]
+        cut = draw(st.integers(low, high))
+        boxes += [{**whole, name: side} for side in ((low, cut), (cut, high)) if side[0] < side[1]]
+    return [box(sides) for sides in draw(st.permutations(boxes))]
+
+
+@given(partitions(), st.data())
+@settings(max_examples=200, deadline=None)
+def test_a_box_is_covered_by_all_its_pieces_and_no_fewer(pieces: list[Filter], data: st.DataObject) -> None:
+    whole = Predicate((box(dict.fromkeys("xyz", (0, _SIDES))),))
+    assert covers(Predicate(tuple(pieces)), whole)
+    missing = data.draw(st.integers(0, len(pieces) - 1))
+    assert not covers(Predicate(tuple(pieces[:missing] + pieces[missing + 1 :])), whole)
+
+
+@given(st.lists(conjunctions("xy", MIXED), max_size=8), conjunctions("xy", MIXED))
+@settings(max_examples=400, deadline=None)
+def test_the_index_misses_no_candidate(filters: list[Filter], asked: Filter) -> None:
+    sought = normalise(asked)
+    members = [normal for normal in map(normalise, dict.fromkeys(filters)) if normal is not None]
+    if sought is None or sought in members:
+        return
+    index = FilterIndex()
+    for member in members:
+        index.add(member)
+    whole, parts = index.covering(sought)
+    found, near = set(index.select(whole)), set(index.select(whole | parts))
+    for member in members:
+        failed = member.failures(sought)
+        assert failed or member in found
+        if len(failed) == 1 and failed[0] in sought.attributes:
+            meet = overlaps(member.attributes[failed[0]], sought.attributes[failed[0]])
+            assert not meet or member in near
+    whole, parts = index.covered(sought)
+    found, near = set(index.select(whole)), set(index.select(whole | parts))
+    for member in members:
+        failed = sought.failures(member)
+        assert failed or member in found
+        if len(failed) == 1 and failed[0] in member.attributes:
+            meet = overlaps(member.attributes[failed[0]], sought.attributes[failed[0]])
+            assert not meet or member in near
+    for member in members:
+        index.remove(member)
+    assert not index.members
+    assert index.covering(sought) == (0, 0)
+
+
+@given(st.lists(predicates("xy", MIXED), max_size=4))
+@settings(max_examples=100, deadline=None)
+def test_a_growing_predicate_matches_what_was_added(parts: list[Predicate]) -> None:
+    builder = PredicateBuilder()
+    added: list[Predicate] = []
+    for part in parts:
+        before, covered = builder.predicate, builder.covers(part)
+        as_text = format_predicate(before)
+        assert builder.add(part) == (not covered)
+        assert covered == (builder.predicate is before)
+        assert format_predicate(before) == as_text, "a view taken earlier stays as it was"
+        added.append(part)
+        view = builder.predicate
+        assert builder.covers(part)
+        assert not [m for m in MIXED_WORLD if matches(view, m) != any(matches(q, m) for q in added)]
+
+
+@given(predicates("xyz", INTEGER_AND_BOOLEAN))
+@settings(max_examples=300, deadline=None)
+def test_simplification_is_exact_idempotent_and_leaves_nothing_needless(p: Predicate) -> None:
+    simple = simplify(p)
+    assert not [m for m in _THREE_NAMES if matches(simple, m) != matches(p, m)]
+    assert simplify(simple) is simple
+    assert simplify(parse_predicate(format_predicate(simple))) == simple
+    for position, filter_ in enumerate(simple):
+        rest = Predicate(simple.filters[:position] + simple.filters[position + 1 :])
+        assert not covers(rest, Predicate((filter_,)))
+
+
+@given(predicates("xy", MIXED), st.integers(1, 4), st.data())
+@settings(max_examples=200, deadline=None)
+def test_oversimplification_only_widens(p: Predicate, most: int, data: st.DataObject) -> None:
+    wide = oversimplify(p, most)
+    assert len(wide) <= most
+    assert covers(wide, p)
+    assert not [m for m in MIXED_WORLD if matches(p, m) and not matches(wide, m)]
+    simple = simplify(p)
+    if len(simple) <= most:
+        assert wide == simple
+    shuffled = data.draw(st.permutations(simple.filters))
+    assert oversimplify(Predicate(tuple(shuffled)), most) == wide
+
+
+@given(st.lists(st.tuples(st.integers(0, 13), st.integers(1, 13)), min_size=2, max_size=9))
+@settings(max_examples=200, deadline=None)
+def test_one_filter_less_on_one_attribute_closes_one_gap(sides: list[tuple[int, int]]) -> None:
+    # Bounds are multiples of 3: a gap of one value would be kept as ``x != v`` in a single filter.
+    simple = simplify(Predicate(tuple(box({"x": (3 * low, 3 * (low + length))}) for low, length in sides)))
+    if len(simple) < 2:
+        return
+    wide = oversimplify(simple, len(simple) - 1)
+    numbers = [Message({"x": x}) for x in range(-1, 82)]
+    more = [m["x"] for m in numbers if matches(wide, m) and not matches(simple, m)]
+    normals = [normal for normal in map(normalise, simple) if normal is not None]
+    gaps = iv.gaps(iv.union(*(normal.attributes["x"].intervals for normal in normals)))
+    assert more in [list(range(*gap)) for gap in gaps]
+
+
+def test_nothing_is_oversimplified_to_nothing() -> None:
+    assert oversimplify(NOTHING, 1) == NOTHING
