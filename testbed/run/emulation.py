@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from captures.lifecycle import CaptureError, CaptureSet, CaptureSpec
-from router.protocol.options import RouterOptions
 from router.runtime.client import ClientError
 from router.runtime.process import RouterSpec
 from router.wire.addresses import HOST_PORT
@@ -32,7 +31,9 @@ from testbed.polling import wait_until
 from testbed.run.folder import manifest, new_run_folder, write_json
 from testbed.run.processes import Controller, Routers
 from testbed.run.progress import Progress
+from testbed.run.router_options import router_options
 from testbed.run.schedule import Network, play
+from testbed.run.tables import ask_routers, write_tables
 from testbed.workload.driver import Driver
 from testbed.workload.generate import generate
 from testbed.workload.model import write_workload
@@ -159,6 +160,7 @@ class Emulation:
         assert self._controller is not None
         assert self._routers is not None
         assert self._driver is not None
+        write_tables(self.run_dir, ask_routers(self.state.socket(node) for node in self.nodes))
         counters = self._routers.stop()
         self._driver.close()
         write_json(self.run_dir / "counters" / "routers.json", counters)
@@ -213,14 +215,7 @@ class Emulation:
         )
 
     def _router_specs(self, hosts: list[int]) -> list[RouterSpec]:
-        protocol = self.experiment.protocol
-        period = protocol.ra_period_s
-        options = RouterOptions(
-            ra_on_change=protocol.ra_on_change,
-            ra_period=None if period is None else period / self.experiment.time_scale,
-            hop_limit=protocol.hop_limit,
-            strict_paper=protocol.strict_paper,
-        )
+        options = router_options(self.experiment.protocol, self.experiment.time_scale)
         logs = self.run_dir / "logs" / "routers"
         logs.mkdir()
         incarnation = int(time.time())

@@ -19,6 +19,7 @@ from testbed.run.folder import manifest, new_run_folder, write_json
 from testbed.run.progress import Progress
 from testbed.run.quiescence import quiet_period_s
 from testbed.run.router_options import router_options
+from testbed.run.tables import write_tables
 from testbed.sim.applications import Applications
 from testbed.sim.captures import Captures
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
@@ -107,7 +108,7 @@ class Simulation:
             self._handle,
             run_dir / "logs" / "applications.jsonl",
         )
-        options = router_options(experiment)
+        options = router_options(experiment.protocol, experiment.time_scale)
         self.routers = [
             SimulatedRouter(
                 node.id, options, experiment.seed, self.agenda, self.fabric, self.applications.tell
@@ -182,9 +183,7 @@ class Simulation:
         counters = self.run_dir / "counters"
         write_json(counters / "routers.json", {router.node: router.counters() for router in self.routers})
         write_json(counters / "ovs.json", self.fabric.switch_counters())
-        write_json(
-            self.run_dir / "logs" / "tables.json", {router.node: router.table() for router in self.routers}
-        )
+        write_tables(self.run_dir, {router.node: router.table() for router in self.routers})
         self._captures.close()
 
     def _settle(self, end_ns: int) -> None:
