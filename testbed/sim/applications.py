@@ -58,11 +58,6 @@ class Applications:
         self.sent = 0
         self.delivered = 0
 
-    @property
-    def done(self) -> bool:
-        """Whether every item has been played."""
-        return not self._items
-
     def start(self) -> None:
         """Experiment second 0 is now. The predicates of that second go first, one after the other."""
         now = self._start_ns = self._agenda.now
@@ -72,10 +67,13 @@ class Applications:
             first += 1
         self._agenda.at(now + first * _PACE_NS, self._next)
 
-    def close(self) -> None:
-        """The applications leave, when the routers have stopped; their log says so."""
+    def leave(self) -> None:
+        """The applications withdraw their predicates, after the routers have stopped; their log says so."""
         for node in sorted(self._receivers):
             self._log_predicate(node, NOTHING)
+
+    def close(self) -> None:
+        """Closes the log. Nothing happens afterwards."""
         self._log.close()
 
     def tell(self, node: int, action: Deliver | Accepted | Refused) -> None:

@@ -46,6 +46,9 @@ class Capture:
             self.flush()
 
     def flush(self) -> None:
+        """Writes what waits."""
+        if not self._waiting:
+            return
         # Opened for each write: a large network has more captures than a process may have open files.
         with self._path.open("ab") as file:
             file.write(self._waiting)
@@ -76,18 +79,22 @@ class Captures:
             node.id: Capture(run_dir / "pcap" / f"host-{node.id}.pcap", limit) for node in topology.nodes
         }
 
-    def close(self) -> None:
+    def flush(self) -> None:
+        """Writes what waits."""
+        for capture in (*self.links.values(), *self.hosts.values()):
+            capture.flush()
+
+    def finish(self) -> None:
         """Writes what waits, and capture.json, with the fields that an emulation's has."""
+        self.flush()
         results = []
         for link in self._topology.links:
             capture = self.links[link.index]
-            capture.flush()
             name = f"link-{link.u}-{link.v}"
             device = f"s{link.u}-e{link.u_port}"
             results.append(_result(name, "link", device, capture.captured, u=link.u, v=link.v))
         for node in self._topology.nodes:
             capture = self.hosts[node.id]
-            capture.flush()
             results.append(
                 _result(f"host-{node.id}", "host", f"s{node.id}-h", capture.captured, node=node.id)
             )

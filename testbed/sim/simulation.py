@@ -62,6 +62,7 @@ def simulate(experiment: Experiment, runs: Path, progress: Progress) -> Path:
     collecting = gc.isenabled()
     # Nothing here dies in cycles, and walking the tables of a large network takes longer than the events.
     gc.disable()
+    simulation: Simulation | None = None
     try:
         with progress.stage(
             "bring_up_s", f"set-up: {len(topology.nodes)} routers, {len(topology.links)} links"
@@ -73,6 +74,8 @@ def simulate(experiment: Experiment, runs: Path, progress: Progress) -> Path:
         with progress.stage("teardown_s", "counters and captures"):
             simulation.finish()
     finally:
+        if simulation is not None:
+            simulation.close()
         if collecting:
             gc.enable()
     write_json(run_dir / "timings.json", {**progress.seconds, **simulation.measured})
@@ -177,14 +180,19 @@ class Simulation:
         )
 
     def finish(self) -> None:
-        """Writes counters, tables, logs and captures."""
-        self.applications.close()
-        self.controller.close()
+        """Writes what is known only in the end: counters, tables, capture.json."""
+        self.applications.leave()
         counters = self.run_dir / "counters"
         write_json(counters / "routers.json", {router.node: router.counters() for router in self.routers})
         write_json(counters / "ovs.json", self.fabric.switch_counters())
         write_tables(self.run_dir, {router.node: router.table() for router in self.routers})
-        self._captures.close()
+        self._captures.finish()
+
+    def close(self) -> None:
+        """Closes the logs and writes what waits for the captures, whether or not all went well."""
+        self.applications.close()
+        self.controller.close()
+        self._captures.flush()
 
     def _settle(self, end_ns: int) -> None:
         """Goes on until no frame has moved for longer than one can be under way, as an emulation does."""

@@ -47,7 +47,7 @@ _PREDICATES = [
 
 def _experiment(path: Path) -> Path:
     events = [
-        (at, f'action = "set_predicate"\nnode = {node}\npredicate = {json.dumps(text)}\n')
+        (float(at), f'action = "set_predicate"\nnode = {node}\npredicate = {json.dumps(text)}\n')
         for at, (node, text) in enumerate(_PREDICATES, start=2)
     ]
     for number in range(50):

@@ -69,7 +69,7 @@ def test_captures_hold_the_bytes_that_an_emulation_would_send(tmp_path: Path) ->
     frame = _message()
     network.send(frame)
     network.run()
-    network.captures.close()
+    network.captures.finish()
     stamps = {"host-0": 0, "link-0-1": HOP_NS, "host-1": HOP_NS}
     for name, at_ns in stamps.items():
         (record,) = PcapReader(tmp_path / "pcap" / f"{name}.pcap").records()

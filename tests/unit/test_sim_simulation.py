@@ -55,13 +55,13 @@ def _events(run_dir: Path, log: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run_dir / "logs" / log).read_text().splitlines()]
 
 
-def _wrong(run_dir: Path) -> tuple[int, list[object]]:
+def _wrong(run_dir: Path) -> tuple[int, list[tuple[int, int, int]]]:
     """How many deliveries were expected and decided, and those missing or spurious."""
     judgements = {
         (j.source, j.seq, j.application.node): j for j in judge(read_history(run_dir), window_s=0.5)
     }
     made = [
-        (e["source"], e["seq"], e["node"])
+        (int(e["source"]), int(e["seq"]), int(e["node"]))
         for e in _events(run_dir, "applications.jsonl")
         if e["event"] == "deliver"
     ]
