@@ -29,7 +29,7 @@ from testbed.sim.fabric import CONTROL_NS, Fabric
 from topos.model import Topology
 
 #: Virtual time that the computation of all tables takes, for each pair of nodes: a constant, so that it is
-#: the same again; about a tenth of what a laptop takes, so that routers need not ask often meanwhile.
+#: the same in every run. It is less than a real controller needs; no router forwards anything meanwhile.
 _COMPUTE_NS_PER_PAIR = 2_000
 
 
