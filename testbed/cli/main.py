@@ -55,6 +55,18 @@ def build_parser() -> argparse.ArgumentParser:
         help="end after the emulation; `cbcb account` does the rest later",
     )
 
+    simulate = command(
+        "simulate", "simulate", "simulate an experiment in virtual time, with the same accounting and report"
+    )
+    _experiment_arguments(simulate)
+    _runs_argument(simulate)
+    simulate.add_argument("--master", default="local[2]", help="Spark master URL (local[2])")
+    simulate.add_argument(
+        "--no-account",
+        action="store_true",
+        help="end after the simulation; `cbcb account` does the rest later",
+    )
+
     account = command("account", "account", "account for a run again, from its captures and logs, on Spark")
     _run_argument(account)
     account.add_argument("--master", default="local[2]", help="Spark master URL (local[2])")

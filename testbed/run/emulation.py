@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from captures.lifecycle import CaptureError, CaptureSet, CaptureSpec
-from router.protocol.options import MAX_REQUEST_TIMEOUT, RouterOptions
 from router.runtime.client import ClientError
 from router.runtime.process import RouterSpec
 from router.wire.addresses import HOST_PORT
 from testbed.config.dump import dump_experiment
-from testbed.config.model import Experiment, ProtocolOptions
+from testbed.config.model import Experiment
 from testbed.errors import RunError
 from testbed.machine import kernel_features, tool_versions
 from testbed.network import state as machine_state
@@ -32,7 +31,9 @@ from testbed.polling import wait_until
 from testbed.run.folder import manifest, new_run_folder, write_json
 from testbed.run.processes import Controller, Routers
 from testbed.run.progress import Progress
+from testbed.run.router_options import router_options
 from testbed.run.schedule import Network, play
+from testbed.run.tables import ask_routers, write_tables
 from testbed.workload.driver import Driver
 from testbed.workload.generate import generate
 from testbed.workload.model import write_workload
@@ -44,8 +45,6 @@ _BARRIER_PER_ROUTER_S = 0.5
 #: Wall seconds in which a process that died shows.
 _CAUSE_S = 1.0
 _CAUSE_POLL_S = 0.05
-#: Experiment seconds within which routers advertise again after a change of trees.
-_READVERTISE_JITTER_S = 0.5
 
 
 def emulate(
@@ -179,6 +178,7 @@ class Emulation:
         assert self._controller is not None
         assert self._routers is not None
         assert self._driver is not None
+        write_tables(self.run_dir, ask_routers(self.state.socket(node) for node in self.nodes))
         counters = self._routers.stop()
         self._driver.close()
         write_json(self.run_dir / "counters" / "routers.json", counters)
@@ -253,28 +253,6 @@ class Emulation:
             )
             for node, host in zip(self.nodes, hosts, strict=True)
         ]
-
-
-def router_options(protocol: ProtocolOptions, time_scale: float) -> RouterOptions:
-    """The options of every router: the experiment's, with its times in wall seconds."""
-    period = protocol.ra_period_s
-    return RouterOptions(
-        ra_on_change=protocol.ra_on_change,
-        ra_period=None if period is None else period / time_scale,
-        hop_limit=protocol.hop_limit,
-        strict_paper=protocol.strict_paper,
-        readvertise_jitter=_READVERTISE_JITTER_S / time_scale,
-        ra_min_interval=protocol.ra_min_interval_s / time_scale,
-        ra_jitter=protocol.ra_jitter_s / time_scale,
-        sr_policy=protocol.sr_policy,
-        sr_period=protocol.sr_period_s / time_scale,
-        sr_threshold=protocol.sr_threshold,
-        sr_min_interval=protocol.sr_min_interval_s / time_scale,
-        # More than an hour is as good as for ever.
-        sr_timeout=min(protocol.sr_timeout_s / time_scale, MAX_REQUEST_TIMEOUT),
-        ur_reuse=protocol.ur_reuse,
-        ur_freshness=protocol.ur_freshness_s / time_scale,
-    )
 
 
 def capture_specs(experiment: Experiment, names: Names) -> list[CaptureSpec]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testbed.config.model import ProtocolOptions
-from testbed.run.emulation import router_options
+from testbed.run.router_options import router_options
 
 
 def test_the_time_scale_divides_every_timer() -> None:

@@ -1,0 +1,24 @@
+"""`cbcb simulate`: the experiment in virtual time, with the same accounting and report as `cbcb run`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from rich.console import Console
+
+from testbed.cli.experiments import load
+from testbed.run.finish import account_and_report
+from testbed.run.progress import Progress
+from testbed.sim.simulation import simulate
+
+
+def main(arguments: Namespace) -> int:
+    """Returns 0 if the verdict holds, else 1."""
+    experiment = load(arguments)
+    console = Console()
+    progress = Progress(console)
+    run_dir = simulate(experiment, arguments.runs, progress)
+    if arguments.no_account:
+        progress.note(f"not accounted for: cbcb account {run_dir}")
+        return 0
+    return account_and_report(run_dir, arguments.master, progress, console)

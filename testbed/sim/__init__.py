@@ -1,0 +1,1 @@
+"""Discrete-event simulation: the emulation's protocol code in virtual time, without a network."""

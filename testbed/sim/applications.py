@@ -1,0 +1,128 @@
+"""The workload's applications in virtual time, and their log."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from router.predicates.model import NOTHING, Message, Predicate
+from router.predicates.parser import parse_predicate
+from router.predicates.printer import format_predicate, predicate_to_json
+from router.protocol.events import Accepted, Deliver, Event, Refused, SendMessage, SetPredicate
+from testbed.errors import RunError
+from testbed.sim.clock import EPOCH_NS, NS, Agenda
+from testbed.workload.model import Item, Workload
+
+#: Name of the application on every node, as in an emulation, and the number its router knows it by.
+APPLICATION = "workload"
+_NUMBER = 1
+#: The emulation's driver paces the predicates of the first moment; so does this one, by so much each.
+_PACE_NS = 1_000_000
+
+
+class Applications:
+    """Plays a workload, one application on each node that takes part.
+
+    Args:
+        workload: what to play.
+        time_scale: experiment seconds per virtual second.
+        agenda: where items are put down.
+        handle: passes an event to the router of a node.
+        log_path: logs/applications.jsonl.
+
+    Attributes:
+        sent: messages that routers accepted.
+        delivered: deliveries so far.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        time_scale: float,
+        agenda: Agenda,
+        handle: Callable[[int, Event], None],
+        log_path: Path,
+    ) -> None:
+        self._items = deque(workload.items)
+        self._time_scale = time_scale
+        self._agenda = agenda
+        self._handle = handle
+        self._log = log_path.open("w", encoding="utf-8")
+        self._start_ns = 0
+        #: Nodes whose application has had a predicate.
+        self._receivers: set[int] = set()
+        self._pending: Item | None = None
+        self.sent = 0
+        self.delivered = 0
+
+    def start(self) -> None:
+        """Experiment second 0 is now. The predicates of that second go first, one after the other."""
+        now = self._start_ns = self._agenda.now
+        first = 0
+        while self._items and self._items[0].at_s <= 0 and self._items[0].predicate is not None:
+            self._agenda.at(now + first * _PACE_NS, self._play, self._items.popleft())
+            first += 1
+        self._agenda.at(now + first * _PACE_NS, self._next)
+
+    def leave(self) -> None:
+        """The applications withdraw their predicates, after the routers have stopped; their log says so."""
+        for node in sorted(self._receivers):
+            self._log_predicate(node, NOTHING)
+
+    def close(self) -> None:
+        """Closes the log. Nothing happens afterwards."""
+        self._log.close()
+
+    def tell(self, node: int, action: Deliver | Accepted | Refused) -> None:
+        """Takes what a router has to say to its application."""
+        if isinstance(action, Deliver):
+            self.delivered += len(action.apps)
+            for _ in action.apps:
+                self._write(node, {"event": "deliver", "source": action.source, "seq": action.seq})
+        elif isinstance(action, Accepted):
+            self.sent += 1
+            item = self._pending
+            assert item is not None
+            fields = {"event": "send_message", "source": action.source, "seq": action.seq}
+            requested = {"requested_ns": EPOCH_NS + self._agenda.now}
+            self._write(node, {**fields, **requested, "attributes": item.attributes})
+        else:
+            raise RunError(f"node {node}: send_message refused: {action.reason}")
+
+    def _next(self) -> None:
+        """Plays every item that is due and puts the next one down."""
+        while self._items:
+            due = self._start_ns + round(self._items[0].at_s / self._time_scale * NS)
+            if due > self._agenda.now:
+                self._agenda.at(due, self._next)
+                return
+            self._play(self._items.popleft())
+
+    def _play(self, item: Item) -> None:
+        if item.predicate is not None:
+            predicate = parse_predicate(item.predicate)
+            self._receivers.add(item.node)
+            self._log_predicate(item.node, predicate)
+            self._handle(item.node, SetPredicate(_NUMBER, predicate))
+        else:
+            assert item.attributes is not None  # Item's own invariant
+            self._pending = item
+            self._handle(item.node, SendMessage(_NUMBER, Message(item.attributes)))
+
+    def _log_predicate(self, node: int, predicate: Predicate) -> None:
+        self._write(
+            node,
+            {
+                "event": "set_predicate",
+                "requested_ns": EPOCH_NS + self._agenda.now,
+                "predicate": format_predicate(predicate),
+                "filters": predicate_to_json(predicate),
+            },
+        )
+
+    def _write(self, node: int, fields: dict[str, Any]) -> None:
+        line = {"t_ns": EPOCH_NS + self._agenda.now, "node": node, "app": APPLICATION, **fields}
+        self._log.write(json.dumps(line) + "\n")

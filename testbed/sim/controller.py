@@ -1,0 +1,123 @@
+"""The controller in virtual time: the emulation's state machine and trees, without OpenFlow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
+
+from router.wire.addresses import HOST_PORT
+from router.wire.frames import Frame
+from testbed.controller.distribution import Distribution
+from testbed.controller.events import (
+    ComputeTables,
+    Event,
+    FrameReceived,
+    InstallPipeline,
+    Log,
+    PipelineInstalled,
+    PortChanged,
+    SendFrame,
+    SwitchConnected,
+    TablesComputed,
+    Tick,
+)
+from testbed.controller.trees import LAYERS, broadcast_tables
+from testbed.sim.clock import EPOCH_NS, Agenda, due_ns, seconds
+from testbed.sim.fabric import CONTROL_NS, Fabric
+from topos.model import Topology
+
+#: Virtual time that the computation of all tables takes, for each pair of nodes: a constant, so that it is
+#: the same in every run. It is less than a real controller needs; no router forwards anything meanwhile.
+_COMPUTE_NS_PER_PAIR = 2_000
+
+
+class SimulatedController:
+    """Drives `Distribution`.
+
+    Args:
+        topology: the declared topology.
+        layer: name of the broadcast layer.
+        agenda: where deadlines are put down.
+        fabric: carries its frames.
+        log_path: logs/controller.jsonl.
+        heard: is told of every event that it logs, by name.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        layer: str,
+        agenda: Agenda,
+        fabric: Fabric,
+        log_path: Path,
+        heard: Callable[[str], None],
+    ) -> None:
+        self._topology = topology
+        self._trees = LAYERS[layer]
+        self._agenda = agenda
+        self._fabric = fabric
+        self._heard = heard
+        self._machine = Distribution(topology)
+        self._log: TextIO = log_path.open("w", encoding="utf-8")
+        self._tick_ns: int | None = None
+
+    def start(self) -> None:
+        """Every switch connects, with all its ports up."""
+        ports: list[set[int]] = [{HOST_PORT} for _ in self._topology.nodes]
+        for link in self._topology.links:
+            ports[link.u].add(link.u_port)
+            ports[link.v].add(link.v_port)
+        for node in self._topology.nodes:
+            self._agenda.at(
+                self._agenda.now + CONTROL_NS,
+                self._handle,
+                SwitchConnected(node.id, frozenset(ports[node.id])),
+            )
+
+    def close(self) -> None:
+        self._log.close()
+
+    def port_changed(self, node: int, port: int, up: bool) -> None:
+        """A switch reports a port; the controller hears of it `CONTROL_NS` later."""
+        self._agenda.at(self._agenda.now + CONTROL_NS, self._handle, PortChanged(node, port, up))
+
+    def frame_received(self, node: int, frame: Frame) -> None:
+        self._handle(FrameReceived(node, frame))
+
+    def _handle(self, event: Event) -> None:
+        now = self._agenda.now
+        for action in self._machine.handle(event, seconds(now)):
+            match action:
+                case Log(name, fields):
+                    line = {"t_ns": EPOCH_NS + now, "event": name, **fields}
+                    self._log.write(json.dumps(line) + "\n")
+                    self._heard(name)
+                case SendFrame(node, frame):
+                    self._fabric.send_from_controller(node, frame)
+                case InstallPipeline(node):
+                    # The rules go out and the confirmation comes back.
+                    self._agenda.at(now + 2 * CONTROL_NS, self._handle, PipelineInstalled(node))
+                case ComputeTables():
+                    took = len(self._topology.nodes) ** 2 * _COMPUTE_NS_PER_PAIR
+                    self._agenda.at(now + took, self._compute, action)
+        deadline = self._machine.next_deadline()
+        if deadline is not None:
+            self._wake(deadline)
+
+    def _compute(self, request: ComputeTables) -> None:
+        forest = self._trees(self._topology, request.down_links, request.down_nodes)
+        self._handle(TablesComputed(request.epoch, broadcast_tables(self._topology, forest)))
+
+    def _wake(self, deadline: float) -> None:
+        at = max(due_ns(deadline), self._agenda.now)
+        if self._tick_ns is None or at < self._tick_ns:
+            self._tick_ns = at
+            self._agenda.at(at, self._tick, at)
+
+    def _tick(self, at_ns: int) -> None:
+        if at_ns != self._tick_ns:
+            return  # an earlier one was put down after it
+        self._tick_ns = None
+        self._handle(Tick())

@@ -1,0 +1,90 @@
+"""A simulated router: the protocol core, its deadlines in virtual time, and the application on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from router.matching.factory import factory
+from router.predicates.printer import format_predicate
+from router.protocol.events import Accepted, Action, Deliver, Event, Refused, Send, SendToController, Tick
+from router.protocol.options import RouterOptions
+from router.protocol.router import Router
+from testbed.sim.clock import NS, Agenda, due_ns
+from testbed.sim.fabric import Fabric
+from testbed.sim.matching import LazyMatcher
+
+#: Node, and what the router has to say to its application.
+Tell = Callable[[int, Deliver | Accepted | Refused], None]
+#: Greater than 0, which no incarnation of a router has; nothing restarts in a simulation.
+_INCARNATION = 1
+
+
+class SimulatedRouter:
+    """One router in virtual time.
+
+    Args:
+        node: its node.
+        options: of the protocol core.
+        seed: of the experiment; the router's jitter is that of the emulated router.
+        agenda: where its deadlines are put down.
+        fabric: takes what it sends.
+        tell: takes what is for the application.
+    """
+
+    __slots__ = ("_agenda", "_fabric", "_tell", "_tick_ns", "core", "node")
+
+    def __init__(
+        self, node: int, options: RouterOptions, seed: int, agenda: Agenda, fabric: Fabric, tell: Tell
+    ) -> None:
+        self.node = node
+        self.core = Router(node, options, LazyMatcher(factory()), _INCARNATION, Random(f"{seed}/{node}"))
+        self._agenda = agenda
+        self._fabric = fabric
+        self._tell = tell
+        #: When the next tick is due (None: none is put down).
+        self._tick_ns: int | None = None
+
+    def handle(self, event: Event) -> None:
+        """Passes an event to the core and does what it asks for."""
+        core = self.core
+        actions = core.handle(event, self._agenda.now / NS)
+        if actions:
+            self._perform(actions)
+        deadline = core.next_deadline()
+        if deadline is not None:
+            self._wake(deadline)
+
+    def _perform(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Send):
+                self._fabric.send(self.node, action.interfaces, action.frame)
+            elif isinstance(action, SendToController):
+                self._fabric.send_to_controller(self.node, action.frame)
+            else:
+                self._tell(self.node, action)
+
+    def _wake(self, deadline: float) -> None:
+        at = max(due_ns(deadline), self._agenda.now)
+        if self._tick_ns is None or at < self._tick_ns:
+            self._tick_ns = at
+            self._agenda.at(at, self._tick, at)
+
+    def _tick(self, at_ns: int) -> None:
+        if at_ns != self._tick_ns:
+            return  # an earlier one was put down after it
+        self._tick_ns = None
+        self.handle(Tick())
+
+    def counters(self) -> dict[str, Any]:
+        """As in counters/routers.json (ARCHITECTURE.md)."""
+        own = self._fabric.router_counters(self.node)
+        dropped: dict[str, int] = own["dropped"]
+        for reason, count in self.core.counters.dropped.items():
+            dropped[reason] = dropped.get(reason, 0) + count
+        return {**own, **self.core.counters.as_dict()}
+
+    def table(self) -> dict[str, str]:
+        """Interface -> predicate, in the readable notation; interfaces without one are left out."""
+        return {str(i): format_predicate(p) for i, p in sorted(self.core.predicates().items())}

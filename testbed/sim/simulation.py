@@ -1,0 +1,298 @@
+"""One simulation, from an experiment to a run folder like that of an emulation."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from router.protocol.events import Event, Started
+from router.wire.addresses import HOST_PORT
+from testbed.config.dump import dump_experiment
+from testbed.config.model import Experiment, TimedEvent
+from testbed.errors import RunError
+from testbed.machine import tool_versions
+from testbed.run.folder import manifest, new_run_folder, write_json
+from testbed.run.progress import Progress
+from testbed.run.quiescence import quiet_period_s
+from testbed.run.router_options import router_options
+from testbed.run.tables import write_tables
+from testbed.sim.applications import Applications
+from testbed.sim.captures import Captures
+from testbed.sim.clock import EPOCH_NS, NS, Agenda
+from testbed.sim.controller import SimulatedController
+from testbed.sim.fabric import Fabric
+from testbed.sim.node import SimulatedRouter
+from testbed.workload.generate import generate
+from testbed.workload.model import write_workload
+from topos.loaders import to_json
+
+DATAPATH = "simulated"
+#: Virtual time between the first commit and experiment second 0.
+_PAUSE_NS = NS // 10
+#: Virtual time within which the network must be set up, and be quiet after the end.
+_SET_UP_NS = 600 * NS
+_QUIET_NS = 60 * NS
+#: Events between two looks at the wall clock, and wall seconds between two reports of progress.
+_BURST = 1024
+_REPORT_S = 0.2
+
+
+def simulate(experiment: Experiment, runs: Path, progress: Progress) -> Path:
+    """Simulates an experiment.
+
+    Args:
+        experiment: what to run.
+        runs: where the run folder is made.
+        progress: where stages are shown.
+
+    Returns:
+        The run folder, complete but for the accounting.
+
+    Raises:
+        RunError: the network was not set up, or not quiet in the end, in (virtual) time.
+        InputError: the run folder cannot be made.
+    """
+    run_dir = new_run_folder(runs, experiment.name).resolve()
+    progress.note(f"run folder: {run_dir}")
+    topology = experiment.topology
+    collecting = gc.isenabled()
+    # Nothing here dies in cycles, and walking the tables of a large network takes longer than the events.
+    gc.disable()
+    simulation: Simulation | None = None
+    try:
+        with progress.stage(
+            "bring_up_s", f"set-up: {len(topology.nodes)} routers, {len(topology.links)} links"
+        ):
+            simulation = Simulation(experiment, run_dir, progress)
+            simulation.set_up()
+        with progress.stage("run_s", "workload in virtual time"):
+            simulation.run()
+        with progress.stage("teardown_s", "counters and captures"):
+            simulation.finish()
+    finally:
+        if simulation is not None:
+            simulation.close()
+        if collecting:
+            gc.enable()
+    write_json(run_dir / "timings.json", {**progress.seconds, **simulation.measured})
+    return run_dir
+
+
+class Simulation:
+    """The parts of one simulation."""
+
+    def __init__(self, experiment: Experiment, run_dir: Path, progress: Progress) -> None:
+        topology = experiment.topology
+        self.experiment = experiment
+        self.run_dir = run_dir
+        self.workload = generate(experiment)
+        self._write_inputs()
+        self._progress = progress
+        self._memory_before = _memory_bytes()
+        self.agenda = Agenda()
+        self._captures = Captures(topology, run_dir)
+        self.fabric = Fabric(topology, self.agenda, self._captures, experiment.seed)
+        self.controller = SimulatedController(
+            topology,
+            experiment.broadcast.layer,
+            self.agenda,
+            self.fabric,
+            run_dir / "logs" / "controller.jsonl",
+            self._controller_said,
+        )
+        self.applications = Applications(
+            self.workload,
+            experiment.time_scale,
+            self.agenda,
+            self._handle,
+            run_dir / "logs" / "applications.jsonl",
+        )
+        options = router_options(experiment.protocol, experiment.time_scale)
+        self.routers = [
+            SimulatedRouter(
+                node.id, options, experiment.seed, self.agenda, self.fabric, self.applications.tell
+            )
+            for node in topology.nodes
+        ]
+        self.fabric.connect([router.handle for router in self.routers], self.controller.frame_received)
+        self._committed = False
+        self._down_nodes: set[int] = set()
+        self._down_links: set[frozenset[int]] = set()
+        #: As an emulation measures them, for summary.json.
+        self.measured: dict[str, float] = {}
+
+    def set_up(self) -> None:
+        """Brings every router onto the broadcast tables."""
+        self.controller.start()
+        reporter = _Reporter(self._progress, self.agenda)
+        while not self._committed:
+            due = self.agenda.next_ns
+            if due is None or due > _SET_UP_NS:
+                raise RunError(f"not every router has its broadcast table after {_SET_UP_NS / NS:g} s")
+            self.agenda.step()
+            reporter.look(lambda: "broadcast tables")
+
+    def run(self) -> None:
+        """Plays the workload and the timed events, until the network is quiet."""
+        agenda, experiment = self.agenda, self.experiment
+        events_before, started = agenda.done, time.process_time()
+        start_ns = agenda.now + _PAUSE_NS
+        end_ns = start_ns + round(experiment.duration_s / experiment.time_scale * NS)
+        agenda.at(start_ns, self.applications.start)
+        for event in experiment.events:
+            at_ns = start_ns + round(event.at_s / experiment.time_scale * NS)
+            if at_ns <= end_ns:
+                agenda.at(at_ns, self._happen, event)
+
+        def how_it_goes() -> str:
+            at_s = (agenda.now - start_ns) / NS * experiment.time_scale
+            sent, delivered = self.applications.sent, self.applications.delivered
+            return f"{at_s:.0f} of {experiment.duration_s:g} s, {sent} messages sent, {delivered} delivered"
+
+        reporter = _Reporter(self._progress, agenda)
+        while (due := agenda.next_ns) is not None and due <= end_ns:
+            agenda.step()
+            reporter.look(how_it_goes)
+        self._settle(end_ns)
+        cpu_s = time.process_time() - started
+        events = agenda.done - events_before
+        used = _memory_bytes() - self._memory_before
+        self.measured = {
+            "workload_lateness_max_s": 0.0,
+            "memory_per_router_bytes": used / len(self.routers),
+        }
+        write_json(
+            self.run_dir / "simulation.json",
+            {
+                "events": events,
+                "cpu_s": round(cpu_s, 3),
+                "events_per_cpu_s": round(events / cpu_s) if cpu_s else None,
+                "virtual_s": agenda.now / NS,
+                "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            },
+        )
+        self._progress.note(
+            f"{events} events in {cpu_s:.1f} s of CPU time, {used / len(self.routers) / 1e3:.0f} kB a router"
+        )
+
+    def finish(self) -> None:
+        """Writes what is known only in the end: counters, tables, capture.json."""
+        self.applications.leave()
+        counters = self.run_dir / "counters"
+        write_json(counters / "routers.json", {router.node: router.counters() for router in self.routers})
+        write_json(counters / "ovs.json", self.fabric.switch_counters())
+        write_tables(self.run_dir, {router.node: router.table() for router in self.routers})
+        self._captures.finish()
+
+    def close(self) -> None:
+        """Closes the logs and writes what waits for the captures, whether or not all went well."""
+        self.applications.close()
+        self.controller.close()
+        self._captures.flush()
+
+    def _settle(self, end_ns: int) -> None:
+        """Goes on until no frame has moved for longer than one can be under way, as an emulation does."""
+        agenda, fabric = self.agenda, self.fabric
+        period_ns = round(quiet_period_s(self.experiment.topology) * NS)
+        while True:
+            quiet_ns = max(end_ns, fabric.moved_ns) + period_ns
+            due = agenda.next_ns
+            if due is None or due > quiet_ns:
+                busy = [router.node for router in self.routers if not router.core.idle]
+                if not busy and not fabric.under_way:
+                    agenda.now = quiet_ns
+                    return
+            if due is None or due > end_ns + _QUIET_NS:
+                raise RunError(
+                    f"the network is quiet: not {_QUIET_NS / NS:g} virtual s after the end; still at work: "
+                    f"routers {[router.node for router in self.routers if not router.core.idle][:10]}"
+                )
+            agenda.step()
+
+    # What happens.
+
+    def _handle(self, node: int, event: Event) -> None:
+        self.routers[node].handle(event)
+
+    def _controller_said(self, event: str) -> None:
+        if event == "all_switches_ready":
+            for router in self.routers:
+                self.agenda.at(self.agenda.now, router.handle, Started())
+        elif event == "committed":
+            self._committed = True
+
+    def _happen(self, event: TimedEvent) -> None:
+        """A timed event at link or node level; those of applications are in the workload."""
+        action = str(event.action)
+        up = action.endswith("_up")
+        if event.link is not None:
+            _mark(self._down_links, frozenset(event.link), up)
+            self._set_links([event.link])
+        elif action in ("node_down", "node_up") and event.node is not None:
+            _mark(self._down_nodes, event.node, up)
+            self.controller.port_changed(event.node, HOST_PORT, up)
+            links = self.experiment.topology.links
+            self._set_links([(link.u, link.v) for link in links if event.node in (link.u, link.v)])
+
+    def _set_links(self, links: list[tuple[int, int]]) -> None:
+        """Brings links into the state that theirs and their nodes' events ask for; both ends report it."""
+        for u, v in links:
+            up = frozenset((u, v)) not in self._down_links and not {u, v} & self._down_nodes
+            if self.fabric.set_link(u, v, up):
+                link = self.fabric.link(u, v)
+                self.controller.port_changed(link.u, link.u_port, up)
+                self.controller.port_changed(link.v, link.v_port, up)
+
+    def _write_inputs(self) -> None:
+        experiment, run_dir = self.experiment, self.run_dir
+        (run_dir / "experiment.toml").write_text(dump_experiment(experiment), encoding="utf-8")
+        (run_dir / "topology.json").write_text(to_json(experiment.topology), encoding="utf-8")
+        write_workload(self.workload, run_dir / "workload.jsonl")
+        described: dict[str, Any] = manifest(
+            experiment.name, experiment.seed, experiment.time_scale, DATAPATH, tool_versions()
+        )
+        write_json(
+            run_dir / "manifest.json",
+            {
+                **described,
+                "simulated_ns": described["started_ns"],
+                "started_ns": EPOCH_NS,
+                "senders": list(self.workload.senders),
+                "receivers": list(self.workload.receivers),
+            },
+        )
+
+
+class _Reporter:
+    """Reports progress now and then, at little cost for each event."""
+
+    def __init__(self, progress: Progress, agenda: Agenda) -> None:
+        self._progress = progress
+        self._agenda = agenda
+        self._look_at = 0
+        self._report_at = 0.0
+
+    def look(self, text: Callable[[], str]) -> None:
+        if self._agenda.done >= self._look_at:
+            self._look_at = self._agenda.done + _BURST
+            now = time.monotonic()
+            if now >= self._report_at:
+                self._report_at = now + _REPORT_S
+                self._progress.update(f"{text()}, {self._agenda.done} events")
+
+
+def _mark(down: set[Any], what: Any, up: bool) -> None:
+    if up:
+        down.discard(what)
+    else:
+        down.add(what)
+
+
+def _memory_bytes() -> int:
+    """Resident memory of this process."""
+    with Path("/proc/self/statm").open() as file:
+        return int(file.read().split()[1]) * resource.getpagesize()

@@ -1,0 +1,131 @@
+"""One experiment emulated and simulated: the same deliveries, the same tables, the same frames."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from captures.pcap import PcapReader
+from router.predicates import algebra
+from router.wire.header import decode_header
+from testbed.run.tables import read_tables
+from tests.emulation.conftest import CBCB, ROOT
+
+pytestmark = pytest.mark.emulation
+
+_COUNTER = (1 << 32) - 1
+_ETHERNET = 14
+#: A ring of five with a chord: nodes 1, 2 and 3 form a triangle, and paths of equal cost exist.
+_HEAD = """
+seed = 5
+duration_s = 36
+time_scale = 4
+
+[topology]
+name = "ring5"
+link = [
+  { u = 0, v = 1 }, { u = 1, v = 2 }, { u = 2, v = 3 }, { u = 3, v = 4 }, { u = 4, v = 0 }, { u = 1, v = 3 },
+]
+"""
+#: Node and predicate, in order: some cover others, some are changed, one is withdrawn. Every predicate has
+#: long spread before the next is set, so that no race decides which advertisement is filtered where.
+_PREDICATES = [
+    (0, "x > 50"),
+    (1, "x > 70"),
+    (2, 'x < 20 or class = "alert"'),
+    (3, "x > 10 and x < 60"),
+    (4, "x > 90"),
+    (1, 'class = "alert" and x > 30'),
+    (3, "x > 60"),
+    (4, "none"),
+]
+
+
+def _experiment(path: Path) -> Path:
+    events = [
+        (float(at), f'action = "set_predicate"\nnode = {node}\npredicate = {json.dumps(text)}\n')
+        for at, (node, text) in enumerate(_PREDICATES, start=2)
+    ]
+    for number in range(50):
+        message = f"x = {number * 37 % 101}" + (' class = "alert"' if number % 3 == 0 else "")
+        at = 14 + number * 0.4
+        events.append(
+            (at, f'action = "send_message"\nnode = {number % 5}\nmessage = {json.dumps(message)}\n')
+        )
+    path.write_text(_HEAD + "".join(f"\n[[events]]\nat_s = {at:g}\n{body}" for at, body in events))
+    return path
+
+
+def _run(command: str, experiment: Path, runs: Path) -> Path:
+    done = subprocess.run(
+        [*CBCB, command, str(experiment), "--runs", str(runs), "--no-account"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = runs.iterdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The folders of the emulation and of the simulation."""
+    folder = tmp_path_factory.mktemp("parity")
+    experiment = _experiment(folder / "parity.toml")
+    return _run("run", experiment, folder / "emulated"), _run("simulate", experiment, folder / "simulated")
+
+
+def _deliveries(run_dir: Path) -> Counter[tuple[int, int, int]]:
+    """(Source, number of its message, receiving node) -> deliveries. Incarnations differ between runs."""
+    lines = map(json.loads, (run_dir / "logs" / "applications.jsonl").read_text().splitlines())
+    return Counter(
+        (line["source"], line["seq"] & _COUNTER, line["node"]) for line in lines if line["event"] == "deliver"
+    )
+
+
+def _frames(run_dir: Path, kind: str) -> Counter[tuple[str, str]]:
+    """(Capture, type of frame) -> frames."""
+    return Counter(
+        (path.stem, decode_header(record.data[_ETHERNET:]).type.name)
+        for path in (run_dir / "pcap").glob(f"{kind}-*.pcap")
+        for record in PcapReader(path).records()
+    )
+
+
+def test_the_same_messages_are_delivered_to_the_same_nodes(runs: tuple[Path, Path]) -> None:
+    emulated, simulated = map(_deliveries, runs)
+    assert emulated == simulated
+    assert len(emulated) > 40
+    assert set(emulated.values()) == {1}
+
+
+def test_every_router_ends_with_the_same_table(runs: tuple[Path, Path]) -> None:
+    emulated, simulated = map(read_tables, runs)
+    assert emulated.keys() == simulated.keys() == set(range(5))
+    for node, table in emulated.items():
+        assert table.keys() == simulated[node].keys()
+        for interface, predicate in table.items():
+            other = simulated[node][interface]
+            assert algebra.covers(predicate, other), (node, interface)
+            assert algebra.covers(other, predicate), (node, interface)
+
+
+def test_the_same_frames_cross_every_link(runs: tuple[Path, Path]) -> None:
+    emulated, simulated = (_frames(run_dir, "link") for run_dir in runs)
+    assert emulated == simulated
+    assert {kind for _, kind in emulated} == {"MSG", "RA"}
+
+
+def test_the_same_protocol_frames_cross_every_host_link(runs: tuple[Path, Path]) -> None:
+    # HELLO, TABLE, COMMIT and ACK are repeated when an answer is slow, which only real time can be.
+    emulated, simulated = (
+        {key: count for key, count in _frames(run_dir, "host").items() if key[1] in ("MSG", "RA")}
+        for run_dir in runs
+    )
+    assert emulated == simulated

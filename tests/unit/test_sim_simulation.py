@@ -1,0 +1,176 @@
+"""A whole simulation: its run folder, its determinism, and timed events."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from testbed.config.load import load_experiment
+from testbed.errors import RunError
+from testbed.oracle.decide import judge
+from testbed.oracle.history import read_history
+from testbed.run.progress import Progress
+from testbed.run.tables import read_tables
+from testbed.sim.simulation import simulate
+
+ROOT = Path(__file__).resolve().parents[2]
+RING = """
+seed = 5
+duration_s = 60
+time_scale = 10
+[topology]
+name = "ring5"
+link = [
+  { u = 0, v = 1 }, { u = 1, v = 2 }, { u = 2, v = 3 }, { u = 3, v = 4 }, { u = 4, v = 0 }, { u = 1, v = 3 },
+]
+"""
+WORKLOAD = """
+[workload]
+senders_percent = 60
+receivers_percent = 100
+messages_per_minute = 120
+changing_receivers_percent = 40
+predicate_change_interval_s = 30
+first_message_s = 10
+"""
+
+
+def _simulate(folder: Path, text: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / "experiment.toml"
+    path.write_text(text)
+    with (folder / "output").open("w") as output:
+        return simulate(load_experiment(path), folder / "runs", Progress(Console(file=output)))
+
+
+def _events(run_dir: Path, log: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run_dir / "logs" / log).read_text().splitlines()]
+
+
+def _wrong(run_dir: Path) -> tuple[int, list[tuple[int, int, int]]]:
+    """How many deliveries were expected and decided, and those missing or spurious."""
+    judgements = {
+        (j.source, j.seq, j.application.node): j for j in judge(read_history(run_dir), window_s=0.5)
+    }
+    made = [
+        (int(e["source"]), int(e["seq"]), int(e["node"]))
+        for e in _events(run_dir, "applications.jsonl")
+        if e["event"] == "deliver"
+    ]
+    assert len(made) == len(set(made))
+    wanted = {key for key, j in judgements.items() if j.expected and j.decided}
+    unwanted = {key for key in made if key not in judgements}
+    return len(wanted), sorted((wanted - set(made)) | unwanted)
+
+
+def test_everyone_gets_what_the_oracle_says(tmp_path: Path) -> None:
+    run_dir = _simulate(tmp_path, RING + WORKLOAD)
+    expected, wrong = _wrong(run_dir)
+    assert expected > 20
+    assert wrong == []
+
+
+def test_the_run_folder_is_that_of_an_emulation(tmp_path: Path) -> None:
+    run_dir = _simulate(tmp_path, RING + WORKLOAD)
+    captures = json.loads((run_dir / "capture.json").read_text())
+    assert {entry["file"] for entry in captures} == {f"pcap/{p.name}" for p in (run_dir / "pcap").iterdir()}
+    assert len(captures) == 5 + 6
+    manifest = json.loads((run_dir / "manifest.json").read_text())
+    assert manifest["datapath"] == "simulated"
+    counters = json.loads((run_dir / "counters" / "routers.json").read_text())
+    assert set(counters) == {"0", "1", "2", "3", "4"}
+    assert counters["0"]["frames_sent"]["HELLO"] == 1
+    assert read_tables(run_dir).keys() == set(range(5))
+    names = [event["event"] for event in _events(run_dir, "controller.jsonl")]
+    assert names.index("all_switches_ready") < names.index("epoch_started") < names.index("committed")
+    assert set(json.loads((run_dir / "timings.json").read_text())) == {
+        *("bring_up_s", "run_s", "teardown_s", "workload_lateness_max_s", "memory_per_router_bytes"),
+    }
+    withdrawn = _events(run_dir, "applications.jsonl")[-1]
+    assert withdrawn["filters"] == []
+
+
+def _digest(run_dir: Path) -> dict[str, str]:
+    """Every file that does not speak of the machine or of wall time."""
+    apart = {"manifest.json", "timings.json", "simulation.json"}
+    return {
+        str(path.relative_to(run_dir)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(run_dir.rglob("*"))
+        if path.is_file() and path.name not in apart
+    }
+
+
+def test_two_runs_are_equal_byte_for_byte(tmp_path: Path) -> None:
+    experiment = tmp_path / "lossy.toml"
+    links = "[links]\ndelay_ms = 3\nloss_percent = 2\nbandwidth_mbps = 1\n"
+    experiment.write_text(RING + links + WORKLOAD)
+    digests = []
+    for hash_seed in ("1", "2"):
+        runs = tmp_path / hash_seed
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "testbed.cli.main", "simulate", str(experiment)),
+                *("--no-account", "--runs", str(runs)),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed},
+            check=True,
+            capture_output=True,
+        )
+        (run_dir,) = runs.iterdir()
+        digests.append(_digest(run_dir))
+    assert digests[0] == digests[1]
+    assert {"pcap/link-0-1.pcap", "logs/applications.jsonl", "counters/ovs.json"} <= digests[0].keys()
+
+
+def test_another_seed_is_another_run(tmp_path: Path) -> None:
+    one = _simulate(tmp_path / "one", RING + WORKLOAD)
+    other = _simulate(tmp_path / "other", RING.replace("seed = 5", "seed = 6") + WORKLOAD)
+    assert _digest(one)["pcap/link-0-1.pcap"] != _digest(other)["pcap/link-0-1.pcap"]
+
+
+LINK_EVENTS = """
+[[events]]
+at_s = 0
+action = "set_predicate"
+node = 2
+predicate = "x > 0"
+""" + "".join(
+    f'\n[[events]]\nat_s = {at}\naction = "{action}"\nlink = [1, 2]\n'
+    for at, action in ((20, "link_down"), (40, "link_up"))
+)
+
+
+def test_messages_take_another_way_when_a_link_is_down(tmp_path: Path) -> None:
+    sendings = "".join(
+        f'\n[[events]]\nat_s = {at}\naction = "send_message"\nnode = 0\nmessage = "x = {at}"\n'
+        for at in (10, 30, 50)
+    )
+    run_dir = _simulate(tmp_path, RING + LINK_EVENTS + sendings)
+    assert _wrong(run_dir) == (3, [])
+    names = [event["event"] for event in _events(run_dir, "controller.jsonl")]
+    assert names.count("committed") == 3
+    assert names.count("link_down") == names.count("link_up") == 1
+    counters = json.loads((run_dir / "counters" / "routers.json").read_text())
+    # 0-1-2 is the shorter way; while 1-2 is down the message reaches 2 from 3.
+    assert counters["3"]["messages_forwarded"] == 1
+
+
+def test_a_set_up_that_cannot_succeed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("testbed.sim.simulation._SET_UP_NS", 2_000_000)
+    with pytest.raises(RunError, match="broadcast table"):
+        _simulate(tmp_path, RING)
+
+
+def test_a_network_that_never_rests_is_an_error(tmp_path: Path) -> None:
+    periodic = "[protocol]\nra_period_s = 0.5\n"
+    with pytest.raises(RunError, match="network is quiet"):
+        _simulate(tmp_path, RING + periodic + LINK_EVENTS)
