@@ -223,7 +223,7 @@ class Network:
             self._queues.pop((u, v), None)
             self._queues.pop((v, u), None)
         self.epoch += 1
-        tables = self.tables_of(self.graph, self._alive)
+        tables = self.tables = self.tables_of(self.graph, self._alive)
         self._tell_all(FrameType.TABLE, tables)
         self._tell_all(FrameType.COMMIT, {node: Commit(max(1, self.epoch - 1)) for node in tables})
 
