@@ -16,12 +16,16 @@ from router.wire.frames import BroadcastTable, TreeEntry
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """This router's part in one tree: B(s, `parent`) is `children`. See `frames.TreeEntry`."""
+    """This router's part in one tree: B(s, `parent`) is `children`. See `frames.TreeEntry`.
+
+    `on_tree` are those children beyond which the tree goes on: they alone answer an SR.
+    """
 
     parent: int
     children: frozenset[int]
     downstream: int
-    reusable: frozenset[int] = frozenset()
+    reusable: frozenset[int]
+    on_tree: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +68,13 @@ def epoch_table(node: int, epoch: int, table: BroadcastTable) -> EpochTable:
         children = frozenset(entry.children)
         _check_entry(node, entry, children, neighbours)
         children = children_sets.setdefault(children, children)
-        reusable = frozenset(entry.reusable)
-        if not reusable <= children:
-            raise ValueError(f"source {entry.source}: a reusable interface is not among the children")
+        reusable, off_tree = frozenset(entry.reusable), frozenset(entry.off_tree)
+        if not reusable | off_tree <= children:
+            raise ValueError(f"source {entry.source}: reusable or off_tree names no child")
         reusable = children_sets.setdefault(reusable, reusable)
-        branches[entry.source] = Branch(entry.parent, children, entry.downstream, reusable)
+        on_tree = children - off_tree
+        on_tree = children_sets.setdefault(on_tree, on_tree)
+        branches[entry.source] = Branch(entry.parent, children, entry.downstream, reusable, on_tree)
     return EpochTable(epoch, neighbours, interfaces, branches)
 
 

@@ -126,7 +126,7 @@ class Replies:
     def heard(self, interface: int, predicate: Predicate) -> None:
         """An RA came in. Routers towards an issuer may have dropped it, relying on what they will be told."""
         for pending in self._pending.values():
-            if interface in pending.branch.children:
+            if interface in pending.branch.on_tree:
                 known = pending.heard.get(interface, NOTHING)
                 pending.heard[interface] = algebra.disjoin(known, predicate)
 
@@ -161,12 +161,12 @@ class Replies:
         self._seen[frame.issuer] = frame.seq
         pending = _Pending(frame.seq, frame.epoch, branch, now)
         self._pending[frame.issuer] = pending
-        for child in sorted(branch.children):
+        for child in sorted(branch.on_tree):
             if self._reusable(child, branch) and self._knowledge.fresh(child, frame.epoch, now):
                 self._counters.srs_saved += 1
                 pending.told[child] = self._routing.get(child)
                 self._ingress.bound(child, pending.told[child])
-        asked = branch.children - pending.told.keys()
+        asked = branch.on_tree - pending.told.keys()
         timeout = self._timing.downstream(occasion.timeout, branch.parent)
         if not asked:
             return []

@@ -304,7 +304,7 @@ class Router:
         """The root's part in this router's own tree; no children if it is cut off from everyone."""
         current = self._tables.current
         own = current.branches.get(self.node) if current is not None else None
-        return own if own is not None else Branch(LOCAL_INTERFACE, frozenset(), 0)
+        return own if own is not None else Branch(LOCAL_INTERFACE, frozenset(), 0, frozenset(), frozenset())
 
     # The controller.
 

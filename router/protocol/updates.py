@@ -141,7 +141,7 @@ class Updates:
     def _children(self) -> frozenset[int]:
         current = self._tables.current
         own = current.branches.get(self._node) if current is not None else None
-        return own.children if own is not None else frozenset()
+        return own.on_tree if own is not None else frozenset()
 
     def _askable(self) -> frozenset[int]:
         """Interfaces through which nothing is outstanding: the policies do not ask twice at a time."""

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from protocol_network import Graph, Network, integer, one, random_graph
+from test_protocol_delivery import SEEDS
+from test_protocol_updates import OPTIONS, STEPS, play, table_errors
 
 from router.matching.factory import factory
 from router.predicates.model import EVERYTHING, NOTHING, Message, Operator, Predicate
@@ -34,7 +36,7 @@ PREDICATES = st.sampled_from(
 MESSAGES = [Message({"a": value}) for value in range(4)]
 
 
-def network_of(layer: str, graph: Graph, seed: int) -> Network:
+def network_of(layer: str, graph: Graph, seed: int, options: RouterOptions | None = None) -> Network:
     """A network whose tables come from the controller's `layer`."""
     ordered = sorted(graph.edges(data=True), key=lambda edge: edge[2]["index"])
     links = [LinkSpec(u, v, cost=data["cost"]) for u, v, data in ordered]
@@ -44,7 +46,7 @@ def network_of(layer: str, graph: Graph, seed: int) -> Network:
         down = frozenset(link.index for link in topology.links if not alive.has_edge(link.u, link.v))
         return broadcast_tables(topology, LAYERS[layer](topology, down, frozenset()))
 
-    network = Network(graph, RouterOptions(), seed)
+    network = Network(graph, options or RouterOptions(), seed)
     network.tables_of = tables_of
     return network
 
@@ -130,3 +132,23 @@ def test_after_a_restart_a_new_epoch_brings_everything_back(
     network.new_epoch()
     network.settle()
     expect_exact_delivery(network)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@settings(max_examples=100, deadline=None)
+@given(SEEDS, st.integers(2, 8), st.integers(0, 8), STEPS)
+def test_one_round_of_requests_makes_every_table_exact(
+    layer: str, seed: int, nodes: int, extra: int, steps: list[tuple[int, Predicate | None]]
+) -> None:
+    """With the controller's own word on where replies may be reused, and where none will come from."""
+    network = network_of(layer, random_graph(random.Random(seed), nodes, extra), seed, OPTIONS)
+    network.new_epoch()
+    play(network, steps)
+    network.settle()
+    network.now += OPTIONS.ur_freshness + 0.1
+    for node in network.rng.sample(range(nodes), nodes):
+        network.request_update(node)
+        network.some_steps()
+    network.settle()
+    assert table_errors(network, exact=True) == []
+    assert all(router.counters.urs_missed == 0 for router in network.routers.values())
