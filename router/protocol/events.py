@@ -72,6 +72,11 @@ class RequestUpdate:
 
 
 @dataclass(frozen=True, slots=True)
+class Settle:
+    """Start nothing more of your own accord: no periodic RA, no SR by policy. For the end of a run."""
+
+
+@dataclass(frozen=True, slots=True)
 class HandlingTime:
     """The driver measured how long an SR or UR took to handle, in seconds: t_p of section 3.5.3."""
 
@@ -87,6 +92,7 @@ Event = (
     | SendMessage
     | ApplicationGone
     | RequestUpdate
+    | Settle
     | HandlingTime
 )
 

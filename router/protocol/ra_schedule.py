@@ -57,6 +57,10 @@ class AdvertisementSchedule:
         self._due_at = None
         return True
 
+    def stop(self) -> None:
+        """Periodic advertising ends."""
+        self._periodic_at = None
+
     def issued(self, now: float) -> None:
         """An RA went out."""
         self._issued_at = now

@@ -18,24 +18,30 @@ class RequestPolicy:
     def __init__(self, options: RouterOptions, rng: random.Random) -> None:
         self._options = options
         self._rng = rng
+        self._policy = options.sr_policy
         self._periodic_at: float | None = None
         self._messages: Counter[int] = Counter()
         self._issued_at: dict[int, float] = {}
 
     def start(self, now: float) -> None:
         """The router has its first epoch: the period begins, at a random phase."""
-        if self._options.sr_policy == "periodic":
+        if self._policy == "periodic":
             self._periodic_at = now + self._rng.random() * self._options.sr_period
+
+    def stop(self) -> None:
+        """From now on: `never`."""
+        self._policy = "never"
+        self._periodic_at = None
 
     def next_deadline(self, askable: Iterable[int]) -> float | None:
         """When an SR is due (perhaps long since), given the interfaces through which none is outstanding."""
-        if self._options.sr_policy == "count":
+        if self._policy == "count":
             return min((self._allowed_at(i) for i in self._exceeding(askable)), default=None)
         return self._periodic_at
 
     def forwarded(self, interfaces: Iterable[int]) -> None:
         """A message went out of `interfaces`."""
-        if self._options.sr_policy == "count":
+        if self._policy == "count":
             self._messages.update(interfaces)
 
     def periodic(self, now: float) -> bool:
@@ -62,7 +68,7 @@ class RequestPolicy:
             del self._messages[interface]
 
     def _exceeding(self, interfaces: Iterable[int]) -> list[int]:
-        if self._options.sr_policy != "count":
+        if self._policy != "count":
             return []
         return [i for i in interfaces if self._messages.get(i, 0) > self._options.sr_threshold]
 

@@ -31,6 +31,7 @@ from router.protocol.events import (
     SendMessage,
     SendToController,
     SetPredicate,
+    Settle,
     Started,
     Tick,
 )
@@ -153,6 +154,10 @@ class Router:
             return self._controller_frame(event.frame, now)
         if isinstance(event, RequestUpdate):
             return self._updates.ask(event.interfaces, now)
+        if isinstance(event, Settle):
+            self._schedule.stop()
+            self._updates.settle()
+            return []
         if isinstance(event, HandlingTime):
             self._updates.computed(event.seconds)
             return []

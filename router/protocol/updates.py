@@ -76,6 +76,10 @@ class Updates:
         """The router has its first epoch."""
         self._policy.start(now)
 
+    def settle(self) -> None:
+        """No more SRs by policy."""
+        self._policy.stop()
+
     def new_epoch(self) -> None:
         """The current epoch changed, and perhaps some were retired."""
         self._requests.new_epoch()

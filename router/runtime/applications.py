@@ -25,6 +25,7 @@ from router.protocol.events import (
     RequestUpdate,
     SendMessage,
     SetPredicate,
+    Settle,
 )
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
 
@@ -216,11 +217,13 @@ class Applications:
                 return self._hello(app, request), ()
             case "request_update":
                 return {"ok": True}, self._handle(RequestUpdate())
+            case "settle":
+                return {"ok": True}, self._handle(Settle())
             case "status":
                 return {"ok": True, **self._status(request.get("tables", True) is not False)}, ()
         raise RequestError(
             f"op: {request.get('op')!r} is none of 'hello', 'set_predicate', 'send_message', "
-            "'request_update', 'status'"
+            "'request_update', 'settle', 'status'"
         )
 
     def _send_message(

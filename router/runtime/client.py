@@ -143,6 +143,14 @@ class Client:
         """
         return self._wait(self.request("status", tables=tables))
 
+    def request_update(self) -> None:
+        """Makes the router ask, through every interface, what lies behind it (paper, section 3.5.2)."""
+        self._wait(self.request("request_update"))
+
+    def settle(self) -> None:
+        """Makes the router start nothing more of its own accord, so that the network becomes quiet."""
+        self._wait(self.request("settle"))
+
     def deliveries(self, timeout: float | None = None) -> Iterator[Delivery]:
         """Yields deliveries as they come, until none has come for `timeout` seconds (None: for ever).
 

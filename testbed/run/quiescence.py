@@ -27,7 +27,7 @@ def quiet_period_s(topology: Topology) -> float:
 
 
 class Quiescence:
-    """Asks every router what it does. A context manager: it holds a connection to each.
+    """Has every router start nothing more, and asks what it does. A context manager: one connection each.
 
     Attributes:
         working: the routers that were not idle, or had moved frames, in the last round.
@@ -45,6 +45,8 @@ class Quiescence:
         try:
             for path in sockets:
                 self._clients.append(Client(path))
+                # Periodic RAs and SRs would go on for ever.
+                self._clients[-1].settle()
         except BaseException:
             self.close()
             raise

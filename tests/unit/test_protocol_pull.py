@@ -16,6 +16,7 @@ from router.protocol.events import (
     RequestUpdate,
     SendMessage,
     SetPredicate,
+    Settle,
     Tick,
 )
 from router.protocol.options import MAX_REQUEST_TIMEOUT, RouterOptions
@@ -357,6 +358,26 @@ def test_a_narrower_entry_elsewhere_reopens_the_filter() -> None:
     # Before, "x > 1" was known to everybody below; now "x > 5" is.
     assert received(router, 12, ra(12, "x > 6", seq=2)) == []
     assert received(router, 12, ra(12, "x > 1", seq=3)) == [({1}, ra(12, "x > 1", hop_limit=8, seq=3))]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        RouterOptions(ra_period=4.0),
+        RouterOptions(sr_policy="periodic", sr_period=10.0),
+        RouterOptions(sr_policy="count", sr_threshold=0),
+    ],
+)
+def test_a_router_that_settles_starts_nothing_more(options: RouterOptions) -> None:
+    router = set_up(options)
+    received(router, 12, ra(12, "x > 1"))
+    router.handle(SetPredicate(1, EVERYTHING), 0.0)
+    assert router.handle(Settle(), 0.0) == []
+    assert router.next_deadline() is None
+    kinds = [frame.type for _, frame in received(router, 11, msg(11, x=2))]
+    assert kinds == [FrameType.MSG]
+    # What is asked of it, it does: a change is still told.
+    assert len(sent(router.handle(SetPredicate(1, parse_predicate("x > 7")), 20.0))) == 1
 
 
 # Tables and options.
