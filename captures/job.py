@@ -134,16 +134,24 @@ def _account(
     small = sum((run.path / capture.file).stat().st_size for capture in inputs.captures) < _SMALL_BYTES
     for key, (when_small, when_large) in _CODE_GENERATION.items():
         spark.conf.set(key, when_small if small else when_large)
-    frames = captured_frames(spark, run.path, partitions).cache()
+    decoded = captured_frames(spark, run.path, partitions)
+    frames_path = str(run.path / "parquet" / "frames")
+    # Either way each capture is decoded once. Memory is faster for a small run, Parquet for others, whose
+    # queries read the columns that they need.
+    if small:
+        frames = decoded.cache()
+    else:
+        _write_frames(decoded, frames_path)
+        frames = spark.read.schema(decoded.schema).parquet(frames_path)
     sent = spark.createDataFrame(inputs.log.sent)
     deliveries = spark.createDataFrame(inputs.log.deliveries)
 
     def write(name: str, table: DataFrame) -> None:
         _write(table, run.path / "parquet" / name, collect=small)
 
-    def write_frames() -> dict[str, Any]:
-        path = run.path / "parquet" / "frames"
-        frames.write.mode("overwrite").partitionBy("type").parquet(str(path))
+    def of_frames() -> dict[str, Any]:
+        if small:
+            _write_frames(frames, frames_path)
         return {}
 
     def of_applications() -> dict[str, Any]:
@@ -180,7 +188,7 @@ def _account(
     # A small run's queries spend their time in planning, each on one processor.
     with ThreadPoolExecutor(max_workers=_QUERIES_AT_ONCE) as pool:
         convergence = pool.submit(_convergence, spark, frames, inputs)
-        parts = [pool.submit(part) for part in (of_applications, write_frames, of_routers, of_links)]
+        parts = [pool.submit(part) for part in (of_applications, of_frames, of_routers, of_links)]
         totalling = pool.submit(of_traffic)
         try:
             totals = totalling.result()
@@ -192,7 +200,8 @@ def _account(
                 future.cancel()
             spark.sparkContext.cancelAllJobs()
             raise
-    frames.unpersist()
+    if small:
+        frames.unpersist()
     routers = inputs.router_counters
     return {
         "messages_sent": inputs.log.sent.num_rows,
@@ -207,6 +216,10 @@ def _account(
             "ovs": reconcile_ovs(totals, inputs.ovs_counters, inputs.links),
         },
     }
+
+
+def _write_frames(frames: DataFrame, folder: str) -> None:
+    frames.write.mode("overwrite").partitionBy("type").parquet(folder)
 
 
 def _write(table: DataFrame, folder: Path, *, collect: bool) -> None:
