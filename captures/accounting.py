@@ -150,6 +150,7 @@ def outcome_totals(table: DataFrame, converged_ns: int) -> DataFrame:
         _count(f"missed and decided and sent_ns >= {converged_ns}").alias(
             "false_negatives_after_convergence"
         ),
+        _count(f"expected and decided and sent_ns >= {converged_ns}").alias("deliveries_decided"),
         _count("spurious").alias("spurious_deliveries"),
         _count("not decided").alias("deliveries_undecided"),
         F.coalesce(F.sum(F.expr("greatest(deliveries - 1, 0)")), F.lit(0)).alias("duplicate_deliveries"),

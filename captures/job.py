@@ -28,6 +28,7 @@ from captures.rundir import CapturedFile, LinkEnds, RunFolder, RunFolderError
 from captures.session import spark_session
 from captures.source import captured_frames
 from captures.summary import verdict
+from router.wire.header import TYPE_NAMES
 
 _MOST_BINS = 300
 #: Captures of fewer bytes than this make a small run: about 100,000 frames.
@@ -137,16 +138,24 @@ def _account(
     small = sum((run.path / capture.file).stat().st_size for capture in inputs.captures) < _SMALL_BYTES
     for key, (when_small, when_large) in _CODE_GENERATION.items():
         spark.conf.set(key, when_small if small else when_large)
-    frames = captured_frames(spark, run.path, partitions).cache()
+    decoded = captured_frames(spark, run.path, partitions)
+    frames_path = str(run.path / "parquet" / "frames")
+    # Either way each capture is decoded once. Memory is faster for a small run, Parquet for others, whose
+    # queries read the columns that they need.
+    if small:
+        frames = decoded.cache()
+    else:
+        _write_frames(decoded, frames_path)
+        frames = spark.read.schema(decoded.schema).parquet(frames_path)
     sent = spark.createDataFrame(inputs.log.sent)
     deliveries = spark.createDataFrame(inputs.log.deliveries)
 
     def write(name: str, table: DataFrame) -> None:
         _write(table, run.path / "parquet" / name, collect=small)
 
-    def write_frames() -> dict[str, Any]:
-        path = run.path / "parquet" / "frames"
-        frames.write.mode("overwrite").partitionBy("type").parquet(str(path))
+    def of_frames() -> dict[str, Any]:
+        if small:
+            _write_frames(frames, frames_path)
         return {}
 
     def of_applications() -> dict[str, Any]:
@@ -190,9 +199,7 @@ def _account(
     # A small run's queries spend their time in planning, each on one processor.
     with ThreadPoolExecutor(max_workers=_QUERIES_AT_ONCE) as pool:
         convergence = pool.submit(_convergence, spark, frames, inputs)
-        parts = [
-            pool.submit(part) for part in (of_applications, write_frames, of_routers, of_links, of_changes)
-        ]
+        parts = [pool.submit(part) for part in (of_applications, of_frames, of_routers, of_links, of_changes)]
         totalling = pool.submit(of_traffic)
         try:
             totals = totalling.result()
@@ -204,7 +211,8 @@ def _account(
                 future.cancel()
             spark.sparkContext.cancelAllJobs()
             raise
-    frames.unpersist()
+    if small:
+        frames.unpersist()
     routers = inputs.router_counters
     return {
         "messages_sent": inputs.log.sent.num_rows,
@@ -213,12 +221,21 @@ def _account(
         **_traffic_summary(totals),
         "capture_drops": sum(capture.dropped for capture in inputs.captures),
         "socket_drops": sum(counters.get("socket_drops", 0) for counters in routers.values()),
+        "router_send_drops": sum(
+            counters.get("dropped", {}).get(reason, 0)
+            for counters in routers.values()
+            for reason in ("unencodable", "send_queue_full")
+        ),
         "reconciliation": {
             "tshark": reconcile_tshark(totals, counting.result(), inputs.captures),
             "routers": reconcile_routers(totals, routers),
             "ovs": reconcile_ovs(totals, inputs.ovs_counters, inputs.links),
         },
     }
+
+
+def _write_frames(frames: DataFrame, folder: str) -> None:
+    frames.write.mode("overwrite").partitionBy("type").parquet(folder)
 
 
 def _write(table: DataFrame, folder: Path, *, collect: bool) -> None:
@@ -267,11 +284,17 @@ def _traffic_summary(totals: Iterable[Total]) -> dict[str, Any]:
     control = sum(on_links[kind] for kind in CONTROL_TYPES)
     protocol = control + on_links["MSG"]
     return {
-        **{key: dict(sorted((+counts).items())) for key, counts in by.items()},
+        **{key: _every_type(counts, key.endswith("host_links")) for key, counts in by.items()},
         "frames_captured": captured,
         "frames_undecodable": undecodable,
         "control_share": control / protocol if protocol else None,
     }
+
+
+def _every_type(counts: Mapping[str, int], host_links: bool) -> dict[str, int]:
+    """Counts by type with a zero where there are none; the controller's frames run on host links alone."""
+    usual = [*TYPE_NAMES.values()] if host_links else ["MSG", *CONTROL_TYPES]
+    return {kind: counts.get(kind, 0) for kind in sorted({*usual, *(k for k, n in counts.items() if n)})}
 
 
 def _one(table: DataFrame) -> dict[str, Any]:

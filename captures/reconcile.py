@@ -99,6 +99,11 @@ def _tshark(source: str, field: str, stdin: Any = subprocess.DEVNULL) -> list[by
         raise TsharkError(f"cannot run tshark: {error}") from error
     except subprocess.TimeoutExpired as error:
         raise TsharkError(f"tshark did not read {source} within {_TSHARK_TIMEOUT_S:g} s") from error
+    if done.returncode and source != "-":
+        # From a pipe, the merge's own status tells; and a capture cut short is read as far as it goes.
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        if not any("cut short" in line for line in said):
+            raise TsharkError(f"tshark cannot read {source}: {said[-1] if said else done.returncode}")
     return done.stdout.split()
 
 

@@ -35,6 +35,10 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "deliveries",
         "pairs that the oracle leaves open: a predicate change or link event lay too close to the sending",
     ),
+    "deliveries_decided": (
+        "deliveries",
+        "expected, decided, and sent at or after convergence: what the verdict on missed deliveries rests on",
+    ),
     "false_negatives": ("deliveries", "expected and not delivered, decided or not (paper, figure 11)"),
     "false_negatives_after_convergence": (
         "deliveries",
@@ -91,6 +95,10 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "capture_drops": ("frames", "frames that the kernel dropped before tcpdump read them"),
     "capture_defects": ("list of texts", "captures that end inside a record, and where"),
     "socket_drops": ("frames", "frames that the kernel dropped at the routers' sockets"),
+    "router_send_drops": (
+        "frames",
+        "frames that routers gave up: too large to encode, or their send queue was full",
+    ),
     "reconciliation": (
         "object",
         "`tshark`, `routers`, `ovs`: each with `expected` (frames by that source), `found` (frames by Spark) "
@@ -109,6 +117,7 @@ _MUST_BE_ZERO = {
     "frames_undecodable": "captured frames that do not decode",
     "frames_repeated": "MSG frames that crossed a link twice in one direction",
     "socket_drops": "frames dropped at the routers' sockets",
+    "router_send_drops": "frames that routers could not send",
 }
 
 
@@ -123,6 +132,11 @@ def verdict(summary: Mapping[str, Any]) -> tuple[bool, list[str]]:
                 f"{name} and the captures differ in {len(result['differences'])} numbers; "
                 f"first: {first['where']}: expected {first['expected']}, found {first['found']}"
             )
+    if summary["deliveries_expected"] and not summary["deliveries_decided"]:
+        reasons.append(
+            f"none of {summary['deliveries_expected']} expected deliveries is decided: each message was sent "
+            "before convergence, or within the oracle's window of a change"
+        )
     if summary["messages_planned"] and not summary["messages_sent"]:
         reasons.append(f"none of {summary['messages_planned']} messages was sent")
     return not reasons, reasons

@@ -55,7 +55,8 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             "deliveries",
             f"{total('deliveries_made')} made, {total('deliveries_expected')} expected, "
             f"{total('false_negatives')} missed "
-            f"({total('false_negatives_after_convergence')} after convergence)",
+            f"({total('false_negatives_after_convergence')} of {total('deliveries_decided')} decided after "
+            "convergence)",
         ),
         (
             "not wanted",

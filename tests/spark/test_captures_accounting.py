@@ -166,6 +166,7 @@ def test_outcomes_of_every_kind(spark: SparkSession) -> None:
         "deliveries_made": 3,
         "false_negatives": 3,
         "false_negatives_after_convergence": 1,
+        "deliveries_decided": 1,
         "spurious_deliveries": 1,
         "deliveries_undecided": 2,
         "duplicate_deliveries": 3,

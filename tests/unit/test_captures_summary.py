@@ -26,6 +26,7 @@ def _good() -> dict[str, Any]:
             "frames_undecodable",
             "frames_repeated",
             "socket_drops",
+            "router_send_drops",
         ),
         0,
     )
@@ -37,6 +38,8 @@ def _good() -> dict[str, Any]:
         "reconciliation": three,
         "messages_planned": 2,
         "messages_sent": 2,
+        "deliveries_expected": 4,
+        "deliveries_decided": 3,
     }
 
 
@@ -54,6 +57,13 @@ def test_good_run_holds() -> None:
         ("frames_undecodable", 1, "1 captured frames that do not decode"),
         ("frames_repeated", 1, "1 MSG frames that crossed a link twice in one direction"),
         ("socket_drops", 1, "1 frames dropped at the routers' sockets"),
+        ("router_send_drops", 1, "1 frames that routers could not send"),
+        (
+            "deliveries_decided",
+            0,
+            "none of 4 expected deliveries is decided: each message was sent before convergence, or within "
+            "the oracle's window of a change",
+        ),
         ("capture_defects", ["host-1: cut"], "capture cut short: host-1: cut"),
         ("messages_sent", 0, "none of 2 messages was sent"),
     ],

@@ -43,6 +43,8 @@ def summary(**changes: Any) -> dict[str, Any]:
         "deliveries_made": 1231,
         "false_negatives": 3,
         "false_negatives_after_convergence": 0,
+        "deliveries_decided": 1200,
+        "deliveries_undecided": 40,
         "convergence_s": 0.412,
         "spurious_deliveries": 0,
         "duplicate_deliveries": 0,
@@ -316,7 +318,7 @@ def test_the_terminal_says_the_same_without_colour() -> None:
     for wanted in (
         "Verdict: holds",
         "20 routers, 37 links",
-        "3 missed (0 after convergence)",
+        "3 missed (0 of 1 200 decided after",
         "210 of 2 874 messages at routers (7.3 %)",
         "MSG 2 513, RA 611, SR 40, UR 38",
         "0 lost",
