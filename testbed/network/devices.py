@@ -6,37 +6,20 @@ Hundreds of devices take milliseconds, where a process for each takes seconds.
 from __future__ import annotations
 
 import array
-import ctypes
 import fcntl
-import os
 import socket
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-_CLONE_NEWNET = 0x4000_0000
+from router.runtime.namespaces import enter_network_namespace
+
 _SIOCGIFFLAGS = 0x8913
 _SIOCSIFFLAGS = 0x8914
 _SIOCETHTOOL = 0x8946
 _ETHTOOL_STXCSUM = 0x17
 _IFF_UP = 0x1
 _IPV6_CONF = Path("/proc/sys/net/ipv6/conf")
-
-
-def enter_namespace(pid: int) -> None:
-    """Moves the calling thread into the network namespace of `pid`.
-
-    Raises:
-        OSError: there is no such process, or the right is missing.
-    """
-    handle = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        libc = ctypes.CDLL(None, use_errno=True)  # os.setns is new in Python 3.12
-        if libc.setns(handle, _CLONE_NEWNET):
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number), f"namespace of process {pid}")
-    finally:
-        os.close(handle)
 
 
 def disable_ipv6(*devices: str) -> None:
@@ -65,7 +48,7 @@ def set_up_in(pid: int, device: str, up: bool) -> None:
     """
 
     def enter_and_set() -> None:
-        enter_namespace(pid)
+        enter_network_namespace(pid)
         set_up(device, up)
 
     # A namespace is entered by one thread, and left when that ends.

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import sys
 
-from testbed.network.devices import disable_ipv6, disable_offload, enter_namespace, set_up
+from router.runtime.namespaces import enter_network_namespace
+from testbed.network.devices import disable_ipv6, disable_offload, set_up
 
 
 def main() -> int:
     for pid, device in json.load(sys.stdin):
-        enter_namespace(pid)
+        enter_network_namespace(pid)
         disable_ipv6("all", "default", "lo", device)
         disable_offload(device)
         set_up(device)
