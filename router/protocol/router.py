@@ -86,7 +86,7 @@ class Router:
         self._incarnation = incarnation
         self._rng = rng if rng is not None else random.Random(node)
         self._tables = BroadcastTables(node)
-        self._routing = RoutingTable(matcher)
+        self._routing = RoutingTable(matcher, options.max_filters)
         self._forwarding = Forwarding(matcher)
         self._filter: IngressFilter = (
             PaperFilter(self._routing) if options.strict_paper else ClassFilter(self._routing)
