@@ -2,12 +2,12 @@
 
 Protocol paper, sections 3.3 and 3.4. Interface 0 stands for the local applications: p0 is the
 disjunction of their predicates. The table is the routing protocol's state; a `Matcher` mirrors it for
-forwarding and hears of every change.
+forwarding, as far as messages have asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from router.matching.interface import Matcher
 from router.predicates import semantics
@@ -31,6 +31,9 @@ class RoutingTable:
         #: Interface -> p_i, where p_i is not `NOTHING`.
         self._predicates: dict[int, PredicateBuilder] = {}
         self._applications: dict[int, Predicate] = {}
+        #: Interfaces whose change the matcher has not heard of. While predicates spread, p_i changes with
+        #: every RA and few messages come between: an engine that followed each change would work in vain.
+        self._untold: set[int] = set()
 
     @property
     def local(self) -> Predicate:
@@ -88,6 +91,17 @@ class RoutingTable:
         self._set(LOCAL_INTERFACE, local)
         return True
 
+    def match(self, message: Message, among: Collection[int]) -> frozenset[int]:
+        """Those of the interfaces `among` whose p_i the message matches: F_C (section 3.2)."""
+        for interface in self._untold.intersection(among):
+            known = self._predicates.get(interface)
+            if known is None:
+                self._matcher.remove(interface)
+            else:
+                self._matcher.set_predicate(interface, known.predicate)
+            self._untold.remove(interface)
+        return self._matcher.match(message, among=among)
+
     def wanting(self, message: Message) -> tuple[int, ...]:
         """The applications whose own predicates select `message`."""
         return tuple(
@@ -95,13 +109,11 @@ class RoutingTable:
         )
 
     def _set(self, interface: int, known: PredicateBuilder) -> None:
+        self._untold.add(interface)
         if len(known):
-            known = self._bounded(interface, known)
-            self._predicates[interface] = known
-            self._matcher.set_predicate(interface, known.predicate)
+            self._predicates[interface] = self._bounded(interface, known)
         else:
             self._predicates.pop(interface, None)
-            self._matcher.remove(interface)
 
     def _bounded(self, interface: int, known: PredicateBuilder) -> PredicateBuilder:
         """`known`, or what it is over-simplified to if it has grown too large.
