@@ -27,7 +27,7 @@ class IngressFilter(Protocol):
         """
 
     def bound(self, interface: int, told: PredicateBuilder) -> None:
-        """A router on the other side was told that `told` (not changed) is all that lies behind `interface`."""
+        """A router beyond was told that `told`, which is not changed, is all that lies behind `interface`."""
 
     def retire(self, epochs: frozenset[int]) -> None:
         """Only these epochs are still in use."""

@@ -214,7 +214,9 @@ class Replies:
         self._counters.urs_sent_partial += partial
         flags = Flags.PARTIAL if partial else Flags.NONE
         # A UR takes one hop: the router upstream makes its own.
-        frame = Frame(FrameType.UR, occasion.issuer, pending.number, pending.epoch, 1, answer.predicate, flags)
+        frame = Frame(
+            FrameType.UR, occasion.issuer, pending.number, pending.epoch, 1, answer.predicate, flags
+        )
         return [Send(frozenset({pending.branch.parent}), frame)]
 
     def _count_old(self, _occasion: _Occasion) -> list[Action]:
