@@ -42,7 +42,8 @@ class PredicateBuilder:
         normals = [normal for normal in map(normalise, predicate) if normal is not None]
         for normal in sorted(normals, key=lambda f: f.key):
             if not self._filters.covers(normal):
-                changed |= self._filters.add(normal)
+                self._filters.add_uncovered(normal)
+                changed = True
         if changed:
             self._view = None
         return changed

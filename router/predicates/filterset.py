@@ -59,19 +59,23 @@ class FilterSet:
 
         Covering by several members on several attributes is not looked for: see `drop_covered_jointly`.
         """
-        changed = False
+        if self._covers(filter_):
+            return False
+        self.add_uncovered(filter_)
+        return True
+
+    def add_uncovered(self, filter_: NormalFilter) -> None:
+        """As `add`, for a filter that is known not to be covered (`covers`)."""
         waiting = [filter_]
         while waiting:
             new = waiting.pop()
-            if self._covers(new):
+            if new is not filter_ and self._covers(new):
                 continue
-            changed = True
             merged = self._merge(new)
             if merged:
                 waiting += merged
             else:
                 self._drop_covered(new, self._insert(new))
-        return changed
 
     def drop_covered_jointly(self) -> bool:
         """Take out members that others cover together, in canonical order; whether there were any."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from router.predicates import algebra
-from router.predicates.model import NOTHING, Predicate
+from router.predicates.builder import PredicateBuilder
+from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.routing import RoutingTable
 
@@ -26,8 +26,8 @@ class IngressFilter(Protocol):
             False if the RA is covered and must go no further.
         """
 
-    def bound(self, interface: int, predicate: Predicate) -> None:
-        """A router on the other side was told that `predicate` is all that lies behind `interface`."""
+    def bound(self, interface: int, told: PredicateBuilder) -> None:
+        """A router beyond was told that `told`, which is not changed, is all that lies behind `interface`."""
 
     def retire(self, epochs: frozenset[int]) -> None:
         """Only these epochs are still in use."""
@@ -42,7 +42,7 @@ class PaperFilter:
     def accept(self, epoch: int, branch: Branch, predicate: Predicate, spreads: bool) -> bool:  # noqa: ARG002
         return self._routing.widen(branch.parent, predicate)
 
-    def bound(self, interface: int, predicate: Predicate) -> None:
+    def bound(self, interface: int, told: PredicateBuilder) -> None:
         """p_i says nothing of what others know."""
 
     def retire(self, epochs: frozenset[int]) -> None:
@@ -86,34 +86,32 @@ class ClassFilter:
     def __init__(self, routing: RoutingTable) -> None:
         self._routing = routing
         # Class numbers are the controller's, per router and epoch: epoch -> (interface, class) -> predicate.
-        self._advertised: dict[int, dict[tuple[int, int], Predicate]] = {}
+        self._advertised: dict[int, dict[tuple[int, int], PredicateBuilder]] = {}
 
     def accept(self, epoch: int, branch: Branch, predicate: Predicate, spreads: bool) -> bool:
         self._routing.widen(branch.parent, predicate)
         advertised = self._advertised.setdefault(epoch, {})
         key = branch.parent, branch.downstream
-        known = advertised.get(key, NOTHING)
-        if algebra.covers(known, predicate):
-            return False
+        known = advertised.get(key)
+        if known is None:
+            known = advertised[key] = PredicateBuilder()
         # What did not reach the nodes below must not stop a later RA that can.
-        if spreads:
-            advertised[key] = algebra.disjoin(known, predicate)
-        return True
+        return known.add(predicate) if spreads else not known.covers(predicate)
 
-    def bound(self, interface: int, predicate: Predicate) -> None:
-        """Intersects F with `predicate` in every class of the interface: any may hold the SR's issuer."""
+    def bound(self, interface: int, told: PredicateBuilder) -> None:
+        """Intersects F with `told` in every class of the interface: any may hold the SR's issuer."""
         for advertised in self._advertised.values():
             for key, known in advertised.items():
-                if key[0] == interface and not algebra.covers(predicate, known):
-                    advertised[key] = _within_both(known, predicate)
+                if key[0] == interface and not told.covers(known.predicate):
+                    advertised[key] = _within_both(known, told)
 
     def retire(self, epochs: frozenset[int]) -> None:
         for epoch in self._advertised.keys() - epochs:
             del self._advertised[epoch]
 
 
-def _within_both(p: Predicate, q: Predicate) -> Predicate:
+def _within_both(p: PredicateBuilder, q: PredicateBuilder) -> PredicateBuilder:
     """A predicate that p and q both cover: the filters of each that the other covers."""
-    common = [one for one in p if algebra.covers(q, Predicate((one,)))]
-    common += [one for one in q if algebra.covers(p, Predicate((one,)))]
-    return algebra.simplify(Predicate(tuple(common)))
+    common = [one for one in p.predicate if q.covers(Predicate((one,)))]
+    common += [one for one in q.predicate if p.covers(Predicate((one,)))]
+    return PredicateBuilder(Predicate(tuple(common)))

@@ -60,36 +60,35 @@ def epoch_table(node: int, epoch: int, table: BroadcastTable) -> EpochTable:
     if node in interfaces:
         raise ValueError(f"neighbours: node {node} is its own neighbour")
     branches: dict[int, Branch] = {}
-    # Many sources share one set of children: keep one copy of each.
-    children_sets: dict[frozenset[int], frozenset[int]] = {}
+    # Most sources share their branch with others: each is checked and kept once.
+    known: dict[tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...]], Branch] = {}
     for entry in table.entries:
-        if entry.source in branches:
-            raise ValueError(f"entries: source {entry.source} is named twice")
-        children = frozenset(entry.children)
-        _check_entry(node, entry, children, neighbours)
-        children = children_sets.setdefault(children, children)
-        reusable, off_tree = frozenset(entry.reusable), frozenset(entry.off_tree)
-        if not reusable | off_tree <= children:
-            raise ValueError(f"source {entry.source}: reusable or off_tree names no child")
-        reusable = children_sets.setdefault(reusable, reusable)
-        on_tree = children - off_tree
-        on_tree = children_sets.setdefault(on_tree, on_tree)
-        branches[entry.source] = Branch(entry.parent, children, entry.downstream, reusable, on_tree)
+        source = entry.source
+        if source in branches:
+            raise ValueError(f"entries: source {source} is named twice")
+        if (source == node) != (entry.parent == LOCAL_INTERFACE):
+            raise ValueError(f"source {source}: parent {entry.parent} at node {node}")
+        key = entry.parent, entry.children, entry.downstream, entry.reusable, entry.off_tree
+        branch = known.get(key)
+        if branch is None:
+            branch = known[key] = _branch(entry, neighbours)
+        branches[source] = branch
     return EpochTable(epoch, neighbours, interfaces, branches)
 
 
-def _check_entry(
-    node: int, entry: TreeEntry, children: frozenset[int], neighbours: Mapping[int, int]
-) -> None:
+def _branch(entry: TreeEntry, neighbours: Mapping[int, int]) -> Branch:
+    """Checks an entry against the interfaces. Raises ValueError."""
+    children, off_tree = frozenset(entry.children), frozenset(entry.off_tree)
+    reusable = frozenset(entry.reusable)
     if not children <= neighbours.keys():
         raise ValueError(f"source {entry.source}: a child is not among the interfaces")
     if entry.parent in children:
         raise ValueError(f"source {entry.source}: interface {entry.parent} is both parent and child")
-    expected_local = entry.source == node
-    if expected_local != (entry.parent == LOCAL_INTERFACE):
-        raise ValueError(f"source {entry.source}: parent {entry.parent} at node {node}")
-    if not expected_local and entry.parent not in neighbours:
+    if entry.parent != LOCAL_INTERFACE and entry.parent not in neighbours:
         raise ValueError(f"source {entry.source}: parent {entry.parent} is not among the interfaces")
+    if not reusable | off_tree <= children:
+        raise ValueError(f"source {entry.source}: reusable or off_tree names no child")
+    return Branch(entry.parent, children, entry.downstream, reusable, children - off_tree)
 
 
 class BroadcastTables:

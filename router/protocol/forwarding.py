@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from router.matching.interface import Matcher
 from router.predicates.model import Message
 from router.protocol.broadcast import Branch
+from router.protocol.routing import RoutingTable
 from router.wire.addresses import LOCAL_INTERFACE
 
 _LOCAL = frozenset({LOCAL_INTERFACE})
@@ -24,10 +24,10 @@ class Outputs:
 
 
 class Forwarding:
-    def __init__(self, matcher: Matcher) -> None:
-        self._matcher = matcher
+    def __init__(self, routing: RoutingTable) -> None:
+        self._routing = routing
 
     def outputs(self, branch: Branch, message: Message) -> Outputs:
         """Where a message goes that came in on `branch.parent`, from the root of the branch's tree."""
-        matched = self._matcher.match(message, among=branch.children | _LOCAL)
+        matched = self._routing.match(message, among=branch.children | _LOCAL)
         return Outputs(matched - _LOCAL, LOCAL_INTERFACE in matched)

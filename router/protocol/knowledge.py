@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.predicates import algebra
+from router.predicates.builder import PredicateBuilder
 from router.predicates.model import Predicate
 from router.protocol.broadcast import BroadcastTables
 from router.protocol.options import RouterOptions
@@ -27,25 +27,27 @@ class Knowledge:
         # interface -> (epoch of the SR, when the UR came).
         self._learnt: dict[int, tuple[int, float]] = {}
 
-    def learn(
-        self, interface: int, epoch: int, reply: Predicate, heard: Predicate, partial: bool, now: float
-    ) -> bool:
+    def told(self, reply: Predicate, heard: Predicate) -> PredicateBuilder:
+        """What a UR says: `reply`, and the RAs `heard` on its interface since the SR left."""
+        told = PredicateBuilder(reply)
+        if not self._options.strict_paper:
+            told.add(heard)
+        return told
+
+    def learn(self, interface: int, epoch: int, told: PredicateBuilder, partial: bool, now: float) -> bool:
         """Takes a UR about all nodes that lie behind `interface` in `epoch`.
 
         Args:
-            heard: the RAs that came in on the interface since the SR left.
+            told: what it says (`told`); it must not be changed afterwards.
 
         Returns:
             True if it replaced p_i.
         """
-        if self._options.strict_paper:
-            partial, predicate = False, reply
-        else:
-            predicate = algebra.disjoin(reply, heard)
-        if partial or not self.current(epoch):
-            self._routing.widen(interface, predicate)
+        widens = partial and not self._options.strict_paper
+        if widens or not self.current(epoch):
+            self._routing.widen(interface, told.predicate)
             return False
-        self._routing.replace(interface, predicate)
+        self._routing.replace(interface, told)
         self._learnt[interface] = epoch, now
         return True
 

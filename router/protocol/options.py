@@ -38,8 +38,12 @@ class RouterOptions:
         ur_freshness: an SR is answered from the table if what it says was learnt within so many seconds.
             Answers may themselves come from tables further on; their ages add up.
 
+        max_filters: over-simplify what lies behind an interface to so many filters when it has more than
+            twice as many (section 3.5.6); None: never. Not with `strict_paper`: an over-simplified p_i covers
+            RAs that the routers beyond have never heard, and that filter would drop them.
+
     Raises:
-        ValueError: an option is outside its range.
+        ValueError: an option is outside its range, or two exclude each other.
     """
 
     ra_on_change: bool = True
@@ -58,6 +62,7 @@ class RouterOptions:
     sr_timeout: float = 5.0
     ur_reuse: bool = True
     ur_freshness: float = 10.0
+    max_filters: int | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.hop_limit <= 255:
@@ -80,6 +85,11 @@ class RouterOptions:
         ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}: {getattr(self, name)} is negative")
+        if self.max_filters is not None:
+            if self.max_filters < 1:
+                raise ValueError(f"max_filters: {self.max_filters} is less than 1")
+            if self.strict_paper:
+                raise ValueError("max_filters: excludes strict_paper, which would lose receivers by it")
         if self.sr_timeout > MAX_REQUEST_TIMEOUT:
             raise ValueError(f"sr_timeout: {self.sr_timeout} is above {MAX_REQUEST_TIMEOUT:g} seconds")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from router.predicates import algebra
+from router.predicates.builder import PredicateBuilder
 from router.predicates.model import NOTHING, Predicate
 from router.protocol.advertisements import IngressFilter
 from router.protocol.broadcast import Branch
@@ -21,6 +21,7 @@ from router.protocol.options import RouterOptions
 from router.protocol.requests import Reply
 from router.protocol.round_trips import Timing
 from router.protocol.routing import RoutingTable
+from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import Flags, Frame, FrameType, SenderRequest
 
 _MICROSECONDS = 1_000_000
@@ -59,7 +60,7 @@ class _Pending:
     deadline: float = 0.0
     awaited: set[int] = field(default_factory=set)
     told: dict[int, Predicate] = field(default_factory=dict)
-    heard: dict[int, Predicate] = field(default_factory=dict)
+    heard: dict[int, PredicateBuilder] = field(default_factory=dict)
     partial: bool = False
 
 
@@ -127,8 +128,7 @@ class Replies:
         """An RA came in. Routers towards an issuer may have dropped it, relying on what they will be told."""
         for pending in self._pending.values():
             if interface in pending.branch.on_tree:
-                known = pending.heard.get(interface, NOTHING)
-                pending.heard[interface] = algebra.disjoin(known, predicate)
+                pending.heard.setdefault(interface, PredicateBuilder()).add(predicate)
 
     def tick(self, now: float) -> list[Action]:
         actions: list[Action] = []
@@ -164,8 +164,9 @@ class Replies:
         for child in sorted(branch.on_tree):
             if self._reusable(child, branch) and self._knowledge.fresh(child, frame.epoch, now):
                 self._counters.srs_saved += 1
-                pending.told[child] = self._routing.get(child)
-                self._ingress.bound(child, pending.told[child])
+                known = self._routing.copy_of(child)
+                pending.told[child] = known.predicate
+                self._ingress.bound(child, known)
         asked = branch.on_tree - pending.told.keys()
         timeout = self._timing.downstream(occasion.timeout, branch.parent)
         if not asked:
@@ -185,34 +186,37 @@ class Replies:
     def _record(self, occasion: _Occasion) -> list[Action]:
         pending, reply = self._pending[occasion.issuer], occasion.reply
         assert reply is not None
-        child, heard = reply.interface, pending.heard.get(reply.interface, NOTHING)
+        child = reply.interface
         pending.awaited.remove(child)
         pending.told[child] = reply.predicate
         pending.partial |= reply.partial
-        if not reply.partial:
-            self._timing.measured(child, occasion.now - pending.received_at)
-            self._ingress.bound(child, algebra.disjoin(reply.predicate, heard))
-        if self._reusable(child, pending.branch) and not reply.partial:
-            self._counters.urs_reused += self._knowledge.learn(
-                child, reply.epoch, reply.predicate, heard, False, occasion.now
-            )
+        if reply.partial:
+            return []
+        self._timing.measured(child, occasion.now - pending.received_at)
+        heard = pending.heard.get(child)
+        told = self._knowledge.told(reply.predicate, NOTHING if heard is None else heard.predicate)
+        self._ingress.bound(child, told)
+        if self._reusable(child, pending.branch):
+            self._counters.urs_reused += self._knowledge.learn(child, reply.epoch, told, False, occasion.now)
         return []
 
     def _answer(self, occasion: _Occasion) -> list[Action]:
         """p0 or the URs of the children, to the parent (section 3.5.2)."""
         pending = self._pending[occasion.issuer]
-        predicate = self._routing.local
-        told = list(pending.told.values())
+        answer = self._routing.copy_of(LOCAL_INTERFACE)
+        for told in pending.told.values():
+            answer.add(told)
         if not self._options.strict_paper:
-            told += pending.heard.values()
-        for part in told:
-            predicate = algebra.disjoin(predicate, part)
+            for heard in pending.heard.values():
+                answer.add(heard.predicate)
         partial = pending.partial or bool(pending.awaited)
         self._counters.urs_sent += 1
         self._counters.urs_sent_partial += partial
         flags = Flags.PARTIAL if partial else Flags.NONE
         # A UR takes one hop: the router upstream makes its own.
-        frame = Frame(FrameType.UR, occasion.issuer, pending.number, pending.epoch, 1, predicate, flags)
+        frame = Frame(
+            FrameType.UR, occasion.issuer, pending.number, pending.epoch, 1, answer.predicate, flags
+        )
         return [Send(frozenset({pending.branch.parent}), frame)]
 
     def _count_old(self, _occasion: _Occasion) -> list[Action]:

@@ -7,11 +7,11 @@ and each brings one UR back. `TRANSITIONS` is the whole of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from router.predicates import algebra
-from router.predicates.model import NOTHING, Predicate
+from router.predicates.builder import PredicateBuilder
+from router.predicates.model import Predicate
 from router.protocol.counters import Counters, Drop
 from router.protocol.knowledge import Knowledge
 from router.protocol.round_trips import Timing
@@ -47,7 +47,7 @@ class _Outstanding:
     epoch: int
     sent_at: float
     deadline: float
-    heard: Predicate = NOTHING
+    heard: PredicateBuilder = field(default_factory=PredicateBuilder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Requests:
         """An RA came in. A UR on its way may have been written before the RA was."""
         request = self._outstanding.get(interface)
         if request is not None:
-            request.heard = algebra.disjoin(request.heard, predicate)
+            request.heard.add(predicate)
 
     def tick(self, now: float) -> None:
         for interface in [i for i, request in self._outstanding.items() if now >= request.deadline]:
@@ -126,9 +126,8 @@ class Requests:
         if not reply.partial:
             self._timing.measured(reply.interface, occasion.now - request.sent_at)
         self._counters.urs_applied += 1
-        self._knowledge.learn(
-            reply.interface, reply.epoch, reply.predicate, request.heard, reply.partial, occasion.now
-        )
+        told = self._knowledge.told(reply.predicate, request.heard.predicate)
+        self._knowledge.learn(reply.interface, reply.epoch, told, reply.partial, occasion.now)
 
     def _count(self, occasion: _Occasion) -> None:
         assert occasion.reply is not None

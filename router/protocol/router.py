@@ -61,7 +61,7 @@ class Router:
     Args:
         node: its node identifier.
         options: see there.
-        matcher: an empty matcher; the router keeps it in step with its routing table.
+        matcher: an empty matcher; it is told of the routing table what messages ask for, when they do.
         incarnation: 32 bits, greater than at any earlier start of this node. It is the high half of
             every sequence number. Messages, RAs and SRs count separately, each from 1.
         rng: source of jitter; seeded with the node identifier if none is given.
@@ -86,8 +86,8 @@ class Router:
         self._incarnation = incarnation
         self._rng = rng if rng is not None else random.Random(node)
         self._tables = BroadcastTables(node)
-        self._routing = RoutingTable(matcher)
-        self._forwarding = Forwarding(matcher)
+        self._routing = RoutingTable(matcher, options.max_filters)
+        self._forwarding = Forwarding(self._routing)
         self._filter: IngressFilter = (
             PaperFilter(self._routing) if options.strict_paper else ClassFilter(self._routing)
         )

@@ -2,26 +2,38 @@
 
 Protocol paper, sections 3.3 and 3.4. Interface 0 stands for the local applications: p0 is the
 disjunction of their predicates. The table is the routing protocol's state; a `Matcher` mirrors it for
-forwarding and hears of every change.
+forwarding, as far as messages have asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from router.matching.interface import Matcher
-from router.predicates import algebra, semantics
+from router.predicates import semantics
+from router.predicates.builder import PredicateBuilder
 from router.predicates.model import NOTHING, Message, Predicate
 from router.wire.addresses import LOCAL_INTERFACE
 
 
 class RoutingTable:
-    """p_i for every interface i, and the predicates of the local applications."""
+    """p_i for every interface i, and the predicates of the local applications.
 
-    def __init__(self, matcher: Matcher) -> None:
+    Args:
+        matcher: an empty one.
+        max_filters: p_i, i > 0, is over-simplified to so many filters when it has more than twice as many
+            (section 3.5.6). p0 is what this node asks of others, and stays exact. None: never.
+    """
+
+    def __init__(self, matcher: Matcher, max_filters: int | None = None) -> None:
         self._matcher = matcher
-        self._predicates: dict[int, Predicate] = {}
+        self._max_filters = max_filters
+        #: Interface -> p_i, where p_i is not `NOTHING`.
+        self._predicates: dict[int, PredicateBuilder] = {}
         self._applications: dict[int, Predicate] = {}
+        #: Interfaces whose change the matcher has not heard of. While predicates spread, p_i changes with
+        #: every RA and few messages come between: an engine that followed each change would work in vain.
+        self._untold: set[int] = set()
 
     @property
     def local(self) -> Predicate:
@@ -30,30 +42,38 @@ class RoutingTable:
 
     def get(self, interface: int) -> Predicate:
         """p_i; an interface behind which nothing was advertised has `NOTHING`."""
-        return self._predicates.get(interface, NOTHING)
+        known = self._predicates.get(interface)
+        return NOTHING if known is None else known.predicate
+
+    def copy_of(self, interface: int) -> PredicateBuilder:
+        """A copy of p_i that may grow apart from it."""
+        known = self._predicates.get(interface)
+        return PredicateBuilder() if known is None else known.copy()
 
     def predicates(self) -> Mapping[int, Predicate]:
         """Interface -> p_i, where p_i is not `NOTHING`."""
-        return dict(self._predicates)
+        return {interface: known.predicate for interface, known in self._predicates.items()}
 
     def widen(self, interface: int, predicate: Predicate) -> bool:
         """p_i <- p_i or `predicate`. Returns True if p_i changed."""
-        known = self.get(interface)
-        if algebra.covers(known, predicate):
+        known = self._predicates.get(interface)
+        if known is None:
+            known = PredicateBuilder()
+        if not known.add(predicate):
             return False
-        self._set(interface, algebra.disjoin(known, predicate))
+        self._set(interface, known)
         return True
 
-    def replace(self, interface: int, predicate: Predicate) -> None:
-        """p_i <- `predicate`."""
-        if predicate != self.get(interface):
+    def replace(self, interface: int, predicate: PredicateBuilder) -> None:
+        """p_i <- `predicate`, which is the table's from now on."""
+        if predicate.predicate != self.get(interface):
             self._set(interface, predicate)
 
     def keep_only(self, interfaces: Iterable[int]) -> None:
         """Forgets what was learnt for every other interface (p0 stays)."""
         kept = {LOCAL_INTERFACE, *interfaces}
         for interface in self._predicates.keys() - kept:
-            self._set(interface, NOTHING)
+            self._set(interface, PredicateBuilder())
 
     def set_application(self, app: int, predicate: Predicate) -> bool:
         """Overwrites the predicate of one application. Returns True if p0 changed."""
@@ -63,13 +83,24 @@ class RoutingTable:
             self._applications[app] = predicate
         else:
             del self._applications[app]
-        local = NOTHING
+        local = PredicateBuilder()
         for own in self._applications.values():
-            local = algebra.disjoin(local, own)
-        if local == self.local:
+            local.add(own)
+        if local.predicate == self.local:
             return False
         self._set(LOCAL_INTERFACE, local)
         return True
+
+    def match(self, message: Message, among: Collection[int]) -> frozenset[int]:
+        """Those of the interfaces `among` whose p_i the message matches: F_C (section 3.2)."""
+        for interface in self._untold.intersection(among):
+            known = self._predicates.get(interface)
+            if known is None:
+                self._matcher.remove(interface)
+            else:
+                self._matcher.set_predicate(interface, known.predicate)
+            self._untold.remove(interface)
+        return self._matcher.match(message, among=among)
 
     def wanting(self, message: Message) -> tuple[int, ...]:
         """The applications whose own predicates select `message`."""
@@ -77,10 +108,22 @@ class RoutingTable:
             app for app, predicate in self._applications.items() if semantics.matches(predicate, message)
         )
 
-    def _set(self, interface: int, predicate: Predicate) -> None:
-        if predicate:
-            self._predicates[interface] = predicate
-            self._matcher.set_predicate(interface, predicate)
+    def _set(self, interface: int, known: PredicateBuilder) -> None:
+        self._untold.add(interface)
+        if len(known):
+            self._predicates[interface] = self._bounded(interface, known)
         else:
             self._predicates.pop(interface, None)
-            self._matcher.remove(interface)
+
+    def _bounded(self, interface: int, known: PredicateBuilder) -> PredicateBuilder:
+        """`known`, or what it is over-simplified to if it has grown too large.
+
+        Twice the bound, so that the work is done once for many filters that come in.
+        """
+        most = self._max_filters
+        if most is None or interface == LOCAL_INTERFACE or len(known) <= 2 * most:
+            return known
+        # NumPy comes with it, which a router that does not over-simplify shall not load.
+        from router.predicates.oversimplify import oversimplify
+
+        return PredicateBuilder(oversimplify(known.predicate, most))

@@ -154,11 +154,17 @@ def encode_table(table: BroadcastTable) -> bytes:
         TLV_HEADER.pack(Tlv.NEIGHBOUR, _NEIGHBOUR.size) + _NEIGHBOUR.pack(interface, node)
         for interface, node in table.neighbours
     ]
+    # Of a network's many sources most share their children with others.
+    packed: dict[tuple[tuple[int, ...], ...], bytes] = {}
     for entry in table.entries:
         count = len(entry.children)
+        key = entry.children, entry.reusable, entry.off_tree
+        children = packed.get(key)
+        if children is None:
+            children = packed[key] = struct.pack(f"!{count}H", *_flagged_children(entry))
         parts.append(TLV_HEADER.pack(Tlv.TREE_ENTRY, _TREE_ENTRY.size + 2 * count))
         parts.append(_TREE_ENTRY.pack(entry.source, entry.parent, entry.downstream, count))
-        parts.append(struct.pack(f"!{count}H", *_flagged_children(entry)))
+        parts.append(children)
     return b"".join(parts)
 
 

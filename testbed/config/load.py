@@ -71,6 +71,8 @@ def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None
     link_defaults = read_fields(problems, "links", sections.get("links", {}), schema.LINKS)
     broadcast = read_fields(problems, "broadcast", sections.get("broadcast", {}), schema.BROADCAST)
     protocol = read_fields(problems, "protocol", sections.get("protocol", {}), schema.PROTOCOL)
+    if protocol.get("strict_paper") and "max_filters" in protocol:
+        problems.add("protocol", "max_filters", "excludes strict_paper, which would lose receivers by it")
     oracle = read_fields(problems, "oracle", sections.get("oracle", {}), schema.ORACLE)
     workload = None
     if "workload" in sections:

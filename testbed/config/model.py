@@ -43,6 +43,8 @@ class ProtocolOptions:
         sr_timeout_s: how long the issuer of an SR waits for its URs.
         ur_reuse: share URs between routers, and answer SRs from tables, where that is sound (section 3.5.4).
         ur_freshness_s: how old a table entry may be that answers an SR.
+        max_filters: over-simplify a table entry to so many filters when it has more than twice as many
+            (section 3.5.6; None: never). Not with `strict_paper`.
     """
 
     ra_on_change: bool = True
@@ -58,6 +60,7 @@ class ProtocolOptions:
     sr_timeout_s: float = 60.0
     ur_reuse: bool = True
     ur_freshness_s: float = 60.0
+    max_filters: int | None = None
 
 
 @dataclass(frozen=True)

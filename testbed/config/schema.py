@@ -142,6 +142,7 @@ PROTOCOL: tuple[Field, ...] = (
     Field("sr_timeout_s", "number", 0, above_low=True),
     Field("ur_reuse", "boolean"),
     Field("ur_freshness_s", "number", 0),
+    Field("max_filters", "integer", 1),
 )
 WORKLOAD: tuple[Field, ...] = (
     Field("senders_percent", "number", 0, 100),

@@ -49,9 +49,9 @@ class Liveness:
 
     @property
     def down_nodes(self) -> frozenset[int]:
-        return frozenset(
-            node for node in self._nodes if node not in self._ready or (node, HOST_PORT) in self._down_ports
-        )
+        # Asked for at every event: the work should follow what is down, not the number of nodes.
+        unreachable = {node for node, port in self._down_ports if port == HOST_PORT}
+        return (self._nodes - self._ready) | (self._nodes & unreachable)
 
     @property
     def down_links(self) -> frozenset[int]:

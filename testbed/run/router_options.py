@@ -28,4 +28,5 @@ def router_options(protocol: ProtocolOptions, time_scale: float) -> RouterOption
         sr_timeout=min(protocol.sr_timeout_s / time_scale, MAX_REQUEST_TIMEOUT),
         ur_reuse=protocol.ur_reuse,
         ur_freshness=protocol.ur_freshness_s / time_scale,
+        max_filters=protocol.max_filters,
     )

@@ -13,7 +13,6 @@ from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from testbed.sim.clock import NS, Agenda, due_ns
 from testbed.sim.fabric import Fabric
-from testbed.sim.matching import LazyMatcher
 
 #: Node, and what the router has to say to its application.
 Tell = Callable[[int, Deliver | Accepted | Refused], None]
@@ -39,7 +38,7 @@ class SimulatedRouter:
         self, node: int, options: RouterOptions, seed: int, agenda: Agenda, fabric: Fabric, tell: Tell
     ) -> None:
         self.node = node
-        self.core = Router(node, options, LazyMatcher(factory()), _INCARNATION, Random(f"{seed}/{node}"))
+        self.core = Router(node, options, factory(), _INCARNATION, Random(f"{seed}/{node}"))
         self._agenda = agenda
         self._fabric = fabric
         self._tell = tell

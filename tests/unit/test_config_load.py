@@ -133,6 +133,7 @@ def test_every_option_of_the_protocol(tmp_path: Path) -> None:
         "sr_timeout_s": 6.0,
         "ur_reuse": False,
         "ur_freshness_s": 7.0,
+        "max_filters": 8,
     }
     shown = {key: json.dumps(value) for key, value in chosen.items()}
     lines = "".join(f"{key} = {value}\n" for key, value in shown.items())
@@ -299,6 +300,11 @@ def test_the_schema_has_every_field_of_the_model(section: tuple[schema.Field, ..
         ),
         ("price < 400", "price <", "[events 2] predicate: "),
         ("price = 300", "price = ", "[events 1] message: "),
+        (
+            "strict_paper = true",
+            "strict_paper = true\nmax_filters = 9",
+            "[protocol] max_filters: excludes strict_paper",
+        ),
         (
             "in_flight_window_s = 2",
             "in_flight_window_s = -1",

@@ -22,6 +22,7 @@ def test_the_time_scale_divides_every_timer() -> None:
         ur_reuse=False,
         ur_freshness_s=30.0,
     )
+    assert router_options(ProtocolOptions(max_filters=7), time_scale=60.0).max_filters == 7
     options = router_options(protocol, time_scale=60.0)
     assert (options.ra_on_change, options.hop_limit, options.strict_paper) == (False, 9, True)
     assert (options.sr_policy, options.sr_threshold, options.ur_reuse) == ("count", 7, False)
