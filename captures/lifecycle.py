@@ -25,9 +25,9 @@ from router.wire.addresses import ETHERTYPE
 
 CaptureKind = Literal["link", "host"]
 
-#: Kernel ring of one tcpdump in KiB. libpcap makes it of blocks of 256 KiB, and a block that is not full passes to
-#: tcpdump after a second: eight blocks outlast a tcpdump that does not run for some seconds. Two blocks lost
-#: single frames of 53,000 on a busy machine.
+#: Kernel ring of one tcpdump in KiB. libpcap makes it of blocks of 256 KiB, and a block that is not full
+#: passes to tcpdump after a second: eight blocks outlast a tcpdump that does not run for some seconds. Two
+#: blocks lost single frames of 53,000 on a busy machine.
 DEFAULT_BUFFER_KIB = 2048
 _FILTER = ("ether", "proto", f"{ETHERTYPE:#06x}")
 _POLL_S = 0.05
