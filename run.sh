@@ -26,8 +26,9 @@ install_packages() {
     command -v apt-get >/dev/null || fail "missing: ${missing[*]}; this system has no apt-get: install them by hand"
     say "installing ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive
-    apt-get -qq update || fail "apt-get update failed: is there a network?"
-    apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null ||
+    # A fresh machine often updates itself at first, and holds the lock meanwhile.
+    apt-get -qq -o DPkg::Lock::Timeout=300 update || fail "apt-get update failed: is there a network?"
+    apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${missing[@]}" >/dev/null ||
         fail "could not install: apt-get install -y ${missing[*]}"
 }
 
@@ -46,10 +47,12 @@ make_environment() {
     [[ -f $venv/stamp && $(<"$venv/stamp") == "$stamp" ]] && return 0
     say "making the Python environment (.venv): some minutes, once"
     rm -rf "$venv"
-    "$python" -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check "pip==$pip_version"
+    "$python" -m venv "$venv" || fail "cannot make $venv: apt-get install -y python3-venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check "pip==$pip_version" ||
+        fail "pip could not install itself in version $pip_version: is there a network?"
     "$venv/bin/pip" install --quiet --disable-pip-version-check --progress-bar off --no-deps \
-        --build-constraint "$root/build-constraints.txt" --requirement "$root/requirements.lock"
+        --build-constraint "$root/build-constraints.txt" --requirement "$root/requirements.lock" ||
+        fail "pip could not install requirements.lock: is there a network?"
     local site mininet
     site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     mininet=$("$python" -c 'import mininet, os; print(os.path.dirname(mininet.__file__))') ||
@@ -89,6 +92,7 @@ setup() {
     ((EUID == 0)) || fail "root is needed for network namespaces and Open vSwitch: sudo $0 $*"
     # Two set-ups at once would build one environment. What is started meanwhile must not inherit the lock:
     # a daemon would keep it for ever.
+    [[ -w $root ]] || fail "$root cannot be written: the environment is made in it"
     exec 9>"$root/.setup.lock"
     flock -w 900 9 || fail "another set-up has held $root/.setup.lock for 15 minutes"
     install_packages 9>&-

@@ -29,8 +29,9 @@ _DUMP_TIMEOUT_S = 120.0
 def options(given: str) -> str:
     """The JVM options `given`, and those that use the archive for them, or that make it if there is none.
 
-    Where it is made, the JVM writes it as it ends; this process waits for that at its own end (some seconds,
-    once). Returns `given` unchanged if a JVM of this process runs already, or there can be no archive.
+    Where it is made, the JVM writes it as it ends; this process waits for that at its own end (a quarter of a
+    minute or so, once). Returns `given` unchanged if a JVM of this process runs already, or there can be no
+    archive.
     """
     folder, java = _folder(), _java()
     if folder is None or java is None or SparkContext._gateway is not None:
@@ -67,23 +68,33 @@ def _folder() -> Path | None:
 
 
 def _finish(part: Path, archive: Path) -> None:
-    """Ends the JVM, waits for its archive, and puts that in the place of older ones."""
+    """Ends the JVM, waits for its archive, and puts that in its place. Ctrl-C gives the archive up."""
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     process = getattr(gateway, "proc", None)
     if process is None:
         return
-    if sys.stderr.isatty():
-        print("keeping Spark's classes, so that it starts faster next time ...", file=sys.stderr)
-    with suppress(OSError, subprocess.TimeoutExpired):
+    print("keeping Spark's classes, once, so that it starts faster from now on ...", file=sys.stderr)
+    try:
         gateway.shutdown()
         # Spark's gateway ends when its standard input does.
         process.stdin.close()
         if process.wait(_DUMP_TIMEOUT_S) == 0 and part.is_file():
             part.replace(archive)
-            for old in set(archive.parent.glob(f"{_PREFIX}*")) - {archive}:
-                old.unlink(missing_ok=True)
-    with suppress(OSError):
-        part.unlink(missing_ok=True)
+    except (OSError, subprocess.TimeoutExpired, KeyboardInterrupt):
+        process.kill()
+        process.wait()
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+            _remove_abandoned(archive.parent)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Removes unfinished archives of processes that are gone: `spark-<fingerprint>.<process id>`."""
+    for path in folder.glob(f"{_PREFIX}*"):
+        number = path.suffix.removeprefix(".")
+        if number.isdecimal() and not Path(f"/proc/{number}").exists():
+            path.unlink(missing_ok=True)
 
 
 def _java() -> Path | None:

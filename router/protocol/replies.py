@@ -167,7 +167,7 @@ class Replies:
                 known = self._routing.copy_of(child)
                 pending.told[child] = known.predicate
                 self._ingress.bound(child, known)
-        asked = branch.on_tree - pending.told.keys()
+        asked = branch.on_tree.difference(pending.told)
         timeout = self._timing.downstream(occasion.timeout, branch.parent)
         if not asked:
             return []

@@ -94,9 +94,11 @@ class Emulation:
         self.progress = progress
         self.topology = experiment.topology
         self.nodes = [node.id for node in self.topology.nodes]
-        self.state: RunState = machine_state.claim(run_dir)
-        self.network = EmulatedNetwork(self.topology, self.state.names, datapath, kernel_features())
         self.workload = generate(experiment)
+        kernel = kernel_features()
+        # From here on there is something to give back.
+        self.state: RunState = machine_state.claim(run_dir)
+        self.network = EmulatedNetwork(self.topology, self.state.names, datapath, kernel)
         self.captures = CaptureSet(capture_specs(experiment, self.state.names), run_dir)
         self._datapath = datapath
         self._controller: Controller | None = None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from router.protocol.events import Event, Started
+from router.protocol.events import Event, Settle, Started
 from router.wire.addresses import HOST_PORT
 from testbed.config.dump import dump_experiment
 from testbed.config.model import Experiment, TimedEvent
@@ -197,6 +197,9 @@ class Simulation:
     def _settle(self, end_ns: int) -> None:
         """Goes on until no frame has moved for longer than one can be under way, as an emulation does."""
         agenda, fabric = self.agenda, self.fabric
+        # Periodic RAs and SRs would go on for ever.
+        for router in self.routers:
+            self._handle(router.node, Settle())
         period_ns = round(quiet_period_s(self.experiment.topology) * NS)
         while True:
             quiet_ns = max(end_ns, fabric.moved_ns) + period_ns

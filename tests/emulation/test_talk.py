@@ -47,7 +47,7 @@ def test_a_published_message_reaches_the_subscriber(cbcb: Callable[..., Cbcb], t
     assert status == 0, output
     summary = json.loads(next(tmp_path.glob("*-quiet/summary.json")).read_text())
     assert summary["messages_sent"] >= 2
-    assert summary["deliveries_made"] == 2
+    assert summary["deliveries_made"] >= 2
 
 
 def test_no_emulation_is_said_clearly(cbcb: Callable[..., Cbcb]) -> None:

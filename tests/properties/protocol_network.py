@@ -66,7 +66,7 @@ def interfaces_of(graph: Graph) -> dict[int, dict[int, int]]:
 
 
 def shortest_path_tables(full: Graph, alive: Graph) -> dict[int, BroadcastTable]:
-    """Every node's part in the shortest-path trees of `alive`; ties are broken as DESIGN section 2 says.
+    """Every node's part in the shortest-path trees of `alive`; ties as in `testbed.controller.trees`.
 
     Interfaces keep the numbers that they have in the full graph.
     """

@@ -43,7 +43,7 @@ def test_help_lists_every_command() -> None:
         text=True,
         check=True,
     ).stdout
-    for command in ("check", "run", "account", "report", "pub", "sub", "doctor", "clean"):
+    for command in ("check", "run", "simulate", "account", "report", "pub", "sub", "doctor", "clean"):
         assert f"    {command} " in printed
 
 

@@ -170,7 +170,20 @@ def test_a_set_up_that_cannot_succeed_says_so(tmp_path: Path, monkeypatch: pytes
         _simulate(tmp_path, RING)
 
 
-def test_a_network_that_never_rests_is_an_error(tmp_path: Path) -> None:
-    periodic = "[protocol]\nra_period_s = 0.5\n"
-    with pytest.raises(RunError, match="network is quiet"):
-        _simulate(tmp_path, RING + periodic + LINK_EVENTS)
+@pytest.mark.parametrize(
+    "protocol",
+    ["ra_period_s = 0.5", 'sr_policy = "periodic"\nsr_period_s = 2', 'sr_policy = "count"\nsr_threshold = 2'],
+)
+def test_what_is_periodic_ends_with_the_workload(tmp_path: Path, protocol: str) -> None:
+    plain, with_protocol = (
+        _simulate(tmp_path / name, RING + section + WORKLOAD)
+        for name, section in (("plain", ""), ("periodic", f"[protocol]\n{protocol}\n"))
+    )
+
+    def total(run_dir: Path, *names: str) -> int:
+        routers = json.loads((run_dir / "counters" / "routers.json").read_text()).values()
+        return sum(router[name] for router in routers for name in names)
+
+    assert total(with_protocol, "ras_issued", "srs_issued") > total(plain, "ras_issued", "srs_issued")
+    assert total(with_protocol, "urs_missed") == 0
+    assert _wrong(with_protocol)[1] == []

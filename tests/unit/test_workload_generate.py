@@ -10,7 +10,9 @@ import pytest
 
 from router.predicates.model import Operator, Type
 from router.predicates.parser import parse_predicate
+from testbed.config.load import load_experiment
 from testbed.config.model import Experiment, TimedEvent, WorkloadOptions
+from testbed.config.shipped import list_experiments
 from testbed.errors import InputError
 from testbed.workload.generate import generate, match_distribution
 from testbed.workload.model import Item, Workload, read_workload, write_workload
@@ -147,6 +149,15 @@ def test_messages_match_as_many_predicates_as_in_figure_10(seed: int) -> None:
     assert sum(0.05 <= share <= 0.15 for share in shares) > len(shares) / 2
     assert 0.05 <= (len(shares) - len(matched)) / len(shares) <= 0.3
     assert max(shares) <= 0.3
+
+
+def test_the_shipped_default_has_the_shape_of_figure_10() -> None:
+    shares = match_distribution(generate(load_experiment(list_experiments()["default"])))
+    few = sum(0.05 <= share <= 0.15 for share in shares) / len(shares)
+    none = sum(share == 0 for share in shares) / len(shares)
+    assert few > 0.5
+    assert 0.1 < none < few
+    assert max(shares) <= 0.25
 
 
 def test_match_distribution_counts_the_predicates_in_force() -> None:
