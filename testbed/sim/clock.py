@@ -59,3 +59,32 @@ class Agenda:
         self.now, _, run, arguments = heappop(self._heap)
         self.done += 1
         run(*arguments)
+
+
+class Alarm:
+    """Has `ring` called when a core's next deadline comes; setting it again moves it earlier, never later.
+
+    A core that is rung too early says so by its deadline, and the alarm is set again.
+    """
+
+    __slots__ = ("_agenda", "_at_ns", "_ring")
+
+    def __init__(self, agenda: Agenda, ring: Callable[[], None]) -> None:
+        self._agenda = agenda
+        self._ring = ring
+        self._at_ns: int | None = None
+
+    def set(self, deadline: float | None) -> None:
+        """`deadline` is in virtual seconds, and may have passed; None leaves the alarm as it is."""
+        if deadline is None:
+            return
+        at_ns = max(due_ns(deadline), self._agenda.now)
+        if self._at_ns is None or at_ns < self._at_ns:
+            self._at_ns = at_ns
+            self._agenda.at(at_ns, self._due, at_ns)
+
+    def _due(self, at_ns: int) -> None:
+        if at_ns != self._at_ns:
+            return  # an earlier one was put down after it
+        self._at_ns = None
+        self._ring()

@@ -24,7 +24,7 @@ from testbed.controller.events import (
     Tick,
 )
 from testbed.controller.trees import LAYERS, broadcast_tables
-from testbed.sim.clock import EPOCH_NS, Agenda, due_ns, seconds
+from testbed.sim.clock import EPOCH_NS, Agenda, Alarm, seconds
 from testbed.sim.fabric import CONTROL_NS, Fabric
 from topos.model import Topology
 
@@ -61,7 +61,7 @@ class SimulatedController:
         self._heard = heard
         self._machine = Distribution(topology)
         self._log: TextIO = log_path.open("w", encoding="utf-8")
-        self._tick_ns: int | None = None
+        self._alarm = Alarm(agenda, lambda: self._handle(Tick()))
 
     def start(self) -> None:
         """Every switch connects, with all its ports up."""
@@ -102,22 +102,8 @@ class SimulatedController:
                 case ComputeTables():
                     took = len(self._topology.nodes) ** 2 * _COMPUTE_NS_PER_PAIR
                     self._agenda.at(now + took, self._compute, action)
-        deadline = self._machine.next_deadline()
-        if deadline is not None:
-            self._wake(deadline)
+        self._alarm.set(self._machine.next_deadline())
 
     def _compute(self, request: ComputeTables) -> None:
         forest = self._trees(self._topology, request.down_links, request.down_nodes)
         self._handle(TablesComputed(request.epoch, broadcast_tables(self._topology, forest)))
-
-    def _wake(self, deadline: float) -> None:
-        at = max(due_ns(deadline), self._agenda.now)
-        if self._tick_ns is None or at < self._tick_ns:
-            self._tick_ns = at
-            self._agenda.at(at, self._tick, at)
-
-    def _tick(self, at_ns: int) -> None:
-        if at_ns != self._tick_ns:
-            return  # an earlier one was put down after it
-        self._tick_ns = None
-        self._handle(Tick())

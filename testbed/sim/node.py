@@ -11,7 +11,7 @@ from router.predicates.printer import format_predicate
 from router.protocol.events import Accepted, Action, Deliver, Event, Refused, Send, SendToController, Tick
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
-from testbed.sim.clock import NS, Agenda, due_ns
+from testbed.sim.clock import NS, Agenda, Alarm
 from testbed.sim.fabric import Fabric
 
 #: Node, and what the router has to say to its application.
@@ -32,7 +32,7 @@ class SimulatedRouter:
         tell: takes what is for the application.
     """
 
-    __slots__ = ("_agenda", "_fabric", "_tell", "_tick_ns", "core", "node")
+    __slots__ = ("_agenda", "_alarm", "_fabric", "_tell", "core", "node")
 
     def __init__(
         self, node: int, options: RouterOptions, seed: int, agenda: Agenda, fabric: Fabric, tell: Tell
@@ -42,8 +42,7 @@ class SimulatedRouter:
         self._agenda = agenda
         self._fabric = fabric
         self._tell = tell
-        #: When the next tick is due (None: none is put down).
-        self._tick_ns: int | None = None
+        self._alarm = Alarm(agenda, lambda: self.handle(Tick()))
 
     def handle(self, event: Event) -> None:
         """Passes an event to the core and does what it asks for."""
@@ -51,9 +50,7 @@ class SimulatedRouter:
         actions = core.handle(event, self._agenda.now / NS)
         if actions:
             self._perform(actions)
-        deadline = core.next_deadline()
-        if deadline is not None:
-            self._wake(deadline)
+        self._alarm.set(core.next_deadline())
 
     def _perform(self, actions: list[Action]) -> None:
         for action in actions:
@@ -63,18 +60,6 @@ class SimulatedRouter:
                 self._fabric.send_to_controller(self.node, action.frame)
             else:
                 self._tell(self.node, action)
-
-    def _wake(self, deadline: float) -> None:
-        at = max(due_ns(deadline), self._agenda.now)
-        if self._tick_ns is None or at < self._tick_ns:
-            self._tick_ns = at
-            self._agenda.at(at, self._tick, at)
-
-    def _tick(self, at_ns: int) -> None:
-        if at_ns != self._tick_ns:
-            return  # an earlier one was put down after it
-        self._tick_ns = None
-        self.handle(Tick())
 
     def counters(self) -> dict[str, Any]:
         """As in counters/routers.json (ARCHITECTURE.md)."""
