@@ -19,19 +19,20 @@ from pyspark.sql.streaming import StreamingQuery
 
 from captures.source import register
 
-_COLUMNS = "link,from_node,type,time_ns,length"
+_COLUMNS = "link,type,time_ns,length"
+#: Width of the slots of time in which frames are counted.
+SLOT_NS = 500_000_000
 #: What stands for the type of a frame whose header does not decode.
 UNDECODABLE = "undecodable"
 
 
 @dataclass(frozen=True, slots=True)
 class LinkCount:
-    """Frames of one type that crossed one link, from one of its ends, in one second of wall-clock time."""
+    """Frames of one type that crossed one link in one slot of wall-clock time (number: ns div `SLOT_NS`)."""
 
     link: int
-    from_node: int | None
     type: str
-    second: int
+    slot: int
     frames: int
     bytes: int
 
@@ -75,12 +76,11 @@ def stream_counts(
 
 
 def counts(frames: DataFrame) -> DataFrame:
-    """Frames and bytes by link, sender, type and second: the columns of `LinkCount`."""
+    """Frames and bytes by link, type and slot: the columns of `LinkCount`."""
     return frames.groupBy(
         "link",
-        "from_node",
         sf.coalesce("type", sf.lit(UNDECODABLE)).alias("type"),
-        sf.expr("time_ns div 1000000000").alias("second"),
+        sf.expr(f"time_ns div {SLOT_NS}").alias("slot"),
     ).agg(sf.count("*").alias("frames"), sf.sum("length").alias("bytes"))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from captures.live import UNDECODABLE, LinkCount
+from captures.live import SLOT_NS, UNDECODABLE, LinkCount
 from router.wire.codec import TYPE_NAMES
 from testbed.live.deliveries import Deliveries
 from testbed.network.state import STATE_ROOT
@@ -21,8 +21,10 @@ from testbed.report.layout import positions
 
 #: Points of a curve at most; longer runs get wider ones.
 _MAX_POINTS = 180
-#: Wall seconds over which the present load of a link is taken. Frames arrive in batches, up to this late.
-_RECENT_S = 5
+#: Slots over which the present load of a link is taken (five seconds). Frames come in batches, about two
+#: seconds late.
+_RECENT = 5 * 10**9 // SLOT_NS
+_SLOT_S = SLOT_NS / 1e9
 _MAX_EVENTS = 50
 #: Controller events worth showing, and how.
 _EVENTS = {
@@ -63,10 +65,10 @@ class LiveState:
         self._bytes = 0
         self._frames_of_link: Counter[int] = Counter()
         self._bytes_of_link: Counter[int] = Counter()
-        #: Wall second -> frames by type, and by link.
+        #: Slot -> frames by type, and by link.
         self._types_at: defaultdict[int, Counter[str]] = defaultdict(Counter)
         self._links_at: defaultdict[int, Counter[int]] = defaultdict(Counter)
-        #: Wall second -> messages sent, deliveries made.
+        #: Slot -> messages sent, deliveries made.
         self._sent_at: Counter[int] = Counter()
         self._delivered_at: Counter[int] = Counter()
         self._stream: Json = {"state": "starting", "detail": "", "batches": 0}
@@ -82,11 +84,11 @@ class LiveState:
                 self._bytes += count.bytes
                 self._frames_of_link[count.link] += count.frames
                 self._bytes_of_link[count.link] += count.bytes
-                self._types_at[count.second][count.type] += count.frames
-                self._links_at[count.second][count.link] += count.frames
-            # The load of a link is only asked for the last seconds.
-            for second in sorted(self._links_at)[: -4 * _RECENT_S]:
-                del self._links_at[second]
+                self._types_at[count.slot][count.type] += count.frames
+                self._links_at[count.slot][count.link] += count.frames
+            # The load of a link is only asked for the last slots.
+            for slot in sorted(self._links_at)[: -2 * _RECENT]:
+                del self._links_at[slot]
 
     def set_stream(self, state: str, detail: str = "", batches: int | None = None) -> None:
         """How the stream is: `starting`, `running`, `ended`, `failed` or `off`."""
@@ -101,9 +103,9 @@ class LiveState:
             self.deliveries.take_applications(records)
             for record in records:
                 if record["event"] == "send_message":
-                    self._sent_at[record["t_ns"] // 10**9] += 1
+                    self._sent_at[record["t_ns"] // SLOT_NS] += 1
                 elif record["event"] == "deliver":
-                    self._delivered_at[record["t_ns"] // 10**9] += 1
+                    self._delivered_at[record["t_ns"] // SLOT_NS] += 1
 
     def take_controller(self, events: Sequence[Json]) -> None:
         """New lines of the controller's log."""
@@ -226,18 +228,18 @@ class LiveState:
         }
 
     def _link_loads(self) -> list[Json]:
-        # The last seconds that the stream knows, not those of the clock: it is a moment behind.
+        # The last slots that the stream knows, not those of the clock: it is a moment behind.
         last = max(self._links_at, default=0)
         recent: Counter[int] = Counter()
-        for second in range(last - _RECENT_S + 1, last + 1):
-            recent.update(self._links_at.get(second, {}))
-        quiet = time.time() - last > 3 * _RECENT_S
+        for slot in range(last - _RECENT + 1, last + 1):
+            recent.update(self._links_at.get(slot, {}))
+        quiet = time.time_ns() // SLOT_NS - last > 2 * _RECENT
         return [
             {
                 "index": index,
                 "frames": self._frames_of_link[index],
                 "bytes": self._bytes_of_link[index],
-                "recent": 0.0 if quiet else recent[index] / _RECENT_S,
+                "recent": 0.0 if quiet else recent[index] / (_RECENT * _SLOT_S),
                 "up": index not in self._down_links,
             }
             for index, _, _ in self._links
@@ -247,28 +249,28 @@ class LiveState:
         """Curves over experiment time, in bins of `bin_s`: counts a bin; `missing` by when they were sent."""
         started_ns = self.deliveries.started_ns
         first = (self._manifest.get("started_ns") if started_ns is None else started_ns) or time.time_ns()
-        first //= 10**9
-        seconds = [*self._types_at, *self._sent_at, *self._delivered_at]
-        last = max(seconds, default=first)
+        first //= SLOT_NS
+        slots = [*self._types_at, *self._sent_at, *self._delivered_at]
+        last = max(slots, default=first)
         width = max(1, -(-(last - first + 1) // _MAX_POINTS))
         bins = max(0, last - first) // width + 1
 
         def binned(counted: Iterable[tuple[int, int]]) -> list[int]:
             found = [0] * bins
-            for second, number in counted:
-                found[max(0, second - first) // width] += number
+            for slot, number in counted:
+                found[max(0, slot - first) // width] += number
             return found
 
         return {
-            "bin_s": width * self._experiment["time_scale"],
+            "bin_s": width * _SLOT_S * self._experiment["time_scale"],
             "types": {
-                name: binned((second, types[name]) for second, types in self._types_at.items())
+                name: binned((slot, types[name]) for slot, types in self._types_at.items())
                 for name in TYPE_NAMES.values()
                 if self._types[name]
             },
             "sent": binned(self._sent_at.items()),
             "delivered": binned(self._delivered_at.items()),
-            "missing": binned((at_ns // 10**9, 1) for at_ns in self.deliveries.missing.values()),
+            "missing": binned((at_ns // SLOT_NS, 1) for at_ns in self.deliveries.missing.values()),
         }
 
 

@@ -51,7 +51,8 @@ def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str | None)
 def live_line(snapshot: Snapshot) -> str:
     """The snapshot in one line."""
     return (
-        f"live: {_clock(snapshot)}; {_frames(snapshot)}; {count(snapshot['messages']['sent'])} messages sent; "
+        f"live: {_clock(snapshot)}; {_frames(snapshot)}; "
+        f"{count(snapshot['messages']['sent'])} messages sent; "
         f"{_deliveries(snapshot['messages'])}; verdict {snapshot['verdict']['state']}"
     )
 
