@@ -10,6 +10,7 @@ from importlib import import_module
 BENCHMARKS = {
     "algebra": "predicates that grow to 10,000 filters",
     "codec": "the struct codec beside Scapy",
+    "dissector": "tshark with the Wireshark dissector",
     "matching": "the matching engines",
     "bring_up": "the emulated network beside bare Mininet (root)",
 }
