@@ -1,62 +1,39 @@
 """From captured bytes to columns: the Ethernet and CBCB headers of a block of frames, decoded at once.
 
-The fixed fields are taken by numpy; bodies of whole frames go through the codec, once for each distinct body,
-so that a message is decoded once however many links it crosses. Fragments are checked by their headers.
+The fixed fields are taken by numpy; bodies go through the codec, once for each distinct body, so that a
+message is decoded once however many links it crosses. Fragments are put together again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from captures.bodies import NOTHING, BodyValues, body_columns, body_values
+from captures.columns import (
+    COLUMNS,
+    COMPLETING,
+    CONTROLLER,
+    FROM_ROUTER,
+    PARTIAL,
+    SCHEMA,
+    SPARK_SCHEMA,
+    TO_ROUTER,
+    WHOLE,
+)
 from captures.pcap import Block
 from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERTYPE
-from router.wire.codec import decode_body
-from router.wire.frames import VERSION, FrameType
-from router.wire.header import HEADER_LENGTH, TYPE_NAMES, DecodeError, Header, decode_header
+from router.wire.fragments import Reassembler
+from router.wire.frames import VERSION
+from router.wire.header import HEADER_LENGTH, TYPE_NAMES, DecodeError, decode_header
+
+__all__ = ["COLUMNS", "FROM_ROUTER", "SCHEMA", "SPARK_SCHEMA", "TO_ROUTER", "CaptureIdentity", "decode_block"]
 
 ETHERNET_LENGTH = 14
-#: Node id that stands for the controller in `from_node` and `to_node`.
-CONTROLLER = -1
-#: Values of `direction` on a host link.
-FROM_ROUTER, TO_ROUTER = "from_router", "to_router"
-
-#: Column -> (Arrow type, Spark SQL type, meaning). Columns that hold a header field are null where the header
-#: does not decode. `seq` holds the 64 bits of the unsigned field as a signed number.
-COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
-    "capture": (pa.string(), "string", "name of the capture"),
-    "kind": (pa.string(), "string", "`link` (between two routers) or `host` (a router's own link)"),
-    "link": (pa.int32(), "int", "index of the link; null on a host link"),
-    "node": (pa.int32(), "int", "node of a host link; null on a link"),
-    "direction": (pa.string(), "string", "on a host link `from_router` or `to_router`; null on a link"),
-    "from_node": (pa.int32(), "int", "node that sent the frame, by its source address; -1: the controller"),
-    "to_node": (
-        pa.int32(),
-        "int",
-        "the other end of a link; on a host link its router, -1: the controller, null: see `destination`",
-    ),
-    "time_ns": (pa.int64(), "bigint", "when it was captured, ns since 1970 UTC"),
-    "length": (pa.int32(), "int", "length on the wire in bytes, Ethernet header included"),
-    "type": (pa.string(), "string", "frame type (MSG, RA, ...)"),
-    "flags": (pa.int16(), "smallint", "flags"),
-    "hop_limit": (pa.int16(), "smallint", "remaining hops"),
-    "issuer": (pa.int64(), "bigint", "issuer (source of a MSG)"),
-    "seq": (pa.int64(), "bigint", "sequence or request number, 64 bits, as a signed number"),
-    "epoch": (pa.int64(), "bigint", "version of the broadcast tables"),
-    "total_length": (pa.int64(), "bigint", "bytes of the whole body"),
-    "fragment_index": (pa.int32(), "int", "index of the fragment, from 0"),
-    "fragment_count": (pa.int32(), "int", "fragments of the whole body"),
-    "destination": (pa.int64(), "bigint", "destination address as a 48-bit number"),
-    "undecodable": (pa.string(), "string", "why the frame does not decode; null for a good frame"),
-}
-SCHEMA = pa.schema([(name, arrow) for name, (arrow, _, _) in COLUMNS.items()])
-SPARK_SCHEMA = ", ".join(f"{name} {sql}" for name, (_, sql, _) in COLUMNS.items())
-
 _FRAME_DTYPE = np.dtype(
     [
         ("destination_high", ">u2"),
@@ -86,6 +63,8 @@ _CONTROLLER_DESTINATION = int.from_bytes(CONTROLLER_DESTINATION, "big")
 #: Arrow takes small integers as indices into these.
 _TYPE_LABELS = pa.array([TYPE_NAMES.get(number) for number in range(max(TYPE_NAMES) + 1)])
 _DIRECTION_LABELS = pa.array([FROM_ROUTER, TO_ROUTER])
+_FRAGMENT_LABELS = pa.array([None, WHOLE, PARTIAL, COMPLETING])
+_WHOLE, _PARTIAL, _COMPLETING = 1, 2, 3
 
 Mask = npt.NDArray[np.bool_]
 Int64s = npt.NDArray[np.int64]
@@ -103,47 +82,126 @@ class CaptureIdentity:
     node: int | None = None
 
 
-def decode_block(block: Block, capture: CaptureIdentity) -> pa.RecordBatch:
-    """The frames of a block as an Arrow batch with the columns of `SCHEMA`, in order."""
-    count = len(block.start)
-    frames = _fixed_part(block)
-    reasons, header_ok = _check(block, frames)
-    sender, known_sender = _senders(frames, block.captured >= ETHERNET_LENGTH)
-    destination = (frames["destination_high"].astype(np.int64) << 32) | frames["destination_low"]
+class FrameDecoder:
+    """Decodes the blocks of one capture, in order, as Arrow batches with the columns of `SCHEMA`.
 
-    columns: dict[str, pa.Array] = {
-        "capture": _repeat(capture.name, pa.string(), count),
-        "kind": _repeat(capture.kind, pa.string(), count),
-        "link": _repeat(capture.link, pa.int32(), count),
-        "node": _repeat(capture.node, pa.int32(), count),
-        "time_ns": pa.array(block.time_ns),
-        "length": pa.array(block.length.astype(np.int32)),
-        "destination": pa.array(destination),
-        "type": pa.DictionaryArray.from_arrays(
-            pa.array(np.where(header_ok, frames["type"], 0).astype(np.int8)), _TYPE_LABELS
-        ).cast(pa.string()),
-    }
-    if capture.kind == "link":
-        known_sender, receiver, known_receiver = _between_routers(sender, known_sender, capture)
-        columns["direction"] = _repeat(None, pa.string(), count)
-    else:
-        from_router = known_sender & (sender == capture.node)
-        to_controller = from_router & (destination == _CONTROLLER_DESTINATION)
-        receiver = np.where(to_controller, np.int64(CONTROLLER), np.int64(capture.node or 0))
-        known_receiver = ~from_router | to_controller
-        columns["direction"] = pa.DictionaryArray.from_arrays(
-            pa.array(np.where(from_router, 0, 1).astype(np.int8)), _DIRECTION_LABELS
-        ).cast(pa.string())
-    for row in np.flatnonzero(~known_sender).tolist():
-        reasons[row] = reasons[row] or "bad_source"
-    columns["from_node"] = pa.array(sender, mask=~known_sender).cast(pa.int32())
-    columns["to_node"] = pa.array(receiver, mask=~known_receiver).cast(pa.int32())
-    columns["undecodable"] = pa.array(reasons, pa.string())
-    for name in SCHEMA.names:
-        if name not in columns:
-            values = frames[name].astype(np.int64)
-            columns[name] = pa.array(values, mask=~header_ok).cast(SCHEMA.field(name).type)
-    return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+    Fragments are collected per pair of Ethernet addresses as a router does (`router.wire.fragments`), by the
+    time of their capture.
+    """
+
+    def __init__(self, capture: CaptureIdentity) -> None:
+        self.capture = capture
+        self._reassembler = Reassembler()
+
+    def decode(self, block: Block) -> pa.RecordBatch:
+        """The frames of a block, in order."""
+        capture, count = self.capture, len(block.start)
+        frames = _fixed_part(block)
+        checked = self._check(block, frames)
+        reasons, header_ok = checked.reasons, checked.header_ok
+        has_addresses = block.captured >= ETHERNET_LENGTH
+        sender, known_sender = _senders(frames, has_addresses)
+        destination = _address(frames, "destination_high", "destination_low")
+        columns: dict[str, pa.Array] = {
+            "capture": _repeat(capture.name, pa.string(), count),
+            "kind": _repeat(capture.kind, pa.string(), count),
+            "link": _repeat(capture.link, pa.int32(), count),
+            "node": _repeat(capture.node, pa.int32(), count),
+            "time_ns": pa.array(block.time_ns),
+            "length": pa.array(block.length.astype(np.int32)),
+            "captured": pa.array(block.captured.astype(np.int32)),
+            "destination": pa.array(destination, mask=~has_addresses),
+            "source_address": pa.array(_address(frames, "source_prefix", "source_node"), mask=~has_addresses),
+            "ethertype": pa.array(frames["ethertype"].astype(np.int32), mask=~has_addresses),
+            "type": _labels(np.where(header_ok, frames["type"], 0), _TYPE_LABELS),
+            "fragment": _labels(checked.fragment, _FRAGMENT_LABELS),
+            **body_columns(checked.bodies, checked.body),
+        }
+        if capture.kind == "link":
+            known_sender, receiver, known_receiver = _between_routers(sender, known_sender, capture)
+            columns["direction"] = _repeat(None, pa.string(), count)
+        else:
+            from_router = known_sender & (sender == capture.node)
+            to_controller = from_router & (destination == _CONTROLLER_DESTINATION)
+            receiver = np.where(to_controller, np.int64(CONTROLLER), np.int64(capture.node or 0))
+            known_receiver = ~from_router | to_controller
+            columns["direction"] = _labels(np.where(from_router, 0, 1), _DIRECTION_LABELS)
+        for row in np.flatnonzero(~known_sender).tolist():
+            reasons[row] = reasons[row] or "bad_source"
+        columns["from_node"] = pa.array(sender, mask=~known_sender).cast(pa.int32())
+        columns["to_node"] = pa.array(receiver, mask=~known_receiver).cast(pa.int32())
+        columns["undecodable"] = pa.array(reasons, pa.string())
+        for name in SCHEMA.names:
+            if name not in columns:
+                values = frames[name].astype(np.int64)
+                columns[name] = pa.array(values, mask=~header_ok).cast(SCHEMA.field(name).type)
+        return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+    def _check(self, block: Block, frames: Any) -> _Checked:
+        here = frames["payload_length"].astype(np.int64)
+        plain = (
+            (block.captured >= _FIXED_LENGTH + here)
+            & (frames["ethertype"] == ETHERTYPE)
+            & (frames["version"] == VERSION)
+            & (frames["type"] >= 1)
+            & (frames["type"] < len(_TYPE_LABELS))
+            & (frames["reserved"] == 0)
+            & (frames["fragment_count"] == 1)
+            & (frames["fragment_index"] == 0)
+            & (here == frames["total_length"])
+        )
+        checked = _Checked([None] * len(plain), plain.copy(), np.where(plain, _WHOLE, 0), plain * 0)
+        starts, captured = block.start.tolist(), block.captured.tolist()
+        kinds, lengths = frames["type"].tolist(), here.tolist()
+
+        def take(row: int, kind: int, body: bytes) -> None:
+            values = body_values(kind, body)
+            number = checked.number.setdefault(id(values), len(checked.bodies))
+            if number == len(checked.bodies):
+                checked.bodies.append(values)
+            checked.body[row] = number
+            checked.reasons[row] = values.reason
+
+        for row in range(len(plain)):
+            payload_start, end = starts[row] + ETHERNET_LENGTH, starts[row] + captured[row]
+            if plain[row]:
+                start = starts[row] + _FIXED_LENGTH
+                take(row, kinds[row], block.data[start : start + lengths[row]])
+            elif frames["ethertype"][row] != ETHERTYPE:
+                checked.reasons[row] = "bad_ethertype"
+            else:
+                payload = block.data[payload_start:end]
+                try:
+                    # Fragments and damaged frames are rare: the codec itself says what they are.
+                    decode_header(payload)
+                    checked.header_ok[row] = True
+                    checked.fragment[row] = _PARTIAL
+                    addresses = block.data[starts[row] : starts[row] + 12]
+                    whole = self._reassembler.add(addresses, payload, int(block.time_ns[row]) / 1e9)
+                    if whole is not None:
+                        checked.fragment[row] = _COMPLETING
+                        take(row, int(whole[0].type), whole[1])
+                except DecodeError as error:
+                    checked.reasons[row] = error.reason.value
+        return checked
+
+
+def decode_block(block: Block, capture: CaptureIdentity) -> pa.RecordBatch:
+    """The frames of a block that stands alone."""
+    return FrameDecoder(capture).decode(block)
+
+
+@dataclass(slots=True)
+class _Checked:
+    """Of each frame: why it does not decode (None: it does), whether its header does, the state of its body
+    (an index into `_FRAGMENT_LABELS`), and the index of its body in `bodies`."""
+
+    reasons: list[str | None]
+    header_ok: Mask
+    fragment: Int64s
+    body: Int64s
+    bodies: list[BodyValues] = field(default_factory=lambda: [NOTHING])
+    number: dict[int, int] = field(default_factory=lambda: {id(NOTHING): 0})
 
 
 def _fixed_part(block: Block) -> Any:
@@ -155,48 +213,13 @@ def _fixed_part(block: Block) -> Any:
     return np.ascontiguousarray(fixed).view(_FRAME_DTYPE).reshape(-1)
 
 
-def _check(block: Block, frames: Any) -> tuple[list[str | None], Mask]:
-    """Why each frame does not decode (None: it does), and which headers do."""
-    total, here = frames["total_length"].astype(np.int64), frames["payload_length"].astype(np.int64)
-    whole = (frames["fragment_count"] == 1) & (frames["fragment_index"] == 0) & (here == total)
-    plain = (
-        (block.captured >= _FIXED_LENGTH + here)
-        & (frames["ethertype"] == ETHERTYPE)
-        & (frames["version"] == VERSION)
-        & (frames["type"] >= 1)
-        & (frames["type"] < len(_TYPE_LABELS))
-        & (frames["reserved"] == 0)
-        & whole
-    )
-    reasons: list[str | None] = [None] * len(plain)
-    header_ok = plain.copy()
-    starts, captured = block.start.tolist(), block.captured.tolist()
-    # Fragments and damaged frames are rare: the codec itself says what they are.
-    for row in np.flatnonzero(~plain).tolist():
-        payload = block.data[starts[row] + ETHERNET_LENGTH : starts[row] + captured[row]]
-        try:
-            if frames["ethertype"][row] != ETHERTYPE:
-                reasons[row] = "bad_ethertype"
-            else:
-                decode_header(payload)
-                header_ok[row] = True
-        except DecodeError as error:
-            reasons[row] = error.reason.value
-    kinds, lengths = frames["type"].tolist(), here.tolist()
-    for row in np.flatnonzero(plain).tolist():
-        start = starts[row] + _FIXED_LENGTH
-        reasons[row] = _body_defect(kinds[row], block.data[start : start + lengths[row]])
-    return reasons, header_ok
+def _address(frames: Any, high: str, low: str) -> Int64s:
+    address: Int64s = (frames[high].astype(np.int64) << 32) | frames[low]
+    return address
 
 
-@lru_cache(maxsize=16_384)
-def _body_defect(kind: int, body: bytes) -> str | None:
-    """Why the body of a whole frame does not decode; None if it does."""
-    try:
-        decode_body(Header(FrameType(kind), 0, 0, 0, 0, 0, len(body), 0, 1, len(body)), body)
-    except DecodeError as error:
-        return error.reason.value
-    return None
+def _labels(index: npt.NDArray[Any], labels: pa.Array) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int8)), labels).cast(pa.string())
 
 
 def _senders(frames: Any, has_source: Mask) -> tuple[Int64s, Mask]:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from captures.decode import SPARK_SCHEMA, CaptureIdentity, decode_block
+from captures.decode import SPARK_SCHEMA, CaptureIdentity, FrameDecoder
 from captures.pcap import PcapReader
 from captures.rundir import RunFolder
 
@@ -67,8 +67,9 @@ def capture_groups(run: Path, groups: int) -> list[Group]:
 def read_group(group: Group) -> Iterator[pa.RecordBatch]:
     """The frames of the files of a group, with the columns of `captures.decode.SCHEMA`."""
     for path, identity in group:
+        decoder = FrameDecoder(identity)
         for block in PcapReader(Path(path)).blocks():
-            yield decode_block(block, identity)
+            yield decoder.decode(block)
 
 
 class CaptureGroup(InputPartition):

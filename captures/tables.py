@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from captures.decode import COLUMNS
+from captures.columns import COLUMNS
 
 _LINK = {
     "link": "index of the link",

@@ -1,0 +1,92 @@
+"""Bodies of frames as columns: each distinct body is decoded once, however many frames carry it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from captures.columns import ATTRIBUTES, BODY_COLUMNS, SCHEMA, VALUE, VALUE_TYPES
+from router.predicates.model import Message, Predicate, Type, Value, type_of
+from router.predicates.printer import format_predicate
+from router.wire.codec import decode_body
+from router.wire.frames import Ack, Commit, FrameType, Hello, SenderRequest
+from router.wire.header import DecodeError, Header
+
+_TYPE_NAMES = {kind: kind.name.lower() for kind in Type}
+
+
+class BodyValues(NamedTuple):
+    """What a body gives for each body column, and why it does not decode (None: it does)."""
+
+    attributes: Message | None = None
+    predicate: str | None = None
+    timeout_us: int | None = None
+    incarnation: int | None = None
+    oldest_epoch: int | None = None
+    acknowledged: str | None = None
+    reason: str | None = None
+
+
+NOTHING = BodyValues()
+
+
+@lru_cache(maxsize=16_384)
+def body_values(kind: int, body: bytes) -> BodyValues:
+    """The columns of a whole body of frame type number `kind`."""
+    header = Header(FrameType(kind), 0, 0, 0, 0, 0, len(body), 0, 1, len(body))
+    try:
+        decoded = decode_body(header, body)
+    except DecodeError as error:
+        return BodyValues(reason=error.reason.value)
+    if isinstance(decoded, Message):
+        return BodyValues(attributes=decoded)
+    if isinstance(decoded, Predicate):
+        return BodyValues(predicate=format_predicate(decoded))
+    if isinstance(decoded, SenderRequest):
+        return BodyValues(timeout_us=decoded.timeout_us)
+    if isinstance(decoded, Hello):
+        return BodyValues(incarnation=decoded.incarnation)
+    if isinstance(decoded, Commit):
+        return BodyValues(oldest_epoch=decoded.oldest_epoch)
+    if isinstance(decoded, Ack):
+        return BodyValues(acknowledged=decoded.acknowledged.name)
+    return NOTHING
+
+
+def body_columns(distinct: Sequence[BodyValues], index: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
+    """The body columns of frames, of which frame i has the body `distinct[index[i]]`."""
+    rows = pa.array(index)
+    columns = {"attributes": _maps([values.attributes for values in distinct]).take(rows)}
+    for name in BODY_COLUMNS[1:]:
+        kind = SCHEMA.field(name).type
+        columns[name] = pa.array([getattr(values, name) for values in distinct], kind).take(rows)
+    return columns
+
+
+def _maps(messages: Sequence[Message | None]) -> pa.MapArray:
+    names: list[str] = []
+    fields: dict[str, list[Any]] = {name: [] for name in VALUE_TYPES}
+    offsets = [0]
+    for message in messages:
+        for name, value in (message or {}).items():
+            names.append(name)
+            _add(fields, value)
+        offsets.append(len(names))
+    items = pa.StructArray.from_arrays(
+        [pa.array(fields[name], kind) for name, kind in VALUE_TYPES.items()], fields=list(VALUE)
+    )
+    mask = pa.array([message is None for message in messages], pa.bool_())
+    return pa.MapArray.from_arrays(
+        pa.array(offsets, pa.int32()), pa.array(names, pa.string()), items, type=ATTRIBUTES, mask=mask
+    )
+
+
+def _add(fields: dict[str, list[Any]], value: Value) -> None:
+    kind = _TYPE_NAMES[type_of(value)]
+    for name, column in fields.items():
+        column.append(value if name == kind else None)
