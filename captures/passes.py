@@ -167,6 +167,7 @@ class Passes:
         self._write("control_share_curve", curves.control_share_curve(curve))
         self._write("control_rate_curve", curves.control_rate_curve(curve))
         curve.unpersist()
+        self._write("advertised", traffic.advertised(self.frames))
         return {}
 
     def _of_repetitions(self) -> dict[str, Any]:

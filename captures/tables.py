@@ -130,6 +130,16 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
             "deliveries": "what the application got in between, every delivery counted",
         },
     ),
+    "advertised": (
+        "predicate and type (RA or UR) on links; fragments count as one",
+        {
+            "type": "RA or UR",
+            "predicate": "in the readable notation",
+            "issuers": "nodes that issued it",
+            "crossings": "how often it crossed a link",
+            "body_bytes": "bytes of its bodies in all these",
+        },
+    ),
     "repeated_frames": (
         "MSG frame that crossed a link more than once in one direction: evidence of a loop",
         {

@@ -104,6 +104,24 @@ def talkers(totals: DataFrame) -> DataFrame:
     )
 
 
+def advertised(frames: DataFrame) -> DataFrame:
+    """What RAs and URs told each other on links, one row a predicate and type; fragments count as one.
+
+    Columns: type, predicate (text), issuers (how many nodes issued it), crossings (how often it crossed a
+    link), body_bytes (of all these).
+    """
+    return (
+        frames.where("kind = 'link' and type in ('RA', 'UR') and fragment in ('whole', 'completing')")
+        .where("undecodable is null")
+        .groupBy("type", "predicate")
+        .agg(
+            F.count_distinct("issuer").alias("issuers"),
+            F.count("*").alias("crossings"),
+            F.sum("total_length").cast("bigint").alias("body_bytes"),
+        )
+    )
+
+
 def capture_health(totals: DataFrame, files: DataFrame, clock: Clock) -> DataFrame:
     """One row a capture: what it holds, and what speaks against it.
 

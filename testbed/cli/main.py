@@ -74,6 +74,29 @@ def build_parser() -> argparse.ArgumentParser:
     report = command("report", "report", "write the report of a run again")
     _run_argument(report)
 
+    query = command("query", "query", "ask in SQL about the tables of a run (docs/tables.md)")
+    query.usage = "cbcb query [RUN] SQL [options]\n       cbcb query [RUN] --tables"
+    _run_argument(query)
+    query.add_argument(
+        "sql", nargs="?", metavar="SQL", help="a question in DuckDB's SQL, such as 'SELECT * FROM messages'"
+    )
+    query.add_argument("--tables", action="store_true", help="list the tables and what their columns mean")
+    query.add_argument(
+        "--format",
+        choices=["table", "csv", "json", "parquet"],
+        default="table",
+        help="aligned columns (table), or json: one object a line",
+    )
+    query.add_argument("--output", "-o", type=Path, metavar="FILE", help="write the answer there")
+    query.add_argument(
+        "--rows", type=_not_negative, default=200, metavar="N", help="rows of an aligned table; 0: all (200)"
+    )
+    query.add_argument(
+        "--master",
+        metavar="URL",
+        help="ask Spark SQL there instead, such as local[2]; it takes seconds to start",
+    )
+
     pub = command("pub", "talk", "send messages from a node of a running emulation")
     _node_arguments(pub)
     pub.add_argument("message", nargs="+", help="""a message, for example 'dest = "ORD", price = 300'""")
@@ -126,6 +149,13 @@ def _node_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("node", help="a node: 3 or r3")
     parser.add_argument("--run", metavar="TAG", help="tag of the run, where several are live")
     parser.add_argument("--app", help="name of this application (its command and process id)")
+
+
+def _not_negative(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError("expected 0 or a positive number")
+    return number
 
 
 def _positive(text: str) -> int:
