@@ -74,6 +74,19 @@ def build_parser() -> argparse.ArgumentParser:
     report = command("report", "report", "write the report of a run again")
     _run_argument(report)
 
+    replay = command(
+        "replay",
+        "replay",
+        "hand what live routers recorded to the protocol core again, and compare its answers",
+    )
+    _run_argument(replay)
+    replay.add_argument(
+        "--node", action="append", default=[], metavar="N", help="only this router, such as 3 or r3 (all)"
+    )
+    replay.add_argument(
+        "--show", action="store_true", help="print what the routers were given and answered, instead"
+    )
+
     pub = command("pub", "talk", "send messages from a node of a running emulation")
     _node_arguments(pub)
     pub.add_argument("message", nargs="+", help="""a message, for example 'dest = "ORD", price = 300'""")

@@ -116,7 +116,10 @@ class OracleOptions:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Everything that a run needs to know."""
+    """Everything that a run needs to know.
+
+    `record`: emulated routers record what they are given and what they answer.
+    """
 
     name: str
     seed: int
@@ -128,3 +131,4 @@ class Experiment:
     workload: WorkloadOptions | None = field(default_factory=WorkloadOptions)
     events: tuple[TimedEvent, ...] = ()
     oracle: OracleOptions = field(default_factory=OracleOptions)
+    record: bool = True

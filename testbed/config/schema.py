@@ -121,6 +121,7 @@ EXPERIMENT: tuple[Field, ...] = (
     Field("seed", "integer", 0),
     Field("duration_s", "number", 0, above_low=True, required=True),
     Field("time_scale", "number", 0, _TIME_SCALE_MAX, above_low=True),
+    Field("record", "boolean"),
 )
 LINKS: tuple[Field, ...] = (
     Field("bandwidth_mbps", "number", 0, above_low=True),

@@ -28,7 +28,7 @@ from testbed.network.names import Names
 from testbed.network.ovs_counters import SwitchCounters, difference, read_counters
 from testbed.network.state import RunState
 from testbed.polling import wait_until
-from testbed.run.folder import manifest, new_run_folder, write_json
+from testbed.run.folder import manifest, new_run_folder, recording_path, write_json
 from testbed.run.processes import Controller, Routers
 from testbed.run.progress import Progress
 from testbed.run.router_options import router_options
@@ -240,6 +240,9 @@ class Emulation:
         options = router_options(self.experiment.protocol, self.experiment.time_scale)
         logs = self.run_dir / "logs" / "routers"
         logs.mkdir()
+        recording = self.experiment.record
+        if recording:
+            recording_path(self.run_dir, 0).parent.mkdir()
         incarnation = int(time.time())
         return [
             RouterSpec(
@@ -252,6 +255,7 @@ class Emulation:
                 options=options,
                 seed=self.experiment.seed,
                 incarnation=incarnation,
+                recording_path=str(recording_path(self.run_dir, node)) if recording else None,
             )
             for node, host in zip(self.nodes, hosts, strict=True)
         ]
