@@ -11,6 +11,7 @@ import json
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any
 
 from router.predicates.model import Message
@@ -70,6 +71,11 @@ class _ActionKind(IntEnum):
     ACCEPTED = 6
     REFUSED = 7
 
+
+_FORWARD, _SEND, _SEND_TO_CONTROLLER = (
+    bytes((kind,)) for kind in (_ActionKind.FORWARD, _ActionKind.SEND, _ActionKind.SEND_TO_CONTROLLER)
+)
+_DELIVER = struct.Struct("<BIQ")
 
 # Frames.
 
@@ -164,18 +170,16 @@ def encode_actions(event: Event, actions: Iterable[Action]) -> bytes:
 
 def _action(event: Event, action: Action) -> bytes:
     if isinstance(action, Send):
-        ports = _ports(action.interfaces)
         if isinstance(event, FrameReceived) and _passes_on(event.frame, action.frame):
-            return bytes((_ActionKind.FORWARD,)) + ports
-        return bytes((_ActionKind.SEND,)) + ports + _sized(_frame_or_reason(action.frame))
+            return _FORWARD + _ports(action.interfaces)
+        return _SEND + _ports(action.interfaces) + _sized(_frame_or_reason(action.frame))
     if isinstance(action, Deliver):
-        kind = _ActionKind.DELIVER if action.message is _message_of(event) else _ActionKind.DELIVER_OTHER
-        head = struct.pack(
-            f"<BHIQ{len(action.apps)}I", kind, len(action.apps), action.source, action.seq, *action.apps
-        )
-        return head if kind is _ActionKind.DELIVER else head + _sized(_json(action.message))
+        came = action.message is _message_of(event)
+        kind = _ActionKind.DELIVER if came else _ActionKind.DELIVER_OTHER
+        head = _DELIVER.pack(kind, action.source, action.seq) + _applications(action.apps)
+        return head if came else head + _sized(_json(action.message))
     if isinstance(action, SendToController):
-        return bytes((_ActionKind.SEND_TO_CONTROLLER,)) + _sized(_frame_or_reason(action.frame))
+        return _SEND_TO_CONTROLLER + _sized(_frame_or_reason(action.frame))
     if isinstance(action, Accepted):
         return struct.pack("<BIIQ", _ActionKind.ACCEPTED, action.app, action.source, action.seq)
     return struct.pack("<BI", _ActionKind.REFUSED, action.app) + _sized(action.reason.encode())
@@ -280,7 +284,7 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
             frame, at = _take(data, at)
             yield f"send to the controller: {_frame_or_text(frame)}"
         elif kind in (_ActionKind.DELIVER, _ActionKind.DELIVER_OTHER):
-            count, source, seq = struct.unpack_from("<HIQ", data, at)
+            source, seq, count = struct.unpack_from("<IQH", data, at)
             apps = struct.unpack_from(f"<{count}I", data, at + 14)
             at += 14 + 4 * count
             message = _message_of(event)
@@ -313,8 +317,15 @@ def _listed(numbers: Iterable[int]) -> str:
 # Pieces.
 
 
+# A router sends through few sets of interfaces, and delivers to few sets of applications.
+@lru_cache(maxsize=1024)
 def _ports(interfaces: frozenset[int]) -> bytes:
     return struct.pack(f"<H{len(interfaces)}H", len(interfaces), *sorted(interfaces))
+
+
+@lru_cache(maxsize=1024)
+def _applications(numbers: tuple[int, ...]) -> bytes:
+    return struct.pack(f"<H{len(numbers)}I", len(numbers), *numbers)
 
 
 def _sized(data: bytes) -> bytes:

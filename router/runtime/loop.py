@@ -41,6 +41,7 @@ class Loop:
         packets: a socket on the device that leads to the switch.
         socket_path: where applications connect.
         log: is told what an operator should know: (event, fields).
+        left_behind: see `Applications`.
         recorder: is told every event and what answers it (None: nobody is).
     """
 
@@ -50,6 +51,7 @@ class Loop:
         packets: PacketSocket,
         socket_path: Path,
         log: Callable[[str, dict[str, Any]], None],
+        left_behind: Callable[[str, int], None],
         recorder: Recorder | None = None,
     ) -> None:
         self._router = router
@@ -59,7 +61,7 @@ class Loop:
         self._link = Link(router.node, packets, log)
         self._link_mask = selectors.EVENT_READ
         self._applications = Applications(
-            router.node, socket_path, self._selector, self._handle_request, self.status
+            router.node, socket_path, self._selector, self._handle_request, self.status, left_behind
         )
         self._selector.register(packets, selectors.EVENT_READ, self._link_ready)
         self._stop_receiver, self._stop_sender = socket.socketpair()

@@ -21,6 +21,10 @@ from router.runtime.loop import Loop
 from router.runtime.namespaces import die_with, enter_network_namespace
 from router.runtime.packet_socket import PacketSocket
 
+#: Event in a router's log: an application went away (`app`) with a predicate in force, which went with it
+#: between `requested_ns` and `t_ns`.
+LEFT_BEHIND = "application_left"
+
 
 @dataclass(frozen=True, slots=True)
 class RouterSpec:
@@ -164,7 +168,11 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
     packets = PacketSocket(spec.device)
     origin = Origin(spec.node, spec.options, spec.matcher, spec.seed, spec.incarnation)
     recorder = None if spec.recording_path is None else Recorder(Path(spec.recording_path), origin)
-    loop = Loop(origin.router(), packets, Path(spec.socket_path), log.write, recorder)
+
+    def left_behind(app: str, requested_ns: int) -> None:
+        log.write_always(LEFT_BEHIND, {"app": app, "requested_ns": requested_ns})
+
+    loop = Loop(origin.router(), packets, Path(spec.socket_path), log.write, left_behind, recorder)
     signal.signal(signal.SIGTERM, lambda *_: loop.stop())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     ready = {"event": "ready", "node": spec.node, "pid": os.getpid()}

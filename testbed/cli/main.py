@@ -93,7 +93,11 @@ def build_parser() -> argparse.ArgumentParser:
 
     sub = command("sub", "talk", "receive messages at a node of a running emulation")
     _node_arguments(sub)
-    sub.add_argument("predicate", help="""a predicate, for example 'dest = "ORD" and price < 400'""")
+    sub.add_argument(
+        "predicate",
+        nargs="+",
+        help="""a predicate, for example 'dest = "ORD" and price < 400'; each is a subscription""",
+    )
     sub.add_argument("--count", type=_positive, help="end after so many messages")
     sub.add_argument("--timeout-s", type=float, help="end after so many seconds")
 

@@ -167,10 +167,13 @@ EVENT: tuple[Field, ...] = (
     Field("predicate", "string"),
     Field("message", "string"),
     Field("link", "pair"),
+    Field("subscription", "string"),
 )
 #: What an event of each action says beside `at_s` and `action`: all of this and nothing else.
 EVENT_KEYS: Mapping[EventAction, tuple[str, ...]] = {
     "set_predicate": ("node", "predicate"),
+    "subscribe": ("node", "subscription", "predicate"),
+    "unsubscribe": ("node", "subscription"),
     "send_message": ("node", "message"),
     "link_down": ("link",),
     "link_up": ("link",),
