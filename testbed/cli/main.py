@@ -74,6 +74,19 @@ def build_parser() -> argparse.ArgumentParser:
     report = command("report", "report", "write the report of a run again")
     _run_argument(report)
 
+    replay = command(
+        "replay",
+        "replay",
+        "hand what live routers recorded to the protocol core again, and compare its answers",
+    )
+    _run_argument(replay)
+    replay.add_argument(
+        "--node", action="append", default=[], metavar="N", help="only this router, such as 3 or r3 (all)"
+    )
+    replay.add_argument(
+        "--show", action="store_true", help="print what the routers were given and answered, instead"
+    )
+
     query = command("query", "query", "ask in SQL about the tables of a run (docs/tables.md)")
     query.usage = "cbcb query [RUN] SQL [options]\n       cbcb query [RUN] --tables"
     _run_argument(query)
@@ -103,7 +116,11 @@ def build_parser() -> argparse.ArgumentParser:
 
     sub = command("sub", "talk", "receive messages at a node of a running emulation")
     _node_arguments(sub)
-    sub.add_argument("predicate", help="""a predicate, for example 'dest = "ORD" and price < 400'""")
+    sub.add_argument(
+        "predicate",
+        nargs="+",
+        help="""a predicate, for example 'dest = "ORD" and price < 400'; each is a subscription""",
+    )
     sub.add_argument("--count", type=_positive, help="end after so many messages")
     sub.add_argument("--timeout-s", type=float, help="end after so many seconds")
 
