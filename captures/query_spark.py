@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from captures import store
 from captures.columns import SPARK_SCHEMA
@@ -23,14 +24,18 @@ def ask_spark(run: Path, sql: str, master: str) -> Iterator[pa.RecordBatch]:
     Raises:
         QueryError: as there.
     """
-    names = table_names(run)
     with spark_session(master, run / "logs" / "spark.log") as spark:
-        for name in names:
-            reader = spark.read.schema(SPARK_SCHEMA) if is_empty(run, name) else spark.read
-            reader.parquet(str(store.folder(run, name).resolve())).createOrReplaceTempView(name)
-        try:
-            table = spark.sql(sql).toArrow()
-        except PySparkException as error:
-            raise QueryError(str(error).strip()) from error
-        yield pa.RecordBatch.from_pylist([], schema=table.schema)
-        yield from table.to_batches()
+        yield from answer(spark, run, sql)
+
+
+def answer(spark: SparkSession, run: Path, sql: str) -> Iterator[pa.RecordBatch]:
+    """The same in a session that is there."""
+    for name in table_names(run):
+        reader = spark.read.schema(SPARK_SCHEMA) if is_empty(run, name) else spark.read
+        reader.parquet(str(store.folder(run, name).resolve())).createOrReplaceTempView(name)
+    try:
+        table = spark.sql(sql).toArrow()
+    except PySparkException as error:
+        raise QueryError(str(error).strip()) from error
+    yield pa.RecordBatch.from_pylist([], schema=table.schema)
+    yield from table.to_batches()

@@ -110,6 +110,26 @@ def build_parser() -> argparse.ArgumentParser:
         help="ask Spark SQL there instead, such as local[2]; it takes seconds to start",
     )
 
+    trace = command(
+        "trace", "trace", "show the way of one message: hop by hop, where it was pruned and why, who got it"
+    )
+    trace.usage = (
+        "cbcb trace [RUN] SOURCE:NUMBER [options]\n       cbcb trace [RUN] [--where PREDICATE] [--missed]"
+    )
+    _run_argument(trace)
+    trace.add_argument(
+        "message",
+        nargs="?",
+        metavar="SOURCE:NUMBER",
+        help="a message, such as 3:17; without one, they are listed",
+    )
+    trace.add_argument(
+        "--where", metavar="PREDICATE", help="list messages that it selects, for example 'price > 100'"
+    )
+    trace.add_argument("--missed", action="store_true", help="list messages that somebody missed")
+    trace.add_argument("--json", action="store_true", help="as JSON; a list: one object a line")
+    trace.add_argument("--full", action="store_true", help="do not cut long lines to the terminal")
+
     pub = command("pub", "talk", "send messages from a node of a running emulation")
     _node_arguments(pub)
     pub.add_argument("message", nargs="+", help="""a message, for example 'dest = "ORD", price = 300'""")
