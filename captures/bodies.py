@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -58,13 +58,17 @@ def body_values(kind: int, body: bytes) -> BodyValues:
     return NOTHING
 
 
-def body_columns(distinct: Sequence[BodyValues], index: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
-    """The body columns of frames, of which frame i has the body `distinct[index[i]]`."""
+def body_columns(
+    distinct: Sequence[BodyValues], index: npt.NDArray[np.int64], wanted: Container[str] = BODY_COLUMNS
+) -> dict[str, pa.Array]:
+    """The body columns wanted of frames, of which frame i has the body `distinct[index[i]]`."""
     rows = pa.array(index)
-    columns = {"attributes": _maps([values.attributes for values in distinct]).take(rows)}
-    for name in BODY_COLUMNS[1:]:
-        kind = SCHEMA.field(name).type
-        columns[name] = pa.array([getattr(values, name) for values in distinct], kind).take(rows)
+    columns = {}
+    for name in BODY_COLUMNS:
+        if name in wanted:
+            values = [getattr(each, name) for each in distinct]
+            column = _maps(values) if name == "attributes" else pa.array(values, SCHEMA.field(name).type)
+            columns[name] = column.take(rows)
     return columns
 
 

@@ -120,6 +120,24 @@ class RunFolder:
                 raise RunFolderError(f"{where}: no field or no such link: {error}") from error
         return found
 
+    @property
+    def pcap_folder(self) -> Path:
+        """Where the capture files are."""
+        return self.path / "pcap"
+
+    def capture_paths(self) -> dict[str, CaptureIdentity]:
+        """The capture files by path: as capture.json says; of a run that goes on, as their names say."""
+        if (self.path / "capture.json").exists():
+            return {str(self.path / capture.file): capture.identity for capture in self.captures()}
+        found = {}
+        for link in self.links():
+            name = f"link-{link.u}-{link.v}"
+            found[name] = CaptureIdentity(name, "link", link.index, link.u, link.v)
+        for node in self._field(self._json("topology.json"), "nodes", "topology.json"):
+            name = f"host-{node['id']}"
+            found[name] = CaptureIdentity(name, "host", node=node["id"])
+        return {str(self.pcap_folder / f"{name}.pcap"): identity for name, identity in found.items()}
+
     def manifest(self) -> dict[str, Any]:
         manifest: dict[str, Any] = self._json("manifest.json")
         scale = self._field(manifest, "time_scale", "manifest.json")

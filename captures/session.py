@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import sys
@@ -20,6 +21,7 @@ _SHIPPED = ("captures", "router")
 #: A run's job is short: most of its time goes into compiling and planning, not into rows. The first compiler
 #: alone takes about half the processor time of both.
 _JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_ARCHIVE = "cbcb.zip"
 _SOURCE_ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -70,9 +72,21 @@ def spark_session(master: str = "local[2]", log: Path | None = None) -> Iterator
         shutil.rmtree(work, ignore_errors=True)
 
 
+def ship(spark: SparkSession) -> None:
+    """Ships the packages to the workers of a session that was made elsewhere; once."""
+    context = spark.sparkContext
+    if context.getConf().get("spark.executorEnv.PYTHONPATH") == str(_SOURCE_ROOT) or any(
+        Path(name).name == _ARCHIVE for name in context._python_includes
+    ):
+        return
+    folder = Path(tempfile.mkdtemp(prefix="cbcb-ship-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    context.addPyFile(str(_archive(folder)))
+
+
 def _archive(folder: Path) -> Path:
     """The shipped packages as a zip file that Python can import from."""
-    path = folder / "cbcb.zip"
+    path = folder / _ARCHIVE
     with zipfile.ZipFile(path, "w") as archive:
         for package in _SHIPPED:
             for module in sorted((_SOURCE_ROOT / package).rglob("*.py")):

@@ -77,6 +77,11 @@ class Reassembler:
         """Memory charged to partial frames; never above `max_bytes`."""
         return self._used
 
+    def held(self, sender: Hashable, kind: int, issuer: int, seq: int) -> frozenset[int]:
+        """The indices of the fragments held of the frame of this type, issuer and seq from `sender`."""
+        partial = self._partial.get((sender, kind, issuer, seq))
+        return frozenset(partial.chunks) if partial else frozenset()
+
     def add(self, sender: Hashable, payload: bytes, now: float) -> tuple[Header, bytes] | None:
         """Take one Ethernet payload; return header and body if it makes a frame whole.
 

@@ -10,8 +10,8 @@ import pytest
 
 from captures import summary, tables
 from captures.logs import read_applications
+from captures.packets.splitting import balance
 from captures.rundir import RunFolder, RunFolderError
-from captures.source import balance
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
