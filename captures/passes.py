@@ -16,10 +16,12 @@ from captures.logs import opening_table
 from captures.reconcile import Total
 from captures.recovery import advertised_again, recovery
 
-#: Settings of Spark SQL, for a small run and for others: compiling a query takes longer than it saves there.
-_CODE_GENERATION = {
+#: Settings of Spark SQL, for a small run and for others: compiling a query, or planning it anew while it runs,
+#: takes longer than it saves there.
+_SETTINGS = {
     "spark.sql.codegen.wholeStage": ("false", "true"),
     "spark.sql.codegen.factoryMode": ("NO_CODEGEN", "FALLBACK"),
+    "spark.sql.adaptive.enabled": ("false", "true"),
 }
 #: A small run's queries spend their time in planning, each on one processor.
 _QUERIES_AT_ONCE = 4
@@ -45,8 +47,11 @@ class Passes:
 
     def run(self) -> tuple[list[Total], dict[str, Any]]:
         """Writes every table. Returns the totals of the captures, and keys of summary.json."""
-        for key, (when_small, when_large) in _CODE_GENERATION.items():
+        for key, (when_small, when_large) in _SETTINGS.items():
             self.spark.conf.set(key, when_small if self.small else when_large)
+        # A task a core: Spark's own 200 take longer to start than most of these tables to make.
+        tasks = 2 if self.small else max(2, self.spark.sparkContext.defaultParallelism)
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
         # Either way each capture is decoded once. Memory is faster for a small run, Parquet for others, whose
         # queries read the columns that they need.
         if self.small:

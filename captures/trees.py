@@ -96,6 +96,6 @@ def _table_payloads(path: Path) -> Iterator[tuple[int, bytes]]:
         types = raw[block.start[long_enough] + ETHERNET_LENGTH + 1]
         for row in long_enough[types == FrameType.TABLE].tolist():
             start = int(block.start[row])
-            frame = block.data[start : start + int(block.captured[row])]
+            frame = bytes(block.data[start : start + int(block.captured[row])])
             if frame[6:14] == CONTROLLER_SOURCE + _ETHERTYPE:
                 yield int(block.time_ns[row]), frame[ETHERNET_LENGTH:]
