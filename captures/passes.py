@@ -16,8 +16,8 @@ from captures.logs import opening_table
 from captures.reconcile import Total
 from captures.recovery import advertised_again, recovery
 
-#: Settings of Spark SQL, for a small run and for others: compiling a query, or planning it anew while it runs,
-#: takes longer than it saves there.
+#: Settings of Spark SQL, for a small run and for others: compiling a query, or planning it anew while it
+#: runs, takes longer than it saves there.
 _SETTINGS = {
     "spark.sql.codegen.wholeStage": ("false", "true"),
     "spark.sql.codegen.factoryMode": ("NO_CODEGEN", "FALLBACK"),
