@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import duckdb
 import pyarrow as pa
@@ -16,6 +17,8 @@ from captures import store
 from captures.columns import SCHEMA
 from captures.tables import TABLES
 
+#: A database that holds the tables of a run.
+Database: TypeAlias = duckdb.DuckDBPyConnection
 #: Rows that an answer comes in at a time.
 _BATCH_ROWS = 50_000
 
@@ -69,7 +72,7 @@ def ask(run: Path, sql: str) -> Iterator[pa.RecordBatch]:
             raise QueryError(str(error).strip()) from error
 
 
-def connect(run: Path) -> duckdb.DuckDBPyConnection:
+def connect(run: Path) -> Database:
     """A database in memory with a view for each table of a run; it fetches nothing from anywhere.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import FuncFormatter, MultipleLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, NullLocator
 
 from testbed.report.figures import Drawing
 from testbed.report.style import ACCENT, GREY, INK, ORANGE, new_figure, styled
@@ -29,7 +29,8 @@ def delays(deliveries: pd.DataFrame) -> Drawing | None:
         axes.plot([values[0], *values], [0, *shares * 100], color=ACCENT, drawstyle="steps-post")
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: f"{value:g}"))
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_minor_locator(NullLocator())
         axes.set_ylim(0, 100)
         axes.set_xlim(values[0] * 0.9, values[-1] * 1.1)
         axes.yaxis.set_major_locator(MultipleLocator(25))
@@ -37,7 +38,7 @@ def delays(deliveries: pd.DataFrame) -> Drawing | None:
         axes.set_xlabel("delay (ms of wall time)")
         axes.set_ylabel("deliveries (%)")
         for share in (0.5, 0.99):
-            at = float(values[min(len(values) - 1, int(np.ceil(share * len(values))) - 1)])
+            at = float(np.quantile(values, share))
             axes.plot([at], [share * 100], "o", color=ACCENT, markersize=5, clip_on=False)
             axes.annotate(
                 f"{share:.0%}: {at:.3g} ms",
@@ -91,7 +92,7 @@ def stretch(arrivals: pd.DataFrame) -> Drawing | None:
         axes.legend(loc="upper right")
     means = " and ".join(f"{ratios.mean():.3f} in {name}" for name, ratios in by.items())
     worst = max(float(ratios.max()) for ratios in by.values())
-    return Drawing(figure, f"On average {means}; at most {worst:.3g}. 1 is the shortest path.")
+    return Drawing(figure, f"1 means: the shortest path. On average {means}; at most {worst:.3g}.")
 
 
 def matches(shares: list[float]) -> Drawing | None:

@@ -8,8 +8,8 @@ recording as it was at that moment, else as the run ended with it.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from captures.query import Database
 from router.predicates.model import NOTHING, Message, Predicate
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
@@ -19,11 +19,8 @@ from testbed.trace.find import Listed
 from testbed.trace.model import Branch, Pruned, Stop, Trace
 from testbed.trace.recorded import Decision, decision
 
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
-
-def trace(run: Path, database: DuckDBPyConnection, message: Listed) -> Trace:
+def trace(run: Path, database: Database, message: Listed) -> Trace:
     """The way of one message.
 
     Args:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from captures.query import Database
 from router.wire.addresses import ports_of
 from testbed.trace.find import Listed
 from testbed.trace.model import Receiver
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,7 @@ class Evidence:
     tables: dict[tuple[int, int], str]
 
 
-def gather(database: DuckDBPyConnection, message: Listed) -> Evidence:
+def gather(database: Database, message: Listed) -> Evidence:
     """Reads it from the tables of a run (`captures.query.connect`)."""
     key = [message.source, message.seq]
     (sent_ns,) = database.execute(
@@ -90,7 +87,7 @@ def gather(database: DuckDBPyConnection, message: Listed) -> Evidence:
     )
 
 
-def _tree(database: DuckDBPyConnection, source: int, epoch: int | None) -> dict[int, TreeNode]:
+def _tree(database: Database, source: int, epoch: int | None) -> dict[int, TreeNode]:
     rows = database.execute(
         # Without a frame, the newest epoch: what the source would have sent in.
         "select node, child_interfaces, children, off_tree from trees "
@@ -103,7 +100,7 @@ def _tree(database: DuckDBPyConnection, source: int, epoch: int | None) -> dict[
     }
 
 
-def _ports(database: DuckDBPyConnection, frames: str, key: list[int]) -> dict[int, set[int]]:
+def _ports(database: Database, frames: str, key: list[int]) -> dict[int, set[int]]:
     found: defaultdict[int, set[int]] = defaultdict(set)
     for node, destination in database.execute(
         f"select distinct node, destination {frames} and direction = 'from_router'", key
@@ -112,7 +109,7 @@ def _ports(database: DuckDBPyConnection, frames: str, key: list[int]) -> dict[in
     return found
 
 
-def _receivers(database: DuckDBPyConnection, key: list[int], sent_ns: int) -> dict[int, list[Receiver]]:
+def _receivers(database: Database, key: list[int], sent_ns: int) -> dict[int, list[Receiver]]:
     rows = database.execute(
         "select coalesce(o.node, d.node), coalesce(o.app, d.app), d.first_ns, coalesce(d.times, 0), "
         "coalesce(o.expected, false), coalesce(o.decided, true) from "

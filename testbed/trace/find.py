@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from captures.query import Database
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.semantics import matches
 from testbed.errors import InputError
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 _MESSAGE_ID = re.compile(r"(\d+)[:/](\d+)")
 _WHOLE = 1 << 64
@@ -36,7 +33,7 @@ def is_message_id(text: str) -> bool:
     return _MESSAGE_ID.fullmatch(text) is not None
 
 
-def listed(database: DuckDBPyConnection, where: str | None = None, *, missed: bool = False) -> list[Listed]:
+def listed(database: Database, where: str | None = None, *, missed: bool = False) -> list[Listed]:
     """The messages of a run in order of time.
 
     Args:
@@ -61,7 +58,7 @@ def listed(database: DuckDBPyConnection, where: str | None = None, *, missed: bo
     return [one for one in messages if matches(predicate, parse_message(one.message))]
 
 
-def find(database: DuckDBPyConnection, text: str) -> Listed:
+def find(database: Database, text: str) -> Listed:
     """The message that `SOURCE:NUMBER` names: the router's count (from 1), or the whole sequence number.
 
     Raises:
