@@ -71,7 +71,7 @@ def _show(run_dir: Path, nodes: Iterable[int]) -> int:
             recording = Recording(recording_path(run_dir, node))
             for given in recording.inputs():
                 print(f"r{node} {given.t_ns} {describe_event(given.event)}")
-                for line in describe_actions(given.event, given.actions):
+                for line in describe_actions(given.event, given.actions or b""):
                     print(f"    {line}")
         except RecordingError as error:
             raise InputError(str(error)) from error
