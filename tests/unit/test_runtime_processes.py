@@ -210,13 +210,14 @@ def test_a_recording_that_cannot_go_on_is_given_up(wire: Wire, routers: Routers)
     spec, pid = routers.specs[1], routers.pids[1]
     recording = Path(str(spec.recording_path))
     room = recording.stat().st_size + 100
-    unlimited = resource.prlimit(pid, resource.RLIMIT_FSIZE, (room, room))
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (room, before[1]))
     with Client(spec.socket_path) as client:
         client.set_predicate(f'x = 1 or text = "{"y" * 200}"')
         wait_for(lambda: None if "recording_failed" in Path(spec.log_path).read_text() else "not given up")
         client.send_message("x = 1")
         assert next(client.deliveries(TIMEOUT)).attributes == {"x": 1}
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, unlimited)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
     routers.stop()
     assert recording.stat().st_size == room
     replayed = check(recording)
