@@ -96,6 +96,20 @@ def _difference(event: Event, answered: bytes, replayed: bytes) -> str:
     return f"{describe_event(event)}; live: {shown(live)}; replayed: {shown(again)}"
 
 
+def describe(recording: Recording) -> Iterator[str]:
+    """A recording for people: each event with its time (wall clock, ns), and below it the live router's answers.
+
+    Raises:
+        RecordingError: a record breaks the format.
+    """
+    for given in recording.inputs():
+        yield f"{given.t_ns} {describe_event(given.event)}"
+        if given.actions is not None:
+            yield from (f"    {line}" for line in describe_actions(given.event, given.actions))
+    if recording.cut is not None:
+        yield f"the recording is cut: {recording.cut}"
+
+
 @dataclass(frozen=True, slots=True)
 class RouterState:
     """What a router knew at a moment.
