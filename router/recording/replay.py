@@ -97,7 +97,7 @@ def _difference(event: Event, answered: bytes, replayed: bytes) -> str:
 
 
 def describe(recording: Recording) -> Iterator[str]:
-    """A recording for people: each event with its time (wall clock, ns), and below it the live router's answers.
+    """A recording for people: each event with its time (wall clock, ns), and below it the live answers.
 
     Raises:
         RecordingError: a record breaks the format.
