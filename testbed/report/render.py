@@ -49,6 +49,7 @@ def write_report(run_dir: Path) -> Path:
                 run.captures, key=lambda one: (-int(one.get("dropped_by_kernel") or 0), one["name"])
             ),
             captures_shown=_CAPTURES_SHOWN,
+            recovery=run.summary.get("recovery_s") or [],
             reconciliations=numbers.reconciliations(run.summary),
             manifest=sorted(_flat(run.manifest)),
             css=Markup(_resource("report.css")),

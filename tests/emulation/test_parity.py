@@ -3,8 +3,8 @@
 Once with receiver advertisements alone, once with sender requests by the count of messages. Where two routers
 ask at the same moment, real time may decide whether one hears the other's replies before it answers or asks,
 and so how many SRs and URs there are: that race alone would explain a difference. Messages here are 0.1 s of
-wall time apart, a round of requests takes some milliseconds, and in practice every frame is the same: the tests
-ask for that.
+wall time apart, a round of requests takes some milliseconds, and in practice every frame is the same: the
+tests ask for that.
 """
 
 from __future__ import annotations
