@@ -6,7 +6,7 @@
     record  = kind:u8 length:u32 content                                           little-endian throughout
     content = event:  at:f64 (the router's clock, seconds), content of the event   kind: `EventKind`
             | CLOCK:  at:f64, wall clock:u64 (ns)       the two clocks at one moment; about every second
-            | ACTIONS: what answered the event before   nothing is written if nothing answered it
+            | ACTIONS: what answered the event before; missing where that ended the router
             | END:    nothing                           the router ended in order
 
 A router hands over what it has at the end of every turn of its loop, by one write(2): however it ends, what
@@ -40,7 +40,6 @@ _CLOCK_CONTENT = struct.Struct("<dQ")
 _F64 = struct.Struct("<d")
 _EVENTS = {int(kind): kind for kind in EventKind}
 _CLOCK, _ACTIONS, _END = 64, 65, 66
-_NOT_ENDED = "the router did not end in order"
 #: Seconds between two looks at both clocks: the wall clock may be slewed.
 _CLOCK_INTERVAL_S = 1.0
 
@@ -113,9 +112,8 @@ class Recorder:
     def actions(self, event: Event, actions: Iterable[Action]) -> None:
         """Takes what the router answered to the event that was taken last."""
         data = encode_actions(event, actions)
-        if data:
-            self._waiting += _RECORD.pack(_ACTIONS, len(data))
-            self._waiting += data
+        self._waiting += _RECORD.pack(_ACTIONS, len(data))
+        self._waiting += data
 
     def flush(self) -> None:
         """Hands to the system what waits. To be called at the end of a turn.
@@ -155,14 +153,15 @@ class Input:
         at: the router's clock, seconds.
         t_ns: the wall clock, ns since 1970.
         event: what the router was given.
-        actions: what it answered (`router.recording.encoding.encode_actions`).
+        actions: what it answered (`router.recording.encoding.encode_actions`); None: the recording breaks off
+            before that.
     """
 
     number: int
     at: float
     t_ns: int
     event: Event
-    actions: bytes
+    actions: bytes | None
 
 
 class Recording:
@@ -191,32 +190,27 @@ class Recording:
     def inputs(self) -> Iterator[Input]:
         """The events in order, as far as the file goes.
 
-        Where a recording breaks off within a record, the event before is left out: its answer may be missing.
-
         Raises:
             RecordingError: a record breaks the format (names its place in the file).
         """
-        self.cut = _NOT_ENDED
+        self.cut = "the router did not end in order"
         event: tuple[int, float, int, Event] | None = None
-        number, offset_ns, actions = 0, 0, b""
+        number, offset_ns = 0, 0
         with self.path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             place = file.seek(self._start)
             while record := self._read_record(file, size):
                 kind, content = record
                 try:
-                    if kind == _ACTIONS:
-                        actions = content
+                    if kind == _ACTIONS and event is not None:
+                        yield Input(*event, content)
+                        event = None
                     elif kind == _CLOCK:
                         at, wall_ns = _CLOCK_CONTENT.unpack(content)
                         offset_ns = wall_ns - round(at * 1e9)
+                    elif kind == _END:
+                        self.cut = None
                     else:
-                        if event is not None:
-                            yield Input(*event, actions)
-                        event, actions = None, b""
-                        if kind == _END:
-                            self.cut = None
-                            return
                         number += 1
                         (at,) = _F64.unpack_from(content)
                         received = decode_event(_EVENTS[kind], content[8:])
@@ -226,8 +220,8 @@ class Recording:
                 except (ValueError, struct.error) as error:
                     raise RecordingError(f"{self.path}: byte {place}: {error}") from error
                 place = file.tell()
-        if event is not None and self.cut == _NOT_ENDED:
-            yield Input(*event, actions)
+        if event is not None:
+            yield Input(*event, None)
 
     def _read_head(self, file: IO[bytes]) -> Origin:
         head = file.read(_HEAD.size)

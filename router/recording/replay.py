@@ -8,7 +8,7 @@ from pathlib import Path
 
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
-from router.protocol.events import Action
+from router.protocol.events import Action, Event
 from router.protocol.router import Router
 from router.recording.encoding import describe_actions, describe_event, encode_actions
 from router.recording.file import Input, Recording
@@ -73,7 +73,8 @@ def check(path: Path) -> Replayed:
         first_ns = given.t_ns if first_ns is None else first_ns
         try:
             data = encode_actions(given.event, router.handle(given.event, given.at))
-            difference = None if data == given.actions else _difference(given, data)
+            answered = given.actions if given.actions is not None else data
+            difference = None if data == answered else _difference(given.event, answered, data)
         except Exception as error:  # what ended the live router ends this one
             difference = f"{describe_event(given.event)}; replayed: the core raises {error!r}"
         if difference is not None:
@@ -82,8 +83,8 @@ def check(path: Path) -> Replayed:
     return Replayed(inputs, None, recording.cut, router)
 
 
-def _difference(given: Input, replayed: bytes) -> str:
-    live, again = (describe_actions(given.event, data) for data in (given.actions, replayed))
+def _difference(event: Event, answered: bytes, replayed: bytes) -> str:
+    live, again = (describe_actions(event, data) for data in (answered, replayed))
     place = next(
         (place for place, (a, b) in enumerate(zip(live, again, strict=False)) if a != b),
         min(len(live), len(again)),
@@ -92,7 +93,21 @@ def _difference(given: Input, replayed: bytes) -> str:
     def shown(lines: list[str]) -> str:
         return lines[place] if place < len(lines) else "nothing more" if place else "nothing"
 
-    return f"{describe_event(given.event)}; live: {shown(live)}; replayed: {shown(again)}"
+    return f"{describe_event(event)}; live: {shown(live)}; replayed: {shown(again)}"
+
+
+def describe(recording: Recording) -> Iterator[str]:
+    """A recording for people: each event with its time (wall clock, ns), and below it the live answers.
+
+    Raises:
+        RecordingError: a record breaks the format.
+    """
+    for given in recording.inputs():
+        yield f"{given.t_ns} {describe_event(given.event)}"
+        if given.actions is not None:
+            yield from (f"    {line}" for line in describe_actions(given.event, given.actions))
+    if recording.cut is not None:
+        yield f"the recording is cut: {recording.cut}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from router.recording.encoding import RecordingError, describe_actions, describe_event
+from router.recording.encoding import RecordingError
 from router.recording.file import Recording
+from router.recording.replay import describe
 from testbed.errors import InputError
 from testbed.run.folder import find_run, recording_path
 from testbed.run.progress import Progress
@@ -68,13 +69,8 @@ def _show(run_dir: Path, nodes: Iterable[int]) -> int:
     """Prints events and the live router's answers."""
     for node in nodes:
         try:
-            recording = Recording(recording_path(run_dir, node))
-            for given in recording.inputs():
-                print(f"r{node} {given.t_ns} {describe_event(given.event)}")
-                for line in describe_actions(given.event, given.actions):
-                    print(f"    {line}")
+            for line in describe(Recording(recording_path(run_dir, node))):
+                print(f"r{node} {line}")
         except RecordingError as error:
             raise InputError(str(error)) from error
-        if recording.cut is not None:
-            print(f"r{node}: the recording is cut: {recording.cut}")
     return 0

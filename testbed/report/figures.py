@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,9 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
+from testbed.report import numbers
 from testbed.report.style import ACCENT, GREY, ORANGE, TYPE_COLOURS, new_figure, styled
 
 TIME_LABEL = "experiment time (s)"
+#: What a recovery consists of: key of `recovery_s`, and what it is called.
+RECOVERY_PHASES = {"committed_s": "new trees everywhere", "advertised_s": "last advertisement"}
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,47 @@ def utilisation(table: pd.DataFrame, directions: int) -> Drawing | None:
         f"at {worst.bin_s:g} s, over a bin of {width:g} s."
     )
     return Drawing(figure, note if limited else f"{note} The topology declares no bandwidth.")
+
+
+def recovery(changes: Sequence[Mapping[str, Any]]) -> Drawing | None:
+    """How long each change of the network took: to new trees everywhere, and to the last advertisement.
+
+    Args:
+        changes: `recovery_s` of summary.json.
+    """
+    if not changes:
+        return None
+    positions = range(len(changes))
+    longest = {}
+    with styled():
+        figure, axes = new_figure(6.2, 0.9 + 0.34 * len(changes))
+        for (key, label), colour, offset in zip(
+            RECOVERY_PHASES.items(), (ACCENT, ORANGE), (-0.18, 0.18), strict=True
+        ):
+            took = [change[key] for change in changes]
+            longest[label] = max((each for each in took if each is not None), default=None)
+            places = [place + offset for place in positions]
+            axes.barh(places, [each or 0 for each in took], height=0.34, color=colour, label=label)
+            for place, each in zip(places, took, strict=True):
+                text = "never" if each is None else f"{each:.3g}"
+                axes.annotate(
+                    text,
+                    (each or 0, place),
+                    va="center",
+                    xytext=(3, 0),
+                    textcoords="offset points",
+                    fontsize=8.5,
+                )
+        axes.set_yticks(positions, [" ".join(change["events"]) for change in changes])
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        axes.grid(axis="x", visible=True)
+        axes.margins(x=0.12)
+        axes.set_xlim(left=0)
+        axes.set_xlabel("wall seconds since the controller noticed")
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0, handlelength=1.2)
+    said = "; ".join(f"{label}: at most {numbers.seconds(took)}" for label, took in longest.items())
+    return Drawing(figure, f"{said[:1].upper()}{said[1:]}.")
 
 
 def _grid(starts: NDArray[np.float64]) -> tuple[list[float], float]:

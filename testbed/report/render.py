@@ -13,7 +13,7 @@ from markupsafe import Markup
 from testbed.report import numbers
 from testbed.report.data import RunData, read_run
 from testbed.report.distributions import delays, matches, stretch
-from testbed.report.figures import Drawing, curve, frames_over_time, rates, utilisation
+from testbed.report.figures import Drawing, curve, frames_over_time, rates, recovery, utilisation
 from testbed.report.sheets import all_sheets
 from testbed.report.style import save, styled
 from testbed.report.topology_figure import topology
@@ -43,6 +43,7 @@ def write_report(run_dir: Path) -> Path:
             figures=figures,
             frames_by_type=_frames_by_type(run.summary),
             sheets=all_sheets(run),
+            recovery=run.summary.get("recovery_s") or [],
             reconciliations=numbers.reconciliations(run.summary),
             manifest=sorted(_flat(run.manifest)),
             css=Markup(_resource("report.css")),
@@ -67,6 +68,7 @@ def _figures(run: RunData) -> dict[str, Drawing | None]:
         "delays": delays(tables["deliveries"]),
         "stretch": stretch(tables["arrivals"]),
         "matches": matches(run.matched),
+        "recovery": recovery(run.summary.get("recovery_s") or []),
     }
 
 

@@ -217,6 +217,36 @@ def test_a_report_of_a_full_run(tmp_path: Path) -> None:
     }
 
 
+def test_changes_of_the_network_have_a_section_of_their_own(tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path)
+    assert "Changes of the network" not in write_report(run).read_text()
+
+    def report(**values: Any) -> str:
+        (run / "summary.json").write_text(json.dumps(summary(**values)))
+        return write_report(run).read_text()
+
+    changes = [
+        {"events": ["link_down 0-1"], "at_s": 100.0, "epoch": 2, "committed_s": 0.071, "advertised_s": 0.12},
+        {"events": ["node_down 4", "link_up 0-1"], "at_s": 512.25, "epoch": 3, "committed_s": 0.25},
+        {"events": ["node_up 4"], "at_s": 600.0, "epoch": None, "committed_s": None},
+    ]
+    text = report(recovery_s=[{"advertised_s": None, **change} for change in changes], frames_repeated=0)
+    page = Page(text)
+    assert sum(tag == "svg" for tag, _ in page.tags) == len(FIGURES) + 1
+    section = text[text.index("Changes of the network") : text.index("Can the numbers be trusted?")]
+    assert "no message crossed a link twice in one direction" in section
+    assert "New trees everywhere: at most 0.25 s; last advertisement: at most 0.12 s." in section
+    rows = [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in section.split("<tr>")[2:]]
+    assert rows == [
+        ["link_down 0-1", "100 s", "2", "0.071 s", "0.12 s"],
+        ["node_down 4, link_up 0-1", "512 s", "3", "0.25 s", "–"],
+        ["node_up 4", "600 s", "–", "–", "–"],
+    ]
+    assert (run / "figures" / "recovery.svg").exists()
+    looping = report(recovery_s=changes[:1], frames_repeated=3)
+    assert "3 message frames crossed a link twice" in looping
+
+
 def test_a_report_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     page = Page(write_report(synthetic_run(tmp_path)).read_text())
     for tag, attributes in page.tags:
