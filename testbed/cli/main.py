@@ -144,6 +144,14 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--count", type=_positive, help="end after so many messages")
     sub.add_argument("--timeout-s", type=float, help="end after so many seconds")
 
+    wireshark = command("wireshark", "wireshark", "let your Wireshark and tshark show CBCB frames")
+    wireshark.add_argument("action", choices=["install"], help="install into your personal folders")
+    wireshark.add_argument("--uninstall", action="store_true", help="remove what was installed")
+    wireshark.add_argument("--print", action="store_true", help="only say where, and what is there")
+    wireshark.add_argument(
+        "--force", action="store_true", help="also overwrite or remove files that you changed"
+    )
+
     command("doctor", "doctor", "say what this machine can do, and how to mend what it cannot")
     command("clean", "clean", "remove what dead runs left on the machine")
     return parser
