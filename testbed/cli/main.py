@@ -15,6 +15,9 @@ from pathlib import Path
 from testbed.errors import TestbedError
 from testbed.run.folder import DEFAULT_RUNS
 
+#: Port of the page of a live run.
+DEFAULT_PORT = 8642
+
 VERSION = "0.1.0"
 INTERRUPTED = 130
 
@@ -48,6 +51,12 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="keep the network up until Ctrl-C, which then ends the workload, not the run",
     )
+    run.add_argument(
+        "--live",
+        action="store_true",
+        help="show traffic and deliveries while it runs, here and on a page on this machine",
+    )
+    _port_argument(run, "--live-port")
     run.add_argument("--master", default="local[2]", help="Spark master URL (local[2])")
     run.add_argument(
         "--no-account",
@@ -66,6 +75,12 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="end after the simulation; `cbcb account` does the rest later",
     )
+
+    live = command("live", "live", "watch a run, in the terminal and on a page on this machine")
+    _run_argument(live)
+    _port_argument(live, "--port")
+    live.add_argument("--until-end", action="store_true", help="end with the run, not only with Ctrl-C")
+    live.add_argument("--master", default="local[1]", help="Spark master URL (local[1])")
 
     account = command("account", "account", "account for a run again, from its captures and logs, on Spark")
     _run_argument(account)
@@ -190,6 +205,16 @@ def _run_argument(parser: argparse.ArgumentParser) -> None:
     _runs_argument(parser)
 
 
+def _port_argument(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument(
+        name,
+        type=_port,
+        default=DEFAULT_PORT,
+        metavar="PORT",
+        help=f"port of the page; another one if that is in use ({DEFAULT_PORT})",
+    )
+
+
 def _node_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("node", help="a node: 3 or r3")
     parser.add_argument("--run", metavar="TAG", help="tag of the run, where several are live")
@@ -200,6 +225,13 @@ def _not_negative(text: str) -> int:
     number = int(text)
     if number < 0:
         raise argparse.ArgumentTypeError("expected 0 or a positive number")
+    return number
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError("expected a port, 0 to 65535")
     return number
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,12 @@ _CAUSE_POLL_S = 0.05
 
 
 def emulate(
-    experiment: Experiment, runs: Path, datapath: str, progress: Progress, hold: bool = False
+    experiment: Experiment,
+    runs: Path,
+    datapath: str,
+    progress: Progress,
+    hold: bool = False,
+    watch: Callable[[Path], None] | None = None,
 ) -> Path:
     """Emulates an experiment; everything that was set up is gone when it returns or raises.
 
@@ -59,6 +64,7 @@ def emulate(
         datapath: Open vSwitch datapath, "kernel" or "user".
         progress: where stages are shown.
         hold: after the workload, keep the network up until the user interrupts.
+        watch: called with the run folder when the run's inputs are in it, before anything is started.
 
     Returns:
         The run folder, complete but for the accounting.
@@ -72,6 +78,9 @@ def emulate(
     emulation = Emulation(experiment, run_dir, datapath, progress)
     try:
         with progress.stage("bring_up_s", _describe(experiment)):
+            emulation.write_inputs()
+            if watch is not None:
+                watch(run_dir)
             emulation.bring_up()
         with progress.stage("run_s", "workload"):
             emulation.run(hold)
@@ -114,7 +123,6 @@ class Emulation:
     def bring_up(self) -> None:
         """Starts everything. On return every table is committed at every router."""
         self.state.nodes = len(self.nodes)
-        self._write_inputs()
         controller = self._controller = Controller(self.run_dir, self.experiment.broadcast.layer)
         self.state.add_process(controller.child.pid)
         self.progress.update("hosts and links")
@@ -221,7 +229,8 @@ class Emulation:
         wait_until(changed, self._barrier_s, "the switches' counters stand still")
         return last
 
-    def _write_inputs(self) -> None:
+    def write_inputs(self) -> None:
+        """Writes what the run is made of into its folder."""
         experiment, run_dir = self.experiment, self.run_dir
         (run_dir / "experiment.toml").write_text(dump_experiment(experiment), encoding="utf-8")
         (run_dir / "topology.json").write_text(to_json(experiment.topology), encoding="utf-8")

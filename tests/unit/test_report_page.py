@@ -20,10 +20,10 @@ from testbed.report import numbers, sheets
 from testbed.report.data import TABLES
 from testbed.report.distributions import delays, matches, stretch
 from testbed.report.figures import curve, frames_over_time, utilisation
-from testbed.report.layout import layout
+from testbed.report.layout import layout, positions
 from testbed.report.render import write_report
 from testbed.report.terminal import terminal_summary
-from testbed.report.topology_figure import link_frames, positions
+from testbed.report.topology_figure import link_frames
 
 NODES = 20
 DURATION_S = 1800

@@ -1,0 +1,111 @@
+"""The traffic of a run that goes on, as a stream: structured streaming over captures that grow.
+
+tcpdump keeps what it captures in a buffer; `flush_captures` makes it write that, so that a stream sees a
+frame about two seconds after it crossed its link.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.streaming import StreamingQuery
+
+from captures.source import register
+
+_COLUMNS = "link,type,time_ns,length"
+#: Width of the slots of time in which frames are counted.
+SLOT_NS = 500_000_000
+#: What stands for the type of a frame whose header does not decode.
+UNDECODABLE = "undecodable"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCount:
+    """Frames of one type that crossed one link in one slot of wall-clock time (number: ns div `SLOT_NS`)."""
+
+    link: int
+    type: str
+    slot: int
+    frames: int
+    bytes: int
+
+
+def stream_counts(
+    spark: SparkSession,
+    run_dir: Path,
+    take: Callable[[Sequence[LinkCount]], None],
+    checkpoint: Path,
+    interval_s: float,
+) -> StreamingQuery:
+    """Starts to count the frames on the links of a run, from its beginning on.
+
+    Args:
+        take: called for every micro-batch, in a thread of its own; each frame is in one batch.
+        checkpoint: a folder of its own, for Spark.
+        interval_s: wall seconds between two batches.
+
+    Returns:
+        The running query. It fails if a capture is no capture, or shrinks.
+    """
+    register(spark)
+
+    def batch(frames: DataFrame, _number: int) -> None:
+        take([LinkCount(*row) for row in counts(frames).collect()])
+
+    frames = (
+        spark.readStream.format("cbcb")
+        .option("columns", _COLUMNS)
+        # Every frame between routers crosses a link; host links would show it again.
+        .option("pathGlobFilter", "link-*.pcap")
+        .option("partitions", "1")
+        .load(str(run_dir))
+    )
+    return (
+        frames.writeStream.foreachBatch(batch)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(processingTime=f"{interval_s:g} seconds")
+        .start()
+    )
+
+
+def counts(frames: DataFrame) -> DataFrame:
+    """Frames and bytes by link, type and slot: the columns of `LinkCount`."""
+    return frames.groupBy(
+        "link",
+        sf.coalesce("type", sf.lit(UNDECODABLE)).alias("type"),
+        sf.expr(f"time_ns div {SLOT_NS}").alias("slot"),
+    ).agg(sf.count("*").alias("frames"), sf.sum("length").alias("bytes"))
+
+
+def flush_captures(run_dir: Path) -> int:
+    """Makes every tcpdump that writes into a run folder write what it holds; returns how many there are.
+
+    Only processes that handle the signal for it (SIGUSR2) are sent it: it would end others.
+    """
+    folder = os.fsencode(run_dir / "pcap") + b"/"
+    flushed = 0
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        with suppress(OSError):
+            if (process / "comm").read_bytes() != b"tcpdump\n":
+                continue
+            if any(word.startswith(folder) for word in (process / "cmdline").read_bytes().split(b"\0")):
+                flushed += _flush(process)
+    return flushed
+
+
+def _flush(process: Path) -> bool:
+    status = (process / "status").read_text()
+    caught = int(status.partition("\nSigCgt:")[2].split()[0], 16)
+    if not caught >> (signal.SIGUSR2 - 1) & 1:
+        return False
+    os.kill(int(process.name), signal.SIGUSR2)
+    return True
