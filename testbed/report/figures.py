@@ -29,13 +29,16 @@ class Drawing:
     note: str
 
 
-def curve(table: pd.DataFrame, label: str, line: bool = True) -> Drawing | None:
+def curve(
+    table: pd.DataFrame, label: str, line: bool = True, part: tuple[str, str] | None = None
+) -> Drawing | None:
     """A share over time.
 
     Args:
         table: t_s (experiment seconds) and fraction (0..1).
         label: of the vertical axis.
         line: join the points; False for windows so short that most hold nothing.
+        part: a column with a share of its own, drawn beside it if the table has it, and its name.
     """
     points = table.dropna(subset=["fraction"]).sort_values("t_s")
     if points.empty:
@@ -45,6 +48,9 @@ def curve(table: pd.DataFrame, label: str, line: bool = True) -> Drawing | None:
         if line:
             axes.plot(points["t_s"], points["fraction"], color=ACCENT)
             axes.fill_between(points["t_s"], points["fraction"], color=ACCENT, alpha=0.12, linewidth=0)
+            if part is not None and part[0] in points and not points[part[0]].equals(points["fraction"]):
+                axes.plot(points["t_s"], points[part[0]], color=ORANGE, label=part[1], linewidth=1.2)
+                axes.legend(loc="upper right", borderaxespad=0)
         else:
             axes.plot(points["t_s"], points["fraction"], ".", color=ACCENT, markersize=4, clip_on=False)
         highest = float(points["fraction"].max())

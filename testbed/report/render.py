@@ -62,7 +62,9 @@ def _figures(run: RunData) -> dict[str, Drawing | None]:
         "false_negatives": curve(tables["false_negative_curve"], "deliveries missed (%)", line=False),
         "false_positives": curve(tables["false_positive_curve"], "messages unneeded (%)"),
         "frames": frames_over_time(tables["type_bins"]),
-        "control_share": curve(tables["control_share_curve"], "control frames (%)"),
+        "control_share": curve(
+            tables["control_share_curve"], "control frames (%)", part=("ra_fraction", "RA alone")
+        ),
         "rates": rates(tables["control_rate_curve"]),
         "utilisation": utilisation(tables["link_utilisation"], 2 * len(run.topology["links"])),
         "delays": delays(tables["deliveries"]),

@@ -359,6 +359,16 @@ def test_matches_are_put_into_bins_that_end_at_multiples_of_five_per_cent() -> N
     assert matches([]) is None
 
 
+def test_a_part_is_drawn_where_it_is_not_the_whole() -> None:
+    table = pd.DataFrame({"t_s": [2.0, 4.0], "fraction": [0.5, 0.25], "ra_fraction": [0.5, 0.125]})
+    lines = []
+    for ra_fraction in (table["ra_fraction"], table["fraction"]):
+        drawing = curve(table.assign(ra_fraction=ra_fraction), "share", part=("ra_fraction", "RA alone"))
+        assert drawing is not None
+        lines.append([list(line.get_ydata()) for line in drawing.figure.axes[0].get_lines()])
+    assert lines == [[[0.5, 0.25], [0.5, 0.125]], [[0.5, 0.25]]]
+
+
 def test_a_curve_without_points_is_none() -> None:
     assert curve(pd.DataFrame({"t_s": [], "fraction": []}), "x (%)") is None
     assert curve(pd.DataFrame({"t_s": [1.0], "fraction": [None]}), "x (%)") is None
