@@ -138,6 +138,7 @@ def link_table(links: list[LinkEnds]) -> pa.Table:
 def written_tables(inputs: Inputs) -> dict[str, pa.Table]:
     """The tables that hold what small files hold, and the trees that routers were told, by name."""
     run, clock = inputs.run, inputs.clock
+    senders = inputs.log.sent["source"].unique().to_pylist()
     return {
         "applications": inputs.log.events(clock),
         "controller": read_controller(run, clock),
@@ -145,6 +146,6 @@ def written_tables(inputs: Inputs) -> dict[str, pa.Table]:
         "nodes": pa.Table.from_pylist(run.nodes(), schema=NODES),
         "oracle": inputs.oracle,
         "routing_tables": read_routing_tables(run),
-        "shortest_paths": shortest_paths(inputs.links, inputs.log.sent["source"].to_pylist()),
-        "trees": read_trees(inputs.captures, run.path),
+        "shortest_paths": shortest_paths(inputs.links, senders),
+        "trees": read_trees(inputs.captures, run.path, senders),
     }

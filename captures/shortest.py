@@ -26,11 +26,11 @@ def shortest_paths(links: Sequence[LinkEnds], sources: Iterable[int]) -> pa.Tabl
     """
     graph = nx.Graph()
     graph.add_weighted_edges_from(((link.u, link.v, link.cost) for link in links), weight="cost")
-    rows: dict[str, list[int]] = {name: [] for name in SHORTEST.names}
+    tables = [SHORTEST.empty_table()]
     for source in sorted(set(sources) & set(graph)):
+        hops = nx.single_source_shortest_path_length(graph, source)
         costs = nx.single_source_dijkstra_path_length(graph, source, weight="cost")
-        for node, hops in nx.single_source_shortest_path_length(graph, source).items():
-            if node != source:
-                for name, value in zip(SHORTEST.names, (source, node, hops, costs[node]), strict=True):
-                    rows[name].append(value)
-    return pa.table(rows, schema=SHORTEST)
+        others = [node for node in hops if node != source]
+        columns = ([source] * len(others), others, [hops[v] for v in others], [costs[v] for v in others])
+        tables.append(pa.table(dict(zip(SHORTEST.names, columns, strict=True)), schema=SHORTEST))
+    return pa.concat_tables(tables)

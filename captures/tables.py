@@ -203,7 +203,7 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "trees": (
-        "epoch, router and source: the router's part in the source's tree, from the TABLE frame captured",
+        "epoch, router and source of messages: its part in the source's tree, from the TABLE frame captured",
         {
             "epoch": "version of the broadcast tables",
             "node": "the router",

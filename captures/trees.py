@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,10 @@ from captures.decode import ETHERNET_LENGTH
 from captures.pcap import PcapReader
 from captures.rundir import CapturedFile
 from router.wire.addresses import CONTROLLER_SOURCE, ETHERTYPE
-from router.wire.codec import decode_body
 from router.wire.fragments import Reassembler
 from router.wire.frames import BroadcastTable, FrameType
 from router.wire.header import DecodeError
+from router.wire.tlv import TLV_HEADER_LENGTH, Tlv, decode_table, tlvs
 
 TREES = pa.schema(
     [
@@ -34,27 +34,30 @@ TREES = pa.schema(
 _ETHERTYPE = ETHERTYPE.to_bytes(2, "big")
 
 
-def read_trees(captures: Iterable[CapturedFile], run: Path) -> pa.Table:
-    """The tables of all epochs, with the columns of `TREES`: one row a router and source.
+def read_trees(captures: Iterable[CapturedFile], run: Path, sources: Collection[int]) -> pa.Table:
+    """The trees of `sources` in all epochs, with the columns of `TREES`: one row a router and source.
 
-    A table that was sent again is there once. Nodes that the table does not name, as the source's own parent,
-    are null. Frames that do not decode are passed over here; the accounting counts them.
+    The trees of the others would be most of a large network's: it has as many as pairs of nodes. A table that
+    was sent again is there once. Nodes that the table does not name, as the source's own parent, are null.
+    Frames that do not decode are passed over here; the accounting counts them.
 
     Raises:
         captures.pcap.PcapError, OSError: as `PcapReader`.
     """
-    rows: list[tuple[Any, ...]] = []
+    wanted = frozenset(source.to_bytes(4, "big") for source in sources)
+    batches = []
     for capture in captures:
         if capture.identity.kind == "host":
+            rows: list[tuple[Any, ...]] = []
             known: set[int] = set()
-            for epoch, told_ns, table in _tables(run / capture.file):
+            for epoch, told_ns, table in _tables(run / capture.file, wanted):
                 if epoch not in known:
                     known.add(epoch)
                     rows += _rows(epoch, capture.identity.node, told_ns, table)
-    columns = list(zip(*rows, strict=True)) or [() for _ in TREES]
-    return pa.table(
-        [pa.array(column, field.type) for column, field in zip(columns, TREES, strict=True)], schema=TREES
-    )
+            columns = list(zip(*rows, strict=True)) or [() for _ in TREES]
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, TREES, strict=True)]
+            batches.append(pa.RecordBatch.from_arrays(arrays, schema=TREES))
+    return pa.Table.from_batches(batches, schema=TREES)
 
 
 def _rows(epoch: int, node: int | None, told_ns: int, table: BroadcastTable) -> Iterator[tuple[Any, ...]]:
@@ -73,8 +76,11 @@ def _rows(epoch: int, node: int | None, told_ns: int, table: BroadcastTable) -> 
         )
 
 
-def _tables(path: Path) -> Iterator[tuple[int, int, BroadcastTable]]:
-    """Epoch, time in ns and body of each TABLE frame that the controller sent in one capture."""
+def _tables(path: Path, wanted: frozenset[bytes]) -> Iterator[tuple[int, int, BroadcastTable]]:
+    """Epoch, time in ns and body of each TABLE frame that the controller sent in one capture.
+
+    Of the body, the entries of the sources `wanted`, each as it stands there.
+    """
     reassembler = Reassembler()
     for time_ns, payload in _table_payloads(path):
         try:
@@ -82,11 +88,19 @@ def _tables(path: Path) -> Iterator[tuple[int, int, BroadcastTable]]:
             if whole is None:
                 continue
             header, data = whole
-            body = decode_body(header, data)
+            table = decode_table(_only(data, wanted))
         except DecodeError:
             continue
-        if isinstance(body, BroadcastTable):
-            yield header.epoch, time_ns, body
+        yield header.epoch, time_ns, table
+
+
+def _only(body: bytes, wanted: frozenset[bytes]) -> bytes:
+    """The body of a TABLE without the entries of other sources. Raises DecodeError."""
+    return b"".join(
+        body[start - TLV_HEADER_LENGTH : end]
+        for kind, start, end in tlvs(body)
+        if kind != Tlv.TREE_ENTRY or body[start : start + 4] in wanted
+    )
 
 
 def _table_payloads(path: Path) -> Iterator[tuple[int, bytes]]:

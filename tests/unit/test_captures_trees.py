@@ -15,7 +15,8 @@ from tests.spark.run_folder import pcap_bytes
 
 TABLE = BroadcastTable(
     ((1, 11), (2, 12)),
-    (TreeEntry(5, 0, (1, 2), 0), TreeEntry(11, 1, (2,), 1, off_tree=(2,))),
+    # Node 99 sends no messages: its tree is left out.
+    (TreeEntry(5, 0, (1, 2), 0), TreeEntry(99, 2, (1,), 2), TreeEntry(11, 1, (2,), 1, off_tree=(2,))),
 )
 
 
@@ -30,7 +31,7 @@ def _read(folder: Path, frames: list[bytes]) -> list[dict[str, object]]:
         CapturedFile(CaptureIdentity("host-5", "host", node=5), "host-5.pcap", len(frames), 0),
         CapturedFile(CaptureIdentity("link-0-1", "link", 0, 0, 1), "not-read.pcap", 0, 0),
     ]
-    rows: list[dict[str, object]] = read_trees(captures, folder).to_pylist()
+    rows: list[dict[str, object]] = read_trees(captures, folder, [5, 11]).to_pylist()
     return rows
 
 
