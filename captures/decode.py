@@ -29,9 +29,9 @@ from captures.columns import (
     TO_ROUTER,
     WHOLE,
 )
-from captures.packets.compiling import numba_is_there
+from captures.packets.compiling import worth_compiling
 from captures.packets.fragments import CapturedFragments
-from captures.packets.gather import WORTH_COMPILING_PACKETS, gather
+from captures.packets.gather import gather
 from captures.packets.splitting import FilePart, PartState
 from captures.pcap import LINKTYPE_ETHERNET, NO_TIME, Block
 from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERTYPE
@@ -108,7 +108,6 @@ class FrameDecoder:
     def __init__(self, capture: CaptureIdentity, columns: Sequence[str] = tuple(COLUMNS)) -> None:
         self.capture = capture
         self.columns = columns
-        self.schema = pa.schema([SCHEMA.field(name) for name in columns])
         self._bodies_wanted = not set(BODY_COLUMNS).isdisjoint(columns)
         self._fragments = CapturedFragments()
 
@@ -122,53 +121,12 @@ class FrameDecoder:
 
     def decode(self, block: Block) -> pa.RecordBatch:
         """The frames of a block, in order."""
+        return self.examine(block).batch(self.columns)
+
+    def examine(self, block: Block) -> Examined:
+        """Headers and bodies of a block, of which columns can be made."""
         frames = _Frames(block, self.capture)
-        checked = self._check(block, frames)
-        made = {**self._of_file(len(block.start)), **self._of_headers(block, frames, checked)}
-        arrays = [
-            made[name]() if name in made else frames.field(name, checked.header_ok) for name in self.columns
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-    def _of_file(self, count: int) -> dict[str, Callable[[], pa.Array]]:
-        capture = self.capture
-        return {
-            "capture": lambda: _repeat(capture.name, pa.string(), count),
-            "kind": lambda: _repeat(capture.kind, pa.string(), count),
-            "link": lambda: _repeat(capture.link, pa.int32(), count),
-            "node": lambda: _repeat(capture.node, pa.int32(), count),
-        }
-
-    def _of_headers(
-        self, block: Block, frames: _Frames, checked: _Checked
-    ) -> dict[str, Callable[[], pa.Array]]:
-        unaddressed = ~frames.has_addresses
-
-        def reasons() -> pa.Array:
-            bad_source = (checked.reason == 0) & ~frames.known_sender
-            number = np.int8(_REASON_NUMBERS[BAD_SOURCE])
-            return _labels(np.where(bad_source, number, checked.reason), _REASON_LABELS)
-
-        made = {
-            "time_ns": lambda: pa.array(block.time_ns, mask=_mask(block.time_ns == NO_TIME)),
-            "length": lambda: pa.array(np.minimum(block.length, 2**31 - 1).astype(np.int32)),
-            "captured": lambda: pa.array(block.captured.astype(np.int32)),
-            "destination": lambda: pa.array(frames.destination, mask=_mask(unaddressed)),
-            "source_address": lambda: pa.array(frames.source, mask=_mask(unaddressed)),
-            "ethertype": lambda: pa.array(
-                frames.fields["ethertype"].astype(np.int32), mask=_mask(unaddressed)
-            ),
-            "type": lambda: _labels(np.where(checked.header_ok, frames.fields["type"], 0), _TYPE_LABELS),
-            "fragment": lambda: _labels(checked.fragment, _FRAGMENT_LABELS),
-            "direction": lambda: _labels(frames.direction, _DIRECTION_LABELS),
-            "from_node": lambda: pa.array(frames.sender.astype(np.int32), mask=_mask(~frames.known_sender)),
-            "to_node": lambda: pa.array(frames.receiver.astype(np.int32), mask=_mask(~frames.known_receiver)),
-            "undecodable": reasons,
-        }
-        if self._bodies_wanted:
-            bodies = body_columns(checked.bodies, checked.body, set(self.columns))
-            made |= {name: partial(_itself, column) for name, column in bodies.items()}
-        return made
+        return Examined(frames, self._check(block, frames))
 
     def _check(self, block: Block, frames: _Frames) -> _Checked:
         plain = frames.plain
@@ -205,7 +163,7 @@ class FrameDecoder:
         start = block.start[rows] + _FIXED_LENGTH
         length = frames.fields["payload_length"][rows].astype(np.int64)
         kind = frames.fields["type"][rows].astype(np.int64)
-        if len(rows) < WORTH_COMPILING_PACKETS or not numba_is_there():
+        if not worth_compiling(len(block.data)):
             for row, at, here, number in zip(
                 rows.tolist(), start.tolist(), length.tolist(), kind.tolist(), strict=True
             ):
@@ -227,6 +185,74 @@ class FrameDecoder:
         if len(rows):
             checked.body[rows] = numbers[group]
             checked.reason[rows] = reasons[group]
+
+
+class Examined:
+    """Frames whose headers and bodies are known, as columns."""
+
+    def __init__(self, frames: _Frames, checked: _Checked) -> None:
+        self._frames = frames
+        self._checked = checked
+
+    def batch(self, columns: Sequence[str]) -> pa.RecordBatch:
+        """Some of `COLUMNS`. Columns of the body are null unless the decoder was made for one of them."""
+        frames, checked = self._frames, self._checked
+        made = {**self._of_file(), **self._of_headers()}
+        if not set(BODY_COLUMNS).isdisjoint(columns):
+            bodies = body_columns(checked.bodies, checked.body, set(columns))
+            made |= {name: partial(_itself, column) for name, column in bodies.items()}
+        arrays = [made[name]() if name in made else frames.field(name, checked.header_ok) for name in columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([SCHEMA.field(name) for name in columns]))
+
+    def take(self, rows: Int64s) -> Examined:
+        """Some of the frames, without their bodies."""
+        return Examined(self._frames.take(rows), self._checked.take_rows(rows))
+
+    @cached_property
+    def reason(self) -> Int8s:
+        """Why each frame does not decode, as a number; 0: it does."""
+        bad_source = (self._checked.reason == 0) & ~self._frames.known_sender
+        return np.where(bad_source, np.int8(_REASON_NUMBERS[BAD_SOURCE]), self._checked.reason)
+
+    def keys(self) -> list[Int64s]:
+        """Numbers that are equal where type, direction and both ends are."""
+        frames, checked = self._frames, self._checked
+        type_number = np.where(checked.header_ok, frames.fields["type"], 0).astype(np.int64)
+        known = frames.known_sender.astype(np.int64) | frames.known_receiver.astype(np.int64) << 1
+        return [
+            type_number << 4 | frames.direction.astype(np.int64) << 2 | known,
+            np.where(frames.known_sender, frames.sender, 0),
+            np.where(frames.known_receiver, frames.receiver, 0),
+        ]
+
+    def _of_file(self) -> dict[str, Callable[[], pa.Array]]:
+        capture, count = self._frames.capture, len(self._frames.fields)
+        return {
+            "capture": lambda: _repeat(capture.name, pa.string(), count),
+            "kind": lambda: _repeat(capture.kind, pa.string(), count),
+            "link": lambda: _repeat(capture.link, pa.int32(), count),
+            "node": lambda: _repeat(capture.node, pa.int32(), count),
+        }
+
+    def _of_headers(self) -> dict[str, Callable[[], pa.Array]]:
+        frames, checked, block = self._frames, self._checked, self._frames.block
+        unaddressed = ~frames.has_addresses
+        return {
+            "time_ns": lambda: pa.array(block.time_ns, mask=_mask(block.time_ns == NO_TIME)),
+            "length": lambda: pa.array(np.minimum(block.length, 2**31 - 1).astype(np.int32)),
+            "captured": lambda: pa.array(block.captured.astype(np.int32)),
+            "destination": lambda: pa.array(frames.destination, mask=_mask(unaddressed)),
+            "source_address": lambda: pa.array(frames.source, mask=_mask(unaddressed)),
+            "ethertype": lambda: pa.array(
+                frames.fields["ethertype"].astype(np.int32), mask=_mask(unaddressed)
+            ),
+            "type": lambda: _labels(np.where(checked.header_ok, frames.fields["type"], 0), _TYPE_LABELS),
+            "fragment": lambda: _labels(checked.fragment, _FRAGMENT_LABELS),
+            "direction": lambda: _labels(frames.direction, _DIRECTION_LABELS),
+            "from_node": lambda: pa.array(frames.sender.astype(np.int32), mask=_mask(~frames.known_sender)),
+            "to_node": lambda: pa.array(frames.receiver.astype(np.int32), mask=_mask(~frames.known_receiver)),
+            "undecodable": lambda: _labels(self.reason, _REASON_LABELS),
+        }
 
 
 def decode_block(block: Block, capture: CaptureIdentity) -> pa.RecordBatch:
@@ -258,15 +284,25 @@ class _Checked:
         self.body[row] = self.number(values)
         self.reason[row] = _REASON_NUMBERS[values.reason]
 
+    def take_rows(self, rows: Int64s) -> _Checked:
+        """Some rows, without their bodies."""
+        return _Checked(self.reason[rows], self.header_ok[rows], self.fragment[rows], rows * 0)
+
 
 class _Frames:
     """The headers of the frames of a block, and what follows from them and the capture."""
 
-    def __init__(self, block: Block, capture: CaptureIdentity) -> None:
-        self._block = block
-        self._capture = capture
+    def __init__(self, block: Block, capture: CaptureIdentity, fields: Any = None) -> None:
+        self.block = block
+        self.capture = capture
+        if fields is None:
+            fields = gather(block, _FIXED_LENGTH).view(_FRAME_DTYPE).reshape(-1)
         #: Ethernet and CBCB header of each frame; bytes not captured are zero.
-        self.fields: Any = gather(block, _FIXED_LENGTH).view(_FRAME_DTYPE).reshape(-1)
+        self.fields: Any = fields
+
+    def take(self, rows: Int64s) -> _Frames:
+        """Some of the frames."""
+        return _Frames(self.block.take(rows), self.capture, self.fields[rows])
 
     def field(self, name: str, header_ok: Mask) -> pa.Array:
         """A header field, null where the header does not decode."""
@@ -280,7 +316,7 @@ class _Frames:
         fields = self.fields
         here = fields["payload_length"].astype(np.int64)
         plain: Mask = (
-            (self._block.captured >= _FIXED_LENGTH + here)
+            (self.block.captured >= _FIXED_LENGTH + here)
             & (fields["ethertype"] == ETHERTYPE)
             & (fields["version"] == VERSION)
             & (fields["type"] >= 1)
@@ -290,15 +326,15 @@ class _Frames:
             & (fields["fragment_index"] == 0)
             & (here == fields["total_length"])
         )
-        if self._block.link_type is not None:
-            plain &= self._block.link_type == LINKTYPE_ETHERNET
+        if self.block.link_type is not None:
+            plain &= self.block.link_type == LINKTYPE_ETHERNET
         return plain
 
     @cached_property
     def has_addresses(self) -> Mask:
-        has: Mask = self._block.captured >= ETHERNET_LENGTH
-        if self._block.link_type is not None:
-            has &= self._block.link_type == LINKTYPE_ETHERNET
+        has: Mask = self.block.captured >= ETHERNET_LENGTH
+        if self.block.link_type is not None:
+            has &= self.block.link_type == LINKTYPE_ETHERNET
         return has
 
     @cached_property
@@ -324,13 +360,13 @@ class _Frames:
         """Where the sender is one of ours, and on a link one of its ends."""
         node: Mask = (self.fields["source_high"] == _NODE_PREFIX) & (self.fields["source_low"] < 2**31)
         known: Mask = self.has_addresses & (node | (self.source == _CONTROLLER_SOURCE))
-        if self._capture.kind == "link":
-            known &= (self.sender == self._capture.u) | (self.sender == self._capture.v)
+        if self.capture.kind == "link":
+            known &= (self.sender == self.capture.u) | (self.sender == self.capture.v)
         return known
 
     @cached_property
     def _from_router(self) -> Mask:
-        from_router: Mask = self.known_sender & (self.sender == self._capture.node)
+        from_router: Mask = self.known_sender & (self.sender == self.capture.node)
         return from_router
 
     @cached_property
@@ -341,22 +377,22 @@ class _Frames:
     @cached_property
     def direction(self) -> Int8s:
         """An index into `_DIRECTION_LABELS`."""
-        if self._capture.kind != "host":
+        if self.capture.kind != "host":
             return np.zeros(len(self.fields), np.int8)
         return np.where(self._from_router, np.int8(1), np.int8(2))
 
     @cached_property
     def receiver(self) -> Int64s:
-        capture = self._capture
+        capture = self.capture
         if capture.kind == "link":
             return np.where(self.sender == capture.u, np.int64(capture.v or 0), np.int64(capture.u or 0))
         return np.where(self._to_controller, np.int64(CONTROLLER), np.int64(capture.node or 0))
 
     @cached_property
     def known_receiver(self) -> Mask:
-        if self._capture.kind == "link":
+        if self.capture.kind == "link":
             return self.known_sender
-        if self._capture.kind == "host":
+        if self.capture.kind == "host":
             return ~self._from_router | self._to_controller
         return np.zeros(len(self.fields), np.bool_)
 

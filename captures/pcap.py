@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captures.packets import formats
-from captures.packets.compiling import WORTH_COMPILING_BYTES
+from captures.packets.compiling import worth_compiling
 from captures.packets.formats import LINKTYPE_ETHERNET, Interface, PcapError
 from captures.packets.opening import ByteReader, open_bytes
 from captures.packets.walk import CONTROL, DAMAGE, NO_TIME, WALK_PCAP, WALK_PCAPNG
@@ -63,6 +63,19 @@ class Block:
     offset: int = 0
     interface: Int64s | None = None
     link_type: Int64s | None = None
+
+    def take(self, rows: Int64s) -> Block:
+        """Some of the packets."""
+        return Block(
+            self.data,
+            self.start[rows],
+            self.captured[rows],
+            self.length[rows],
+            self.time_ns[rows],
+            self.offset,
+            None if self.interface is None else self.interface[rows],
+            None if self.link_type is None else self.link_type[rows],
+        )
 
     def packet(self, row: int) -> tuple[bytes, tuple[int, int, int]]:
         """A packet's bytes, and where it is: offset in the file, bytes captured, time."""
@@ -240,7 +253,7 @@ class PcapReader:
         columns = [np.empty(rows, np.int64) for _ in range(4)]
         compiled = self._compiled
         if compiled is None:
-            compiled = self.position + end - at >= WORTH_COMPILING_BYTES
+            compiled = worth_compiling(end - at)
         data = buffer if compiled else memoryview(buffer)
         big = section.order == ">"
         interface: Int64s | None = None

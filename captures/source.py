@@ -155,7 +155,7 @@ class PcapSource(DataSource):
 
     def _options_and_view(self) -> tuple[ReadOptions, View]:
         options = self._read_options()
-        return options, View(options.view, options.columns, options.skip_bad_files)
+        return options, View(options.view, options.columns, options.skip_bad_files, bin_ns=options.bin_ns)
 
 
 class CbcbSource(PcapSource):

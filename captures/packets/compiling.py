@@ -6,13 +6,14 @@ therefore compiled when it is first asked for, which a reader does for much data
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache, cached_property
 from importlib.util import find_spec
 from typing import Any
 
 #: Below so many bytes, plain Python is done before numba is imported.
-WORTH_COMPILING_BYTES = 4_000_000
+_WORTH_COMPILING_BYTES = 4_000_000
 
 
 class Loop:
@@ -38,6 +39,11 @@ class Loop:
             # No place to keep it: a read-only installation without a home.
             compiled = njit(nogil=True)(self.plain)
         return compiled
+
+
+def worth_compiling(size: int) -> bool:
+    """Whether compiled loops are faster for `size` bytes, what it takes to have them included."""
+    return numba_is_there() and (size >= _WORTH_COMPILING_BYTES or "numba" in sys.modules)
 
 
 @cache

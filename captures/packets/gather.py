@@ -8,11 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from captures.packets.compiling import Loop, numba_is_there
+from captures.packets.compiling import Loop, worth_compiling
 from captures.pcap import Block
-
-#: Below so many packets, NumPy is done before numba is imported.
-WORTH_COMPILING_PACKETS = 30_000
 
 
 def _gather(data: Any, start: Any, captured: Any, width: int, table: Any) -> None:
@@ -39,7 +36,7 @@ _GATHER, _COPY = Loop(_gather), Loop(_copy)
 def gather(block: Block, width: int) -> npt.NDArray[np.uint8]:
     """The first bytes of each packet: shape (packets, width), zeros where fewer were captured."""
     raw = np.frombuffer(block.data, np.uint8)
-    if len(block.start) >= WORTH_COMPILING_PACKETS and numba_is_there():
+    if worth_compiling(len(block.data)):
         table = np.zeros((len(block.start), width), np.uint8)
         _GATHER.compiled(raw, block.start, block.captured, width, table)
         return table
@@ -54,7 +51,7 @@ def gather_bytes(block: Block) -> pa.Array:
     offsets = np.zeros(len(block.start) + 1, np.int32)
     np.cumsum(block.captured, out=offsets[1:])
     values = np.empty(int(offsets[-1]), np.uint8)
-    if len(block.start) >= WORTH_COMPILING_PACKETS and numba_is_there():
+    if worth_compiling(len(block.data)):
         _COPY.compiled(raw, block.start, block.captured, values)
     else:
         for start, captured, to in zip(

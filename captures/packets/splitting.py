@@ -104,7 +104,7 @@ def index_file(path: str, part_bytes: int = DEFAULT_PART_BYTES) -> list[FilePart
     parts: list[FilePart] = []
     now = _Open()
     rows = max(1, min(65_536, part_bytes // 64))
-    for block in reader.blocks(min(part_bytes, 4 * 1024 * 1024), rows):
+    for block in reader.blocks(min(max(1, part_bytes // 4), 4 * 1024 * 1024), rows):
         now.add(block, state.see(block))
         if reader.position - now.start >= part_bytes:
             parts.append(now.close(path, reader.position))

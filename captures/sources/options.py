@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 from captures.packets.opening import FileEntry, list_captures
@@ -16,6 +17,7 @@ OPTIONS = {
     "path": "file, directory, glob or URI; `load` sets it",
     "paths": "several of them, as a JSON list; `load` sets it",
     "view": "which table",
+    "binSeconds": "width of the time bins of view `traffic`; default 1",
     "columns": "the columns, separated by commas; default all",
     "onError": "what to do with files that are no captures: `fail` or `skip`",
     "partitionBytes": "about how many bytes one task reads",
@@ -43,6 +45,7 @@ class ReadOptions:
     view: str
     columns: tuple[str, ...]
     skip_bad_files: bool
+    bin_ns: int
     partition_bytes: int | None
     partitions: int
     name_glob: str | None
@@ -101,11 +104,22 @@ def read_options(source: str, given: Mapping[str, str], views: Mapping[str, Iter
         view=view,
         columns=_columns(source, options.get("columns"), list(views[view])),
         skip_bad_files=one_of("onError", ["fail", "skip"]) == "skip",
+        bin_ns=_nanoseconds(source, options.get("binseconds", "1")),
         partition_bytes=positive("partitionBytes"),
         partitions=positive("partitions") or os.cpu_count() or 1,
         name_glob=options.get("pathglobfilter"),
         recursive=one_of("recursiveFileLookup", ["false", "true"]) == "true",
     )
+
+
+def _nanoseconds(source: str, seconds: str) -> int:
+    try:
+        width = int(Decimal(seconds) * 1_000_000_000)
+    except (ArithmeticError, ValueError):
+        width = 0
+    if not 0 < width < 2**63:
+        raise OptionError(f"{source}: option binSeconds: {seconds!r}; expected a number of seconds above 0")
+    return width
 
 
 def _paths(source: str, options: Mapping[str, str]) -> tuple[str, ...]:

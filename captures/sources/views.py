@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,19 +19,16 @@ from captures.pcap import NO_TIME, Block, PcapError, PcapReader
 from captures.sources.files import FILE_COLUMNS, file_health
 from captures.sources.packets import PACKET_COLUMNS, PacketDecoder
 from captures.sources.pushdown import Bounds
+from captures.sources.traffic import TRAFFIC_COLUMNS, TrafficDecoder
 from router.wire.frames import FrameType
 
 #: Name of a view -> its columns (column -> Arrow type, Spark SQL type, meaning); the first is the default.
 Views = Mapping[str, Mapping[str, tuple[pa.DataType, str, str]]]
-PACKETS, FRAMES, FILES = "packets", "frames", "files"
+PACKETS, FRAMES, TRAFFIC, FILES = "packets", "frames", "traffic", "files"
 PCAP_VIEWS: Views = {PACKETS: PACKET_COLUMNS, FILES: FILE_COLUMNS}
-CBCB_VIEWS: Views = {FRAMES: COLUMNS, FILES: FILE_COLUMNS}
+CBCB_VIEWS: Views = {FRAMES: COLUMNS, TRAFFIC: TRAFFIC_COLUMNS, FILES: FILE_COLUMNS}
 #: Columns that are the same in a whole file.
 OF_FILE = ("file", "capture", "kind", "link", "node")
-
-
-class _Decoder(Protocol):
-    def decode(self, block: Block) -> pa.RecordBatch: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +36,12 @@ class View:
     """The rows wanted of the files.
 
     Attributes:
-        name: `packets`, `frames` or `files`.
+        name: `packets`, `frames`, `traffic` or `files`.
         columns: the columns wanted, in order.
         skip_bad_files: leave out what is no capture; else that is an error.
         growing: the files are being written: an unfinished record at the end of a part is no defect.
-        captures: path -> which capture of a run the file is (`frames`).
+        bin_ns: width of the time bins of `traffic`.
+        captures: path -> which capture of a run the file is (`frames`, `traffic`).
         bounds: which rows may be left out.
     """
 
@@ -51,6 +49,7 @@ class View:
     columns: tuple[str, ...]
     skip_bad_files: bool = False
     growing: bool = False
+    bin_ns: int = 1_000_000_000
     captures: Mapping[str, CaptureIdentity] = field(default_factory=dict)
     bounds: Bounds = field(default_factory=Bounds)
 
@@ -62,7 +61,7 @@ class View:
         """Whether a part can hold rows that are wanted, as far as that is known without reading it."""
         identity = self.identity(part.path)
         constants: dict[str, Any] = {"file": part.path}
-        if self.name == FRAMES:
+        if self.name in (FRAMES, TRAFFIC):
             constants |= {
                 "capture": identity.name, "kind": identity.kind, "link": identity.link, "node": identity.node,
             }  # fmt: skip
@@ -90,7 +89,7 @@ class View:
         try:
             for block in reader.blocks():
                 if self._outside(block):
-                    if isinstance(decoder, FrameDecoder):
+                    if not isinstance(decoder, PacketDecoder):
                         decoder.pass_over(block)
                     continue
                 batch = self._wanted(decoder.decode(block))
@@ -102,10 +101,15 @@ class View:
         if reader.defect:
             warnings.warn(f"{part.path}: {reader.defect}", stacklevel=2)
 
-    def _decoder(self, part: FilePart) -> _Decoder:
+    def _decoder(self, part: FilePart) -> PacketDecoder | FrameDecoder | TrafficDecoder:
         if self.name == PACKETS:
             return PacketDecoder(part.path, self.columns)
-        decoder = FrameDecoder(self.identity(part.path), self.columns)
+        identity = self.identity(part.path)
+        decoder: FrameDecoder | TrafficDecoder
+        if self.name == TRAFFIC:
+            decoder = TrafficDecoder(identity, self.columns, self.bin_ns)
+        else:
+            decoder = FrameDecoder(identity, self.columns)
         decoder.carry(part)
         return decoder
 
@@ -124,9 +128,9 @@ class View:
     def _wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         bounds = self.bounds
         mask: Any = None
-        if bounds.types is not None and self.name == FRAMES and "type" in self.columns:
+        if bounds.types is not None and "type" in self.columns and self.name != PACKETS:
             mask = pc.is_in(batch.column("type"), pa.array(sorted(bounds.types), pa.string()))
-        if "time_ns" in self.columns:
+        if self.name in (PACKETS, FRAMES) and "time_ns" in self.columns:
             for bound, compare in ((bounds.first_ns, pc.greater_equal), (bounds.last_ns, pc.less_equal)):
                 if bound is not None:
                     inside = compare(batch.column("time_ns"), bound)

@@ -89,13 +89,73 @@ def build_parser() -> argparse.ArgumentParser:
     report = command("report", "report", "write the report of a run again")
     _run_argument(report)
 
+    replay = command(
+        "replay",
+        "replay",
+        "hand what live routers recorded to the protocol core again, and compare its answers",
+    )
+    _run_argument(replay)
+    replay.add_argument(
+        "--node", action="append", default=[], metavar="N", help="only this router, such as 3 or r3 (all)"
+    )
+    replay.add_argument(
+        "--show", action="store_true", help="print what the routers were given and answered, instead"
+    )
+
+    query = command("query", "query", "ask in SQL about the tables of a run (docs/tables.md)")
+    query.usage = "cbcb query [RUN] SQL [options]\n       cbcb query [RUN] --tables"
+    _run_argument(query)
+    query.add_argument(
+        "sql", nargs="?", metavar="SQL", help="a question in DuckDB's SQL, such as 'SELECT * FROM messages'"
+    )
+    query.add_argument("--tables", action="store_true", help="list the tables and what their columns mean")
+    query.add_argument(
+        "--format",
+        choices=["table", "csv", "json", "parquet"],
+        default="table",
+        help="aligned columns (table), or json: one object a line",
+    )
+    query.add_argument("--output", "-o", type=Path, metavar="FILE", help="write the answer there")
+    query.add_argument(
+        "--rows", type=_not_negative, default=200, metavar="N", help="rows of an aligned table; 0: all (200)"
+    )
+    query.add_argument(
+        "--master",
+        metavar="URL",
+        help="ask Spark SQL there instead, such as local[2]; it takes seconds to start",
+    )
+
+    trace = command(
+        "trace", "trace", "show the way of one message: hop by hop, where it was pruned and why, who got it"
+    )
+    trace.usage = (
+        "cbcb trace [RUN] SOURCE:NUMBER [options]\n       cbcb trace [RUN] [--where PREDICATE] [--missed]"
+    )
+    _run_argument(trace)
+    trace.add_argument(
+        "message",
+        nargs="?",
+        metavar="SOURCE:NUMBER",
+        help="a message, such as 3:17; without one, they are listed",
+    )
+    trace.add_argument(
+        "--where", metavar="PREDICATE", help="list messages that it selects, for example 'price > 100'"
+    )
+    trace.add_argument("--missed", action="store_true", help="list messages that somebody missed")
+    trace.add_argument("--json", action="store_true", help="as JSON; a list: one object a line")
+    trace.add_argument("--full", action="store_true", help="do not cut long lines to the terminal")
+
     pub = command("pub", "talk", "send messages from a node of a running emulation")
     _node_arguments(pub)
     pub.add_argument("message", nargs="+", help="""a message, for example 'dest = "ORD", price = 300'""")
 
     sub = command("sub", "talk", "receive messages at a node of a running emulation")
     _node_arguments(sub)
-    sub.add_argument("predicate", help="""a predicate, for example 'dest = "ORD" and price < 400'""")
+    sub.add_argument(
+        "predicate",
+        nargs="+",
+        help="""a predicate, for example 'dest = "ORD" and price < 400'; each is a subscription""",
+    )
     sub.add_argument("--count", type=_positive, help="end after so many messages")
     sub.add_argument("--timeout-s", type=float, help="end after so many seconds")
 
@@ -159,6 +219,13 @@ def _node_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("node", help="a node: 3 or r3")
     parser.add_argument("--run", metavar="TAG", help="tag of the run, where several are live")
     parser.add_argument("--app", help="name of this application (its command and process id)")
+
+
+def _not_negative(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError("expected 0 or a positive number")
+    return number
 
 
 def _port(text: str) -> int:

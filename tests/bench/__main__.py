@@ -1,10 +1,14 @@
-"""`./run.sh bench [NAME ...]`: runs the benchmarks named, or all."""
+"""`./run.sh bench [NAME [OPTION=NUMBER ...] ...]`: runs the benchmarks named, or all.
+
+Options are the arguments of a benchmark's `main`.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from inspect import signature
 
 #: Name -> what it measures.
 BENCHMARKS = {
@@ -12,21 +16,38 @@ BENCHMARKS = {
     "codec": "the struct codec beside Scapy",
     "dissector": "tshark with the Wireshark dissector",
     "matching": "the matching engines",
+    "recording": "what recording costs a router",
+    "pcap": "captures to counts in Parquet, beside tshark, Scapy and dpkt",
+    "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
     "bring_up": "the emulated network beside bare Mininet (root)",
 }
 
 
-def main(names: list[str]) -> int:
-    unknown = [name for name in names if name not in BENCHMARKS]
-    if unknown:
-        known = ", ".join(f"{name} ({what})" for name, what in BENCHMARKS.items())
-        print(f"bench: unknown benchmark {unknown[0]!r}; expected one of {known}", file=sys.stderr)
-        return 2
-    for name in names or BENCHMARKS:
+def main(arguments: list[str]) -> int:
+    chosen: list[tuple[str, dict[str, int]]] = []
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if equals and chosen and value.isdecimal():
+            chosen[-1][1][name] = int(value)
+        elif name in BENCHMARKS and not equals:
+            chosen.append((name, {}))
+        else:
+            known = ", ".join(f"{name} ({what})" for name, what in BENCHMARKS.items())
+            return _bad(f"{argument!r}: expected OPTION=NUMBER behind a name, or one of the names {known}")
+    for name, options in chosen or [(name, {}) for name in BENCHMARKS]:
+        run: Callable[..., None] = import_module(f"tests.bench.{name}").main
+        unknown = set(options) - set(signature(run).parameters)
+        if unknown:
+            known = ", ".join(signature(run).parameters)
+            return _bad(f"{name}: unknown option {min(unknown)}; expected one of {known}")
         print(f"== {name}: {BENCHMARKS[name]}", flush=True)
-        run: Callable[[], None] = import_module(f"tests.bench.{name}").main
-        run()
+        run(**options)
     return 0
+
+
+def _bad(message: str) -> int:
+    print(f"bench: {message}", file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":
