@@ -254,7 +254,8 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     (
         "Which messages were missed, and by whom?",
         "SELECT m.source, m.number, o.node, o.app, m.message FROM messages m "
-        "JOIN oracle o USING (source, seq) ANTI JOIN deliveries d ON (d.source, d.seq, d.node, d.app) = (o.source, o.seq, o.node, o.app) "
+        "JOIN oracle o USING (source, seq) ANTI JOIN deliveries d "
+        "ON (d.source, d.seq, d.node, d.app) = (o.source, o.seq, o.node, o.app) "
         "WHERE o.expected",
     ),
     (
@@ -269,8 +270,8 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     ),
     (
         "Messages on links by the value of an attribute",
-        "SELECT coalesce(attributes['price'].double, attributes['price'].integer) AS price, count(*) AS crossings FROM frames "
-        "WHERE kind = 'link' AND type = 'MSG' GROUP BY price ORDER BY price",
+        "SELECT coalesce(attributes['price'].double, attributes['price'].integer) AS price, "
+        "count(*) AS crossings FROM frames WHERE kind = 'link' AND type = 'MSG' GROUP BY price ORDER BY price",
     ),
     (
         "How long routers took to forward a message",
