@@ -271,7 +271,8 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     (
         "Messages on links by the value of an attribute",
         "SELECT coalesce(attributes['price'].double, attributes['price'].integer) AS price, "
-        "count(*) AS crossings FROM frames WHERE kind = 'link' AND type = 'MSG' GROUP BY price ORDER BY price",
+        "count(*) AS crossings FROM frames WHERE kind = 'link' AND type = 'MSG' "
+        "GROUP BY price ORDER BY price",
     ),
     (
         "How long routers took to forward a message",
