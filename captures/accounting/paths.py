@@ -60,7 +60,7 @@ def crossings(frames: DataFrame, trees: DataFrame) -> DataFrame:
     )
     parents = trees.select("epoch", F.col("node").alias("to_node"), "source", "parent")
     return (
-        crossed.join(F.broadcast(parents), ["epoch", "to_node", "source"], "left")
+        crossed.join(parents, ["epoch", "to_node", "source"], "left")
         .withColumn("on_tree", F.col("from_node") == F.col("parent"))
         .drop("parent")
     )
@@ -87,11 +87,7 @@ def arrivals(crossed: DataFrame, links: DataFrame, shortest: DataFrame) -> DataF
         .join(F.broadcast(links.select("link", F.col("cost").alias("link_cost"))), "link")
         .select(*MESSAGE, "node", "from_node", "link", F.col("first_ns").alias("arrived_ns"), "link_cost")
     )
-    return (
-        into.repartition(*MESSAGE)
-        .mapInArrow(_walk, _WALKED)
-        .join(F.broadcast(shortest), ["source", "node"], "left")
-    )
+    return into.repartition(*MESSAGE).mapInArrow(_walk, _WALKED).join(shortest, ["source", "node"], "left")
 
 
 def arrival_totals(table: DataFrame) -> DataFrame:
