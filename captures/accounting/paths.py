@@ -118,11 +118,13 @@ def _walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     source, seq, node, upstream, cost = (
         table[name].to_numpy() for name in ("source", "seq", "node", "from_node", "link_cost")
     )
-    # Columns that sort and compare as one key: message, then node.
-    _, message = np.unique(np.stack([source, seq]), axis=1, return_inverse=True)
+    # Messages as numbers, so that message and node make one key that sorts.
+    together = np.lexsort((seq, source))
+    begins = (np.diff(source[together], prepend=-1) != 0) | (np.diff(seq[together], prepend=0) != 0)
+    message = np.empty(len(source), dtype=np.int64)
+    message[together] = np.cumsum(begins)
     width = int(max(node.max(), upstream.max())) + 1
-    key = message.astype(np.int64).reshape(-1) * width + node
-    wanted = message.astype(np.int64).reshape(-1) * width + upstream
+    key, wanted = message * width + node, message * width + upstream
     order = np.argsort(key)
     place = np.minimum(np.searchsorted(key[order], wanted), len(order) - 1)
     # Row -1 stands for the source, row -2 for a hop that no capture shows.
