@@ -54,7 +54,7 @@ def _lines(verdicts: Iterable[Verdict]) -> Iterable[str]:
     inputs = sum(verdict.replayed.inputs for verdict in all_of_them)
     differing = [f"r{verdict.node}" for verdict in all_of_them if verdict.differences]
     if differing:
-        yield f"Replay: {len(differing)} of {_routers(len(all_of_them))} differ: {', '.join(differing)}"
+        yield f"Replay: not as in the live run: {', '.join(differing)} of {_routers(len(all_of_them))}"
         return
     compared = sum(verdict.compared for verdict in all_of_them)
     what = "answers, counters and final tables" if compared == len(all_of_them) else "answers"
