@@ -187,6 +187,14 @@ def test_a_replay_says_whether_the_core_still_answers_so(tmp_path: Path) -> None
     assert "\nr2     pass on through interfaces 1, 3\n" in said
     assert _replay(run, "--node", "r5")[::2] == (2, "cbcb: --node 5: no recording of it; expected one of 2")
 
+    manifest = tmp_path / "manifest.json"
+    assert _replay(run, "--at", "1")[::2] == (2, f"cbcb: {manifest}: no field 'time_scale'")
+    # The recording begins at this time of the wall clock; two seconds later node 5 wants `price < 400`.
+    manifest.write_text('{"time_scale": 4, "started_ns": 1795290245819883858}')
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "applications.jsonl").write_text("")
+    assert _replay(run, "--at", "2") == (0, "r2, epoch 1\n    2 (node 3): price < 400\n", "")
+
     recording.write_bytes(live[:3000])
     status, said, _ = _replay(run)
     assert status == 0
