@@ -16,6 +16,7 @@ BENCHMARKS = {
     "codec": "the struct codec beside Scapy",
     "matching": "the matching engines",
     "pcap": "captures to counts in Parquet, beside tshark, Scapy and dpkt",
+    "pcap_memory": "a capture of 4 GB read by Spark in 2 GB",
     "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
     "bring_up": "the emulated network beside bare Mininet (root)",
 }
