@@ -12,16 +12,19 @@ import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 from scapy.layers.l2 import Ether
 
 from captures.columns import COLUMNS
+from captures.packets.compiling import numba_is_there
 from captures.packets.splitting import FilePart
 from captures.sources.views import FRAMES, View
 from router.predicates.model import Message, Predicate, type_of
@@ -133,10 +136,13 @@ def _by_scapy(frame: bytes) -> Outcome:
     return (None, *(int(getattr(layer, name)) for name in _FIELDS), _content(decoded.body))
 
 
-def _by_spark(capture: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The rows of the decoder that Spark's workers run."""
-    for batch in View(FRAMES, tuple(columns)).read(FilePart(str(capture))):
-        yield from batch.to_pylist()
+def _by_spark(capture: Path, columns: Sequence[str], compiled: bool) -> list[dict[str, Any]]:
+    """The rows of the decoder that Spark's workers run, with or without compiled loops."""
+    with ExitStack() as patches:
+        for module in ("captures.pcap", "captures.packets.gather", "captures.decode"):
+            patches.enter_context(patch(f"{module}.worth_compiling", return_value=compiled))
+        batches = list(View(FRAMES, tuple(columns)).read(FilePart(str(capture))))
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
 def _spark_outcome(row: dict[str, Any]) -> Outcome:
@@ -202,16 +208,18 @@ def check(seed: int, count: int) -> tuple[Counter[str], list[str]]:
     with tempfile.TemporaryDirectory(prefix="cbcb-fuzz-") as folder:
         capture = write_capture(Path(folder) / "fuzz.pcap", enumerate(frames))
         shown = rows(capture, [f"cbcb.{name}" for name in _SHOWN])
-        full = list(_by_spark(capture, list(COLUMNS)))
-        headers = list(_by_spark(capture, _HEADERS_ONLY))
-    assert len(shown) == len(full) == len(headers) == count
+        ways = sorted({False, numba_is_there()})
+        full = [_by_spark(capture, list(COLUMNS), compiled) for compiled in ways]
+        headers = [_by_spark(capture, _HEADERS_ONLY, compiled) for compiled in ways]
+    assert {len(shown), *map(len, full), *map(len, headers)} == {count}
     for number, outcome in enumerate(outcomes):
         if (found := _by_scapy(frames[number])) != outcome:
             tell(number, "Scapy", found)
-        if (decoded := _spark_outcome(full[number])) != outcome:
+        for decoded in {str(_spark_outcome(table[number])) for table in full} - {str(outcome)}:
             tell(number, "Spark", decoded)
-        if headers[number]["undecodable"] != outcome[0]:
-            tell(number, "Spark, headers only", headers[number])
+        for table in headers:
+            if table[number]["undecodable"] != outcome[0]:
+                tell(number, "Spark, headers only", table[number])
         if _dissector_differs(shown[number], outcome):
             tell(number, "dissector", shown[number])
     return Counter(str(outcome[0] or "decodes") for outcome in outcomes), wrong
