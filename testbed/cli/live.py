@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from argparse import Namespace
 
@@ -23,7 +22,6 @@ _LINE_S = 5.0
 def main(arguments: Namespace) -> int:
     """Returns 0 when the run is over, with --until-end; otherwise only Ctrl-C ends it."""
     state = open_state(find_run(arguments.runs, arguments.run).resolve())
-    os.nice(19)
     end_like_ctrl_c()
     console = Console()
     with LiveServer(state, arguments.port) as server:

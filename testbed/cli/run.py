@@ -34,10 +34,8 @@ def main(arguments: Namespace) -> int:
     if cleaned.tags:
         progress.note(f"removed what {len(cleaned.tags)} dead runs had left")
     with ExitStack() as stack:
-        watch = None
-        if arguments.live:
-            watch = stack.enter_context(LiveView(progress, arguments.live_port)).start
-        run_dir = emulate(experiment, arguments.runs, chosen, progress, arguments.hold, watch)
+        view = stack.enter_context(LiveView(progress, arguments.live_port)) if arguments.live else None
+        run_dir = emulate(experiment, arguments.runs, chosen, progress, arguments.hold, view)
         if arguments.no_account:
             progress.note(f"not accounted for: cbcb account {run_dir}")
             return 0

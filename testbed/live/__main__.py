@@ -7,7 +7,6 @@ ends: with whoever started it.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 from pathlib import Path
@@ -20,8 +19,6 @@ from testbed.live.watch import Watcher, open_state
 
 def main() -> int:
     run_dir, port = Path(sys.argv[1]), int(sys.argv[2])
-    # What is emulated goes first: everything here can wait.
-    os.nice(19)
     end_like_ctrl_c()
     starter_gone = threading.Event()
 
@@ -34,7 +31,8 @@ def main() -> int:
         state = open_state(run_dir)
         with LiveServer(state, port) as server:
             print(json.dumps({"url": server.url}), flush=True)
-            with Watcher(state):
+            # The emulation waits with its workload until the stream runs.
+            with Watcher(state, busy=False):
                 starter_gone.wait()
     except KeyboardInterrupt:
         return 0

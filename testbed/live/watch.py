@@ -1,22 +1,24 @@
 """Watching a run folder: one thread follows the logs, another runs the stream on Spark.
 
-Neither is waited for by the emulation. Spark takes some seconds to start and then catches up: the captures
-hold everything from their beginning.
+Spark takes some seconds to start and then catches up: the captures hold everything from their beginning. All
+of this process and what it has started gives way to the emulation.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from captures.live import LinkCount, flush_captures, stream_counts
+from captures.live import LinkCount, flush_captures, stream_counts, warm_up
 from captures.session import spark_session
 from testbed.config.load import load_experiment
 from testbed.errors import InputError
@@ -27,6 +29,7 @@ from testbed.run.eventlog import EventLog
 
 #: Wall seconds between two looks at the logs, and between two micro-batches.
 INTERVAL_S = 1.0
+_NICE = 19
 _QUIET_PHASES = ("accounting", "ended", "interrupted")
 
 
@@ -58,11 +61,14 @@ class Watcher:
     Args:
         state: what to feed.
         master: Spark's master URL; None: no stream, the logs alone.
+        busy: whether the emulation is at work already, so that Spark has to give way from its start on.
     """
 
-    def __init__(self, state: LiveState, master: str | None = "local[1]") -> None:
+    def __init__(self, state: LiveState, master: str | None = "local[1]", busy: bool = True) -> None:
         self.state = state
         self._master = master
+        if busy:
+            give_way()
         self._over = threading.Event()
         self._threads = [threading.Thread(target=self._follow_logs, name="logs", daemon=True)]
         if master is None:
@@ -111,7 +117,9 @@ class Watcher:
                     state.take_counts(counts)
                     state.set_stream("running", batches=batches)
 
-                query = stream_counts(spark, run_dir, take, folder, INTERVAL_S)
+                warm_up(spark, run_dir, folder / "warm-up")
+                give_way()
+                query = stream_counts(spark, run_dir, take, folder / "checkpoint", INTERVAL_S)
                 state.set_stream("running")
                 try:
                     self._until_quiet(query)
@@ -136,6 +144,19 @@ class Watcher:
                 query.processAllAvailable()
                 return
             flush_captures(run_dir)
+
+
+def give_way() -> None:
+    """Gives every thread of every process of this session the lowest priority."""
+    session = os.getsid(0)
+    for process in Path("/proc").iterdir():
+        # A process may end meanwhile.
+        with suppress(OSError, ValueError):
+            if os.getsid(int(process.name)) != session:
+                continue
+            for thread in (process / "task").iterdir():
+                with suppress(OSError):
+                    os.setpriority(os.PRIO_PROCESS, int(thread.name), _NICE)
 
 
 def _object(path: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from testbed.network.state import RunState
 from testbed.polling import wait_until
 from testbed.run.applog import APPLICATIONS_LOG, merge_departures
 from testbed.run.folder import manifest, new_run_folder, recording_path, write_json
+from testbed.run.live import LiveView
 from testbed.run.processes import Controller, Routers
 from testbed.run.progress import Progress
 from testbed.run.router_options import router_options
@@ -54,7 +55,7 @@ def emulate(
     datapath: str,
     progress: Progress,
     hold: bool = False,
-    watch: Callable[[Path], None] | None = None,
+    view: LiveView | None = None,
 ) -> Path:
     """Emulates an experiment; everything that was set up is gone when it returns or raises.
 
@@ -64,7 +65,7 @@ def emulate(
         datapath: Open vSwitch datapath, "kernel" or "user".
         progress: where stages are shown.
         hold: after the workload, keep the network up until the user interrupts.
-        watch: called with the run folder when the run's inputs are in it, before anything is started.
+        view: started before the network; the workload waits until it is ready.
 
     Returns:
         The run folder, complete but for the accounting.
@@ -79,9 +80,11 @@ def emulate(
     try:
         with progress.stage("bring_up_s", _describe(experiment)):
             emulation.write_inputs()
-            if watch is not None:
-                watch(run_dir)
+            if view is not None:
+                view.start(run_dir)
             emulation.bring_up()
+        if view is not None:
+            view.wait_ready()
         with progress.stage("run_s", "workload"):
             emulation.run(hold)
         with progress.stage("teardown_s", "counters, captures, take-down"), _uninterrupted():

@@ -23,6 +23,8 @@ from testbed.run.progress import Progress
 _SNAPSHOT_S = 1.0
 _LINE_S = 5.0
 _REQUEST_TIMEOUT_S = 5.0
+#: Wall seconds for which the workload waits until the stream runs.
+_READY_S = 30.0
 
 
 class LiveView:
@@ -39,6 +41,7 @@ class LiveView:
         self._child: Child | None = None
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
+        self._ready = threading.Event()
 
     def start(self, run_dir: Path) -> None:
         """Starts the process. The run folder has the run's inputs by now."""
@@ -46,6 +49,19 @@ class LiveView:
         self._child = Child("the live view", "testbed.live", arguments, run_dir / "logs" / "live.err", None)
         self._thread = threading.Thread(target=self._follow, args=(self._child,), name="live", daemon=True)
         self._thread.start()
+
+    def wait_ready(self) -> None:
+        """Returns when the stream runs, has failed, or takes too long: starting it is what costs most.
+
+        From then on it has the lowest priority.
+        """
+        started = time.monotonic()
+        with self._progress.console.status("live view: Spark starts"):
+            in_time = self._ready.wait(_READY_S)
+        if in_time:
+            self._progress.note(f"live view ready after {time.monotonic() - started:.1f} s more")
+        else:
+            self._progress.note(f"live view not ready after {_READY_S:g} s; the run goes on without waiting")
 
     def __enter__(self) -> Self:
         return self
@@ -69,6 +85,7 @@ class LiveView:
         if not line:
             if not self._over.is_set():
                 self._progress.note("the live view did not start: logs/live.err says why")
+                self._ready.set()
             return
         url = json.loads(line)["url"]
         chosen = urlsplit(url).port
@@ -77,20 +94,23 @@ class LiveView:
         try:
             self._show(url)
         except (OSError, http.client.HTTPException, ValueError) as error:
+            self._ready.set()
             if not self._over.is_set():
                 self._progress.note(f"the live view is no longer shown here: {error!r}")
 
     def _show(self, url: str) -> None:
         topology = _get(url, "/topology")
         shown = self._progress.console.is_terminal
-        next_line = time.monotonic()
-        while not self._over.wait(_SNAPSHOT_S if shown else _LINE_S):
+        next_line = 0.0
+        while not self._over.wait(_SNAPSHOT_S):
             snapshot = _get(url, "/state")
+            if snapshot["stream"]["state"] != "starting":
+                self._ready.set()
             if shown:
                 self._progress.show_panel(live_table(snapshot, topology, url))
             elif time.monotonic() >= next_line and snapshot["phase"] in ("running", "settling"):
                 self._progress.note(live_line(snapshot))
-                next_line = time.monotonic() + _LINE_S / 2
+                next_line = time.monotonic() + _LINE_S
 
 
 def _get(url: str, path: str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Prints a line of its own."""
-        self.console.print(text, highlight=False)
+        self.console.print(text, highlight=False, soft_wrap=True)
 
     def _show(self) -> None:
         status = self._status

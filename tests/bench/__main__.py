@@ -14,6 +14,7 @@ from inspect import signature
 BENCHMARKS = {
     "algebra": "predicates that grow to 10,000 filters",
     "codec": "the struct codec beside Scapy",
+    "dissector": "tshark with the Wireshark dissector",
     "matching": "the matching engines",
     "recording": "what recording costs a router",
     "pcap": "captures to counts in Parquet, beside tshark, Scapy and dpkt",
