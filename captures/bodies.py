@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from captures.columns import ATTRIBUTES, BODY_COLUMNS, SCHEMA, VALUE, VALUE_TYPES
-from router.predicates.model import Message, Predicate, Type, Value, type_of
+from router.predicates.model import Message, Predicate, Value
 from router.predicates.printer import format_predicate
 from router.wire.codec import decode_body
 from router.wire.frames import Ack, Commit, FrameType, Hello, SenderRequest
 from router.wire.header import DecodeError, Header
 
-_TYPE_NAMES = {kind: kind.name.lower() for kind in Type}
+#: Python type of a value -> its place among the fields of a value in `attributes`.
+_KINDS = {str: 0, int: 1, float: 2, bool: 3}
+assert list(VALUE_TYPES) == ["string", "integer", "double", "boolean"]
 
 
 class BodyValues(NamedTuple):
@@ -73,24 +75,19 @@ def body_columns(
 
 
 def _maps(messages: Sequence[Message | None]) -> pa.MapArray:
-    names: list[str] = []
-    fields: dict[str, list[Any]] = {name: [] for name in VALUE_TYPES}
-    offsets = [0]
-    for message in messages:
-        for name, value in (message or {}).items():
-            names.append(name)
-            _add(fields, value)
-        offsets.append(len(names))
-    items = pa.StructArray.from_arrays(
-        [pa.array(fields[name], kind) for name, kind in VALUE_TYPES.items()], fields=list(VALUE)
-    )
+    present: list[Mapping[str, Value]] = [message or {} for message in messages]
+    names = [name for message in present for name in message]
+    values = [value for message in present for value in message.values()]
+    kinds = np.array([_KINDS[type(value)] for value in values], np.int8)
+    fields = []
+    for number, kind in enumerate(VALUE_TYPES.values()):
+        # The values of one type close together, and from there to their places.
+        ours = kinds == number
+        dense = pa.array([value for value, here in zip(values, ours.tolist(), strict=True) if here], kind)
+        fields.append(dense.take(pa.array(np.cumsum(ours) - 1, mask=~ours)))
+    items = pa.StructArray.from_arrays(fields, fields=list(VALUE))
+    offsets = np.concatenate(([0], np.cumsum([len(message) for message in present], dtype=np.int64)))
     mask = pa.array([message is None for message in messages], pa.bool_())
     return pa.MapArray.from_arrays(
-        pa.array(offsets, pa.int32()), pa.array(names, pa.string()), items, type=ATTRIBUTES, mask=mask
+        pa.array(offsets.astype(np.int32)), pa.array(names, pa.string()), items, type=ATTRIBUTES, mask=mask
     )
-
-
-def _add(fields: dict[str, list[Any]], value: Value) -> None:
-    kind = _TYPE_NAMES[type_of(value)]
-    for name, column in fields.items():
-        column.append(value if name == kind else None)

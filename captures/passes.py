@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
 from captures import store
 from captures.accounting import curves, deliveries, paths, routers, traffic
@@ -25,6 +26,8 @@ _SETTINGS = {
 }
 #: A small run's queries spend their time in planning, each on one processor.
 _QUERIES_AT_ONCE = 4
+#: Rows of a table that is sent to every executor rather than sorted beside another.
+_MOST_SENT = 200_000
 
 
 @dataclass
@@ -92,6 +95,12 @@ class Passes:
     def _write(self, name: str, table: DataFrame) -> None:
         store.write(table, self.inputs.run.path, name, collect=self.small)
 
+    def _given(self, name: str) -> DataFrame:
+        """A table of `tables`, sent to every executor if it is small: of these there are pairs of nodes."""
+        table = self.tables[name]
+        frame = self.spark.createDataFrame(table)
+        return F.broadcast(frame) if table.num_rows < _MOST_SENT else frame
+
     def _converged(self) -> tuple[float | None, int]:
         """Convergence in wall seconds (None: no RA of the first wave was captured), and its end in ns."""
         inputs = self.inputs
@@ -104,8 +113,8 @@ class Passes:
         return (last_ns - inputs.clock.start_ns) / 1e9, last_ns
 
     def _arrived(self) -> DataFrame:
-        crossed = paths.crossings(self.frames, self.spark.createDataFrame(self.tables["trees"]))
-        shortest = self.spark.createDataFrame(self.tables["shortest_paths"])
+        crossed = paths.crossings(self.frames, self._given("trees"))
+        shortest = self._given("shortest_paths")
         table = paths.arrivals(crossed, self.links, shortest).cache()
         self._write("arrivals", table)
         return table

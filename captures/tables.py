@@ -249,6 +249,40 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
+#: Questions that come up often, and the SQL that answers them.
+EXAMPLES: tuple[tuple[str, str], ...] = (
+    (
+        "Which messages were missed, and by whom?",
+        "SELECT m.source, m.number, o.node, o.app, m.message FROM messages m "
+        "JOIN oracle o USING (source, seq) ANTI JOIN deliveries d "
+        "ON (d.source, d.seq, d.node, d.app) = (o.source, o.seq, o.node, o.app) "
+        "WHERE o.expected",
+    ),
+    (
+        "Delay by hops",
+        "SELECT hops, count(*) AS n, median(delay_s) * 1000 AS median_ms, max(delay_s) * 1000 AS max_ms "
+        "FROM deliveries GROUP BY hops ORDER BY hops",
+    ),
+    (
+        "What control traffic costs on each link",
+        "SELECT u, v, sum(bytes) AS bytes FROM link_totals JOIN links USING (link) "
+        "WHERE type IN ('RA', 'SR', 'UR') GROUP BY u, v ORDER BY bytes DESC",
+    ),
+    (
+        "Messages on links by the value of an attribute",
+        "SELECT coalesce(attributes['price'].double, attributes['price'].integer) AS price, "
+        "count(*) AS crossings FROM frames WHERE kind = 'link' AND type = 'MSG' "
+        "GROUP BY price ORDER BY price",
+    ),
+    (
+        "How long routers took to forward a message",
+        "SELECT i.node, median(o.time_ns - i.time_ns) / 1e6 AS median_ms FROM frames i JOIN frames o "
+        "USING (node, type, issuer, seq, fragment_index) WHERE type = 'MSG' AND i.direction = 'to_router' "
+        "AND o.direction = 'from_router' GROUP BY i.node ORDER BY median_ms DESC",
+    ),
+)
+
+
 def document() -> str:
     """docs/tables.md."""
     lines = [
@@ -258,6 +292,9 @@ def document() -> str:
         "the first set_predicate was requested (wall seconds times the time scale), negative before it.",
         "`cbcb query RUN --tables` lists them, `cbcb query RUN 'SELECT ...'` asks them.",
     ]
+    lines += ["", "Such as:"]
+    for question, sql in EXAMPLES:
+        lines += ["", question, "", "```", f'cbcb query RUN "{sql}"', "```"]
     for name, (row, columns) in TABLES.items():
         lines += ["", f"## {name}", "", f"One row a {row}.", "", "| column | meaning |", "|---|---|"]
         lines += [f"| `{column}` | {meaning} |" for column, meaning in columns.items()]

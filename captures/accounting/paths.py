@@ -60,7 +60,7 @@ def crossings(frames: DataFrame, trees: DataFrame) -> DataFrame:
     )
     parents = trees.select("epoch", F.col("node").alias("to_node"), "source", "parent")
     return (
-        crossed.join(F.broadcast(parents), ["epoch", "to_node", "source"], "left")
+        crossed.join(parents, ["epoch", "to_node", "source"], "left")
         .withColumn("on_tree", F.col("from_node") == F.col("parent"))
         .drop("parent")
     )
@@ -87,11 +87,7 @@ def arrivals(crossed: DataFrame, links: DataFrame, shortest: DataFrame) -> DataF
         .join(F.broadcast(links.select("link", F.col("cost").alias("link_cost"))), "link")
         .select(*MESSAGE, "node", "from_node", "link", F.col("first_ns").alias("arrived_ns"), "link_cost")
     )
-    return (
-        into.repartition(*MESSAGE)
-        .mapInArrow(_walk, _WALKED)
-        .join(F.broadcast(shortest), ["source", "node"], "left")
-    )
+    return into.repartition(*MESSAGE).mapInArrow(_walk, _WALKED).join(shortest, ["source", "node"], "left")
 
 
 def arrival_totals(table: DataFrame) -> DataFrame:
@@ -122,11 +118,13 @@ def _walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     source, seq, node, upstream, cost = (
         table[name].to_numpy() for name in ("source", "seq", "node", "from_node", "link_cost")
     )
-    # Columns that sort and compare as one key: message, then node.
-    _, message = np.unique(np.stack([source, seq]), axis=1, return_inverse=True)
+    # Messages as numbers, so that message and node make one key that sorts.
+    together = np.lexsort((seq, source))
+    begins = (np.diff(source[together], prepend=-1) != 0) | (np.diff(seq[together], prepend=0) != 0)
+    message = np.empty(len(source), dtype=np.int64)
+    message[together] = np.cumsum(begins)
     width = int(max(node.max(), upstream.max())) + 1
-    key = message.astype(np.int64).reshape(-1) * width + node
-    wanted = message.astype(np.int64).reshape(-1) * width + upstream
+    key, wanted = message * width + node, message * width + upstream
     order = np.argsort(key)
     place = np.minimum(np.searchsorted(key[order], wanted), len(order) - 1)
     # Row -1 stands for the source, row -2 for a hop that no capture shows.

@@ -462,8 +462,7 @@ readers[7] = single("OLDEST_EPOCH", fields.oldest_epoch, 4, function(number)
   return string.format("oldest %.0f", number)
 end)
 readers[8] = single("ACKNOWLEDGED", fields.acknowledged, 1, function(number)
-  if FRAME_TYPES[number] == nil then refuse("bad_value", "acknowledged frame type " .. number) end
-  return FRAME_TYPES[number]
+  return FRAME_TYPES[number] or "type " .. number
 end)
 
 readers[5] = function(state, tree, at, size)
@@ -538,6 +537,10 @@ local function read_tlvs(state, tree, at, stop, kind)
   end
   if REQUIRED[kind] and not state.single then
     refuse("bad_tlv", FRAME_TYPES[kind] .. " without " .. TLV_TYPES[REQUIRED[kind]])
+  end
+  -- After the TLVs, as the codec does: what else is wrong with them comes first.
+  if kind == ACK and FRAME_TYPES[state.single] == nil then
+    refuse("bad_value", "acknowledged frame type " .. state.single)
   end
 end
 

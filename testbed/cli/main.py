@@ -98,8 +98,12 @@ def build_parser() -> argparse.ArgumentParser:
     replay.add_argument(
         "--node", action="append", default=[], metavar="N", help="only this router, such as 3 or r3 (all)"
     )
-    replay.add_argument(
+    instead = replay.add_mutually_exclusive_group()
+    instead.add_argument(
         "--show", action="store_true", help="print what the routers were given and answered, instead"
+    )
+    instead.add_argument(
+        "--at", type=float, metavar="S", help="print the routing tables at S experiment seconds, instead"
     )
 
     query = command("query", "query", "ask in SQL about the tables of a run (docs/tables.md)")

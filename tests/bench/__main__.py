@@ -18,6 +18,7 @@ BENCHMARKS = {
     "matching": "the matching engines",
     "recording": "what recording costs a router",
     "pcap": "captures to counts in Parquet, beside tshark, Scapy and dpkt",
+    "pcap_memory": "a capture of 4 GB read by Spark in 2 GB",
     "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
     "bring_up": "the emulated network beside bare Mininet (root)",
 }

@@ -31,21 +31,21 @@ _RECORD = np.dtype(
 _PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
 
 
-def write_captures(folder: Path, frames: int, seed: int = 1) -> list[Path]:
-    """Writes about `frames` frames in all (a multiple of `LINKS`); the capture files."""
+def write_captures(folder: Path, frames: int, seed: int = 1, links: int = LINKS) -> list[Path]:
+    """Writes about `frames` frames in all (a multiple of `links`); the capture files."""
     (folder / "pcap").mkdir(parents=True)
     random = np.random.default_rng(seed)
     files = []
-    for link in range(LINKS):
+    for link in range(links):
         files.append(folder / "pcap" / f"link-{link}-{link + 1}.pcap")
         with files[-1].open("wb") as file:
             file.write(_PCAP_HEADER)
-            written, of_link = 0, frames // LINKS
+            written, of_link = 0, frames // links
             while written < of_link:
                 count = min(_CHUNK, of_link - written)
                 file.write(_records(random, link, written, count, of_link).tobytes())
                 written += count
-    _write_folder(folder)
+    _write_folder(folder, links)
     return files
 
 
@@ -92,9 +92,9 @@ def _templates(link: int) -> tuple[Any, dict[int, slice]]:
     return np.array([list(frame) for frame in frames], np.uint8), fields
 
 
-def _write_folder(folder: Path) -> None:
+def _write_folder(folder: Path, count: int) -> None:
     links = [
-        {"index": i, "u": i, "v": i + 1, "u_port": 2, "v_port": 1, "loss_percent": 0} for i in range(LINKS)
+        {"index": i, "u": i, "v": i + 1, "u_port": 2, "v_port": 1, "loss_percent": 0} for i in range(count)
     ]
-    nodes = [{"id": node} for node in range(LINKS + 1)]
+    nodes = [{"id": node} for node in range(count + 1)]
     (folder / "topology.json").write_text(json.dumps({"nodes": nodes, "links": links}))

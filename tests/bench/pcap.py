@@ -53,11 +53,14 @@ def _all_columns(spark: SparkSession, run: Path) -> DataFrame:
     return spark.read.format("cbcb").load(str(run))
 
 
+QUERIES = {"rows": _rows, "view traffic": _traffic, "all columns": _all_columns}
+
+
 def _spark(master: str, run: Path, small: Path, out: Path) -> Iterator[tuple[str, float, Path]]:
     """Each query's name, seconds and result."""
     with spark_session(master, out / "spark.log") as spark:
         register(spark)
-        for name, query in (("rows", _rows), ("view traffic", _traffic), ("all columns", _all_columns)):
+        for name, query in QUERIES.items():
             target = out / f"{master}-{query.__name__}"
             query(spark, small).write.mode("overwrite").parquet(str(target))
             started = time.perf_counter()

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from captures.job import account
 from captures.query import ask
 from captures.query_spark import answer
-from captures.tables import TABLES
+from captures.tables import EXAMPLES, TABLES
 from testbed.cli.main import main
 from tests.spark.run_folder import SEQ, good_run
 
@@ -70,6 +70,16 @@ def test_every_table_is_there_with_its_documented_columns(
     assert tables == list(TABLES)
     columns = [line.split()[0] for line in described if line.startswith(" ")]
     assert columns == [column for _, meanings in TABLES.values() for column in meanings]
+
+
+@pytest.mark.parametrize(("question", "sql"), EXAMPLES, ids=[question for question, _ in EXAMPLES])
+def test_the_documented_questions_have_answers(
+    run: Path, capsys: pytest.CaptureFixture[str], question: str, sql: str
+) -> None:
+    said = _ask(run, capsys, sql, "--format", "json").splitlines()
+    assert said, question
+    if question.startswith("Which messages were missed"):
+        assert [json.loads(line)["node"] for line in said] == [2]
 
 
 def test_spark_gives_the_same_answer(run: Path, spark: SparkSession) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
-import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from io import StringIO
@@ -28,12 +26,7 @@ from testbed.live.watch import Watcher, open_state
 from testbed.run.progress import Progress
 from testbed.sim.simulation import simulate
 from tests.emulation.conftest import poll
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update",
-]  # fmt: skip
+from tests.unit.browser import needs_chromium, shown
 
 
 @pytest.fixture(scope="module")
@@ -200,17 +193,10 @@ class _Page(HTMLParser):
                 self.texts[name] = self.texts.get(name, "") + data
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (apt-get install chromium on Debian)")
+@needs_chromium
 def test_a_browser_shows_it(server: LiveServer, state: LiveState, tmp_path: Path) -> None:
-    assert CHROMIUM is not None
-    done = subprocess.run(
-        [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path}", "--dump-dom", server.url],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    if not done.stdout:
-        pytest.skip(f"this Chromium does not run: {done.stderr.strip()[-300:]}")
     page = _Page()
-    page.feed(done.stdout)
+    page.feed(shown(server.url, tmp_path))
     assert page.texts["verdict"] == "holds so far"
     assert page.texts["name"] == "ring5"
     assert "40" in page.texts["tiles"]

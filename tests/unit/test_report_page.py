@@ -17,13 +17,14 @@ from rich.console import Console
 
 from testbed.errors import InputError
 from testbed.report import numbers, sheets
-from testbed.report.data import TABLES
+from testbed.report.data import TABLES, read_run
 from testbed.report.distributions import delays, matches, stretch
 from testbed.report.figures import curve, frames_over_time, utilisation
 from testbed.report.layout import layout, positions
 from testbed.report.render import write_report
 from testbed.report.terminal import terminal_summary
 from testbed.report.topology_figure import link_frames
+from tests.unit.browser import needs_chromium, shown
 
 NODES = 20
 DURATION_S = 1800
@@ -424,6 +425,36 @@ def test_a_layout_keeps_neighbours_near_and_nodes_apart() -> None:
     leaves = [star[leaf] for leaf in range(1, 7)]
     assert min(dist(a, b) for a, b in combinations(leaves, 2)) > 0.3
     assert layout([4], []).keys() == {4}
+
+
+#: Sorts a table by two headings and says what came first, and whether the page is wider than its window.
+SORTING = """
+const table = document.querySelector('section[aria-labelledby="links"] table');
+const first = (column) => {
+  table.tHead.rows[0].cells[column].querySelector("button").click();
+  return table.tBodies[0].rows[0].cells[column].dataset.value;
+};
+const found = [first(7), first(7), first(2), document.documentElement.scrollWidth <= window.innerWidth];
+document.body.textContent = JSON.stringify(found);
+"""
+
+
+@needs_chromium
+def test_a_browser_sorts_the_tables_and_a_narrow_window_holds_the_page(tmp_path: Path) -> None:
+    path = write_report(synthetic_run(tmp_path))
+    page = path.read_text().replace("</body>", f"<script>{SORTING}</script></body>")
+    (tmp_path / "sorted.html").write_text(page)
+    body = re.search(
+        r"<body>(.*)</body>",
+        shown(f"file://{tmp_path}/sorted.html", tmp_path / "profile", "--window-size=500,900"),
+        re.DOTALL,
+    )
+    assert body is not None
+    rows = sheets.links(read_run(tmp_path)).rows
+    sizes, costs = ([row[column].value for row in rows] for column in (7, 2))
+    most, least, dearest, fits = json.loads(body[1])
+    assert [float(most), float(least), float(dearest)] == [max(sizes), min(sizes), max(costs)]
+    assert fits
 
 
 def test_the_delay_figure_ends_at_the_last_delivery() -> None:
