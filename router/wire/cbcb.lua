@@ -236,8 +236,8 @@ end
 local ESCAPES = { ["\n"] = "\\n", ["\t"] = "\\t", ["\\"] = "\\\\", ['"'] = '\\"' }
 
 local function quote(text)
-  if text:find('[%z\1-\31\127"\\]') then
-    text = text:gsub('[%z\1-\31\127"\\]', function(char)
+  if text:find('[\0-\31\127"\\]') then
+    text = text:gsub('[\0-\31\127"\\]', function(char)
       return ESCAPES[char] or string.format("\\x%02x", char:byte())
     end)
   end
@@ -275,7 +275,7 @@ local names = remembered(function(name)
   if not is_utf8(name) then return false end
   local plain = name:match("^[A-Za-z_][A-Za-z0-9_.-]*$") and not RESERVED_NAMES[name]
   -- Display strings end at a zero byte, so a name with control characters is shown quoted.
-  return { shown = name:find("[%z\1-\31\127]") and quote(name) or name, text = plain and name or quote(name) }
+  return { shown = name:find("[\0-\31\127]") and quote(name) or name, text = plain and name or quote(name) }
 end)
 
 -- ---- Addresses (router/wire/addresses.py) ---------------------------------------------------------
