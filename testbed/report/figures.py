@@ -150,7 +150,7 @@ def recovery(changes: Sequence[Mapping[str, Any]]) -> Drawing | None:
                     textcoords="offset points",
                     fontsize=8.5,
                 )
-        axes.set_yticks(positions, [" ".join(change["events"]) for change in changes])
+        axes.set_yticks(positions, [", ".join(change["events"]) for change in changes])
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
         axes.grid(axis="x", visible=True)
