@@ -21,7 +21,7 @@ from captures import accounting
 from captures.accounting import CONTROL_TYPES, Clock
 from captures.logs import ApplicationLog, FirstPredicate, opening_predicates, opening_table, read_applications
 from captures.logs import read_oracle as read_oracle_answers
-from captures.pcap import tail_defect
+from captures.packets.splitting import check_capture
 from captures.reconcile import Total, reconcile_ovs, reconcile_routers, reconcile_tshark, tshark_counts
 from captures.recovery import Epochs, advertised_again, read_epochs, recovery
 from captures.rundir import CapturedFile, LinkEnds, RunFolder, RunFolderError
@@ -128,7 +128,7 @@ def _read(run: RunFolder) -> _Inputs:
 
 def _defects(files: Mapping[str, Path]) -> list[str]:
     """Which captures end inside a record, and where."""
-    return [f"{name}: {defect}" for name, path in files.items() if (defect := tail_defect(path))]
+    return [f"{name}: {defect}" for name, path in files.items() if (defect := check_capture(path))]
 
 
 def _account(
