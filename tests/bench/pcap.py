@@ -8,7 +8,9 @@ none.
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -36,6 +38,7 @@ Counts = Counter[tuple[int, str, int]]
 @contextmanager
 def session(master: str, folder: Path) -> Iterator[SparkSession]:
     """A session with Spark's own settings, apart from noise."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
