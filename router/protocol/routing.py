@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from router.matching.interface import Matcher
 from router.predicates import semantics
 from router.predicates.builder import PredicateBuilder
-from router.predicates.model import NOTHING, Message, Predicate
+from router.predicates.model import NOTHING, Filter, Message, Predicate
 from router.wire.addresses import LOCAL_INTERFACE
 
 
@@ -77,12 +77,17 @@ class RoutingTable:
 
     def set_application(self, app: int, predicate: Predicate) -> bool:
         """Overwrites the predicate of one application. Returns True if p0 changed."""
-        if self._applications.get(app, NOTHING) == predicate:
+        before = self._applications.get(app, NOTHING)
+        if before == predicate:
             return False
         if predicate:
             self._applications[app] = predicate
         else:
             del self._applications[app]
+        fresh = Predicate(tuple(_without(predicate, before)))
+        if PredicateBuilder(fresh).covers(Predicate(tuple(_without(before, predicate)))):
+            # It has grown, as it does with each subscription: p0 grows with it, whatever its size.
+            return self.widen(LOCAL_INTERFACE, fresh)
         local = PredicateBuilder()
         for own in self._applications.values():
             local.add(own)
@@ -127,3 +132,9 @@ class RoutingTable:
         from router.predicates.oversimplify import oversimplify
 
         return PredicateBuilder(oversimplify(known.predicate, most))
+
+
+def _without(one: Predicate, other: Predicate) -> Iterable[Filter]:
+    """The filters of `one` that `other` lacks, in order."""
+    known = frozenset(other)
+    return (filter_ for filter_ in one if filter_ not in known)
