@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from router.predicates.model import Message, Predicate
+
+if TYPE_CHECKING:
+    from router.matching.columns import ConstraintColumns  # NumPy: not for a router that does without
 
 
 class Matcher(Protocol):
@@ -25,3 +28,15 @@ class Matcher(Protocol):
 
         With `among`, of these interfaces only, and no work is spent on others.
         """
+
+
+@runtime_checkable
+class TableMatcher(Matcher, Protocol):
+    """A matcher that takes a whole table at once, without an object for each constraint."""
+
+    def load(self, table: ConstraintColumns) -> None:
+        """Associate every interface of `table` with its filters; forget all others."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the table and its index, in bytes."""
