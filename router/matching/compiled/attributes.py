@@ -10,42 +10,54 @@ from __future__ import annotations
 import numpy as np
 
 from router.matching.compiled.compiler import inlined
-from router.matching.compiled.hashing import EMPTY, extended, mixed
-from router.matching.compiled.layout import BOOLEAN, DOUBLE, INTEGER, STRING
-from router.matching.compiled.normal import key_of_double, key_of_text
-from router.matching.compiled.segment import NAME_HASH, STRING_HASH
+from router.matching.compiled.hashing import extended, mixed
+from router.matching.compiled.layout import (
+    AT,
+    ATTRIBUTE_BYTES,
+    BOOLEAN,
+    DOUBLE,
+    HASH,
+    INTEGER,
+    KEY,
+    LENGTH,
+    NAME,
+    NAME_AT,
+    NAME_HASH,
+    NAME_LENGTH,
+    NAMED,
+    STRING,
+    STRING_HASH,
+    TYPE,
+    Search,
+)
+from router.matching.compiled.memory import byte_at, long_at, put_long
+from router.matching.compiled.normal import key_of_double
 from router.predicates.model import STRING_MAX_BYTES
 from router.wire.tlv import TLV_HEADER_LENGTH, Tlv
 
-#: Columns of an attribute's row (int64 [ATTRIBUTE_WIDTH]): of the name, the polynomial, offset and length in the
-#: body, and the hash of name and type; of the value, type, offset, length, key and, for strings, the hash.
-(NAME, NAME_AT, NAME_LENGTH, NAMED, TYPE, AT, LENGTH, KEY, HASH) = range(9)
-#: Of a segment: slot, and number of the string.
-SLOT, TEXT = 9, 10
-ATTRIBUTE_WIDTH = 12
 #: Attributes whose names are compared with each other.
 FEW = 64
 #: Instead of a number of attributes: it needs another look; it has more attributes than there are rows.
 UNUSUAL, NO_ROOM = -1, -2
 
 _ATTRIBUTE = int(Tlv.ATTRIBUTE)
-_BYTE = np.uint64(8)
+_BYTE, _SIGN = np.uint64(8), np.uint64(1 << 63)
 _INFINITE = 0x7FF0000000000000
+_ROWS, _ROWS_SIZE, _POLYNOMIALS = int(Search.ROWS), int(Search.ROWS_SIZE), int(Search.POLYNOMIALS)
 
 
 @inlined
-def read_attributes(body, rows, polynomials, trusted):  # type: ignore[no-untyped-def]
-    """Fills the rows; returns the number of attributes, `UNUSUAL` or `NO_ROOM`.
+def read_attributes(search, body, size, trusted):  # type: ignore[no-untyped-def]
+    """Fills the rows of a search; returns the number of attributes, `UNUSUAL` or `NO_ROOM`.
 
     Args:
-        body: uint8 [n].
-        rows: int64 [attributes, ATTRIBUTE_WIDTH].
-        polynomials: uint64 [n + 1]; polynomials[at + k] becomes that of the first k bytes of the string at `at`.
+        search: address of a row; see `layout.Search`. There is room for the polynomials of the whole body.
+        body: address of the body.
+        size: its length.
         trusted: 1 if the body was found to keep the format's rules, 0 to check them.
     """
-    count = 0
-    at = 0
-    size = len(body)
+    rows, room, polynomials = long_at(search, _ROWS), long_at(search, _ROWS_SIZE), long_at(search, _POLYNOMIALS)
+    count, at = 0, 0
     while at < size:
         start = at + TLV_HEADER_LENGTH
         if start > size:
@@ -53,30 +65,38 @@ def read_attributes(body, rows, polynomials, trusted):  # type: ignore[no-untype
         end = start + _number(body, at + 1, 4)
         if end > size:
             return UNUSUAL
-        kind = body[at]
+        kind = byte_at(body, at)
         at = end
         if kind != _ATTRIBUTE:
             if trusted:
                 continue
             return UNUSUAL
+        if end - start < 3:
+            return UNUSUAL
         name = start + 1
-        value = name + body[start]
+        value = name + byte_at(body, start)
         if value == name or value >= end:
             return UNUSUAL
-        if count == len(rows):
+        if count == room:
             return NO_ROOM
-        row = rows[count]
-        polynomial, high = EMPTY, 0
+        row = rows + count * ATTRIBUTE_BYTES
+        polynomial, high = 0, 0
         for position in range(name, value):
-            polynomial = extended(polynomial, body[position])
-            high |= body[position]
-        row[NAME], row[NAME_AT], row[NAME_LENGTH] = np.int64(polynomial), name, value - name
-        row[TYPE], row[AT], row[LENGTH] = body[value], value + 1, end - value - 1
-        row[NAMED] = mixed(polynomial, value - name, NAME_HASH - row[TYPE])
-        if not _read_value(body, row, polynomials):
+            byte = byte_at(body, position)
+            polynomial = extended(polynomial, byte)
+            high |= byte
+        type_ = byte_at(body, value)
+        put_long(row, NAME, polynomial)
+        put_long(row, NAME_AT, name)
+        put_long(row, NAME_LENGTH, value - name)
+        put_long(row, NAMED, mixed(polynomial, value - name, NAME_HASH - type_))
+        put_long(row, TYPE, type_)
+        put_long(row, AT, value + 1)
+        put_long(row, LENGTH, end - value - 1)
+        if not _read_value(row, body, type_, value + 1, end - value - 1, polynomials):
             return UNUSUAL
         if not trusted and (
-            (high >= 0x80 and not _is_utf8(body, name, value)) or not _new_name(body, rows, count)
+            (high >= 0x80 and not _is_utf8(body, name, value)) or not _is_new(rows, count)
         ):
             return UNUSUAL
         count += 1
@@ -88,51 +108,50 @@ def _number(body, at, size):  # type: ignore[no-untyped-def]
     """An integer in network byte order; one of eight bytes is signed."""
     value = np.uint64(0)
     for position in range(at, at + size):
-        value = value << _BYTE | np.uint64(body[position])
+        value = value << _BYTE | np.uint64(byte_at(body, position))
     return np.int64(value)
 
 
 @inlined
-def _read_value(body, row, polynomials):  # type: ignore[no-untyped-def]
+def _read_value(row, body, type_, at, length, polynomials):  # type: ignore[no-untyped-def]
     """Fills in key and hash; False if the value is none of its type."""
-    kind, at, length = row[TYPE], row[AT], row[LENGTH]
-    if kind == STRING:
+    if type_ == STRING:
         if length > STRING_MAX_BYTES:
             return False
-        polynomial, high = EMPTY, 0
-        polynomials[at] = EMPTY
+        polynomial, high, key = 0, 0, np.uint64(0)
+        put_long(polynomials, at, 0)
         for position in range(at, at + length):
-            high |= body[position]
-            polynomial = extended(polynomial, body[position])
-            polynomials[position + 1] = polynomial
-        row[KEY] = key_of_text(body, at, at + length)
-        row[HASH] = mixed(polynomial, length, STRING_HASH)
+            byte = byte_at(body, position)
+            high |= byte
+            polynomial = extended(polynomial, byte)
+            put_long(polynomials, position + 1, polynomial)
+        for position in range(at, at + 8):
+            key = key << _BYTE | np.uint64(byte_at(body, position) if position < at + length else 0)
+        put_long(row, KEY, np.int64(key ^ _SIGN))
+        put_long(row, HASH, mixed(polynomial, length, STRING_HASH))
         return high < 0x80 or _is_utf8(body, at, at + length)
-    if kind == INTEGER:
-        if length != 8:
-            return False
-        row[KEY] = _number(body, at, 8)
+    if type_ == INTEGER and length == 8:
+        put_long(row, KEY, _number(body, at, 8))
         return True
-    if kind == DOUBLE:
-        if length != 8:
-            return False
+    if type_ == DOUBLE and length == 8:
         bits = _number(body, at, 8)
-        row[KEY] = key_of_double(bits)
+        put_long(row, KEY, key_of_double(bits))
         return (bits & _INFINITE) != _INFINITE
-    if kind == BOOLEAN:
-        row[KEY] = body[at]
-        return length == 1 and body[at] <= 1
+    if type_ == BOOLEAN and length == 1:
+        put_long(row, KEY, byte_at(body, at))
+        return byte_at(body, at) <= 1
     return False
 
 
 @inlined
-def _new_name(body, rows, count):  # type: ignore[no-untyped-def]
-    """Whether attribute `count` has another name than those before it."""
+def _is_new(rows, count):  # type: ignore[no-untyped-def]
+    """Whether attribute `count` has another name than those before it, as far as hashes tell."""
     if count >= FEW:
         return False
-    row = rows[count]
-    for other in range(count):
-        if rows[other, NAME] == row[NAME] and rows[other, NAME_LENGTH] == row[NAME_LENGTH]:
+    row = rows + count * ATTRIBUTE_BYTES
+    for number in range(count):
+        other = rows + number * ATTRIBUTE_BYTES
+        if long_at(other, NAME) == long_at(row, NAME) and long_at(other, NAME_LENGTH) == long_at(row, NAME_LENGTH):
             return False
     return True
 
@@ -141,7 +160,7 @@ def _new_name(body, rows, count):  # type: ignore[no-untyped-def]
 def _is_utf8(body, at, end):  # type: ignore[no-untyped-def]
     """Whether body[at:end] is UTF-8: RFC 3629, section 4."""
     while at < end:
-        lead = body[at]
+        lead = byte_at(body, at)
         at += 1
         if lead < 0x80:
             continue
@@ -165,7 +184,7 @@ def _is_utf8(body, at, end):  # type: ignore[no-untyped-def]
         if at + following > end:
             return False
         for position in range(at, at + following):
-            if not lowest <= body[position] <= highest:
+            if not lowest <= byte_at(body, position) <= highest:
                 return False
             lowest, highest = 0x80, 0xBF
         at += following

@@ -12,7 +12,7 @@ from router.matching.compiled.attributes import UNUSUAL
 from router.matching.compiled.matching import match
 from router.matching.compiled.memory import address_of
 from router.matching.compiled.normal import normal_table
-from router.matching.compiled.scratch import WorkingMemory
+from router.matching.compiled.scratch import working_memory
 from router.matching.compiled.segment import Segment
 from router.predicates.model import Message, Predicate
 from router.wire.tlv import decode_message, encode_message
@@ -23,10 +23,10 @@ class Quick:
         numbers, dense = np.unique(columns.interface, return_inverse=True)
         self.numbers = np.concatenate([[-1], numbers])
         self.segment = Segment(normal_table(columns, (dense + 1).astype(np.int32)))
-        self.memory = WorkingMemory()
+        self.memory = working_memory()
         s = self.segment
         self.memory.fit_table(len(self.numbers), len(s.slot_name), int(s.parts[19]))
-        self.row = np.array([address_of(self.memory.row), len(self.numbers), 1, address_of(s.parts)], np.int64)
+        self.row = np.array([self.memory.address, 1, address_of(s.parts)], np.int64)
         self.open = np.ones(len(self.numbers), np.uint8)
         self.open[0] = 0
         self.address, self.open_address = address_of(self.row), address_of(self.open)

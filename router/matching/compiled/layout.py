@@ -86,6 +86,9 @@ SLOT_WIDTH = 20
 #: units begin, and end. Its value (int64) stands elsewhere.
 GROUP_KEY, GROUP_UNITS, GROUP_OTHERS, GROUP_END, GROUP_WIDTH = 0, 1, 2, 3, 4
 
+#: Kinds of hashes, apart from those of accesses of slots, which are not negative.
+STRING_HASH, NAME_HASH = -1, -8
+
 #: Postings in a block of which the highest upper bound is kept, and blocks in a block of blocks.
 BLOCK = 16
 
@@ -133,3 +136,40 @@ class Part(IntEnum):
     ALWAYS_START = 37  # postings of filters without constraints
     ALWAYS_END = 38
     SIZE = 39
+
+
+class Search(IntEnum):
+    """Of the row that a search works on (int64): address or number."""
+
+    ROWS = 0  # int64 [ROWS_SIZE, ATTRIBUTE_WIDTH]
+    ROWS_SIZE = 1
+    POLYNOMIALS = 2  # int64 [POLYNOMIALS_SIZE]: at the offset of a string + k, that of its first k bytes
+    POLYNOMIALS_SIZE = 3
+    ATTRIBUTE_OF = 4  # int64 [slots of the largest segment]: the row of its attribute; 0 between searches
+    ATTRIBUTE_OF_SIZE = 5
+    HITS = 6  # int64 [HITS_SIZE, 2]: ranges of postings to be verified
+    HITS_SIZE = 7
+    POWERS = 8  # int64 [POWERS_SIZE]: `hashing.powers_of_base`
+    POWERS_SIZE = 9
+    FOUND = 10  # int32 [FOUND_SIZE]: the answer
+    FOUND_SIZE = 11
+    SEEN = 12  # int64 [groups of the largest segment]: the round in which a substring was last found
+    SEEN_SIZE = 13
+    ROUND = 14  # how many segments were searched up to now
+    BODY = 15  # the message
+    COUNT = 16  # its attributes
+    OPEN = 17  # uint8 [interfaces]: 1 for each interface that is asked for and has not matched
+    WANTED = 18  # how many are asked for
+    NUMBER = 19  # how many have matched
+    HIT = 20  # how many ranges are noted
+    HAVE = 21  # a bit for each slot (modulo 64) of the segment that the message has
+    SIZE = 22
+
+
+#: Columns of an attribute's row (int64 [ATTRIBUTE_WIDTH]): of the name, the polynomial, offset and length in the
+#: body, and the hash of name and type; of the value, type, offset, length, key and, for strings, the hash.
+NAME, NAME_AT, NAME_LENGTH, NAMED, TYPE, AT, LENGTH, KEY, HASH = range(9)
+#: In the segment at hand: slot (or -1), and number of the string (or -1).
+SLOT, TEXT = 9, 10
+ATTRIBUTE_WIDTH = 12
+ATTRIBUTE_BYTES = 8 * ATTRIBUTE_WIDTH

@@ -1,61 +1,66 @@
-"""Arrays by address: how one call hands a whole table to compiled code.
+"""Reading and writing arrays by their address: how one call hands a whole table to compiled code.
 
-Every array among the arguments of a compiled function costs some 100 ns a call, and a table has dozens. So
-tables are passed as the address of a row of numbers, in which the addresses of the arrays stand. Whoever passes an
-address keeps the array alive during the call.
+Each array among the arguments of a compiled function costs some 100 ns a call, and handed on from function to
+function it is seven numbers. So a table is one number: the address of a row in which the addresses of its arrays
+stand. Whoever passes an address keeps the array alive during the call. Nothing is checked.
 """
 
-# ruff: noqa: ANN001, ANN201
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import carray, types
-from numba.core import cgutils
+from llvmlite import ir
+from numba import types
 from numba.extending import intrinsic
 
-from router.matching.compiled.compiler import inlined
+
+def _reader(bits: int, signed: bool) -> Callable[[int, int], int]:
+    """A function of address and index that reads an item as int64."""
+
+    @intrinsic
+    def read(_typing: Any, address: Any, index: Any) -> Any:  # noqa: ARG001 - Numba minds the names
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            item = builder.load(_pointer(builder, arguments, bits), align=1)
+            if bits == 64:
+                return item
+            return (builder.sext if signed else builder.zext)(item, ir.IntType(64))
+
+        return types.int64(types.int64, types.int64), generate
+
+    reader: Callable[[int, int], int] = read
+    return reader
 
 
-@intrinsic
-def _pointer(_typing: Any, address: Any) -> Any:
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+def _writer(bits: int) -> Callable[[int, int, int], None]:
+    """A function of address, index and value that writes an item, cut to its width."""
 
-    return types.voidptr(address), generate
+    @intrinsic
+    def write(_typing: Any, address: Any, index: Any, value: Any) -> Any:  # noqa: ARG001
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            value = arguments[2] if bits == 64 else builder.trunc(arguments[2], ir.IntType(bits))
+            builder.store(value, _pointer(builder, arguments, bits), align=1)
+            return context.get_dummy_value()
 
+        return types.void(types.int64, types.int64, types.int64), generate
 
-@inlined
-def bytes_at(address: int, length: int) -> npt.NDArray[np.uint8]:
-    """The uint8 array of `length` items that stands at an address."""
-    array: npt.NDArray[np.uint8] = carray(_pointer(address), (length,), np.uint8)
-    return array
-
-
-@inlined
-def ints_at(address: int, length: int) -> npt.NDArray[np.int32]:
-    """The int32 array at an address."""
-    array: npt.NDArray[np.int32] = carray(_pointer(address), (length,), np.int32)
-    return array
+    writer: Callable[[int, int, int], None] = write
+    return writer
 
 
-@inlined
-def longs_at(address: int, length: int) -> npt.NDArray[np.int64]:
-    """The int64 array at an address."""
-    array: npt.NDArray[np.int64] = carray(_pointer(address), (length,), np.int64)
-    return array
+def _pointer(builder: Any, arguments: Any, bits: int) -> Any:
+    width = ir.Constant(ir.IntType(64), bits // 8)
+    place = builder.add(arguments[0], builder.mul(arguments[1], width))
+    return builder.inttoptr(place, ir.IntType(bits).as_pointer())
 
 
-@inlined
-def words_at(address: int, length: int) -> npt.NDArray[np.uint64]:
-    """The uint64 array at an address."""
-    array: npt.NDArray[np.uint64] = carray(_pointer(address), (length,), np.uint64)
-    return array
+byte_at, int_at, long_at = _reader(8, signed=False), _reader(32, signed=True), _reader(64, signed=True)
+put_byte, put_int, put_long = _writer(8), _writer(32), _writer(64)
 
 
-def address_of(array: npt.NDArray[Any]) -> int:
+def address_of(array: npt.NDArray[np.generic]) -> int:
     """Where an array's items stand.
 
     Raises:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.compiled.attributes import ATTRIBUTE_WIDTH
 from router.matching.compiled.hashing import powers_of_base
+from router.matching.compiled.layout import ATTRIBUTE_WIDTH, Search
 from router.matching.compiled.memory import address_of
-from router.matching.compiled.views import Scratch
 
 #: Ranges of postings that are noted before any is verified; beyond, they are verified at once.
 _HITS = 4096
 #: Bytes of the smallest ATTRIBUTE: TLV header, length of the name, name, type, value of no bytes.
 _LEAST_ATTRIBUTE = 8
+#: Bytes of messages for which there is always room.
+_USUAL_BODY = 9_000
 
 
 class WorkingMemory:
@@ -22,37 +25,50 @@ class WorkingMemory:
     Matching is not reentrant: a process matches in one thread.
 
     Attributes:
-        row: int64 [Scratch.SIZE], which refers to the arrays.
-        found: int32, the answer of the last call.
+        row: int64 [Search.SIZE], which refers to the arrays.
+        address: of `row`.
+        found: int32, the answer of the last search.
+        body: bytes of the longest message for which there is room.
     """
 
     def __init__(self) -> None:
-        self.row: npt.NDArray[np.int64] = np.zeros(Scratch.SIZE, np.int64)
-        self._arrays: dict[Scratch, npt.NDArray[np.generic]] = {}
+        self.row: npt.NDArray[np.int64] = np.zeros(Search.SIZE, np.int64)
+        self.address = address_of(self.row)
+        self._arrays: dict[Search, npt.NDArray[np.generic]] = {}
         self.found: npt.NDArray[np.int32] = np.empty(0, np.int32)
+        self._put(Search.HITS, np.empty((_HITS, 2), np.int64))
+        self._put(Search.POWERS, powers_of_base())
         self.body = 0
-        self._put(Scratch.HITS, np.empty((_HITS, 2), np.int32))
-        self._put(Scratch.POWERS, powers_of_base())
-        self.fit_body(4096)
+        self.fit_body(_USUAL_BODY)
         self.fit_table(64, 64, 64)
 
     def fit_body(self, size: int) -> None:
         """Makes room for messages of so many bytes."""
         self.body = size
-        self._put(Scratch.POLYNOMIALS, np.empty(size + 1, np.uint64))
-        self._put(Scratch.ROWS, np.empty((size // _LEAST_ATTRIBUTE + 1, ATTRIBUTE_WIDTH), np.int64))
+        self._put(Search.POLYNOMIALS, np.empty(size + 1, np.int64))
+        self._put(Search.ROWS, np.empty((size // _LEAST_ATTRIBUTE + 1, ATTRIBUTE_WIDTH), np.int64))
+
+    def shrink(self) -> None:
+        """Gives back the memory that a long message needed."""
+        self.fit_body(_USUAL_BODY)
 
     def fit_table(self, interfaces: int, slots: int, groups: int) -> None:
         """Makes room for a table of so many interfaces, and of so many slots and groups in a segment."""
         if interfaces > len(self.found):
             self.found = np.empty(2 * interfaces, np.int32)
-            self._put(Scratch.FOUND, self.found)
-        if slots > self.row[Scratch.ATTRIBUTE_OF_SIZE]:
-            self._put(Scratch.ATTRIBUTE_OF, np.full(2 * slots, -1, np.int32))
-        if groups > self.row[Scratch.SEEN_SIZE]:
-            self._put(Scratch.SEEN, np.zeros(2 * groups, np.int64))
+            self._put(Search.FOUND, self.found)
+        if slots > self.row[Search.ATTRIBUTE_OF_SIZE]:
+            self._put(Search.ATTRIBUTE_OF, np.zeros(2 * slots, np.int64))
+        if groups > self.row[Search.SEEN_SIZE]:
+            self._put(Search.SEEN, np.zeros(2 * groups, np.int64))
 
-    def _put(self, which: Scratch, array: npt.NDArray[np.generic]) -> None:
+    def _put(self, which: Search, array: npt.NDArray[np.generic]) -> None:
         self._arrays[which] = array
         self.row[which] = address_of(array)
         self.row[which + 1] = len(array)
+
+
+@cache
+def working_memory() -> WorkingMemory:
+    """The one of this process."""
+    return WorkingMemory()

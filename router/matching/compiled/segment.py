@@ -24,6 +24,7 @@ from router.matching.compiled.layout import (
     HIGHEST,
     LISTS,
     LOWEST,
+    NAME_HASH,
     SLOT_EQUAL,
     SLOT_LENGTHS,
     SLOT_LISTS,
@@ -31,6 +32,7 @@ from router.matching.compiled.layout import (
     SLOT_NAME_LENGTH,
     SLOT_TYPE,
     SLOT_WIDTH,
+    STRING_HASH,
     Access,
     Part,
     Test,
@@ -46,9 +48,6 @@ _EQUAL, _PREFIX, _SUBSTRING = int(Access.EQUAL), int(Access.PREFIX), int(Access.
 _ALWAYS, _NEVER = int(Access.ALWAYS), int(Access.NEVER)
 #: From an access to that of a unit.
 _TO_UNIT = _PRESENT
-#: Kinds of hashes, apart from those of accesses of slots, which are not negative.
-STRING_HASH, NAME_HASH = -1, -8
-
 _Ints = npt.NDArray[np.int32]
 _Longs = npt.NDArray[np.int64]
 

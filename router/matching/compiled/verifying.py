@@ -1,100 +1,116 @@
-"""Whether a message passes the tests of a filter's records."""
+"""Postings whose access constraint is satisfied: taking units, verifying the rest.
+
+`search` and `segment` are addresses of rows; see `layout.Search` and `layout.Part`. Functions on postings
+return True when every interface that was asked for has matched.
+"""
 
 # ruff: noqa: ANN001, ANN202
 from __future__ import annotations
 
 import numpy as np
 
-from router.matching.compiled.attributes import AT, KEY, LENGTH, TEXT
 from router.matching.compiled.compiler import inlined
-from router.matching.compiled.layout import ACCESSES, Test
+from router.matching.compiled.layout import ACCESSES, AT, KEY, LENGTH, TEXT, Part, Search, Test
+from router.matching.compiled.memory import byte_at, int_at, long_at, put_byte, put_int, put_long
 
 _RANGE, _DIFFERS, _IS_STRING, _SAME = int(Test.RANGE), int(Test.DIFFERS), int(Test.IS_STRING), int(Test.EQUAL)
 _UNEQUAL, _STARTS, _ENDS, _HOLDS = int(Test.UNEQUAL), int(Test.PREFIX), int(Test.SUFFIX), int(Test.SUBSTRING)
 _BELOW, _AT_MOST, _ABOVE = int(Test.BELOW), int(Test.AT_MOST), int(Test.ABOVE)
+_INTERFACE, _NEEDS, _RECORD_START = int(Part.INTERFACE), int(Part.NEEDS), int(Part.RECORD_START)
+_RECORD_TEST, _RECORD_A, _RECORD_B = int(Part.RECORD_TEST), int(Part.RECORD_A), int(Part.RECORD_B)
+_STRING_START, _PART_TEXT = int(Part.STRING_START), int(Part.TEXT)
+_OPEN, _WANTED, _NUMBER, _FOUND = (int(Search[n]) for n in ("OPEN", "WANTED", "NUMBER", "FOUND"))
+_BODY, _HAVE, _ATTRIBUTE_OF = int(Search.BODY), int(Search.HAVE), int(Search.ATTRIBUTE_OF)
 
 
 @inlined
-def same_bytes(data, at, text, start, length):  # type: ignore[no-untyped-def]
-    """Whether data[at:at + length] is text[start:start + length]."""
+def same_bytes(one, other, length):  # type: ignore[no-untyped-def]
+    """Whether the bytes at two addresses are the same."""
     for offset in range(length):  # noqa: SIM110 - a loop that compiles
-        if data[at + offset] != text[start + offset]:
+        if byte_at(one, offset) != byte_at(other, offset):
             return False
     return True
 
 
 @inlined
-def take(answer, view, begin, end, number):  # type: ignore[no-untyped-def]
-    """The interfaces of these postings match. Returns the number found up to now."""
+def take(search, segment, begin, end):  # type: ignore[no-untyped-def]
+    """The interfaces of these postings match."""
+    open_, interface = long_at(search, _OPEN), long_at(segment, _INTERFACE)
     for posting in range(begin, end):
-        if number >= answer.wanted:
-            break
-        which = view.interface[posting]
-        if answer.open[which]:
-            answer.open[which] = 0
-            answer.found[number] = which
-            number += 1
-    return number
+        which = int_at(interface, posting)
+        if byte_at(open_, which) and _matched(search, open_, which):
+            return True
+    return False
 
 
 @inlined
-def verify(message, view, answer, have, begin, end, number):  # type: ignore[no-untyped-def]
-    """As `take`, of those of these postings whose records the message passes."""
+def verify(search, segment, begin, end):  # type: ignore[no-untyped-def]
+    """The interfaces of those of these postings match whose records the message passes."""
+    open_, interface, needs = long_at(search, _OPEN), long_at(segment, _INTERFACE), long_at(segment, _NEEDS)
+    missing = ~long_at(search, _HAVE)
     for posting in range(begin, end):
-        which = view.interface[posting]
+        which = int_at(interface, posting)
         if (
-            answer.open[which]
-            and not view.needs[posting] & ~have
-            and _passes_all(message, view, view.record_start[posting], view.record_start[posting + 1])
+            byte_at(open_, which)
+            and not long_at(needs, posting) & missing
+            and _passes_all(search, segment, posting)
+            and _matched(search, open_, which)
         ):
-            answer.open[which] = 0
-            answer.found[number] = which
-            number += 1
-            if number >= answer.wanted:
-                break
-    return number
+            return True
+    return False
 
 
 @inlined
-def _passes_all(message, view, begin, end):  # type: ignore[no-untyped-def]
-    for record in range(begin, end):
-        code = view.tests[record]
-        attribute = message.attribute_of[code // ACCESSES]
-        if attribute < 0 or not _passes(
-            message, attribute, view, code % ACCESSES, view.a[record], view.b[record]
-        ):
+def _matched(search, open_, which):  # type: ignore[no-untyped-def]
+    """Notes an interface that matches."""
+    number = long_at(search, _NUMBER)
+    put_byte(open_, which, 0)
+    put_int(long_at(search, _FOUND), number, which)
+    put_long(search, _NUMBER, number + 1)
+    return number + 1 >= long_at(search, _WANTED)
+
+
+@inlined
+def _passes_all(search, segment, posting):  # type: ignore[no-untyped-def]
+    start, tests = long_at(segment, _RECORD_START), long_at(segment, _RECORD_TEST)
+    attribute_of = long_at(search, _ATTRIBUTE_OF)
+    for record in range(int_at(start, posting), int_at(start, posting + 1)):
+        code = int_at(tests, record)
+        row = long_at(attribute_of, code // ACCESSES)
+        if row == 0 or not _passes(search, segment, row, code % ACCESSES, record):
             return False
     return True
 
 
 @inlined
-def _passes(message, attribute, view, test, a, b):  # type: ignore[no-untyped-def]
-    """Whether the value of an attribute passes a test."""
-    key = message.rows[attribute, KEY]
+def _passes(search, segment, row, test, record):  # type: ignore[no-untyped-def]
+    """Whether the value in the row of an attribute passes the test of a record."""
+    a, b = long_at(long_at(segment, _RECORD_A), record), long_at(long_at(segment, _RECORD_B), record)
+    key = long_at(row, KEY)
     if test == _RANGE:
         return a <= key <= b
     if test == _SAME:
-        return message.rows[attribute, TEXT] == b
+        return long_at(row, TEXT) == b
     if test == _DIFFERS:
         return key != a
     if test == _IS_STRING:
         return True
     if test == _UNEQUAL:
-        return message.rows[attribute, TEXT] != b
-    at, length = message.rows[attribute, AT], message.rows[attribute, LENGTH]
-    start = np.int64(view.string_start[b])
-    size = view.string_start[b + 1] - start
+        return long_at(row, TEXT) != b
+    if test > _HOLDS and key != a:
+        return (key < a) == (test <= _AT_MOST)
+    value, length = long_at(search, _BODY) + long_at(row, AT), long_at(row, LENGTH)
+    start = int_at(long_at(segment, _STRING_START), b)
+    text, size = long_at(segment, _PART_TEXT) + start, int_at(long_at(segment, _STRING_START), b + 1) - start
     if test <= _HOLDS:
         if size > length:
             return False
         if test == _STARTS:
-            return same_bytes(message.data, at, view.text, start, size)
+            return same_bytes(value, text, size)
         if test == _ENDS:
-            return same_bytes(message.data, at + length - size, view.text, start, size)
-        return _contains(message.data, at, length, view.text, start, size)
-    if key != a:
-        return (key < a) == (test <= _AT_MOST)
-    order = _compare(message.data, at, length, view.text, start, size)
+            return same_bytes(value + length - size, text, size)
+        return _contains(value, length, text, size)
+    order = _compare(value, length, text, size)
     if test == _BELOW:
         return order < 0
     if test == _AT_MOST:
@@ -103,17 +119,19 @@ def _passes(message, attribute, view, test, a, b):  # type: ignore[no-untyped-de
 
 
 @inlined
-def _compare(data, at, length, text, start, size):  # type: ignore[no-untyped-def]
-    """Negative, 0 or positive as data[at:at + length] is below, equal to or above text[start:start + size]."""
+def _compare(value, length, text, size):  # type: ignore[no-untyped-def]
+    """Negative, 0 or positive as a value is below, equal to or above a text."""
     for offset in range(min(length, size)):
-        if data[at + offset] != text[start + offset]:
-            return np.int64(-1) if data[at + offset] < text[start + offset] else np.int64(1)
+        difference = byte_at(value, offset) - byte_at(text, offset)
+        if difference != 0:
+            return difference
     return np.int64(length - size)
 
 
 @inlined
-def _contains(data, at, length, text, start, size):  # type: ignore[no-untyped-def]
-    for first in range(at, at + length - size + 1):
-        if data[first] == text[start] and same_bytes(data, first, text, start, size):
+def _contains(value, length, text, size):  # type: ignore[no-untyped-def]
+    first = byte_at(text, 0)
+    for offset in range(length - size + 1):
+        if byte_at(value, offset) == first and same_bytes(value + offset, text, size):
             return True
     return False
