@@ -40,3 +40,15 @@ class TableMatcher(Matcher, Protocol):
     @property
     def nbytes(self) -> int:
         """Memory of the table and its index, in bytes."""
+
+
+@runtime_checkable
+class EncodedMatcher(Matcher, Protocol):
+    """A matcher that reads messages as they are on the wire."""
+
+    def match_encoded(self, body: bytes, among: Collection[int] | None = None) -> frozenset[int] | None:
+        """As `match`, for a message given as the body of its frame (docs/wire-format.md).
+
+        None if the body may break a rule of the format, or uses what this matcher does not know: then it is
+        to be decoded, which tells, and matched as a message.
+        """

@@ -84,7 +84,9 @@ def test_a_constraint_given_twice_and_a_contradiction(matcher: Matcher) -> None:
 
 
 def test_an_unknown_engine_is_refused() -> None:
-    with pytest.raises(ValueError, match="unknown matching engine 'fast'; expected one of counting, naive"):
+    with pytest.raises(
+        ValueError, match="unknown matching engine 'fast'; expected one of compiled, counting, naive"
+    ):
         factory("fast")
 
 

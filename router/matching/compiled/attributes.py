@@ -4,12 +4,11 @@ Layout: docs/wire-format.md. What is out of the ordinary (an error, a TLV of a l
 `FEW` attributes) is left to that function, which names the error, or finds that there is none.
 """
 
-# ruff: noqa: ANN001, ANN202
 from __future__ import annotations
 
 import numpy as np
 
-from router.matching.compiled.compiler import inlined
+from router.matching.compiled.compiler import Native, inlined
 from router.matching.compiled.hashing import extended, mixed
 from router.matching.compiled.layout import (
     AT,
@@ -47,7 +46,7 @@ _ROWS, _ROWS_SIZE, _POLYNOMIALS = int(Search.ROWS), int(Search.ROWS_SIZE), int(S
 
 
 @inlined
-def read_attributes(search, body, size, trusted):  # type: ignore[no-untyped-def]
+def read_attributes(search: Native, body: Native, size: Native, trusted: Native) -> Native:
     """Fills the rows of a search; returns the number of attributes, `UNUSUAL` or `NO_ROOM`.
 
     Args:
@@ -56,7 +55,11 @@ def read_attributes(search, body, size, trusted):  # type: ignore[no-untyped-def
         size: its length.
         trusted: 1 if the body was found to keep the format's rules, 0 to check them.
     """
-    rows, room, polynomials = long_at(search, _ROWS), long_at(search, _ROWS_SIZE), long_at(search, _POLYNOMIALS)
+    rows, room, polynomials = (
+        long_at(search, _ROWS),
+        long_at(search, _ROWS_SIZE),
+        long_at(search, _POLYNOMIALS),
+    )
     count, at = 0, 0
     while at < size:
         start = at + TLV_HEADER_LENGTH
@@ -95,16 +98,14 @@ def read_attributes(search, body, size, trusted):  # type: ignore[no-untyped-def
         put_long(row, LENGTH, end - value - 1)
         if not _read_value(row, body, type_, value + 1, end - value - 1, polynomials):
             return UNUSUAL
-        if not trusted and (
-            (high >= 0x80 and not _is_utf8(body, name, value)) or not _is_new(rows, count)
-        ):
+        if not trusted and ((high >= 0x80 and not _is_utf8(body, name, value)) or not _is_new(rows, count)):
             return UNUSUAL
         count += 1
     return count
 
 
 @inlined
-def _number(body, at, size):  # type: ignore[no-untyped-def]
+def _number(body: Native, at: Native, size: Native) -> Native:
     """An integer in network byte order; one of eight bytes is signed."""
     value = np.uint64(0)
     for position in range(at, at + size):
@@ -113,7 +114,9 @@ def _number(body, at, size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _read_value(row, body, type_, at, length, polynomials):  # type: ignore[no-untyped-def]
+def _read_value(
+    row: Native, body: Native, type_: Native, at: Native, length: Native, polynomials: Native
+) -> Native:
     """Fills in key and hash; False if the value is none of its type."""
     if type_ == STRING:
         if length > STRING_MAX_BYTES:
@@ -144,20 +147,22 @@ def _read_value(row, body, type_, at, length, polynomials):  # type: ignore[no-u
 
 
 @inlined
-def _is_new(rows, count):  # type: ignore[no-untyped-def]
+def _is_new(rows: Native, count: Native) -> Native:
     """Whether attribute `count` has another name than those before it, as far as hashes tell."""
     if count >= FEW:
         return False
     row = rows + count * ATTRIBUTE_BYTES
     for number in range(count):
         other = rows + number * ATTRIBUTE_BYTES
-        if long_at(other, NAME) == long_at(row, NAME) and long_at(other, NAME_LENGTH) == long_at(row, NAME_LENGTH):
+        if long_at(other, NAME) == long_at(row, NAME) and long_at(other, NAME_LENGTH) == long_at(
+            row, NAME_LENGTH
+        ):
             return False
     return True
 
 
 @inlined
-def _is_utf8(body, at, end):  # type: ignore[no-untyped-def]
+def _is_utf8(body: Native, at: Native, end: Native) -> Native:
     """Whether body[at:end] is UTF-8: RFC 3629, section 4."""
     while at < end:
         lead = byte_at(body, at)
@@ -189,5 +194,3 @@ def _is_utf8(body, at, end):  # type: ignore[no-untyped-def]
             lowest, highest = 0x80, 0xBF
         at += following
     return True
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -17,6 +18,8 @@ import numba
 from numba.core import config
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+#: A number (int64) or an array in a compiled function, whose types Numba infers and checks.
+Native = Any
 #: Directories of other versions that are left alone beside the one in use.
 _KEPT = 4
 
@@ -34,8 +37,10 @@ def kernel(function: _Function) -> _Function:
     return compiled
 
 
-#: For a function that is only called by kernels: part of their machine code.
-inlined = numba.njit(nogil=True, error_model="numpy")
+def inlined(function: _Function) -> _Function:
+    """Compiles a function that kernels call, as part of their machine code."""
+    compiled: _Function = numba.njit(nogil=True, error_model="numpy")(function)
+    return compiled
 
 
 @cache
@@ -61,9 +66,10 @@ def code_directory() -> Path:
 
 def _rooms() -> Iterator[Path]:
     yield Path(sys.prefix) / "cache" / "cbcb-numba"
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    if os.path.isabs(home):
-        yield Path(home) / "cbcb-numba"
+    with contextlib.suppress(RuntimeError):
+        yield (
+            Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()).absolute() / "cbcb-numba"
+        )
     yield Path(tempfile.gettempdir()) / f"cbcb-numba-{os.geteuid()}"
 
 

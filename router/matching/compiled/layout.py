@@ -1,4 +1,4 @@
-"""What a segment's arrays hold, as numbers: shared by the code that builds them and the code that reads them."""
+"""What arrays hold, as numbers: shared by the code that builds segments and the code that searches them."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ SLOT_LENGTHS = LISTS + 4
 SLOT_EQUAL = LISTS + 8
 SLOT_WIDTH = 20
 
-#: Of the row of a group (int32 [GROUP_WIDTH]): its access of a slot, and where its postings begin, those that are no
-#: units begin, and end. Its value (int64) stands elsewhere.
+#: Of the row of a group (int32 [GROUP_WIDTH]): its access of a slot; where its postings begin, where those
+#: that are no units begin, and where they end. Its value (int64) stands elsewhere.
 GROUP_KEY, GROUP_UNITS, GROUP_OTHERS, GROUP_END, GROUP_WIDTH = 0, 1, 2, 3, 4
 
 #: Kinds of hashes, apart from those of accesses of slots, which are not negative.
@@ -166,8 +166,8 @@ class Search(IntEnum):
     SIZE = 22
 
 
-#: Columns of an attribute's row (int64 [ATTRIBUTE_WIDTH]): of the name, the polynomial, offset and length in the
-#: body, and the hash of name and type; of the value, type, offset, length, key and, for strings, the hash.
+#: Columns of an attribute's row (int64 [ATTRIBUTE_WIDTH]): of the name, the polynomial, offset and length
+#: in the body, and the hash of name and type; of the value, type, offset, length, key and, of strings, hash.
 NAME, NAME_AT, NAME_LENGTH, NAMED, TYPE, AT, LENGTH, KEY, HASH = range(9)
 #: In the segment at hand: slot (or -1), and number of the string (or -1).
 SLOT, TEXT = 9, 10

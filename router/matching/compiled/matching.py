@@ -4,13 +4,12 @@ In each segment, what its units match is found first: they need no verification,
 matched is not looked at again. Then the other filters whose access constraint is satisfied are verified.
 """
 
-# ruff: noqa: ANN001, ANN202
 from __future__ import annotations
 
 import numpy as np
 
 from router.matching.compiled.attributes import read_attributes
-from router.matching.compiled.compiler import inlined, kernel
+from router.matching.compiled.compiler import Native, inlined, kernel
 from router.matching.compiled.layout import (
     AT,
     ATTRIBUTE_BYTES,
@@ -57,7 +56,7 @@ TABLE_SEARCH, TABLE_COUNT, TABLE_SEGMENTS = range(3)
 
 
 @kernel
-def match(body, table, open_interfaces, wanted, trusted):  # type: ignore[no-untyped-def]
+def match(body: Native, table: Native, open_interfaces: Native, wanted: Native, trusted: Native) -> Native:
     """Writes the interfaces that match to the search's `FOUND`, as dense numbers.
 
     Args:
@@ -74,8 +73,8 @@ def match(body, table, open_interfaces, wanted, trusted):  # type: ignore[no-unt
     address = np.int64(data.ctypes.data)
     search = long_at(table, TABLE_SEARCH)
     count = read_attributes(search, address, len(data), trusted)
-    if count < 0:
-        return count
+    if count < 0 or wanted == 0:
+        return min(count, 0)
     put_long(search, _BODY, address)
     put_long(search, _COUNT, count)
     put_long(search, _OPEN, open_interfaces)
@@ -91,7 +90,7 @@ def match(body, table, open_interfaces, wanted, trusted):  # type: ignore[no-unt
 
 
 @inlined
-def _search(search, segment):  # type: ignore[no-untyped-def]
+def _search(search: Native, segment: Native) -> Native:
     """Searches one segment. True: all matched."""
     if take(search, segment, long_at(segment, _ALWAYS_START), long_at(segment, _ALWAYS_END)):
         return True
@@ -109,7 +108,7 @@ def _search(search, segment):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _search_accesses(search, segment):  # type: ignore[no-untyped-def]
+def _search_accesses(search: Native, segment: Native) -> Native:
     """Whatever the attributes lead to. True: all matched."""
     rows, count = long_at(search, _ROWS), long_at(search, _COUNT)
     for number in range(count):
@@ -120,7 +119,9 @@ def _search_accesses(search, segment):  # type: ignore[no-untyped-def]
         slot = long_at(row, SLOT)
         if slot < 0:
             continue
-        if int_at(long_at(segment, _SLOT_ROWS), slot * SLOT_WIDTH + SLOT_EQUAL) and find_equal(search, segment, row):
+        if int_at(long_at(segment, _SLOT_ROWS), slot * SLOT_WIDTH + SLOT_EQUAL) and find_equal(
+            search, segment, row
+        ):
             return True
         if long_at(row, TYPE) == STRING and find_patterns(search, segment, row):
             return True
@@ -133,7 +134,7 @@ def _search_accesses(search, segment):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _find_attributes(search, segment):  # type: ignore[no-untyped-def]
+def _find_attributes(search: Native, segment: Native) -> Native:
     """Finds the slots and strings of the message's attributes; False if there are none of its slots."""
     row, attribute_of, have = long_at(search, _ROWS), long_at(search, _ATTRIBUTE_OF), 0
     for _ in range(long_at(search, _COUNT)):
@@ -150,7 +151,7 @@ def _find_attributes(search, segment):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _find_slot(search, segment, row):  # type: ignore[no-untyped-def]
+def _find_slot(search: Native, segment: Native, row: Native) -> Native:
     """The slot of an attribute's name and type, or -1."""
     table, hashes = long_at(segment, _SLOT_TABLE), long_at(segment, _SLOT_HASH)
     mask = (1 << long_at(segment, _SLOT_BITS)) - 1
@@ -163,7 +164,9 @@ def _find_slot(search, segment, row):  # type: ignore[no-untyped-def]
             if (
                 int_at(slot_row, SLOT_TYPE) == long_at(row, TYPE)
                 and int_at(slot_row, SLOT_NAME_LENGTH) == long_at(row, NAME_LENGTH)
-                and same_bytes(long_at(search, _BODY) + long_at(row, NAME_AT), name, long_at(row, NAME_LENGTH))
+                and same_bytes(
+                    long_at(search, _BODY) + long_at(row, NAME_AT), name, long_at(row, NAME_LENGTH)
+                )
             ):
                 return slot
         place = (place + 1) & mask
@@ -172,7 +175,7 @@ def _find_slot(search, segment, row):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _find_string(search, segment, row):  # type: ignore[no-untyped-def]
+def _find_string(search: Native, segment: Native, row: Native) -> Native:
     """The number of an attribute's string, or -1."""
     table, hashes = long_at(segment, _STRING_TABLE), long_at(segment, _STRING_HASH)
     mask = (1 << long_at(segment, _STRING_BITS)) - 1
@@ -192,8 +195,8 @@ def _find_string(search, segment, row):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _search_lists(search, segment, row, first):  # type: ignore[no-untyped-def]
-    """The postings that an attribute's slot has in lists, four accesses from `first` on. True: all matched."""
+def _search_lists(search: Native, segment: Native, row: Native, first: Native) -> Native:
+    """What an attribute's slot has in lists, four accesses from `first` on. True: all matched."""
     slot, key = long_at(row, SLOT), long_at(row, KEY)
     if slot < 0:
         return False
@@ -219,7 +222,7 @@ def _search_lists(search, segment, row, first):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _satisfied(search, segment, begin, end, first):  # type: ignore[no-untyped-def]
+def _satisfied(search: Native, segment: Native, begin: Native, end: Native, first: Native) -> Native:
     """Postings whose access is satisfied: units, or filters to be verified. True: all matched."""
     if first == _UNITS:
         return take(search, segment, begin, end)
@@ -227,7 +230,7 @@ def _satisfied(search, segment, begin, end, first):  # type: ignore[no-untyped-d
 
 
 @inlined
-def _reached(lower, begin, end, key):  # type: ignore[no-untyped-def]
+def _reached(lower: Native, begin: Native, end: Native, key: Native) -> Native:
     """The end of those bounds, in ascending order, that are at most `key`."""
     while begin < end:
         middle = (begin + end) >> 1
@@ -239,7 +242,7 @@ def _reached(lower, begin, end, key):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _reaching(upper, begin, end, key):  # type: ignore[no-untyped-def]
+def _reaching(upper: Native, begin: Native, end: Native, key: Native) -> Native:
     """The end of those bounds, in descending order, that are at least `key`."""
     while begin < end:
         middle = (begin + end) >> 1
@@ -251,8 +254,8 @@ def _reaching(upper, begin, end, key):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _next_reaching(segment, upper, posting, end, key):  # type: ignore[no-untyped-def]
-    """The first posting from this one on whose upper bound is at least `key`; none if it is `end` or beyond."""
+def _next_reaching(segment: Native, upper: Native, posting: Native, end: Native, key: Native) -> Native:
+    """The first posting from this one on with an upper bound of at least `key`; none if it is >= `end`."""
     block_upper, blocks_upper = long_at(segment, _BLOCK_UPPER), long_at(segment, _BLOCKS_UPPER)
     while posting < end:
         if posting % BLOCK == 0:

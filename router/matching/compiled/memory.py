@@ -1,14 +1,13 @@
 """Reading and writing arrays by their address: how one call hands a whole table to compiled code.
 
-Each array among the arguments of a compiled function costs some 100 ns a call, and handed on from function to
-function it is seven numbers. So a table is one number: the address of a row in which the addresses of its arrays
-stand. Whoever passes an address keeps the array alive during the call. Nothing is checked.
+Each array among the arguments of a compiled function costs some 100 ns a call, and is seven numbers where it
+is handed on from function to function. So a table is one number: the address of a row in which the addresses
+of its arrays stand. Whoever passes an address keeps the array alive during the call. Nothing is checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +15,22 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from router.matching.compiled.compiler import Native
 
-def _reader(bits: int, signed: bool) -> Callable[[int, int], int]:
-    """A function of address and index that reads an item as int64."""
 
-    @intrinsic
+class Reader(Protocol):
+    """Reads an item of an array as int64."""
+
+    def __call__(self, address: Native, index: Native) -> Native: ...
+
+
+class Writer(Protocol):
+    """Writes an item of an array, cut to its width."""
+
+    def __call__(self, address: Native, index: Native, value: Native) -> None: ...
+
+
+def _reader(bits: int, *, signed: bool) -> Reader:
     def read(_typing: Any, address: Any, index: Any) -> Any:  # noqa: ARG001 - Numba minds the names
         def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             item = builder.load(_pointer(builder, arguments, bits), align=1)
@@ -30,23 +40,20 @@ def _reader(bits: int, signed: bool) -> Callable[[int, int], int]:
 
         return types.int64(types.int64, types.int64), generate
 
-    reader: Callable[[int, int], int] = read
+    reader: Reader = intrinsic(read)
     return reader
 
 
-def _writer(bits: int) -> Callable[[int, int, int], None]:
-    """A function of address, index and value that writes an item, cut to its width."""
-
-    @intrinsic
+def _writer(bits: int) -> Writer:
     def write(_typing: Any, address: Any, index: Any, value: Any) -> Any:  # noqa: ARG001
         def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            value = arguments[2] if bits == 64 else builder.trunc(arguments[2], ir.IntType(bits))
-            builder.store(value, _pointer(builder, arguments, bits), align=1)
+            item = arguments[2] if bits == 64 else builder.trunc(arguments[2], ir.IntType(bits))
+            builder.store(item, _pointer(builder, arguments, bits), align=1)
             return context.get_dummy_value()
 
         return types.void(types.int64, types.int64, types.int64), generate
 
-    writer: Callable[[int, int, int], None] = write
+    writer: Writer = intrinsic(write)
     return writer
 
 

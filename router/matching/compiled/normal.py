@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.columns import ConstraintColumns
-from router.matching.compiled.compiler import inlined, kernel
+from router.matching.compiled.compiler import Native, inlined, kernel
 from router.matching.compiled.layout import ACCESSES, BOOLEAN, DOUBLE, HIGHEST, LOWEST, STRING, Test
 from router.predicates.model import Operator
 
@@ -40,10 +40,6 @@ class Texts:
 
     def __getitem__(self, number: int) -> bytes:
         return self.text[self.start[number] : self.start[number + 1]].tobytes()
-
-    def as_list(self) -> list[bytes]:
-        whole, starts = self.text.tobytes(), self.start.tolist()
-        return [whole[a:b] for a, b in zip(starts, starts[1:], strict=False)]
 
 
 def texts_of(strings: list[bytes]) -> Texts:
@@ -99,7 +95,11 @@ def normal_table(columns: ConstraintColumns, interface: npt.NDArray[np.int32]) -
     constraints = len(pair)
     start = np.zeros(columns.filters + 1, np.int64)
     satisfiable = np.ones(columns.filters, np.bool_)
-    test, a, b = np.empty(constraints, np.int32), np.empty(constraints, np.int64), np.empty(constraints, np.int64)
+    test, a, b = (
+        np.empty(constraints, np.int32),
+        np.empty(constraints, np.int64),
+        np.empty(constraints, np.int64),
+    )
     used = _normalise(
         columns.start,
         slot_of[pair],
@@ -143,7 +143,7 @@ def _check(columns: ConstraintColumns) -> None:
 
 
 @inlined
-def key_of_double(bits: int) -> int:
+def key_of_double(bits: Native) -> Native:
     """A double's bit pattern as a number that orders as doubles do; -0.0 is 0.0."""
     if bits == LOWEST:
         return 0
@@ -151,7 +151,7 @@ def key_of_double(bits: int) -> int:
 
 
 @inlined
-def key_of_text(text: npt.NDArray[np.uint8], start: int, end: int) -> int:
+def key_of_text(text: Native, start: Native, end: Native) -> Native:
     """The first eight bytes of text[start:end], filled up with zeros, as a number that orders as they do."""
     key = np.uint64(0)
     for position in range(start, start + 8):
@@ -160,7 +160,7 @@ def key_of_text(text: npt.NDArray[np.uint8], start: int, end: int) -> int:
 
 
 @inlined
-def _range(operator, key):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _range(operator: Native, key: Native) -> Native:
     """The keys that satisfy an operator with this one: lowest and highest."""
     if operator == _EQ:
         return key, key
@@ -176,7 +176,7 @@ def _range(operator, key):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
 
 
 @inlined
-def _string_test(operator, empty):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _string_test(operator: Native, empty: Native) -> Native:
     """The test of an operator on strings; every string holds the empty one."""
     if operator == _EQ:
         return _EQUAL
@@ -198,7 +198,16 @@ def _string_test(operator, empty):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 
 @kernel
-def _normalise(starts, slots, types, operators, values, string_start, text, result):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _normalise(
+    starts: Native,
+    slots: Native,
+    types: Native,
+    operators: Native,
+    values: Native,
+    string_start: Native,
+    text: Native,
+    result: Native,
+) -> Native:
     """Fills the arrays of a `NormalTable`; returns the number of records."""
     start, satisfiable, tests, lows, highs = result
     used = 0
@@ -221,7 +230,7 @@ def _normalise(starts, slots, types, operators, values, string_start, text, resu
                 test = _RANGE
                 low, high = _range(operator, key_of_double(value) if kind == DOUBLE else value)
                 if kind == BOOLEAN:
-                    low, high = max(low, 0), min(high, 1)
+                    low, high = max(low, np.int64(0)), min(high, np.int64(1))
             joined = False
             code = slots[at] * ACCESSES + test
             for other in range(max(first, used - _LOOK_BACK), used):

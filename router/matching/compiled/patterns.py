@@ -1,11 +1,10 @@
-"""What a segment has filed under equality, prefixes, suffixes and substrings: found by hash, verified by bytes."""
+"""What a segment has filed under =, prefixes, suffixes and substrings: found by hash, verified by bytes."""
 
-# ruff: noqa: ANN001, ANN202
 from __future__ import annotations
 
 import numpy as np
 
-from router.matching.compiled.compiler import inlined
+from router.matching.compiled.compiler import Native, inlined
 from router.matching.compiled.hashing import ending, mixed
 from router.matching.compiled.layout import (
     ACCESSES,
@@ -42,7 +41,7 @@ _SEEN, _ROUND = int(Search.SEEN), int(Search.ROUND)
 
 
 @inlined
-def find_equal(search, segment, row):  # type: ignore[no-untyped-def]
+def find_equal(search: Native, segment: Native, row: Native) -> Native:
     """The groups filed under equality with the value of an attribute. True: all matched."""
     value = long_at(row, TEXT) if long_at(row, TYPE) == STRING else long_at(row, KEY)
     code = long_at(row, SLOT) * ACCESSES + _EQUAL
@@ -50,7 +49,7 @@ def find_equal(search, segment, row):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def find_patterns(search, segment, row):  # type: ignore[no-untyped-def]
+def find_patterns(search: Native, segment: Native, row: Native) -> Native:
     """The groups filed under patterns of a string. True: all matched."""
     slot, at, length = long_at(row, SLOT), long_at(row, AT), long_at(row, LENGTH)
     polynomials, powers = long_at(search, _POLYNOMIALS), long_at(search, _POWERS)
@@ -99,7 +98,7 @@ def find_patterns(search, segment, row):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def verify_hits(search, segment):  # type: ignore[no-untyped-def]
+def verify_hits(search: Native, segment: Native) -> Native:
     """Verifies what was noted. True: all matched."""
     hits = long_at(search, _HITS)
     for hit in range(long_at(search, _HIT)):
@@ -109,12 +108,16 @@ def verify_hits(search, segment):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _hit(search, segment, group):  # type: ignore[no-untyped-def]
+def _hit(search: Native, segment: Native, group: Native) -> Native:
     """Takes the units of a group (none if it is -1), and notes the others."""
     if group < 0:
         return False
     group_row = long_at(segment, _GROUP_ROWS) + 4 * GROUP_WIDTH * group
-    units, others, end = int_at(group_row, GROUP_UNITS), int_at(group_row, GROUP_OTHERS), int_at(group_row, GROUP_END)
+    units, others, end = (
+        int_at(group_row, GROUP_UNITS),
+        int_at(group_row, GROUP_OTHERS),
+        int_at(group_row, GROUP_END),
+    )
     if take(search, segment, units, others):
         return True
     if others < end:
@@ -128,7 +131,7 @@ def _hit(search, segment, group):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _find_pattern(segment, code, polynomial, text, length):  # type: ignore[no-untyped-def]
+def _find_pattern(segment: Native, code: Native, polynomial: Native, text: Native, length: Native) -> Native:
     """The group of a pattern, or -1."""
     hashed = mixed(polynomial, length, code)
     bit = hashed >> 24 & (long_at(segment, _BLOOM_WORDS) * 64 - 1)
@@ -138,7 +141,7 @@ def _find_pattern(segment, code, polynomial, text, length):  # type: ignore[no-u
 
 
 @inlined
-def _find(segment, hashed, code, value, length):  # type: ignore[no-untyped-def]
+def _find(segment: Native, hashed: Native, code: Native, value: Native, length: Native) -> Native:
     """The group of an access, or -1.
 
     Args:

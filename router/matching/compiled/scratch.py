@@ -17,6 +17,8 @@ _HITS = 4096
 _LEAST_ATTRIBUTE = 8
 #: Bytes of messages for which there is always room.
 _USUAL_BODY = 9_000
+#: Room for longer ones is given back.
+_KEPT_BODY = 1_000_000
 
 
 class WorkingMemory:
@@ -40,7 +42,8 @@ class WorkingMemory:
         self._put(Search.POWERS, powers_of_base())
         self.body = 0
         self.fit_body(_USUAL_BODY)
-        self.fit_table(64, 64, 64)
+        self.fit_interfaces(64)
+        self.fit_segment(64, 64)
 
     def fit_body(self, size: int) -> None:
         """Makes room for messages of so many bytes."""
@@ -48,15 +51,23 @@ class WorkingMemory:
         self._put(Search.POLYNOMIALS, np.empty(size + 1, np.int64))
         self._put(Search.ROWS, np.empty((size // _LEAST_ATTRIBUTE + 1, ATTRIBUTE_WIDTH), np.int64))
 
+    @property
+    def is_large(self) -> bool:
+        """Whether a long message has made it larger than is usual."""
+        return self.body > _KEPT_BODY
+
     def shrink(self) -> None:
-        """Gives back the memory that a long message needed."""
+        """Gives back what a long message needed."""
         self.fit_body(_USUAL_BODY)
 
-    def fit_table(self, interfaces: int, slots: int, groups: int) -> None:
-        """Makes room for a table of so many interfaces, and of so many slots and groups in a segment."""
+    def fit_interfaces(self, interfaces: int) -> None:
+        """Makes room for answers of so many interfaces."""
         if interfaces > len(self.found):
             self.found = np.empty(2 * interfaces, np.int32)
             self._put(Search.FOUND, self.found)
+
+    def fit_segment(self, slots: int, groups: int) -> None:
+        """Makes room for segments of so many slots and groups."""
         if slots > self.row[Search.ATTRIBUTE_OF_SIZE]:
             self._put(Search.ATTRIBUTE_OF, np.zeros(2 * slots, np.int64))
         if groups > self.row[Search.SEEN_SIZE]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.compiled.compiler import inlined, kernel
+from router.matching.compiled.compiler import Native, inlined, kernel
 from router.matching.compiled.hashing import mixed, polynomial
 from router.matching.compiled.layout import (
     ACCESSES,
@@ -133,7 +133,15 @@ class Segment:
         return len(self.test)
 
     @property
-    def bytes(self) -> int:
+    def slots(self) -> int:
+        return int(self.parts[Part.SLOTS])
+
+    @property
+    def groups(self) -> int:
+        return int(self.parts[Part.GROUPS])
+
+    @property
+    def nbytes(self) -> int:
         """Memory of its arrays."""
         return sum(array.nbytes for array in self._arrays) + self.position.nbytes
 
@@ -192,15 +200,20 @@ def _bits(items: int) -> int:
 
 
 @inlined
-def _likelihood(test: int, low: int, high: int, share: float) -> float:
-    """How likely a value is to pass a test; for patterns `high` is their length, for = `share` how often it stands there."""
+def _likelihood(test: Native, low: Native, high: Native, share: Native) -> Native:
+    """How likely a value is to pass a test.
+
+    Args:
+        high: of a pattern, its length.
+        share: of an equality, how large a part of the slot's equalities are with this value.
+    """
     if test == _SAME or (test == _RANGE and low == high):
         return share
     if test == _RANGE:
         if low == LOWEST or high == HIGHEST:
             return 1.0 if low == LOWEST and high == HIGHEST else 0.4
         return 0.1
-    if test == _DIFFERS or test == _IS_STRING or test == _UNEQUAL:
+    if test in (_DIFFERS, _IS_STRING, _UNEQUAL):
         return 1.0
     if _STARTS <= test <= _HOLDS:
         rarity = 0.25 ** min(high, 8)
@@ -209,7 +222,7 @@ def _likelihood(test: int, low: int, high: int, share: float) -> float:
 
 
 @inlined
-def _place(table: _Longs, keys: _Longs, slot: int, value: int) -> int:
+def _place(table: Native, keys: Native, slot: Native, value: Native) -> Native:
     """Where in a table of counts a value of a slot has its count."""
     mask = len(table) - 1
     at = mixed(value, 0, slot) & mask
@@ -219,7 +232,15 @@ def _place(table: _Longs, keys: _Longs, slot: int, value: int) -> int:
 
 
 @kernel
-def _choose_accesses(starts, satisfiable, tests, lows, highs, string_start, slots):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _choose_accesses(
+    starts: Native,
+    satisfiable: Native,
+    tests: Native,
+    lows: Native,
+    highs: Native,
+    string_start: Native,
+    slots: Native,
+) -> Native:
     """For each filter: access of a slot, the record that is its access, and what postings sort by."""
     filters = len(starts) - 1
     in_slot, equal_in_slot = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
@@ -240,7 +261,11 @@ def _choose_accesses(starts, satisfiable, tests, lows, highs, string_start, slot
             place = _place(counts, keys, slot, highs[at])
             keys[place, 0], keys[place, 1] = slot, highs[at]
             counts[place] += 1
-    accesses, chosen, key = np.empty(filters, np.int64), np.empty(filters, np.int64), np.zeros((2, filters), np.int64)
+    accesses, chosen, key = (
+        np.empty(filters, np.int64),
+        np.empty(filters, np.int64),
+        np.zeros((2, filters), np.int64),
+    )
     for number in range(filters):
         best, rarest = -1, 1e300
         for at in range(starts[number], starts[number + 1]):
@@ -273,12 +298,12 @@ def _choose_accesses(starts, satisfiable, tests, lows, highs, string_start, slot
             access, value = _PREFIX + test - _STARTS, high
         elif test == _IS_STRING:
             access, value = _PRESENT, 0
-        elif test == _DIFFERS or test == _UNEQUAL:
+        elif test in (_DIFFERS, _UNEQUAL):
             access, value, exact = _PRESENT, 0, False
         else:
             # Keys are the first bytes only: whoever has the bound's key is to be verified.
             exact = False
-            below = test == _BELOW or test == _TEST_AT_MOST
+            below = test in (_BELOW, _TEST_AT_MOST)
             access, value = (_UP_TO, ~low) if below else (_FROM, low)
         unit = exact and starts[number + 1] - starts[number] == 1
         if unit and access < _EQUAL:
@@ -289,7 +314,16 @@ def _choose_accesses(starts, satisfiable, tests, lows, highs, string_start, slot
 
 
 @kernel
-def _file(order, chosen, accesses, interfaces, starts, tests, lows, highs):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _file(
+    order: Native,
+    chosen: Native,
+    accesses: Native,
+    interfaces: Native,
+    starts: Native,
+    tests: Native,
+    lows: Native,
+    highs: Native,
+) -> Native:
     """Postings and records in their order; the record that is a filter's access comes first."""
     filters, records = len(order), len(tests)
     interface, needs = np.empty(filters, np.int32), np.zeros(filters, np.int64)
@@ -307,9 +341,8 @@ def _file(order, chosen, accesses, interfaces, starts, tests, lows, highs):  # t
             source = first if at == starts[number] else (starts[number] if at == first else at)
             test[to], a[to], b[to] = tests[source], lows[source], highs[source]
             needs[position] |= np.int64(1) << (tests[source] // ACCESSES & 63)
-        if access < _PRESENT or (access == _ALWAYS):
-            needs[position] = 0
-        elif _EQUAL <= access <= _SUBSTRING and starts[number + 1] - starts[number] == 1:
+        alone = starts[number + 1] - starts[number] == 1
+        if access < _PRESENT or access == _ALWAYS or (alone and _EQUAL <= access <= _SUBSTRING):
             needs[position] = 0
         if access < _EQUAL and access % _TO_UNIT != 0:
             # A string's bound has one key, in a.
@@ -362,7 +395,7 @@ def _group_hashes(groups: _Ints, values: _Longs, start: _Ints, text: npt.NDArray
 
 
 @kernel
-def _hash_table(hashes: _Longs, bits: int):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _hash_table(hashes: _Longs, bits: int) -> Native:
     """Open addressing: the number of each item, -1 where there is none, and its hash."""
     items, held = np.full(1 << bits, -1, np.int32), np.zeros(1 << bits, np.int64)
     mask = (1 << bits) - 1
@@ -390,5 +423,3 @@ def _bloom(groups: _Ints, hashes: _Longs) -> _Longs:
             bit = hashes[number] >> 24 & (words * 64 - 1)
             bloom[bit >> 6] |= np.int64(1) << (bit & 63)
     return bloom
-
-

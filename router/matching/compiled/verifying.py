@@ -4,12 +4,11 @@
 return True when every interface that was asked for has matched.
 """
 
-# ruff: noqa: ANN001, ANN202
 from __future__ import annotations
 
 import numpy as np
 
-from router.matching.compiled.compiler import inlined
+from router.matching.compiled.compiler import Native, inlined
 from router.matching.compiled.layout import ACCESSES, AT, KEY, LENGTH, TEXT, Part, Search, Test
 from router.matching.compiled.memory import byte_at, int_at, long_at, put_byte, put_int, put_long
 
@@ -24,7 +23,7 @@ _BODY, _HAVE, _ATTRIBUTE_OF = int(Search.BODY), int(Search.HAVE), int(Search.ATT
 
 
 @inlined
-def same_bytes(one, other, length):  # type: ignore[no-untyped-def]
+def same_bytes(one: Native, other: Native, length: Native) -> Native:
     """Whether the bytes at two addresses are the same."""
     for offset in range(length):  # noqa: SIM110 - a loop that compiles
         if byte_at(one, offset) != byte_at(other, offset):
@@ -33,7 +32,7 @@ def same_bytes(one, other, length):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def take(search, segment, begin, end):  # type: ignore[no-untyped-def]
+def take(search: Native, segment: Native, begin: Native, end: Native) -> Native:
     """The interfaces of these postings match."""
     open_, interface = long_at(search, _OPEN), long_at(segment, _INTERFACE)
     for posting in range(begin, end):
@@ -44,7 +43,7 @@ def take(search, segment, begin, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def verify(search, segment, begin, end):  # type: ignore[no-untyped-def]
+def verify(search: Native, segment: Native, begin: Native, end: Native) -> Native:
     """The interfaces of those of these postings match whose records the message passes."""
     open_, interface, needs = long_at(search, _OPEN), long_at(segment, _INTERFACE), long_at(segment, _NEEDS)
     missing = ~long_at(search, _HAVE)
@@ -61,7 +60,7 @@ def verify(search, segment, begin, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _matched(search, open_, which):  # type: ignore[no-untyped-def]
+def _matched(search: Native, open_: Native, which: Native) -> Native:
     """Notes an interface that matches."""
     number = long_at(search, _NUMBER)
     put_byte(open_, which, 0)
@@ -71,7 +70,7 @@ def _matched(search, open_, which):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _passes_all(search, segment, posting):  # type: ignore[no-untyped-def]
+def _passes_all(search: Native, segment: Native, posting: Native) -> Native:
     start, tests = long_at(segment, _RECORD_START), long_at(segment, _RECORD_TEST)
     attribute_of = long_at(search, _ATTRIBUTE_OF)
     for record in range(int_at(start, posting), int_at(start, posting + 1)):
@@ -83,7 +82,7 @@ def _passes_all(search, segment, posting):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _passes(search, segment, row, test, record):  # type: ignore[no-untyped-def]
+def _passes(search: Native, segment: Native, row: Native, test: Native, record: Native) -> Native:
     """Whether the value in the row of an attribute passes the test of a record."""
     a, b = long_at(long_at(segment, _RECORD_A), record), long_at(long_at(segment, _RECORD_B), record)
     key = long_at(row, KEY)
@@ -119,7 +118,7 @@ def _passes(search, segment, row, test, record):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _compare(value, length, text, size):  # type: ignore[no-untyped-def]
+def _compare(value: Native, length: Native, text: Native, size: Native) -> Native:
     """Negative, 0 or positive as a value is below, equal to or above a text."""
     for offset in range(min(length, size)):
         difference = byte_at(value, offset) - byte_at(text, offset)
@@ -129,7 +128,7 @@ def _compare(value, length, text, size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _contains(value, length, text, size):  # type: ignore[no-untyped-def]
+def _contains(value: Native, length: Native, text: Native, size: Native) -> Native:
     first = byte_at(text, 0)
     for offset in range(length - size + 1):
         if byte_at(value, offset) == first and same_bytes(value + offset, text, size):
