@@ -129,6 +129,11 @@ class Router:
         current = self._tables.current
         return dict(current.neighbours) if current is not None else {}
 
+    def branches(self) -> Mapping[int, Branch]:
+        """Source -> this router's part in its tree, in the current epoch."""
+        current = self._tables.current
+        return current.branches if current is not None else {}
+
     def predicates(self) -> Mapping[int, Predicate]:
         """Interface -> p_i, where p_i is not `NOTHING`; 0 is p0."""
         return self._routing.predicates()

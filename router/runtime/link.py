@@ -22,7 +22,7 @@ from router.wire.addresses import (
     node_of,
     port_addresses,
 )
-from router.wire.codec import DecodeError, decode_header, fragment, read_frame
+from router.wire.codec import HEADER_LENGTH, DecodeError, decode_header, fragment, read_frame
 from router.wire.fragments import Reassembler
 from router.wire.frames import Frame
 
@@ -102,17 +102,20 @@ class Link:
             self._retry_at = None
             self.flush(now)
 
-    def receive(self, now: float) -> Iterator[FrameReceived | ControllerFrame]:
-        """Reads up to `BATCH` Ethernet frames; yields the protocol frames that they make whole."""
+    def receive(self, now: float) -> Iterator[tuple[FrameReceived | ControllerFrame, bytes]]:
+        """Reads up to `BATCH` Ethernet frames; yields the protocol frames that they make whole.
+
+        With each comes its wire form: the header of the Ethernet frame that completed it, and its body.
+        """
         for _ in range(BATCH):
             data = self.packets.receive()
             if data is None:
                 return
-            event = self._received(data, now)
-            if event is not None:
-                yield event
+            received = self._received(data, now)
+            if received is not None:
+                yield received
 
-    def _received(self, data: bytes, now: float) -> FrameReceived | ControllerFrame | None:
+    def _received(self, data: bytes, now: float) -> tuple[FrameReceived | ControllerFrame, bytes] | None:
         self.bytes_received += len(data)
         payload = data[_ETHERNET_HEADER:]
         kind = UNDECODABLE
@@ -133,9 +136,8 @@ class Link:
             return None
         finally:
             self.frames_received[kind] += 1
-        if sender is None:
-            return ControllerFrame(frame)
-        return FrameReceived(sender, frame)
+        event = ControllerFrame(frame) if sender is None else FrameReceived(sender, frame)
+        return event, payload[:HEADER_LENGTH] + whole[1]
 
     def send(self, interfaces: frozenset[int], frame: Frame, now: float) -> None:
         """Sends a protocol frame out of `interfaces`: one Ethernet frame for each page and fragment."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import random
 import signal
 import sys
 import time
@@ -15,13 +14,16 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
-from router.matching.factory import factory
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
+from router.recording.file import Origin, Recorder
 from router.runtime.log import Log
 from router.runtime.loop import Loop
 from router.runtime.namespaces import die_with, enter_network_namespace
 from router.runtime.packet_socket import PacketSocket
+
+#: Event in a router's log: an application went away (`app`) with a predicate in force, which went with it
+#: between `requested_ns` and `t_ns`.
+LEFT_BEHIND = "application_left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class RouterSpec:
         seed: seeds its jitter, together with `node`.
         matcher: matching strategy, a name of `router.matching.factory`.
         incarnation: 32 bits, greater than at any earlier start of this node.
+        recording_path: where it records what it is given and answers (None: nowhere).
     """
 
     node: int
@@ -51,6 +54,7 @@ class RouterSpec:
     seed: int = 0
     matcher: str = "counting"
     incarnation: int = field(default_factory=lambda: int(time.time()) & 0xFFFF_FFFF)
+    recording_path: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -67,6 +71,7 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "seed": (int,),
     "matcher": (str,),
     "incarnation": (int,),
+    "recording_path": (str, type(None)),
 }
 
 
@@ -161,14 +166,13 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
     if spec.namespace is not None:
         enter_network_namespace(spec.namespace)
     packets = PacketSocket(spec.device)
-    router = Router(
-        spec.node,
-        spec.options,
-        factory(spec.matcher),
-        spec.incarnation,
-        random.Random(f"{spec.seed}/{spec.node}"),
-    )
-    loop = Loop(router, packets, Path(spec.socket_path), log.write)
+    origin = Origin(spec.node, spec.options, spec.matcher, spec.seed, spec.incarnation)
+    recorder = None if spec.recording_path is None else Recorder(Path(spec.recording_path), origin)
+
+    def left_behind(app: str, requested_ns: int) -> None:
+        log.write_always(LEFT_BEHIND, {"app": app, "requested_ns": requested_ns})
+
+    loop = Loop(origin.router(), packets, Path(spec.socket_path), log.write, left_behind, recorder)
     signal.signal(signal.SIGTERM, lambda *_: loop.stop())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     ready = {"event": "ready", "node": spec.node, "pid": os.getpid()}

@@ -76,13 +76,30 @@ def build_parser() -> argparse.ArgumentParser:
     report = command("report", "report", "write the report of a run again")
     _run_argument(report)
 
+    replay = command(
+        "replay",
+        "replay",
+        "hand what live routers recorded to the protocol core again, and compare its answers",
+    )
+    _run_argument(replay)
+    replay.add_argument(
+        "--node", action="append", default=[], metavar="N", help="only this router, such as 3 or r3 (all)"
+    )
+    replay.add_argument(
+        "--show", action="store_true", help="print what the routers were given and answered, instead"
+    )
+
     pub = command("pub", "talk", "send messages from a node of a running emulation")
     _node_arguments(pub)
     pub.add_argument("message", nargs="+", help="""a message, for example 'dest = "ORD", price = 300'""")
 
     sub = command("sub", "talk", "receive messages at a node of a running emulation")
     _node_arguments(sub)
-    sub.add_argument("predicate", help="""a predicate, for example 'dest = "ORD" and price < 400'""")
+    sub.add_argument(
+        "predicate",
+        nargs="+",
+        help="""a predicate, for example 'dest = "ORD" and price < 400'; each is a subscription""",
+    )
     sub.add_argument("--count", type=_positive, help="end after so many messages")
     sub.add_argument("--timeout-s", type=float, help="end after so many seconds")
 

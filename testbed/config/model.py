@@ -15,7 +15,16 @@ from topos.model import Topology
 #: Per-source shortest-path trees, one minimum spanning tree for all, or reverse-path forwarding.
 BroadcastLayer = Literal["spt", "spanning-tree", "rpf"]
 SenderRequestPolicy = Literal["never", "periodic", "count"]
-EventAction = Literal["set_predicate", "send_message", "link_down", "link_up", "node_down", "node_up"]
+EventAction = Literal[
+    "set_predicate",
+    "subscribe",
+    "unsubscribe",
+    "send_message",
+    "link_down",
+    "link_up",
+    "node_down",
+    "node_up",
+]
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,8 @@ class WorkloadOptions:
 class TimedEvent:
     """Something that happens at `at_s` (experiment seconds).
 
-    `predicate` and `message` are in the readable notation; `link` is a pair of node ids.
+    `predicate` and `message` are in the readable notation; `link` is a pair of node ids; `subscription` is a
+    name, unique among those in force at its node.
     """
 
     at_s: float
@@ -105,6 +115,7 @@ class TimedEvent:
     predicate: str | None = None
     message: str | None = None
     link: tuple[int, int] | None = None
+    subscription: str | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +127,10 @@ class OracleOptions:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Everything that a run needs to know."""
+    """Everything that a run needs to know.
+
+    `record`: emulated routers record what they are given and what they answer.
+    """
 
     name: str
     seed: int
@@ -128,3 +142,4 @@ class Experiment:
     workload: WorkloadOptions | None = field(default_factory=WorkloadOptions)
     events: tuple[TimedEvent, ...] = ()
     oracle: OracleOptions = field(default_factory=OracleOptions)
+    record: bool = True

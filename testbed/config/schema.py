@@ -121,6 +121,7 @@ EXPERIMENT: tuple[Field, ...] = (
     Field("seed", "integer", 0),
     Field("duration_s", "number", 0, above_low=True, required=True),
     Field("time_scale", "number", 0, _TIME_SCALE_MAX, above_low=True),
+    Field("record", "boolean"),
 )
 LINKS: tuple[Field, ...] = (
     Field("bandwidth_mbps", "number", 0, above_low=True),
@@ -166,10 +167,13 @@ EVENT: tuple[Field, ...] = (
     Field("predicate", "string"),
     Field("message", "string"),
     Field("link", "pair"),
+    Field("subscription", "string"),
 )
 #: What an event of each action says beside `at_s` and `action`: all of this and nothing else.
 EVENT_KEYS: Mapping[EventAction, tuple[str, ...]] = {
     "set_predicate": ("node", "predicate"),
+    "subscribe": ("node", "subscription", "predicate"),
+    "unsubscribe": ("node", "subscription"),
     "send_message": ("node", "message"),
     "link_down": ("link",),
     "link_up": ("link",),

@@ -28,7 +28,8 @@ from testbed.network.names import Names
 from testbed.network.ovs_counters import SwitchCounters, difference, read_counters
 from testbed.network.state import RunState
 from testbed.polling import wait_until
-from testbed.run.folder import manifest, new_run_folder, write_json
+from testbed.run.applog import APPLICATIONS_LOG, merge_departures
+from testbed.run.folder import manifest, new_run_folder, recording_path, write_json
 from testbed.run.processes import Controller, Routers
 from testbed.run.progress import Progress
 from testbed.run.router_options import router_options
@@ -149,7 +150,7 @@ class Emulation:
         )
         try:
             driver = self._driver = Driver(
-                network.sockets, self.workload.nodes, self.run_dir / "logs" / "applications.jsonl"
+                network.sockets, self.workload.nodes, self.run_dir / APPLICATIONS_LOG
             )
             played = play(driver, self.experiment, self.workload, network, self.progress.update, hold)
         except (RunError, ClientError):
@@ -183,6 +184,7 @@ class Emulation:
         write_tables(self.run_dir, ask_routers(self.state.socket(node) for node in self.nodes))
         counters = self._routers.stop()
         self._driver.close()
+        merge_departures(self.run_dir, self._routers.logs)
         write_json(self.run_dir / "counters" / "routers.json", counters)
         end = self._settled_counters()
         write_json(self.run_dir / "counters" / "ovs.json", difference(self._baseline, end))
@@ -240,6 +242,9 @@ class Emulation:
         options = router_options(self.experiment.protocol, self.experiment.time_scale)
         logs = self.run_dir / "logs" / "routers"
         logs.mkdir()
+        recording = self.experiment.record
+        if recording:
+            recording_path(self.run_dir, 0).parent.mkdir()
         incarnation = int(time.time())
         return [
             RouterSpec(
@@ -252,6 +257,7 @@ class Emulation:
                 options=options,
                 seed=self.experiment.seed,
                 incarnation=incarnation,
+                recording_path=str(recording_path(self.run_dir, node)) if recording else None,
             )
             for node, host in zip(self.nodes, hosts, strict=True)
         ]

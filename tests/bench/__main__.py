@@ -11,6 +11,7 @@ BENCHMARKS = {
     "algebra": "predicates that grow to 10,000 filters",
     "codec": "the struct codec beside Scapy",
     "matching": "the matching engines",
+    "recording": "what recording costs a router",
     "bring_up": "the emulated network beside bare Mininet (root)",
 }
 

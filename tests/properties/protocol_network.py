@@ -137,10 +137,11 @@ class Network:
         self.now = 0.0
         self.epoch = 0
         self.rng = random.Random(seed)
-        self.routers = {
-            node: Router(node, options, factory(matcher), 1, random.Random(f"{seed}/{node}"))
-            for node in sorted(graph)
-        }
+        self._incarnations = dict.fromkeys(sorted(graph), 1)
+        self._router = lambda node: Router(
+            node, options, factory(matcher), self._incarnations[node], random.Random(f"{seed}/{node}")
+        )
+        self.routers = {node: self._router(node) for node in sorted(graph)}
         self.tables: dict[int, BroadcastTable] = {}
         self.delivered: dict[tuple[int, int], Counter[int]] = {}
         self.frames: Counter[tuple[int, int, FrameType]] = Counter()
@@ -241,6 +242,14 @@ class Network:
     def set_predicate(self, node: int, predicate: Predicate) -> None:
         self.predicates[node] = predicate
         self.handle(node, SetPredicate(1, predicate))
+
+    def restart(self, node: int) -> None:
+        """Makes a router anew, with a greater incarnation; the controller answers with a new epoch."""
+        self._incarnations[node] += 1
+        self.routers[node] = self._router(node)
+        self.predicates.pop(node, None)
+        self.handle(node, Started())
+        self.new_epoch()
 
     def request_update(self, node: int) -> None:
         self.handle(node, RequestUpdate())

@@ -164,6 +164,39 @@ def test_messages_take_another_way_when_a_link_is_down(tmp_path: Path) -> None:
     assert counters["3"]["messages_forwarded"] == 1
 
 
+def test_subscriptions_are_parts_of_a_predicate(tmp_path: Path) -> None:
+    def event(at_s: int, action: str, *fields: str) -> str:
+        return "\n".join(("", "[[events]]", f"at_s = {at_s}", f'action = "{action}"', *fields, ""))
+
+    low, high = 'node = 2\nsubscription = "low"', 'node = 2\nsubscription = "high"'
+    changes = [
+        event(0, "set_predicate", "node = 2", 'predicate = "x = 50"'),
+        event(2, "subscribe", low, 'predicate = "x < 10"'),
+        event(4, "subscribe", high, 'predicate = "x > 90"'),
+        event(20, "unsubscribe", low),
+        event(30, "subscribe", low, 'predicate = "x < 5"'),
+        event(32, "set_predicate", "node = 2", 'predicate = "none"'),
+    ]
+    sendings = [
+        event(at, "send_message", "node = 0", f'message = "x = {x}"')
+        for at in (10, 25, 40)
+        for x in (1, 7, 50, 95)
+    ]
+    run_dir = _simulate(tmp_path, RING + "".join(changes + sendings))
+    assert _wrong(run_dir) == (4 + 2 + 2, [])
+    settings = [e for e in _events(run_dir, "applications.jsonl") if e["event"] == "set_predicate"]
+    told = [(e.get("op"), e.get("subscription"), set(e["predicate"].split(" or "))) for e in settings]
+    assert told == [
+        (None, None, {"x = 50"}),
+        ("subscribe", 1, {"x < 10", "x = 50"}),
+        ("subscribe", 2, {"x < 10", "x = 50", "x > 90"}),
+        ("unsubscribe", 1, {"x = 50", "x > 90"}),
+        ("subscribe", 3, {"x < 5", "x = 50", "x > 90"}),
+        (None, None, {"x < 5", "x > 90"}),
+        (None, None, {"none"}),
+    ]
+
+
 def test_a_set_up_that_cannot_succeed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("testbed.sim.simulation._SET_UP_NS", 2_000_000)
     with pytest.raises(RunError, match="broadcast table"):
