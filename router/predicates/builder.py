@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from router.predicates.filterset import FilterSet
-from router.predicates.model import NOTHING, Predicate
-from router.predicates.normal import normalise
+from router.predicates.model import NOTHING, Message, Predicate
+from router.predicates.pool import POOL
 
 
 class PredicateBuilder:
@@ -15,10 +17,13 @@ class PredicateBuilder:
     one attribute are merged where that makes fewer filters.
     """
 
+    __slots__ = ("_filters", "_view")
+
     def __init__(self, predicate: Predicate = NOTHING) -> None:
         self._filters = FilterSet()
         self._view: Predicate | None = None
-        self.add(predicate)
+        if predicate:
+            self.add(predicate)
 
     def __len__(self) -> int:
         """The number of filters."""
@@ -31,18 +36,38 @@ class PredicateBuilder:
             self._view = self._filters.predicate()
         return self._view
 
+    def matches(self, message: Message) -> bool:
+        """Whether the message matches what was added."""
+        return self._filters.matches(message)
+
+    def same(self, other: PredicateBuilder) -> bool:
+        """Whether both are the same predicate, written alike."""
+        return self._filters.members == other._filters.members
+
     def covers(self, predicate: Predicate) -> bool:
         """Whether every message that `predicate` matches is known to match; True only if it is so."""
-        normals = map(normalise, predicate)
-        return all(normal is None or self._filters.covers(normal) for normal in normals)
+        return all(map(self._filters.covers, POOL.numbers(predicate)))
+
+    def covers_all_of(self, other: PredicateBuilder) -> bool:
+        """`covers`, of another that grows."""
+        return self._filters.covers_all(other._filters.members)
 
     def add(self, predicate: Predicate) -> bool:
         """p <- p ∨ `predicate`; False if p covers it already, and nothing has changed."""
+        return self._add(POOL.numbers(predicate))
+
+    def within(self, other: PredicateBuilder) -> PredicateBuilder:
+        """A predicate that both cover: the filters of each that the other covers."""
+        p, q = self._filters, other._filters
+        found = PredicateBuilder()
+        found._add(POOL.in_order(p.covered_by(q) | q.covered_by(p)))
+        return found
+
+    def _add(self, numbers: Iterable[int]) -> bool:
         changed = False
-        normals = [normal for normal in map(normalise, predicate) if normal is not None]
-        for normal in sorted(normals, key=lambda f: f.key):
-            if not self._filters.covers(normal):
-                self._filters.add_uncovered(normal)
+        for number in numbers:
+            if not self._filters.covers(number):
+                self._filters.add_uncovered(number)
                 changed = True
         if changed:
             self._view = None

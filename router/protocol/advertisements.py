@@ -102,16 +102,9 @@ class ClassFilter:
         """Intersects F with `told` in every class of the interface: any may hold the SR's issuer."""
         for advertised in self._advertised.values():
             for key, known in advertised.items():
-                if key[0] == interface and not told.covers(known.predicate):
-                    advertised[key] = _within_both(known, told)
+                if key[0] == interface and not told.covers_all_of(known):
+                    advertised[key] = known.within(told)
 
     def retire(self, epochs: frozenset[int]) -> None:
         for epoch in self._advertised.keys() - epochs:
             del self._advertised[epoch]
-
-
-def _within_both(p: PredicateBuilder, q: PredicateBuilder) -> PredicateBuilder:
-    """A predicate that p and q both cover: the filters of each that the other covers."""
-    common = [one for one in p.predicate if q.covers(Predicate((one,)))]
-    common += [one for one in q.predicate if p.covers(Predicate((one,)))]
-    return PredicateBuilder(Predicate(tuple(common)))

@@ -61,7 +61,8 @@ class Router:
     Args:
         node: its node identifier.
         options: see there.
-        matcher: an empty matcher; it is told of the routing table what messages ask for, when they do.
+        matcher: an empty matcher, which is told of the routing table what messages ask for, when they do; or
+            None (`router.protocol.routing.RoutingTable`).
         incarnation: 32 bits, greater than at any earlier start of this node. It is the high half of
             every sequence number. Messages, RAs and SRs count separately, each from 1.
         rng: source of jitter; seeded with the node identifier if none is given.
@@ -74,7 +75,7 @@ class Router:
         self,
         node: int,
         options: RouterOptions,
-        matcher: Matcher,
+        matcher: Matcher | None,
         incarnation: int,
         rng: random.Random | None = None,
     ) -> None:
