@@ -229,7 +229,7 @@ class Router:
         if outputs.interfaces:
             if frame.hop_limit > 1:
                 self.counters.messages_forwarded += 1
-                actions.append(Send(outputs.interfaces, _one_hop_less(frame)))
+                actions.append(Send(outputs.interfaces, frame.one_hop_less()))
                 actions += self._updates.message_sent(outputs.interfaces, now)
             else:
                 self.counters.drop(Drop.HOP_LIMIT)
@@ -250,7 +250,7 @@ class Router:
         if not spreads:
             return self._drop(Drop.HOP_LIMIT)
         self.counters.ras_forwarded += 1
-        return [Send(branch.children, _one_hop_less(frame))]
+        return [Send(branch.children, frame.one_hop_less())]
 
     # Applications.
 
@@ -382,9 +382,3 @@ class Router:
     def _drop(self, reason: Drop) -> list[Action]:
         self.counters.drop(reason)
         return []
-
-
-def _one_hop_less(frame: Frame) -> Frame:
-    return Frame(
-        frame.type, frame.issuer, frame.seq, frame.epoch, frame.hop_limit - 1, frame.body, frame.flags
-    )

@@ -19,6 +19,13 @@ _BUFFER_BYTES = 256 * 1024 * 1024
 _WRITE_BYTES = 4096
 
 
+def record(now_ns: int, frame: bytes) -> bytes:
+    """An Ethernet frame, seen at virtual time `now_ns`, as captures hold it."""
+    second, nanosecond = divmod(EPOCH_NS + now_ns, NS)
+    length = len(frame)
+    return _RECORD.pack(second, nanosecond, length, length) + frame
+
+
 class Capture:
     """One capture: of a link or of a host link.
 
@@ -34,15 +41,11 @@ class Capture:
         self._limit = limit
         self.captured = 0
 
-    def add(self, now_ns: int, frame: bytes) -> None:
-        """Takes an Ethernet frame at virtual time `now_ns`."""
-        second, nanosecond = divmod(EPOCH_NS + now_ns, NS)
-        length = len(frame)
-        waiting = self._waiting
-        waiting += _RECORD.pack(second, nanosecond, length, length)
-        waiting += frame
+    def add(self, record: bytes) -> None:
+        """Takes an Ethernet frame, as `record` makes it."""
+        self._waiting += record
         self.captured += 1
-        if len(waiting) > self._limit:
+        if len(self._waiting) > self._limit:
             self.flush()
 
     def flush(self) -> None:

@@ -28,8 +28,9 @@ from router.wire.addresses import (
     ROUTER_DESTINATION,
     node_address,
 )
-from router.wire.frames import Frame
-from testbed.sim.captures import Capture, Captures
+from router.wire.codec import fragment
+from router.wire.frames import Frame, FrameType
+from testbed.sim.captures import Capture, Captures, record
 from testbed.sim.clock import NS, Agenda
 from testbed.sim.encoding import Encoder, destinations
 from topos.model import Link, Topology
@@ -42,6 +43,9 @@ CONTROL_NS = 1_000_000
 _BURST_BYTES = 16_384
 _LONGEST_WAIT_NS = 400_000_000
 _ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
+
+#: Names of frame types, by number.
+_TYPES = ("", *(kind.name for kind in FrameType))
 
 #: Takes what a router receives.
 Receive = Callable[[Event], None]
@@ -115,8 +119,9 @@ class _Host:
         self.header = node_address(node) + _ETHERTYPE_BYTES
         #: By switch port.
         self.wires: dict[int, _Wire] = {}
-        self.received: Counter[str] = Counter()
-        self.sent: Counter[str] = Counter()
+        #: Ethernet frames by type.
+        self.received = [0] * len(_TYPES)
+        self.sent = [0] * len(_TYPES)
         self.bytes_received = self.bytes_sent = 0
         self.dropped: Counter[str] = Counter()
 
@@ -185,7 +190,7 @@ class Fabric:
 
     def send_to_controller(self, node: int, frame: Frame) -> None:
         host = self._hosts[node]
-        for payload in self._encode(frame):
+        for payload in fragment(frame):
             self._from_router(host, frame, CONTROLLER_DESTINATION + host.header + payload)
         self.under_way += 1
         self._agenda.at(self._agenda.now + CONTROL_NS, self._arrive_at_controller, node, frame)
@@ -198,9 +203,9 @@ class Fabric:
     def _from_router(self, host: _Host, frame: Frame, data: bytes) -> None:
         now = self._agenda.now
         self.moved_ns = now
-        host.sent[frame.type.name] += 1
+        host.sent[frame.type] += 1
         host.bytes_sent += len(data)
-        host.capture.add(now, data)
+        host.capture.add(record(now, data))
 
     def _transmit(self, wire: _Wire, sent: list[bytes], frame: Frame) -> None:
         """Puts the fragments of one frame on a wire; the router there gets it with the last of them."""
@@ -247,11 +252,12 @@ class Fabric:
         length = len(data)
         wire.frames_sent += 1
         wire.bytes_sent += length
-        line.capture.add(now, data)
+        captured = record(now, data)
+        line.capture.add(captured)
         receiver = wire.receiver
         host = self._hosts[receiver]
-        host.capture.add(now, data)
-        host.received[frame.type.name] += 1
+        host.capture.add(captured)
+        host.received[frame.type] += 1
         host.bytes_received += length
         if complete:
             self._receive[receiver](FrameReceived(wire.sender, frame))
@@ -266,10 +272,11 @@ class Fabric:
         now = self.moved_ns = self._agenda.now
         host = self._hosts[node]
         head = ROUTER_DESTINATION + CONTROLLER_SOURCE + _ETHERTYPE_BYTES
-        for payload in self._encode(frame):
+        # Sent once: nothing to remember.
+        for payload in fragment(frame):
             data = head + payload
-            host.capture.add(now, data)
-            host.received[frame.type.name] += 1
+            host.capture.add(record(now, data))
+            host.received[frame.type] += 1
             host.bytes_received += len(data)
         self._receive[node](ControllerFrame(frame))
 
@@ -279,8 +286,8 @@ class Fabric:
         """What the router of a node counts of its host link, as in counters/routers.json."""
         host = self._hosts[node]
         return {
-            "frames_received": dict(host.received),
-            "frames_sent": dict(host.sent),
+            "frames_received": _by_name(host.received),
+            "frames_sent": _by_name(host.sent),
             "bytes_received": host.bytes_received,
             "bytes_sent": host.bytes_sent,
             "dropped": dict(host.dropped),
@@ -294,8 +301,8 @@ class Fabric:
         for node, host in enumerate(self._hosts):
             ports = counters[node] = {
                 HOST_PORT: {
-                    "rx_packets": host.sent.total(),
-                    "tx_packets": host.received.total(),
+                    "rx_packets": sum(host.sent),
+                    "tx_packets": sum(host.received),
                     "rx_bytes": host.bytes_sent,
                     "tx_bytes": host.bytes_received,
                     "rx_dropped": 0,
@@ -318,3 +325,7 @@ class Fabric:
         link = wire.line.link
         port = link.v_port if wire.receiver == link.v else link.u_port
         return self._hosts[wire.receiver].wires[port]
+
+
+def _by_name(counts: list[int]) -> dict[str, int]:
+    return {name: count for name, count in zip(_TYPES, counts, strict=True) if count}
