@@ -62,7 +62,7 @@ def disjoin(p: Predicate, q: Predicate) -> Predicate:
     missing = [number for number in POOL.numbers(q) if not filters.covers(number)]
     if missing:
         filters = filters.copy()
-        filters.add_all(missing)
+        filters.add(missing)
     simple = filters.predicate()
     return p if simple == p else _remember(simple, filters)
 
@@ -78,7 +78,7 @@ def simplify(p: Predicate) -> Predicate:
         # What can be merged may depend on the order in which filters came: start from the canonical one.
         # A round that changes anything leaves fewer filters, so there is a last one.
         ordered = FilterSet()
-        ordered.add_all(POOL.in_order(filters.members))
+        ordered.add(POOL.in_order(filters.members))
         if not ordered.drop_covered_jointly() and ordered.members == filters.members:
             break
         filters = ordered

@@ -38,7 +38,7 @@ class PredicateBuilder:
 
     def matches(self, message: Message) -> bool:
         """Whether the message matches what was added."""
-        return self._filters.matches(message)
+        return bool(self._filters.members & POOL.matching(message))
 
     def same(self, other: PredicateBuilder) -> bool:
         """Whether both are the same predicate, written alike."""
@@ -64,11 +64,7 @@ class PredicateBuilder:
         return found
 
     def _add(self, numbers: Iterable[int]) -> bool:
-        changed = False
-        for number in numbers:
-            if not self._filters.covers(number):
-                self._filters.add_uncovered(number)
-                changed = True
+        changed = self._filters.add(numbers, jointly=True)
         if changed:
             self._view = None
         return changed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from router.predicates.model import Message, Predicate
+from router.predicates.model import Predicate
 from router.predicates.pool import POOL
 from router.predicates.thresholds import Bits, numbers_in
 
@@ -28,7 +28,7 @@ class FilterSet:
     def of(cls, predicate: Predicate) -> FilterSet:
         """The filters of a predicate, without the needless ones."""
         found = cls()
-        found.add_all(POOL.numbers(predicate))
+        found.add(POOL.numbers(predicate))
         return found
 
     def __len__(self) -> int:
@@ -41,10 +41,6 @@ class FilterSet:
     def predicate(self) -> Predicate:
         """The disjunction, in canonical filters, in their fixed order."""
         return POOL.predicate(self.members)
-
-    def matches(self, message: Message) -> bool:
-        """Whether the message matches one of the filters."""
-        return bool(self.members & POOL.matching(message))
 
     def covers(self, number: int) -> bool:
         """Whether the filters are known to match every message that a filter matches.
@@ -67,29 +63,16 @@ class FilterSet:
                 found |= 1 << number
         return found
 
-    def add_all(self, numbers: Iterable[int]) -> None:
-        """Add filters, and simplify.
+    def add(self, numbers: Iterable[int], jointly: bool = False) -> bool:
+        """Add filters, and simplify; False if they were covered and nothing has changed.
 
-        Covering by several members on several attributes is not looked for: see `drop_covered_jointly`.
+        Args:
+            jointly: whether filters go that several members cover on several attributes. Members do not go by
+                themselves when they come to be covered so: see `drop_covered_jointly`.
         """
-        for number in numbers:
-            if not POOL.covers(self.members, number, jointly=False):
-                self.add_uncovered(number)
-
-    def add_uncovered(self, number: int) -> None:
-        """Add a filter that is known not to be covered (`covers`), and simplify."""
-        waiting = [number]
-        while waiting:
-            new = waiting.pop()
-            if new != number and POOL.covers(self.members, new, jointly=False):
-                continue
-            merging, instead = POOL.merged(new, self.members)
-            if merging:
-                self.members ^= merging
-                waiting += instead
-            else:
-                self._drop_covered(new)
-                self.members |= 1 << new
+        before = self.members
+        self.members = POOL.add(before, numbers, jointly)
+        return self.members != before
 
     def drop_covered_jointly(self) -> bool:
         """Take out members that others cover together, in canonical order; whether there were any."""
@@ -99,14 +82,3 @@ class FilterSet:
             if POOL.covers(rest, number):
                 self.members = rest
         return self.members != before
-
-    def _drop_covered(self, new: int) -> None:
-        """Take out what `new`, which is about to come in, makes needless."""
-        needless, doubtful = POOL.below(new, self.members)
-        self.members &= ~needless
-        if doubtful:
-            bit = 1 << new
-            for number in POOL.in_order(doubtful):
-                rest = self.members & ~(1 << number)
-                if POOL.covers(rest | bit, number, jointly=False):
-                    self.members = rest

@@ -10,6 +10,7 @@ Answers depend on the filters alone, never on their numbers: two processes with 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 from weakref import WeakSet, ref
 
@@ -39,8 +40,9 @@ class _Relations:
     """What is known of one filter and others of the pool. All are sets of numbers.
 
     Attributes:
+        bit: the filter alone.
         helpful: a superset of what can cover the filter, alone or with others.
-        above: of these, as far as they were `compared`, those that do so alone.
+        above: of these, as far as they were `compared`, those that do so alone; and the filter.
         partial: attribute -> those that do but for some values of that attribute.
         low, high: those that allow the lowest (highest) corner of the filter, seen as a box; if it is one
             (`plain`), some member of a set that covers it is in each.
@@ -49,14 +51,17 @@ class _Relations:
         doubtful: those that it covers but for some values of one attribute.
         relatives: attribute -> those that differ from this one in the intervals of that attribute only, and
             have values there that are its own, or beside them.
+        changed: all that may change when this filter joins them: `helped` and `relatives`.
     """
 
     __slots__ = (
-        *("above", "below", "compared", "doubtful", "helped", "helpful", "high"),
+        *("above", "below", "bit", "changed", "compared", "doubtful", "helped", "helpful", "high"),
         *("low", "partial", "plain", "relatives", "tried"),
     )
 
     def __init__(self, filter_: NormalFilter) -> None:
+        self.bit: Bits = 0
+        self.changed: Bits = 0
         self.helpful: Bits = 0
         self.compared: Bits = 0
         self.above: Bits = 0
@@ -71,10 +76,13 @@ class _Relations:
         self.relatives: dict[Attribute, Bits] = dict.fromkeys((name for name, _ in filter_.items()), 0)
 
     def keep_only(self, live: Bits) -> None:
-        for name in ("helpful", "compared", "above", "low", "high", "helped", "tried", "below", "doubtful"):
+        for name in _SETS:
             setattr(self, name, getattr(self, name) & live)
         self.partial = {name: bits & live for name, bits in self.partial.items() if bits & live}
         self.relatives = {name: bits & live for name, bits in self.relatives.items()}
+
+
+_SETS = ("above", "below", "changed", "compared", "doubtful", "helped", "helpful", "high", "low", "tried")
 
 
 class FilterPool:
@@ -150,15 +158,15 @@ class FilterPool:
         Args:
             jointly: several that differ from the filter in more than one attribute may cover it together.
         """
-        if members >> number & 1:
-            return True
         relations = self._relations[number]
+        if members & relations.above:
+            return True
         near = members & relations.helpful
         new = near & ~relations.compared
         if new:
             self._compare(number, relations, new)
-        if near & relations.above:
-            return True
+            if near & relations.above:
+                return True
         if not near & (near - 1):
             return False  # one alone does not
         if relations.plain and not (near & relations.low and near & relations.high):
@@ -171,6 +179,17 @@ class FilterPool:
             )
             _remember(self._covered, key, answer)
         return answer
+
+    def add(self, members: Bits, numbers: Iterable[int], jointly: bool = True) -> Bits:
+        """The members and further filters, simplified; the members themselves, if these cover all of them.
+
+        Args:
+            jointly: as for `covers`.
+        """
+        for number in numbers:
+            if not self.covers(members, number, jointly):
+                members = self._with(members, number)
+        return members
 
     def below(self, number: int, members: Bits) -> tuple[Bits, Bits]:
         """Of the members, those that a filter covers, and those that it does but on part of one attribute."""
@@ -220,6 +239,30 @@ class FilterPool:
 
     # How answers are found.
 
+    def _with(self, members: Bits, number: int) -> Bits:
+        """The members and a filter that they do not cover."""
+        waiting = [number]
+        while waiting:
+            new = waiting.pop()
+            relations = self._relations[new]
+            if not members & relations.changed:
+                members |= relations.bit
+                continue
+            if new != number and self.covers(members, new, jointly=False):
+                continue
+            merging, instead = self.merged(new, members)
+            if merging:
+                members ^= merging
+                waiting += instead
+                continue
+            needless, doubtful = self.below(new, members)
+            members = members & ~needless | relations.bit
+            for other in self.in_order(doubtful):
+                rest = members & ~(1 << other)
+                if self.covers(rest, other, jointly=False):
+                    members = rest
+        return members
+
     def _compare(self, number: int, relations: _Relations, others: Bits) -> None:
         """Finds out what the others do for covering a filter."""
         filter_ = self.filter(number)
@@ -261,14 +304,21 @@ class FilterPool:
             own.relatives[attribute] = index.relatives(filter_, attribute)
         bit = index.add(filter_)
         number = self._numbers[key] = bit.bit_length() - 1
+        own.bit = own.above = bit
+        own.changed = own.helped
         self._relations[number] = own
         for other in numbers_in(own.helpful):
-            self._relations[other].helped |= bit
+            theirs = self._relations[other]
+            theirs.helped |= bit
+            theirs.changed |= bit
         for other in numbers_in(own.helped):
             self._relations[other].helpful |= bit
         for attribute, bits in own.relatives.items():
+            own.changed |= bits
             for other in numbers_in(bits):
-                self._relations[other].relatives[attribute] |= bit
+                theirs = self._relations[other]
+                theirs.relatives[attribute] |= bit
+                theirs.changed |= bit
         self._version += 1
         return number
 

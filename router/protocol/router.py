@@ -15,6 +15,7 @@ from router.matching.interface import Matcher
 from router.predicates.model import NOTHING, Message, Predicate
 from router.protocol.advertisements import ClassFilter, IngressFilter, PaperFilter
 from router.protocol.broadcast import Branch, BroadcastTables
+from router.protocol.clock import earlier
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import (
     Accepted,
@@ -136,8 +137,8 @@ class Router:
 
     def next_deadline(self) -> float | None:
         """The time at which a `Tick` is due, which may have passed; None: not before something comes in."""
-        deadlines = (self._hello_at, self._schedule.next_deadline(), self._updates.next_deadline())
-        return min((at for at in deadlines if at is not None), default=None)
+        at = earlier(self._schedule.next_deadline(), self._updates.next_deadline())
+        return at if self._hello_at is None else earlier(self._hello_at, at)
 
     # Events.
 

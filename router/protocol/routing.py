@@ -7,7 +7,7 @@ forwarding, as far as messages have asked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from router.matching.interface import Matcher
 from router.predicates import semantics
@@ -93,11 +93,11 @@ class RoutingTable:
         self._set(LOCAL_INTERFACE, local)
         return True
 
-    def match(self, message: Message, among: Collection[int]) -> frozenset[int]:
+    def match(self, message: Message, among: Set[int]) -> frozenset[int]:
         """Those of the interfaces `among` whose p_i the message matches: F_C (section 3.2)."""
         if self._matcher is None:
-            asked = self._predicates.keys() & set(among)
-            return frozenset(i for i in asked if self._predicates[i].matches(message))
+            asked = self._predicates.keys() & among
+            return frozenset([i for i in asked if self._predicates[i].matches(message)])
         for interface in self._untold.intersection(among):
             known = self._predicates.get(interface)
             if known is None:
