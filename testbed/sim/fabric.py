@@ -56,7 +56,7 @@ class _Line:
 
     __slots__ = ("capture", "cuts", "link")
 
-    def __init__(self, link: Link, capture: Capture) -> None:
+    def __init__(self, link: Link, capture: Capture | None) -> None:
         self.link = link
         self.capture = capture
         self.cuts = 0
@@ -114,7 +114,7 @@ class _Host:
 
     __slots__ = ("bytes_received", "bytes_sent", "capture", "dropped", "header", "received", "sent", "wires")
 
-    def __init__(self, node: int, capture: Capture) -> None:
+    def __init__(self, node: int, capture: Capture | None) -> None:
         self.capture = capture
         self.header = node_address(node) + _ETHERTYPE_BYTES
         #: By switch port.
@@ -132,7 +132,7 @@ class Fabric:
     Args:
         topology: nodes and links.
         agenda: what is under way is put down there.
-        captures: of every link and host link.
+        captures: of links and host links.
         seed: of the losses.
 
     Attributes:
@@ -143,10 +143,10 @@ class Fabric:
     def __init__(self, topology: Topology, agenda: Agenda, captures: Captures, seed: int) -> None:
         self._agenda = agenda
         self._encode = Encoder().payloads
-        self._hosts = [_Host(node.id, captures.hosts[node.id]) for node in topology.nodes]
+        self._hosts = [_Host(node.id, captures.hosts.get(node.id)) for node in topology.nodes]
         self._lines: dict[frozenset[int], _Line] = {}
         for link in topology.links:
-            line = self._lines[frozenset((link.u, link.v))] = _Line(link, captures.links[link.index])
+            line = self._lines[frozenset((link.u, link.v))] = _Line(link, captures.links.get(link.index))
             self._hosts[link.u].wires[link.u_port] = _Wire(line, link.u, link.v, seed)
             self._hosts[link.v].wires[link.v_port] = _Wire(line, link.v, link.u, seed)
         self._receive: list[Receive] = []
@@ -205,7 +205,8 @@ class Fabric:
         self.moved_ns = now
         host.sent[frame.type] += 1
         host.bytes_sent += len(data)
-        host.capture.add(record(now, data))
+        if host.capture is not None:
+            host.capture.add(record(now, data))
 
     def _transmit(self, wire: _Wire, sent: list[bytes], frame: Frame) -> None:
         """Puts the fragments of one frame on a wire; the router there gets it with the last of them."""
@@ -213,21 +214,27 @@ class Fabric:
         if line.cuts % 2:
             wire.dropped += len(sent)
             return
-        arrivals = self._arrivals(wire, sent)
+        if wire.random is None and not wire.ns_per_byte:
+            at = self._agenda.now + wire.delay_ns
+            self._arrivals(wire, [(at, data) for data in sent], frame, True)
+            return
+        arrivals = self._shaped(wire, sent)
         whole = len(arrivals) == len(sent)
         if arrivals and not whole:
             # The emulation's router gives it up after the reassembly timeout.
             self._hosts[wire.receiver].dropped["reassembly_timeout"] += 1
+        self._arrivals(wire, arrivals, frame, whole)
+
+    def _arrivals(self, wire: _Wire, arrivals: list[tuple[int, bytes]], frame: Frame, whole: bool) -> None:
+        """Puts down what arrives, and when."""
         self.under_way += len(arrivals)
         last = len(arrivals) - 1
         for number, (at, data) in enumerate(arrivals):
-            self._agenda.at(at, self._arrive, wire, line.cuts, data, frame, whole and number == last)
+            self._agenda.at(at, self._arrive, wire, wire.line.cuts, data, frame, whole and number == last)
 
-    def _arrivals(self, wire: _Wire, sent: list[bytes]) -> list[tuple[int, bytes]]:
+    def _shaped(self, wire: _Wire, sent: list[bytes]) -> list[tuple[int, bytes]]:
         """When each Ethernet frame arrives; what is lost or dropped is counted and left out."""
         at = self._agenda.now + wire.delay_ns
-        if wire.random is None and not wire.ns_per_byte:
-            return [(at, data) for data in sent]
         arrivals = []
         for data in sent:
             if wire.lose():
@@ -252,11 +259,14 @@ class Fabric:
         length = len(data)
         wire.frames_sent += 1
         wire.bytes_sent += length
-        captured = record(now, data)
-        line.capture.add(captured)
         receiver = wire.receiver
         host = self._hosts[receiver]
-        host.capture.add(captured)
+        if line.capture is not None or host.capture is not None:
+            captured = record(now, data)
+            if line.capture is not None:
+                line.capture.add(captured)
+            if host.capture is not None:
+                host.capture.add(captured)
         host.received[frame.type] += 1
         host.bytes_received += length
         if complete:
@@ -275,7 +285,8 @@ class Fabric:
         # Sent once: nothing to remember.
         for payload in fragment(frame):
             data = head + payload
-            host.capture.add(record(now, data))
+            if host.capture is not None:
+                host.capture.add(record(now, data))
             host.received[frame.type] += 1
             host.bytes_received += len(data)
         self._receive[node](ControllerFrame(frame))
