@@ -47,7 +47,7 @@ def covers(p: Predicate, q: Predicate) -> bool:
     if p is q:
         return True
     filters = _simplified(p)
-    return all(map(filters.covers, POOL.numbers(q)))
+    return all(POOL.covers(filters.members, number) for number in POOL.numbers(q))
 
 
 def disjoin(p: Predicate, q: Predicate) -> Predicate:
@@ -59,11 +59,11 @@ def disjoin(p: Predicate, q: Predicate) -> Predicate:
     `router.predicates.builder.PredicateBuilder`.
     """
     filters = _simplified(p)
-    missing = [number for number in POOL.numbers(q) if not filters.covers(number)]
+    missing = [number for number in POOL.numbers(q) if not POOL.covers(filters.members, number)]
     if missing:
-        filters = filters.copy()
-        filters.add(missing)
-    simple = filters.predicate()
+        filters = FilterSet(filters.members)
+        filters.add_numbers(missing)
+    simple = POOL.predicate(filters.members)
     return p if simple == p else _remember(simple, filters)
 
 
@@ -78,11 +78,11 @@ def simplify(p: Predicate) -> Predicate:
         # What can be merged may depend on the order in which filters came: start from the canonical one.
         # A round that changes anything leaves fewer filters, so there is a last one.
         ordered = FilterSet()
-        ordered.add(POOL.in_order(filters.members))
+        ordered.add_numbers(POOL.in_order(filters.members))
         if not ordered.drop_covered_jointly() and ordered.members == filters.members:
             break
         filters = ordered
-    simple = filters.predicate()
+    simple = POOL.predicate(filters.members)
     return p if simple == p else _remember(simple, filters)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from router.predicates.filterset import FilterSet
 from router.predicates.model import NOTHING, Message, Predicate
 from router.predicates.pool import POOL
+from router.predicates.thresholds import Bits
 
 
-class PredicateBuilder:
+class PredicateBuilder(FilterSet):
     """p with p <- p ∨ q (protocol paper, section 3.3), at a cost that follows q and hardly p.
 
     `predicate` is an immutable view of what has been added up to now. It is simplified as it grows:
@@ -17,60 +16,45 @@ class PredicateBuilder:
     one attribute are merged where that makes fewer filters.
     """
 
-    __slots__ = ("_filters", "_view")
+    __slots__ = ("_view",)
 
-    def __init__(self, predicate: Predicate = NOTHING) -> None:
-        self._filters = FilterSet()
+    def __init__(self, predicate: Predicate = NOTHING, members: Bits = 0) -> None:
+        super().__init__(members)
         self._view: Predicate | None = None
         if predicate:
             self.add(predicate)
-
-    def __len__(self) -> int:
-        """The number of filters."""
-        return len(self._filters)
 
     @property
     def predicate(self) -> Predicate:
         """All that was added; the same object until that changes."""
         if self._view is None:
-            self._view = self._filters.predicate()
+            self._view = POOL.predicate(self.members)
         return self._view
 
     def matches(self, message: Message) -> bool:
         """Whether the message matches what was added."""
-        return bool(self._filters.members & POOL.matching(message))
-
-    def same(self, other: PredicateBuilder) -> bool:
-        """Whether both are the same predicate, written alike."""
-        return self._filters.members == other._filters.members
+        return bool(self.members & POOL.matching(message))
 
     def covers(self, predicate: Predicate) -> bool:
-        """Whether every message that `predicate` matches is known to match; True only if it is so."""
-        return all(map(self._filters.covers, POOL.numbers(predicate)))
+        """Whether every message that `predicate` matches is known to match; True only if it is so.
 
-    def covers_all_of(self, other: PredicateBuilder) -> bool:
-        """`covers`, of another that grows."""
-        return self._filters.covers_all(other._filters.members)
+        Exact where one filter alone covers one of the predicate's, where several do that differ from it in
+        what they ask of one attribute (if that is not about suffixes or substrings), and where several do
+        together on any number of attributes by intervals, within the bound of `router.predicates.boxes`.
+        """
+        return all(POOL.covers(self.members, number) for number in POOL.numbers(predicate))
 
     def add(self, predicate: Predicate) -> bool:
         """p <- p ∨ `predicate`; False if p covers it already, and nothing has changed."""
-        return self._add(POOL.numbers(predicate))
-
-    def within(self, other: PredicateBuilder) -> PredicateBuilder:
-        """A predicate that both cover: the filters of each that the other covers."""
-        p, q = self._filters, other._filters
-        found = PredicateBuilder()
-        found._add(POOL.in_order(p.covered_by(q) | q.covered_by(p)))
-        return found
-
-    def _add(self, numbers: Iterable[int]) -> bool:
-        changed = self._filters.add(numbers, jointly=True)
-        if changed:
-            self._view = None
-        return changed
+        before = self.members
+        self.members = after = POOL.add(before, POOL.numbers(predicate))
+        if after == before:
+            return False
+        self._view = None
+        return True
 
     def copy(self) -> PredicateBuilder:
         """An independent copy."""
-        other = PredicateBuilder()
-        other._filters, other._view = self._filters.copy(), self._view
+        other = PredicateBuilder(members=self.members)
+        other._view = self._view
         return other

@@ -191,6 +191,19 @@ class FilterPool:
                 members = self._with(members, number)
         return members
 
+    def covers_all(self, members: Bits, others: Bits) -> bool:
+        """Whether the members cover each of the others."""
+        return all(self.covers(members, number) for number in numbers_in(others & ~members))
+
+    def within(self, members: Bits, others: Bits) -> Bits:
+        """What both of two sets cover: the filters of each that the other covers, simplified."""
+        both = members & others
+        for one, other in ((members, others), (others, members)):
+            for number in numbers_in(one & ~other):
+                if self.covers(other, number):
+                    both |= 1 << number
+        return self.add(0, self.in_order(both))
+
     def below(self, number: int, members: Bits) -> tuple[Bits, Bits]:
         """Of the members, those that a filter covers, and those that it does but on part of one attribute."""
         relations = self._relations[number]
@@ -257,10 +270,16 @@ class FilterPool:
                 continue
             needless, doubtful = self.below(new, members)
             members = members & ~needless | relations.bit
-            for other in self.in_order(doubtful):
-                rest = members & ~(1 << other)
-                if self.covers(rest, other, jointly=False):
-                    members = rest
+            if doubtful:
+                members = self._without_covered(members, doubtful)
+        return members
+
+    def _without_covered(self, members: Bits, doubtful: Bits) -> Bits:
+        """The members without those of the doubtful that others cover on one attribute."""
+        for number in self.in_order(doubtful):
+            rest = members & ~(1 << number)
+            if self.covers(rest, number, jointly=False):
+                members = rest
         return members
 
     def _compare(self, number: int, relations: _Relations, others: Bits) -> None:

@@ -68,7 +68,7 @@ class RoutingTable:
     def replace(self, interface: int, predicate: PredicateBuilder) -> None:
         """p_i <- `predicate`, which is the table's from now on."""
         known = self._predicates.get(interface)
-        if not (predicate.same(known) if known is not None else len(predicate) == 0):
+        if predicate.members != (0 if known is None else known.members):
             self._set(interface, predicate)
 
     def keep_only(self, interfaces: Iterable[int]) -> None:

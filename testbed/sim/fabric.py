@@ -180,13 +180,14 @@ class Fabric:
         except ValueError:
             host.dropped["unencodable"] += 1
             return
+        event = FrameReceived(node, frame)
         for address, ports in destinations(interfaces):
             head = address + host.header
             sent = [head + payload for payload in payloads]
             for data in sent:
                 self._from_router(host, frame, data)
             for port in ports:
-                self._transmit(host.wires[port], sent, frame)
+                self._transmit(host.wires[port], sent, event)
 
     def send_to_controller(self, node: int, frame: Frame) -> None:
         host = self._hosts[node]
@@ -208,7 +209,7 @@ class Fabric:
         if host.capture is not None:
             host.capture.add(record(now, data))
 
-    def _transmit(self, wire: _Wire, sent: list[bytes], frame: Frame) -> None:
+    def _transmit(self, wire: _Wire, sent: list[bytes], event: FrameReceived) -> None:
         """Puts the fragments of one frame on a wire; the router there gets it with the last of them."""
         line = wire.line
         if line.cuts % 2:
@@ -216,21 +217,23 @@ class Fabric:
             return
         if wire.random is None and not wire.ns_per_byte:
             at = self._agenda.now + wire.delay_ns
-            self._arrivals(wire, [(at, data) for data in sent], frame, True)
+            self._arrivals(wire, [(at, data) for data in sent], event, True)
             return
         arrivals = self._shaped(wire, sent)
         whole = len(arrivals) == len(sent)
         if arrivals and not whole:
             # The emulation's router gives it up after the reassembly timeout.
             self._hosts[wire.receiver].dropped["reassembly_timeout"] += 1
-        self._arrivals(wire, arrivals, frame, whole)
+        self._arrivals(wire, arrivals, event, whole)
 
-    def _arrivals(self, wire: _Wire, arrivals: list[tuple[int, bytes]], frame: Frame, whole: bool) -> None:
+    def _arrivals(
+        self, wire: _Wire, arrivals: list[tuple[int, bytes]], event: FrameReceived, whole: bool
+    ) -> None:
         """Puts down what arrives, and when."""
         self.under_way += len(arrivals)
         last = len(arrivals) - 1
         for number, (at, data) in enumerate(arrivals):
-            self._agenda.at(at, self._arrive, wire, wire.line.cuts, data, frame, whole and number == last)
+            self._agenda.at(at, self._arrive, wire, wire.line.cuts, data, event, whole and number == last)
 
     def _shaped(self, wire: _Wire, sent: list[bytes]) -> list[tuple[int, bytes]]:
         """When each Ethernet frame arrives; what is lost or dropped is counted and left out."""
@@ -248,7 +251,7 @@ class Fabric:
                 arrivals.append((at + wait, data))
         return arrivals
 
-    def _arrive(self, wire: _Wire, cuts: int, data: bytes, frame: Frame, complete: bool) -> None:
+    def _arrive(self, wire: _Wire, cuts: int, data: bytes, event: FrameReceived, complete: bool) -> None:
         """An Ethernet frame arrives; `complete`: it is the last that the router there waits for."""
         self.under_way -= 1
         line = wire.line
@@ -267,10 +270,10 @@ class Fabric:
                 line.capture.add(captured)
             if host.capture is not None:
                 host.capture.add(captured)
-        host.received[frame.type] += 1
+        host.received[event.frame.type] += 1
         host.bytes_received += length
         if complete:
-            self._receive[receiver](FrameReceived(wire.sender, frame))
+            self._receive[receiver](event)
 
     def _arrive_at_controller(self, node: int, frame: Frame) -> None:
         self.under_way -= 1

@@ -135,7 +135,8 @@ class Simulation:
             if due is None or due > _SET_UP_NS:
                 raise RunError(f"not every router has its broadcast table after {_SET_UP_NS / NS:g} s")
             self.agenda.step()
-            reporter.look(lambda: "broadcast tables")
+            if self.agenda.done % _BURST == 0:
+                reporter.look(lambda: "broadcast tables")
 
     def run(self) -> None:
         """Plays the workload and the timed events, until the network is quiet."""
@@ -155,8 +156,7 @@ class Simulation:
             return f"{at_s:.0f} of {experiment.duration_s:g} s, {sent} messages sent, {delivered} delivered"
 
         reporter = _Reporter(self._progress, agenda)
-        while (due := agenda.next_ns) is not None and due <= end_ns:
-            agenda.step()
+        while agenda.run(end_ns, _BURST):
             reporter.look(how_it_goes)
         self._settle(end_ns)
         cpu_s = time.process_time() - started
@@ -272,21 +272,18 @@ class Simulation:
 
 
 class _Reporter:
-    """Reports progress now and then, at little cost for each event."""
+    """Reports progress now and then."""
 
     def __init__(self, progress: Progress, agenda: Agenda) -> None:
         self._progress = progress
         self._agenda = agenda
-        self._look_at = 0
         self._report_at = 0.0
 
     def look(self, text: Callable[[], str]) -> None:
-        if self._agenda.done >= self._look_at:
-            self._look_at = self._agenda.done + _BURST
-            now = time.monotonic()
-            if now >= self._report_at:
-                self._report_at = now + _REPORT_S
-                self._progress.update(f"{text()}, {self._agenda.done} events")
+        now = time.monotonic()
+        if now >= self._report_at:
+            self._report_at = now + _REPORT_S
+            self._progress.update(f"{text()}, {self._agenda.done} events")
 
 
 def _mark(down: set[Any], what: Any, up: bool) -> None:
