@@ -15,6 +15,7 @@ from router.matching.interface import Matcher
 from router.predicates.model import NOTHING, Message, Predicate
 from router.protocol.advertisements import ClassFilter, IngressFilter, PaperFilter
 from router.protocol.broadcast import Branch, BroadcastTables
+from router.protocol.clock import earlier
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import (
     Accepted,
@@ -61,7 +62,8 @@ class Router:
     Args:
         node: its node identifier.
         options: see there.
-        matcher: an empty matcher; it is told of the routing table what messages ask for, when they do.
+        matcher: an empty matcher, which is told of the routing table what messages ask for, when they do; or
+            None (`router.protocol.routing.RoutingTable`).
         incarnation: 32 bits, greater than at any earlier start of this node. It is the high half of
             every sequence number. Messages, RAs and SRs count separately, each from 1.
         rng: source of jitter; seeded with the node identifier if none is given.
@@ -74,7 +76,7 @@ class Router:
         self,
         node: int,
         options: RouterOptions,
-        matcher: Matcher,
+        matcher: Matcher | None,
         incarnation: int,
         rng: random.Random | None = None,
     ) -> None:
@@ -140,8 +142,8 @@ class Router:
 
     def next_deadline(self) -> float | None:
         """The time at which a `Tick` is due, which may have passed; None: not before something comes in."""
-        deadlines = (self._hello_at, self._schedule.next_deadline(), self._updates.next_deadline())
-        return min((at for at in deadlines if at is not None), default=None)
+        at = earlier(self._schedule.next_deadline(), self._updates.next_deadline())
+        return at if self._hello_at is None else earlier(self._hello_at, at)
 
     # Events.
 
@@ -233,7 +235,7 @@ class Router:
         if outputs.interfaces:
             if frame.hop_limit > 1:
                 self.counters.messages_forwarded += 1
-                actions.append(Send(outputs.interfaces, _one_hop_less(frame)))
+                actions.append(Send(outputs.interfaces, frame.one_hop_less()))
                 actions += self._updates.message_sent(outputs.interfaces, now)
             else:
                 self.counters.drop(Drop.HOP_LIMIT)
@@ -254,7 +256,7 @@ class Router:
         if not spreads:
             return self._drop(Drop.HOP_LIMIT)
         self.counters.ras_forwarded += 1
-        return [Send(branch.children, _one_hop_less(frame))]
+        return [Send(branch.children, frame.one_hop_less())]
 
     # Applications.
 
@@ -386,9 +388,3 @@ class Router:
     def _drop(self, reason: Drop) -> list[Action]:
         self.counters.drop(reason)
         return []
-
-
-def _one_hop_less(frame: Frame) -> Frame:
-    return Frame(
-        frame.type, frame.issuer, frame.seq, frame.epoch, frame.hop_limit - 1, frame.body, frame.flags
-    )

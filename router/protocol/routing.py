@@ -7,7 +7,7 @@ forwarding, as far as messages have asked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from router.matching.interface import Matcher
 from router.predicates import semantics
@@ -20,12 +20,13 @@ class RoutingTable:
     """p_i for every interface i, and the predicates of the local applications.
 
     Args:
-        matcher: an empty one.
+        matcher: an empty one. None: the pool of filters answers for messages, for all tables of a process
+            (`router.predicates.pool`): what a simulation of many routers needs.
         max_filters: p_i, i > 0, is over-simplified to so many filters when it has more than twice as many
             (section 3.5.6). p0 is what this node asks of others, and stays exact. None: never.
     """
 
-    def __init__(self, matcher: Matcher, max_filters: int | None = None) -> None:
+    def __init__(self, matcher: Matcher | None, max_filters: int | None = None) -> None:
         self._matcher = matcher
         self._max_filters = max_filters
         #: Interface -> p_i, where p_i is not `NOTHING`.
@@ -66,7 +67,8 @@ class RoutingTable:
 
     def replace(self, interface: int, predicate: PredicateBuilder) -> None:
         """p_i <- `predicate`, which is the table's from now on."""
-        if predicate.predicate != self.get(interface):
+        known = self._predicates.get(interface)
+        if predicate.members != (0 if known is None else known.members):
             self._set(interface, predicate)
 
     def keep_only(self, interfaces: Iterable[int]) -> None:
@@ -91,8 +93,11 @@ class RoutingTable:
         self._set(LOCAL_INTERFACE, local)
         return True
 
-    def match(self, message: Message, among: Collection[int]) -> frozenset[int]:
+    def match(self, message: Message, among: Set[int]) -> frozenset[int]:
         """Those of the interfaces `among` whose p_i the message matches: F_C (section 3.2)."""
+        if self._matcher is None:
+            asked = self._predicates.keys() & among
+            return frozenset([i for i in asked if self._predicates[i].matches(message)])
         for interface in self._untold.intersection(among):
             known = self._predicates.get(interface)
             if known is None:
@@ -109,7 +114,8 @@ class RoutingTable:
         )
 
     def _set(self, interface: int, known: PredicateBuilder) -> None:
-        self._untold.add(interface)
+        if self._matcher is not None:
+            self._untold.add(interface)
         if len(known):
             self._predicates[interface] = self._bounded(interface, known)
         else:

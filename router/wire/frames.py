@@ -126,3 +126,14 @@ class Frame:
     hop_limit: int
     body: Body
     flags: Flags = field(default=Flags.NONE)
+    _next: Frame | None = field(default=None, init=False, repr=False, compare=False)
+
+    def one_hop_less(self) -> Frame:
+        """The frame as its receiver sends it on: the same object however many receivers there are."""
+        if self._next is None:
+            following = Frame(
+                self.type, self.issuer, self.seq, self.epoch, self.hop_limit - 1, self.body, self.flags
+            )
+            object.__setattr__(self, "_next", following)
+        assert self._next is not None
+        return self._next

@@ -64,6 +64,13 @@ def build_parser() -> argparse.ArgumentParser:
     _runs_argument(simulate)
     simulate.add_argument("--master", default="local[2]", help="Spark master URL (local[2])")
     simulate.add_argument(
+        "--captures",
+        choices=("all", "links", "none"),
+        default="all",
+        help="captures to keep: all, those of links between routers, or none (all); the accounting knows of "
+        "traffic what they hold",
+    )
+    simulate.add_argument(
         "--no-account",
         action="store_true",
         help="end after the simulation; `cbcb account` does the rest later",

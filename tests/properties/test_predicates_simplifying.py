@@ -8,12 +8,13 @@ from router.predicates.algebra import covers, simplify
 from router.predicates.builder import PredicateBuilder
 from router.predicates.index import FilterIndex
 from router.predicates.model import NOTHING, Constraint, Filter, Message, Operator, Predicate, Type
-from router.predicates.normal import normalise
+from router.predicates.normal import NormalFilter, normalise
 from router.predicates.oversimplify import oversimplify
 from router.predicates.parser import parse_predicate
+from router.predicates.pool import FilterPool
 from router.predicates.printer import format_predicate
 from router.predicates.semantics import matches
-from router.predicates.values import overlaps
+from router.predicates.values import everything_with, includes, overlaps
 from tests.properties.predicate_worlds import (
     INTEGER_AND_BOOLEAN,
     MIXED,
@@ -77,26 +78,77 @@ def test_the_index_misses_no_candidate(filters: list[Filter], asked: Filter) -> 
     index = FilterIndex()
     for member in members:
         index.add(member)
-    whole, parts = index.covering(sought)
-    found, near = set(index.select(whole)), set(index.select(whole | parts))
+    helpful, helped = (set(index.select(found(sought))) for found in (index.helpful, index.helped))
+    relatives = {
+        attribute: set(index.select(index.relatives(sought, attribute))) for attribute, _ in sought.items()
+    }
     for member in members:
-        failed = member.failures(sought)
-        assert failed or member in found
-        if len(failed) == 1 and failed[0] in sought.attributes:
-            meet = overlaps(member.attributes[failed[0]], sought.attributes[failed[0]])
-            assert not meet or member in near
-    whole, parts = index.covered(sought)
-    found, near = set(index.select(whole)), set(index.select(whole | parts))
-    for member in members:
-        failed = sought.failures(member)
-        assert failed or member in found
-        if len(failed) == 1 and failed[0] in member.attributes:
-            meet = overlaps(member.attributes[failed[0]], sought.attributes[failed[0]])
-            assert not meet or member in near
-    for member in members:
-        index.remove(member)
+        assert member in helpful or not helps(member, sought)
+        assert member in helped or not helps(sought, member)
+        for attribute, family in sought.families.items():
+            if member.families.get(attribute) == family:
+                meet = overlaps(member.attributes[attribute[0]], sought.attributes[attribute[0]])
+                assert not meet or member in relatives[attribute]
+    index.keep_only(0)
     assert not index.members
-    assert index.covering(sought) == (0, 0)
+    assert index.helpful(sought) == index.helped(sought) == 0
+
+
+def helps(filter_: NormalFilter, covered: NormalFilter) -> bool:
+    """Whether a filter covers another, but perhaps for part of what that asks of one attribute."""
+    failed = filter_.failures(covered)
+    if len(failed) != 1:
+        return not failed
+    theirs = covered.attributes.get(failed[0])
+    return (
+        theirs is not None
+        and includes(everything_with(filter_.attributes[failed[0]]), theirs)
+        and overlaps(filter_.attributes[failed[0]], theirs)
+    )
+
+
+@given(st.lists(predicates("xy", MIXED), max_size=5), st.data())
+@settings(max_examples=150, deadline=None)
+def test_what_a_pool_says_does_not_depend_on_its_past(asked: list[Predicate], data: st.DataObject) -> None:
+    """Two pools, one of which has seen other filters and forgotten some: the same answers, and true ones."""
+    young, old = FilterPool(), FilterPool()
+    kept = _Held()
+    old.register(kept)
+    for predicate in data.draw(
+        st.permutations([*asked, *data.draw(st.lists(predicates("xy", MIXED), max_size=5))])
+    ):
+        for number in old.numbers(predicate):
+            kept.members |= 1 << number
+            old.covers(kept.members, number)
+    if data.draw(st.booleans()):
+        kept.members &= data.draw(st.integers(0, 1 << len(old)))
+        old.sweep()
+    *table, last = asked or [NOTHING]
+    seen: list[list[object]] = []
+    for pool in (young, old):
+        members = 0
+        for predicate in table:
+            for number in pool.numbers(predicate):
+                members |= 1 << number
+                kept.members |= members if pool is old else 0
+        sought = pool.numbers(last)
+        answers = [pool.covers(members & ~(1 << number), number) for number in sought]
+        below = [[set(pool.predicate(bits)) for bits in pool.below(number, members)] for number in sought]
+        merged = [pool.merged(number, members) for number in sought]
+        views = [(pool.predicate(bits), [pool.filter(n).filter for n in parts]) for bits, parts in merged]
+        matched = [set(pool.predicate(members & pool.matching(message))) for message in MIXED_WORLD]
+        seen.append([answers, below, views, matched])
+    assert seen[0] == seen[1]
+    wanted = Predicate(tuple(filter_ for predicate in table for filter_ in predicate))
+    for message, matching in zip(MIXED_WORLD, matched, strict=True):
+        assert bool(matching) == matches(wanted, message)
+
+
+class _Held:
+    """Keeps numbers of a pool."""
+
+    def __init__(self) -> None:
+        self.members = 0
 
 
 @given(st.lists(predicates("xy", MIXED), max_size=4))
