@@ -14,7 +14,7 @@ from router.matching.links import Links
 from router.predicates.model import Constraint, Operator, Value
 
 
-class SortedPart:
+class _Sorted:
     """Constraints of one inequality: bounds in ascending order, and the links of each."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class SortedPart:
         del self.bounds[position], self.links[position]
 
 
-class HashedPart:
+class _Hashed:
     """Constraints by value."""
 
     def __init__(self) -> None:
@@ -56,12 +56,12 @@ class ConstraintIndex:
     """Constraints on one name and type, each with its links."""
 
     def __init__(self) -> None:
-        self._equal, self._unequal, self._any = HashedPart(), HashedPart(), HashedPart()
+        self._equal, self._unequal, self._any = _Hashed(), _Hashed(), _Hashed()
         self._less, self._greater, self._at_most, self._at_least = (
-            SortedPart(),
-            SortedPart(),
-            SortedPart(),
-            SortedPart(),
+            _Sorted(),
+            _Sorted(),
+            _Sorted(),
+            _Sorted(),
         )
         self._parts: dict[Operator, Any] = {
             Operator.EQ: self._equal,
