@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import cache
 
 from router.matching.counting import CountingMatcher
+from router.matching.counting_options import parse_options
 from router.matching.interface import Matcher
 from router.matching.naive import NaiveMatcher
 
-#: What serves where `COMPILED` cannot.
-FALLBACK = "counting"
 COMPILED = "compiled"
 DEFAULT = COMPILED
+#: What serves where `COMPILED` cannot.
+FALLBACK = "counting"
 
 
 def _compiled() -> Matcher:
@@ -29,24 +30,40 @@ ENGINES: dict[str, Callable[[], Matcher]] = {
 }
 
 
-def factory(name: str = DEFAULT) -> Matcher:
-    """A new, empty engine; `FALLBACK` in place of `COMPILED` where nothing can be compiled.
+def factory(spec: str = DEFAULT) -> Matcher:
+    """A new, empty engine: ``NAME``, or ``NAME:OPTION=VALUE,...`` for an engine that has options.
+
+    `FALLBACK` in place of `COMPILED` where nothing can be compiled (`why_not_compiled`).
 
     Raises:
-        ValueError: there is no engine of that name.
+        ValueError: there is no engine of that name, or no such option.
     """
-    return ENGINES[serving(name)]()
+    name, _, options = spec.partition(":")
+    if not options:
+        return ENGINES[serving(name)]()
+    check_engine(spec)
+    return CountingMatcher(parse_options(options))
 
 
-def serving(name: str = DEFAULT) -> str:
-    """The name of the engine that `factory` makes.
-
-    Raises:
-        ValueError: there is no engine of that name.
-    """
+def check_engine(spec: str) -> None:
+    """Raises ValueError, as `factory` does, without making an engine."""
+    name, _, options = spec.partition(":")
     if name not in ENGINES:
         raise ValueError(f"unknown matching engine {name!r}; expected one of {', '.join(sorted(ENGINES))}")
-    return FALLBACK if name == COMPILED and why_not_compiled() is not None else name
+    if options:
+        if name != "counting":
+            raise ValueError(f"the engine {name} has no options")
+        parse_options(options)
+
+
+def serving(spec: str = DEFAULT) -> str:
+    """The engine that `factory` makes: another one than was asked for where nothing can be compiled.
+
+    Raises:
+        ValueError: as `factory`.
+    """
+    check_engine(spec)
+    return FALLBACK if spec == COMPILED and why_not_compiled() is not None else spec
 
 
 @cache
