@@ -209,7 +209,7 @@ def test_the_command_reads_files_and_pipes_and_reports(
     printed = capsys.readouterr()
     assert printed.out == "-> 3\n"
     reported = dict(line.split(maxsplit=1) for line in printed.err.splitlines())
-    assert reported["engine"] == "counting"
+    assert reported["engine"] == "compiled"
     assert reported["constraints"] == "18"
     assert reported["filters"] == "7"
     assert reported["interfaces"] == "3"
