@@ -74,7 +74,7 @@ class Segments:
     def __init__(self) -> None:
         self._held: list[_Held] = []
         self._merge: _Merge | None = None
-        #: By number of a filter: the serial number of what holds it (-1: nothing), and where its posting stands.
+        #: By number of a filter: serial number of what holds it (-1: nothing), and where its posting stands.
         self._holder: _Longs = np.full(64, -1, np.int64)
         self._position: _Longs = np.zeros(64, np.int64)
         self._numbers = 0
