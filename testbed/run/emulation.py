@@ -255,6 +255,7 @@ class Emulation:
                 counters_path=str(logs / f"r{node}.counters.json"),
                 log_path=str(logs / f"r{node}.log"),
                 options=options,
+                matcher=self.experiment.protocol.matcher,
                 seed=self.experiment.seed,
                 incarnation=incarnation,
                 recording_path=str(recording_path(self.run_dir, node)) if recording else None,
