@@ -20,7 +20,7 @@ from typing import TextIO
 import numpy as np
 
 from router.matching.columns import to_predicates
-from router.matching.factory import factory
+from router.matching.factory import factory, serving
 from router.matching.interface import Matcher, TableMatcher
 from router.matching.loading import load
 from router.predicates.model import Message
@@ -41,9 +41,9 @@ class Session:
     """
 
     def __init__(self, engine: str, out: TextIO) -> None:
-        self._engine = engine
+        self._engine = serving(engine)
         self._out = out
-        self._matcher: Matcher = factory(engine)
+        self._matcher: Matcher = factory(self._engine)
         self._collector = FilterCollector()
         #: Interface -> its filters and constraints, in the consolidated table.
         self._sizes: dict[int, tuple[int, int]] = {}
