@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import resource
 import statistics
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from router.matching.columns import ConstraintColumns
@@ -18,9 +16,12 @@ from router.matching.interface import EncodedMatcher, TableMatcher
 from router.matching.loading import load
 from router.predicates.model import Message
 from router.wire.tlv import encode_message
+from testbed.sff.session import resident_bytes
 
 #: Every engine answers so many messages, however slow it is.
 _FEWEST = 10
+#: The fastest of so many passes counts, if time allows: what else the machine does is not the engine's.
+_PASSES = 3
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def _child(
     budget_s: float,
     sender: multiprocessing.connection.Connection,
 ) -> None:
-    resident = _resident_bytes()
+    resident = resident_bytes()
     matcher = factory(engine)
     started = time.perf_counter()
     load(matcher, table)
@@ -91,21 +92,24 @@ def _child(
     gc.collect()
     gc.freeze()
     gc.disable()
-    nbytes = matcher.nbytes if isinstance(matcher, TableMatcher) else _resident_bytes() - resident
+    nbytes = matcher.nbytes if isinstance(matcher, TableMatcher) else resident_bytes() - resident
     times: list[int] = []
     matches = 0
     deadline = time.perf_counter() + budget_s
-    for message in inputs:
+    for number, message in enumerate(inputs):
         begun = time.perf_counter_ns()
         found = match(message)
         times.append(time.perf_counter_ns() - begun)
         assert found is not None
         matches += len(found)
-        if len(times) >= _FEWEST and time.perf_counter() > deadline:
+        if number + 1 >= _FEWEST and time.perf_counter() > deadline:
             break
+    for _ in range(_PASSES - 1):
+        if time.perf_counter() > deadline:
+            break
+        for number, message in enumerate(inputs[: len(times)]):
+            begun = time.perf_counter_ns()
+            match(message)
+            times[number] = min(times[number], time.perf_counter_ns() - begun)
     median, mean = statistics.median(times) / 1e3, statistics.fmean(times) / 1e3
     sender.send(Measured(build_s, nbytes, median, mean, len(times), matches))
-
-
-def _resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
