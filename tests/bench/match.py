@@ -120,7 +120,7 @@ def _plot(found: dict[tuple[int, int, str], Measured], path: Path) -> None:
     counts = sorted({count for _, count, _ in found})
     names = list(dict.fromkeys(name for *_, name in found))
     with styled():
-        figure = Figure(figsize=(3.2 * len(counts) + 0.8, 3.4))
+        figure = Figure(figsize=(3.2 * len(counts) + 0.8, 3.8))
         panels = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]
         for panel, count in zip(panels, counts, strict=True):
             for name, colour in zip(names, itertools.cycle(_COLOURS), strict=False):
@@ -131,6 +131,6 @@ def _plot(found: dict[tuple[int, int, str], Measured], path: Path) -> None:
             panel.plot(sizes, reference, "s--", color=GREY, markersize=4, label="SFF 2.0.1 (C++, reference)")
             panel.set(xscale="log", yscale="log", title=f"{count:,} interfaces", xlabel="constraints")
         panels[0].set_ylabel("median µs a message")
-        panels[0].legend()
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
         figure.savefig(path, dpi=150)
     print(f"plot: {path}")

@@ -16,8 +16,10 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from router.matching.columns import to_predicates
+from router.matching.selectivity import SelectivityTable
 from router.matching.strings import StringIndex
-from router.predicates.model import Constraint, Operator, Type
+from router.predicates.model import Constraint, Operator, Type, type_of
 from testbed.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, styled
 from testbed.workload.dictionary import dictionary
 from testbed.workload.matching import draw_messages, draw_table
@@ -28,6 +30,8 @@ from tests.matching_variants import SWITCHES
 
 _MESSAGES = 300
 _BUDGET_S = 2
+#: Interfaces, and filters of each.
+_ROUNDS_SHAPES = ((10_000, 1), (5_000, 2), (1_000, 20), (100, 200))
 #: Constraints of a filter on average: 1 to 6.
 _PER_FILTER = 3.5
 
@@ -40,6 +44,7 @@ class Curves:
     x_label: str
     x: list[int]
     lines: dict[str, list[float]]
+    y_label: str = "median µs"
 
 
 def _median_us(options: str, constraints: int, interfaces: int) -> float:
@@ -74,14 +79,42 @@ def _filters() -> Curves:
 def _rounds() -> Curves:
     rounds = [0, 1, 2, 5, 10, 20, 50, 100, 200]
     lines = {
-        f"{interfaces:,} interfaces, {filters} filters each": [
-            # A few more than on average, so that there is a filter for every interface.
-            _median_us(f"rounds={r}", round(1.05 * interfaces * filters * _PER_FILTER), interfaces)
-            for r in rounds
+        f"{interfaces:,} interfaces x {filters}": [
+            _median_us(f"rounds={r}", _enough(interfaces, filters), interfaces) for r in rounds
         ]
-        for interfaces, filters in ((10_000, 1), (5_000, 2), (1_000, 20), (100, 200))
+        for interfaces, filters in _ROUNDS_SHAPES
     }
-    return Curves("time against pre-processing rounds", "rounds", rounds, lines)
+    return Curves("time against pre-processing rounds (interfaces x filters)", "rounds", rounds, lines)
+
+
+def _excluded() -> Curves:
+    rounds = [1, 2, 5, 10, 20, 50, 100, 200, 2_000]
+    lines: dict[str, list[float]] = {}
+    for interfaces, filters in _ROUNDS_SHAPES:
+        workload = MatchingWorkload(_enough(interfaces, filters), interfaces, _MESSAGES)
+        predicates = to_predicates(draw_table(workload))
+        messages = [
+            {(name, type_of(value)) for name, value in message.items()} for message in draw_messages(workload)
+        ]
+        line = lines[f"{interfaces:,} interfaces x {filters}"] = []
+        for limit in rounds:
+            table = SelectivityTable(limit)
+            for interface, predicate in predicates.items():
+                for filter_ in predicate:
+                    table.add(interface, {(c.name, c.type) for c in filter_})
+            total = 0
+            for attributes in messages:
+                excluded: set[int] = set()
+                table.exclude(attributes, excluded)
+                total += len(excluded)
+            line.append(100 * total / (len(messages) * len(predicates)))
+    title = "interfaces excluded by pre-processing (interfaces x filters)"
+    return Curves(title, "rounds", rounds, lines, "% of interfaces")
+
+
+def _enough(interfaces: int, filters: int) -> int:
+    """Constraints for so many filters an interface, and a few more, so that none goes without."""
+    return round(1.05 * interfaces * filters * _PER_FILTER)
 
 
 def _switches() -> Curves:
@@ -125,6 +158,7 @@ FIGURES: dict[str, Callable[[], Curves]] = {
     "constraints": _constraints,
     "filters": _filters,
     "rounds": _rounds,
+    "excluded": _excluded,
     "switches": _switches,
     "strings": _strings,
 }
@@ -133,7 +167,7 @@ FIGURES: dict[str, Callable[[], Curves]] = {
 def draw_figure(name: str, folder: Path | None) -> None:
     """Prints a figure's numbers, and draws it into `folder`."""
     curves = FIGURES[name]()
-    print(f"{curves.title}; median us")
+    print(f"{curves.title}; {curves.y_label}")
     print(f"{curves.x_label:>34} " + " ".join(f"{x:9,}" for x in curves.x))
     for label, line in curves.lines.items():
         print(f"{label:>34} " + " ".join(f"{y:9.1f}" for y in line), flush=True)
@@ -146,8 +180,13 @@ def draw_figure(name: str, folder: Path | None) -> None:
         colours = itertools.cycle((BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY))
         for (label, line), colour in zip(curves.lines.items(), colours, strict=False):
             axes.plot(curves.x, line, "o-", color=colour, markersize=4, label=label)
-        axes.set(title=curves.title, xlabel=curves.x_label, ylabel="median µs", yscale="log")
-        axes.set_xscale("symlog" if 0 in curves.x else "log")
+        axes.set(title=curves.title, xlabel=curves.x_label, ylabel=curves.y_label)
+        axes.set_yscale("linear" if "%" in curves.y_label else "log")
+        if 0 in curves.x:
+            axes.set_xscale("symlog")
+            axes.set_xlim(left=0)
+        else:
+            axes.set_xscale("log")
         axes.legend(fontsize=8)
         figure.savefig(path, dpi=150)
     print(f"plot: {path}")
