@@ -44,9 +44,9 @@ class CountingMatcher:
         self._selectivity = SelectivityTable(self._options.rounds) if self._options.rounds else None
         #: For each interface, its filters and the number that each has in the index.
         self._filters: dict[int, dict[Filter, int]] = {}
-        #: By filter number: how many different constraints it has, and the bits of their attributes.
+        #: By filter number: its interface, and how many different constraints it has.
+        self._interface: list[int] = []
         self._size: list[int] = []
-        self._bloom: list[int] = []
         self._free: list[int] = []
         #: Interfaces with a filter without constraints: they match every message.
         self._always: set[int] = set()
@@ -123,23 +123,22 @@ class CountingMatcher:
         """
         matched: set[int] = set()
         counts: dict[int, int] = {}
-        size_of, bloom_of, short_circuit = self._size, self._bloom, self._options.short_circuit
+        size_of, interface_of, short_circuit = self._size, self._interface, self._options.short_circuit
         for links in satisfied:
-            for interface, (common, numbers) in links.counted.items():
-                if common & missing or interface in excluded:
+            for number, bloom in links.counted.items():
+                if bloom & missing:
                     continue
-                for number in (numbers,) if isinstance(numbers, int) else numbers:
-                    if bloom_of[number] & missing:
-                        continue
-                    count = counts.get(number, 0) + 1
-                    if count == size_of[number]:
-                        matched.add(interface)
-                        if short_circuit:
-                            excluded.add(interface)
-                            break
-                    counts[number] = count
-            if len(excluded) == len(self._filters):
-                break
+                interface = interface_of[number]
+                if interface in excluded:
+                    continue
+                count = counts.get(number, 0) + 1
+                if count == size_of[number]:
+                    matched.add(interface)
+                    if short_circuit:
+                        excluded.add(interface)
+                        if len(excluded) == len(self._filters):
+                            return matched
+                counts[number] = count
         return matched
 
     @property
@@ -155,11 +154,11 @@ class CountingMatcher:
             bloom |= _bit(attribute)
         if self._free:
             number = self._free.pop()
-            self._size[number], self._bloom[number] = len(constraints), bloom
+            self._interface[number], self._size[number] = interface, len(constraints)
         else:
             number = len(self._size)
+            self._interface.append(interface)
             self._size.append(len(constraints))
-            self._bloom.append(bloom)
         self._filters[interface][filter_] = number
         if not constraints:
             self._always.add(interface)
@@ -168,7 +167,7 @@ class CountingMatcher:
             if self._is_single(constraints):
                 links.add_single(interface)
             else:
-                links.add(interface, number, bloom)
+                links.counted[number] = bloom
         if self._selectivity is not None:
             self._selectivity.add(interface, attributes)
 
@@ -183,7 +182,7 @@ class CountingMatcher:
             if self._is_single(constraints):
                 links.drop_single(interface)
             else:
-                links.drop(interface, number)
+                del links.counted[number]
             if not links:
                 index.drop(constraint)
                 if not len(index):
