@@ -3,7 +3,7 @@
 The reference times of Siena Fast Forwarding (SFF 2.0.1, optimised build, this workload, matching alone, two
 cores like those that this project is developed on) were measured once, elsewhere; everything else in this
 run, each engine on each table in a process of its own. Slow engines match fewer messages; the fastest of
-three passes counts, if time allows.
+five passes counts, if time allows.
 """
 
 from __future__ import annotations

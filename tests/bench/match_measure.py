@@ -21,7 +21,7 @@ from testbed.sff.session import resident_bytes
 #: Every engine answers so many messages, however slow it is.
 _FEWEST = 10
 #: The fastest of so many passes counts, if time allows: what else the machine does is not the engine's.
-_PASSES = 3
+_PASSES = 5
 
 
 @dataclass(frozen=True)
