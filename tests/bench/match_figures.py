@@ -20,7 +20,7 @@ from router.matching.columns import to_predicates
 from router.matching.selectivity import SelectivityTable
 from router.matching.strings import StringIndex
 from router.predicates.model import Constraint, Operator, Type, type_of
-from testbed.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, styled
+from testbed.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, styled
 from testbed.workload.dictionary import dictionary
 from testbed.workload.matching import draw_messages, draw_table
 from testbed.workload.matching_parameters import MatchingWorkload
@@ -177,7 +177,7 @@ def draw_figure(name: str, folder: Path | None) -> None:
     with styled():
         figure = Figure(figsize=(6, 3.6))
         axes = figure.subplots()
-        colours = itertools.cycle((BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY))
+        colours = itertools.cycle((BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, GREY))
         for (label, line), colour in zip(curves.lines.items(), colours, strict=False):
             axes.plot(curves.x, line, "o-", color=colour, markersize=4, label=label)
         axes.set(title=curves.title, xlabel=curves.x_label, ylabel=curves.y_label)
