@@ -47,11 +47,14 @@ from router.wire.frames import (
     Ack,
     BroadcastTable,
     Commit,
+    EncodedMessage,
     Frame,
     FrameType,
     Hello,
     SenderRequest,
 )
+from router.wire.header import DecodeError
+from router.wire.tlv import message_of
 
 _INCARNATIONS = 1 << 32
 
@@ -189,7 +192,7 @@ class Router:
         branch = self._accepted_branch(sender, frame)
         if isinstance(branch, Drop):
             return self._drop(branch)
-        if frame.type is FrameType.MSG and isinstance(frame.body, Message):
+        if frame.type is FrameType.MSG and isinstance(frame.body, Message | EncodedMessage):
             return self._message_received(branch, frame, frame.body, now)
         if frame.type is FrameType.RA and isinstance(frame.body, Predicate):
             return self._advertisement_received(branch, frame, frame.body)
@@ -228,9 +231,16 @@ class Router:
             return Drop.HOP_LIMIT
         return branch
 
-    def _message_received(self, branch: Branch, frame: Frame, message: Message, now: float) -> list[Action]:
+    def _message_received(
+        self, branch: Branch, frame: Frame, body: Message | EncodedMessage, now: float
+    ) -> list[Action]:
+        try:
+            outputs = self._forwarding.outputs(branch, body)
+            message = message_of(body) if outputs.local else None
+        except DecodeError as error:
+            self.counters.dropped[error.reason.value] += 1
+            return []
         self.counters.messages_received += 1
-        outputs = self._forwarding.outputs(branch, message)
         actions: list[Action] = []
         if outputs.interfaces:
             if frame.hop_limit > 1:
@@ -239,7 +249,7 @@ class Router:
                 actions += self._updates.message_sent(outputs.interfaces, now)
             else:
                 self.counters.drop(Drop.HOP_LIMIT)
-        if outputs.local:
+        if message is not None:
             actions += self._deliver(frame.issuer, frame.seq, message)
         elif not outputs.interfaces:
             self.counters.messages_unwanted += 1

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 
-from router.matching.interface import Matcher
+from router.matching.interface import EncodedMatcher, Matcher
 from router.predicates import semantics
 from router.predicates.builder import PredicateBuilder
 from router.predicates.model import NOTHING, Message, Predicate
 from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.frames import EncodedMessage
+from router.wire.tlv import message_of
 
 
 class RoutingTable:
@@ -28,6 +30,7 @@ class RoutingTable:
 
     def __init__(self, matcher: Matcher | None, max_filters: int | None = None) -> None:
         self._matcher = matcher
+        self._match_encoded = matcher.match_encoded if isinstance(matcher, EncodedMatcher) else None
         self._max_filters = max_filters
         #: Interface -> p_i, where p_i is not `NOTHING`.
         self._predicates: dict[int, PredicateBuilder] = {}
@@ -93,11 +96,27 @@ class RoutingTable:
         self._set(LOCAL_INTERFACE, local)
         return True
 
-    def match(self, message: Message, among: Set[int]) -> frozenset[int]:
-        """Those of the interfaces `among` whose p_i the message matches: F_C (section 3.2)."""
+    def match(self, body: Message | EncodedMessage, among: Set[int]) -> frozenset[int]:
+        """Those of the interfaces `among` whose p_i the message matches: F_C (section 3.2).
+
+        Raises:
+            DecodeError: the message breaks a rule of the format.
+        """
         if self._matcher is None:
             asked = self._predicates.keys() & among
+            message = message_of(body)
             return frozenset([i for i in asked if self._predicates[i].matches(message)])
+        if self._untold:
+            self._tell(among)
+        if self._match_encoded is not None and isinstance(body, EncodedMessage):
+            matched = self._match_encoded(body.encoded, among)
+            if matched is not None:
+                return matched
+        return self._matcher.match(message_of(body), among=among)
+
+    def _tell(self, among: Set[int]) -> None:
+        """Tells the matcher what has changed of these interfaces."""
+        assert self._matcher is not None
         for interface in self._untold.intersection(among):
             known = self._predicates.get(interface)
             if known is None:
@@ -105,7 +124,6 @@ class RoutingTable:
             else:
                 self._matcher.set_predicate(interface, known.predicate)
             self._untold.remove(interface)
-        return self._matcher.match(message, among=among)
 
     def wanting(self, message: Message) -> tuple[int, ...]:
         """The applications whose own predicates select `message`."""

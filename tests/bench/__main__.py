@@ -14,6 +14,8 @@ BENCHMARKS = {
     "algebra": "predicates that grow to 10,000 filters",
     "codec": "the struct codec beside Scapy",
     "match": "the matching engines beside the C++ original, and the papers' figures",
+    "forwarding": "a live router at saturation (root)",
+    "match_update": "changes of a forwarding table of 1,000,000 constraints",
     "bring_up": "the emulated network beside bare Mininet (root)",
 }
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from router.matching.columns import ConstraintColumns
-from router.matching.factory import factory
+from router.matching.factory import factory, serving, why_not_compiled
 from router.matching.interface import EncodedMatcher, TableMatcher
 from router.matching.loading import load
 from router.predicates.model import Message
@@ -78,16 +78,18 @@ def _child(
     sender: multiprocessing.connection.Connection,
 ) -> None:
     resident = resident_bytes()
+    # What is compiled is loaded by now, as it is in routers.
+    if serving(engine) != engine:
+        raise RuntimeError(f"{engine}: {why_not_compiled()}")
     matcher = factory(engine)
     started = time.perf_counter()
     load(matcher, table)
     build_s = time.perf_counter() - started
-    # An engine that reads messages as they are on the wire gets them so, as in a router.
-    encoded = isinstance(matcher, EncodedMatcher)
-    match: Callable[[Any], Collection[int] | None] = (
-        matcher.match_encoded if isinstance(matcher, EncodedMatcher) else matcher.match
-    )
-    inputs = [encode_message(message) for message in messages] if encoded else messages
+    # Messages as the engine takes them: from the wire, or decoded.
+    match: Callable[[Any], Collection[int] | None] = matcher.match
+    inputs: Sequence[Any] = messages
+    if isinstance(matcher, EncodedMatcher):
+        match, inputs = matcher.match_encoded, [encode_message(message) for message in messages]
     match(inputs[0])
     gc.collect()
     gc.freeze()

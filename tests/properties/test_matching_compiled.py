@@ -87,7 +87,7 @@ _INTERFACES = st.integers(-2, 8)
     st.booleans(),
     st.none() | st.sets(_INTERFACES),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_a_table_of_hostile_values(
     table: dict[int, Predicate], messages: list[Message], loaded: bool, among: set[int] | None
 ) -> None:
@@ -105,7 +105,7 @@ def test_a_table_of_hostile_values(
 
 
 @given(st.dictionaries(_INTERFACES, predicates("xy", MIXED), max_size=4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_every_message_of_a_small_world(table: dict[int, Predicate]) -> None:
     compiled, naive = CompiledMatcher(), NaiveMatcher()
     for interface, predicate in table.items():
@@ -201,7 +201,7 @@ def _bodies() -> st.SearchStrategy[bytes]:
 
 
 @given(_bodies() | st.binary(max_size=40))
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_a_body_is_read_as_the_codec_reads_it_or_left_to_it(body: bytes) -> None:
     compiled, naive = CompiledMatcher(), NaiveMatcher()
     for interface, text in enumerate(

@@ -135,9 +135,7 @@ class CompiledMatcher:
             self._tell()
         elif self._segments.merging:
             self._segments.settle(self._interfaces.retired)
-        if among is not None and not isinstance(among, frozenset):
-            among = frozenset(among)
-        asked = self._interfaces.asked(among)
+        asked = self._interfaces.asked(among if among is None else frozenset(among))
         memory = self._memory
         if len(body) > memory.body:
             memory.fit_body(len(body))

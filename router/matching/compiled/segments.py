@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import count
 from threading import Thread
 
 import numpy as np
@@ -37,6 +38,7 @@ _Bools = npt.NDArray[np.bool_]
 class _Held:
     """A segment; by posting, the numbers under which its filters can be taken out; how many are gone."""
 
+    serial: int
     segment: Segment
     numbers: _Longs
     gone: int = 0
@@ -52,8 +54,11 @@ class _Merge:
 
     held: list[_Held]
     sources: list[Source]
-    thread: Thread | None = None
+    thread: Thread = field(init=False)
     result: list[Segment] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.thread = Thread(target=self.run, name="cbcb-merge")
 
     def run(self) -> None:
         self.result.append(Segment(merged_table(self.sources)))
@@ -69,9 +74,12 @@ class Segments:
     def __init__(self) -> None:
         self._held: list[_Held] = []
         self._merge: _Merge | None = None
-        #: By number of a filter: what holds it, and the position of its posting.
-        self._holder: list[_Held | None] = []
+        #: By number of a filter: serial number of what holds it (-1: nothing), and where its posting stands.
+        self._holder: _Longs = np.full(64, -1, np.int64)
         self._position: _Longs = np.zeros(64, np.int64)
+        self._numbers = 0
+        self._by_serial: dict[int, _Held] = {}
+        self._serials = count()
         self._free: list[int] = []
         self._point()
 
@@ -80,7 +88,7 @@ class Segments:
 
     @property
     def nbytes(self) -> int:
-        own = self._position.nbytes + 8 * len(self._holder)
+        own = self._position.nbytes + self._holder.nbytes
         return own + sum(held.segment.nbytes + held.numbers.nbytes for held in self._held)
 
     @property
@@ -92,10 +100,11 @@ class Segments:
         """A number for a filter that is about to be added."""
         if self._free:
             return self._free.pop()
-        self._holder.append(None)
-        if len(self._holder) > len(self._position):
+        if self._numbers == len(self._position):
             self._position = np.concatenate([self._position, np.zeros_like(self._position)])
-        return len(self._holder) - 1
+            self._holder = np.concatenate([self._holder, np.full_like(self._holder, -1)])
+        self._numbers += 1
+        return self._numbers - 1
 
     def add(self, table: NormalTable, numbers: _Longs, retired: _Bools) -> None:
         """A new segment.
@@ -108,7 +117,7 @@ class Segments:
         segment = Segment(table)
         ordered = np.empty(len(numbers), np.int64)
         ordered[segment.position] = numbers
-        held = _Held(segment, ordered)
+        held = _Held(next(self._serials), segment, ordered)
         self._held.append(held)
         self._locate(held)
         self.settle(retired)
@@ -116,12 +125,12 @@ class Segments:
     def take_out(self, numbers: Iterable[int]) -> None:
         """These filters are gone; their numbers may be given again."""
         for number in numbers:
-            held, position = self._holder[number], self._position[number]
+            held, position = self._by_serial.get(int(self._holder[number])), self._position[number]
             if held is not None:
                 held.segment.interface[position] = 0
                 held.numbers[position] = ANONYMOUS
                 held.gone += 1
-                self._holder[number] = None
+                self._holder[number] = -1
             self._free.append(number)
 
     def retire(self, dense: int) -> None:
@@ -131,44 +140,45 @@ class Segments:
 
     def settle(self, retired: _Bools) -> None:
         """Finishes a merge that is done, and begins the next ones that are due."""
-        while True:
-            if self._merge is not None:
-                if self._merge.thread is not None and self._merge.thread.is_alive():
-                    break
-                self._adopt(self._merge, retired)
-            due = self._due()
-            if not due:
+        if self._merge is not None and not self._merge.thread.is_alive():
+            merge, self._merge = self._merge, None
+            self._adopt(merge, retired)
+        while due := self._due():
+            small = sum(held.segment.records for held in due) <= BACKGROUND_RECORDS
+            if not small and self._merge is not None:
                 break
-            merge = self._merge = _Merge(due, [source_of(held.segment, retired) for held in due])
-            if sum(source.records for source in merge.sources) > BACKGROUND_RECORDS:
-                merge.thread = Thread(target=merge.run, name="cbcb-merge")
-                merge.thread.start()
-            else:
+            merge = _Merge(due, [source_of(held.segment, retired) for held in due])
+            if small:
                 merge.run()
+                self._adopt(merge, retired)
+            else:
+                self._merge = merge
+                merge.thread.start()
         self._point()
 
     def wait(self, retired: _Bools) -> None:
         """Waits until no merge is under way or due."""
         while self._merge is not None:
-            if self._merge.thread is not None:
-                self._merge.thread.join()
+            self._merge.thread.join()
             self.settle(retired)
 
     def _due(self) -> list[_Held]:
-        """The segments to be merged."""
+        """The segments to be merged next, of those that are not being merged."""
+        busy = [] if self._merge is None else self._merge.held
         for held in self._held:
-            if held.gone * 2 > held.segment.filters:
+            if held.gone * 2 > held.segment.filters and held not in busy:
                 return [held]
-        first, living = len(self._held) - 1, 0
-        while first >= 0 and (not living or self._held[first].living < _RATIO * living):
-            living += max(1, self._held[first].living)
+        # Those that came since stand behind.
+        oldest = self._held.index(busy[-1]) + 1 if busy else 0
+        first, living = len(self._held), 0
+        while first > oldest and (not living or self._held[first - 1].living < _RATIO * living):
             first -= 1
-        due = self._held[first + 1 :]
+            living += max(1, self._held[first].living)
+        due = self._held[first:]
         return due if len(due) > 1 else []
 
     def _adopt(self, merge: _Merge, retired: _Bools) -> None:
         """The result of a merge takes the place of what it was made of."""
-        self._merge = None
         if not merge.result:
             raise RuntimeError("a merge of forwarding tables failed; see the traceback of its thread")
         (segment,) = merge.result
@@ -179,17 +189,20 @@ class Segments:
         ordered[segment.position] = numbers
         # Some were taken out since it began.
         segment.interface[segment.position[before == 0]] = 0
-        held = _Held(segment, ordered, int(np.count_nonzero(retired[segment.interface])))
+        held = _Held(next(self._serials), segment, ordered, int(np.count_nonzero(retired[segment.interface])))
         first = self._held.index(merge.held[0])
         self._held[first : first + len(merge.held)] = [held] if held.living else []
+        for old in merge.held:
+            self._by_serial.pop(old.serial, None)
         self._locate(held)
 
     def _locate(self, held: _Held) -> None:
         known = np.flatnonzero(held.numbers != ANONYMOUS)
         numbers = held.numbers[known]
         self._position[numbers] = known
-        for number in numbers.tolist():
-            self._holder[number] = held
+        self._holder[numbers] = held.serial
+        if held.living:
+            self._by_serial[held.serial] = held
 
     def _point(self) -> None:
         """Makes the row that compiled code starts from."""
