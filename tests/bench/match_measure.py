@@ -20,8 +20,6 @@ from testbed.sff.session import resident_bytes
 
 #: Every engine answers so many messages, however slow it is.
 _FEWEST = 10
-#: The fastest of so many passes counts, if time allows: what else the machine does is not the engine's.
-_PASSES = 5
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,13 @@ class Measured:
     matches: int
 
 
-def measure(engine: str, table: ConstraintColumns, messages: Sequence[Message], budget_s: float) -> Measured:
+def measure(
+    engine: str, table: ConstraintColumns, messages: Sequence[Message], budget_s: float, passes: int
+) -> Measured:
     """Builds the engine and matches the messages in turn, for `budget_s` at most.
+
+    Of several passes over them the fastest counts for each message: what else the machine does falls away,
+    but so does what a message costs whose part of the table is in no cache.
 
     In a child process: it starts with the same memory for every engine, and what it takes is given back.
 
@@ -54,7 +57,7 @@ def measure(engine: str, table: ConstraintColumns, messages: Sequence[Message], 
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(engine, table, messages, budget_s, sender))
+    child = context.Process(target=_child, args=(engine, table, messages, budget_s, passes, sender))
     gc.collect()
     gc.freeze()
     child.start()
@@ -75,6 +78,7 @@ def _child(
     table: ConstraintColumns,
     messages: Sequence[Message],
     budget_s: float,
+    passes: int,
     sender: multiprocessing.connection.Connection,
 ) -> None:
     resident = resident_bytes()
@@ -106,7 +110,7 @@ def _child(
         matches += len(found)
         if number + 1 >= _FEWEST and time.perf_counter() > deadline:
             break
-    for _ in range(_PASSES - 1):
+    for _ in range(passes - 1):
         if time.perf_counter() > deadline:
             break
         for number, message in enumerate(inputs[: len(times)]):
