@@ -142,8 +142,11 @@ def _value(strings: list[str], kind: int, operator: int, number: int) -> Value |
     """What a constraint of this type and operator holds, of which the columns hold `number`."""
     if operator == Operator.ANY:
         return None
-    if kind == Type.STRING:
-        return strings[number]
+    return strings[number] if kind == Type.STRING else number_value(kind, number)
+
+
+def number_value(kind: int, number: int) -> int | float | bool:
+    """The value of a type other than string of which the columns hold `number`."""
     if kind == Type.DOUBLE:
         return float(_DOUBLE.unpack(_BITS.pack(number))[0])
     return bool(number) if kind == Type.BOOLEAN else number

@@ -44,9 +44,9 @@ class CountingMatcher:
         self._selectivity = SelectivityTable(self._options.rounds) if self._options.rounds else None
         #: For each interface, its filters and the number that each has in the index.
         self._filters: dict[int, dict[Filter, int]] = {}
-        #: By filter number: how many different constraints it has, and the bits of their attributes.
+        #: By filter number: its interface, and how many different constraints it has.
+        self._interface: list[int] = []
         self._size: list[int] = []
-        self._bloom: list[int] = []
         self._free: list[int] = []
         #: Interfaces with a filter without constraints: they match every message.
         self._always: set[int] = set()
@@ -69,16 +69,15 @@ class CountingMatcher:
 
     def match(self, message: Message, among: Collection[int] | None = None) -> frozenset[int]:
         """See `Matcher`. What `among` leaves out is the papers' broadcast exclusion set."""
-        matched: set[int] = set()
-        #: Interfaces that are not decided yet.
-        open_ = set(self._filters) if among is None else self._filters.keys() & set(among)
-        if self._always:
-            matched |= open_ & self._always
-            open_ -= self._always
+        #: Interfaces of which nothing (more) is to be found out.
+        excluded = set() if among is None else self._filters.keys() - set(among)
+        matched = self._always - excluded
+        excluded |= self._always
         attributes = {(name, type_of(value)): value for name, value in message.items()}
-        if self._selectivity is not None and open_:
-            self._selectivity.exclude(attributes, open_)
-        if self._options.direct and 2 * len(open_) <= len(self._filters):
+        if self._selectivity is not None:
+            self._selectivity.exclude(attributes, excluded)
+        if self._options.direct and 2 * len(excluded) >= len(self._filters):
+            open_ = self._filters.keys() - excluded
             asked = sum(len(self._filters[interface]) for interface in open_)
             if asked * _DIRECT_SHARE < self._in_use:
                 matched |= {
@@ -91,56 +90,55 @@ class CountingMatcher:
             if (index := self._indexes.get(attribute)) is not None
             for links in index.satisfied(value)
         ]
-        matched |= self._singles(satisfied, open_)
-        if open_:
+        matched |= self._singles(satisfied, excluded)
+        if len(excluded) < len(self._filters):
             missing = 0
             if self._options.bloom:
                 missing = -1
                 for attribute in attributes:
                     missing &= ~_bit(attribute)
-            matched |= self._count(satisfied, open_, missing)
+            matched |= self._count(satisfied, excluded, missing)
         return frozenset(matched)
 
-    def _singles(self, satisfied: list[Links], open_: set[int]) -> set[int]:
-        """Those of the interfaces `open_` with a filter of one constraint, which is satisfied.
+    def _singles(self, satisfied: list[Links], excluded: set[int]) -> set[int]:
+        """Interfaces not in `excluded` with a filter of one constraint, which is satisfied.
 
-        With the short circuit, takes them out of `open_`.
+        With the short circuit, adds them to `excluded`.
         """
         matched: set[int] = set()
         for links in satisfied:
-            if links.single and (found := links.single.keys() & open_):
-                matched |= found
+            if found := [interface for interface in links.single if interface not in excluded]:
+                matched.update(found)
                 if self._options.short_circuit:
-                    open_ -= found
-                    if not open_:
+                    excluded.update(found)
+                    if len(excluded) == len(self._filters):
                         break
         return matched
 
-    def _count(self, satisfied: list[Links], open_: set[int], missing: int) -> set[int]:
-        """Those of the interfaces `open_` with a filter of which all constraints are among those satisfied.
+    def _count(self, satisfied: list[Links], excluded: set[int], missing: int) -> set[int]:
+        """Interfaces not in `excluded` with a filter of which all constraints are among those satisfied.
 
-        With the short circuit, takes them out of `open_`. `missing` has the bits of the Bloom filter that no
+        With the short circuit, adds them to `excluded`. `missing` has the bits of the Bloom filter that no
         attribute of the message sets; 0 lets every filter be counted.
         """
         matched: set[int] = set()
         counts: dict[int, int] = {}
-        size_of, bloom_of, short_circuit = self._size, self._bloom, self._options.short_circuit
+        size_of, interface_of, short_circuit = self._size, self._interface, self._options.short_circuit
         for links in satisfied:
-            for interface, (common, numbers) in links.counted.items():
-                if common & missing or interface not in open_:
+            for number, bloom in links.counted.items():
+                if bloom & missing:
                     continue
-                for number in (numbers,) if isinstance(numbers, int) else numbers:
-                    if bloom_of[number] & missing:
-                        continue
-                    count = counts.get(number, 0) + 1
-                    if count == size_of[number]:
-                        matched.add(interface)
-                        if short_circuit:
-                            open_.remove(interface)
-                            break
-                    counts[number] = count
-            if not open_:
-                break
+                interface = interface_of[number]
+                if interface in excluded:
+                    continue
+                count = counts.get(number, 0) + 1
+                if count == size_of[number]:
+                    matched.add(interface)
+                    if short_circuit:
+                        excluded.add(interface)
+                        if len(excluded) == len(self._filters):
+                            return matched
+                counts[number] = count
         return matched
 
     @property
@@ -156,11 +154,11 @@ class CountingMatcher:
             bloom |= _bit(attribute)
         if self._free:
             number = self._free.pop()
-            self._size[number], self._bloom[number] = len(constraints), bloom
+            self._interface[number], self._size[number] = interface, len(constraints)
         else:
             number = len(self._size)
+            self._interface.append(interface)
             self._size.append(len(constraints))
-            self._bloom.append(bloom)
         self._filters[interface][filter_] = number
         if not constraints:
             self._always.add(interface)
@@ -169,7 +167,7 @@ class CountingMatcher:
             if self._is_single(constraints):
                 links.add_single(interface)
             else:
-                links.add(interface, number, bloom)
+                links.counted[number] = bloom
         if self._selectivity is not None:
             self._selectivity.add(interface, attributes)
 
@@ -184,7 +182,7 @@ class CountingMatcher:
             if self._is_single(constraints):
                 links.drop_single(interface)
             else:
-                links.drop(interface, number)
+                del links.counted[number]
             if not links:
                 index.drop(constraint)
                 if not len(index):

@@ -50,15 +50,13 @@ class SelectivityTable:
                 del having[attribute]
         self._stale.add(interface)
 
-    def exclude(self, attributes: Container[Attribute], open_: set[int]) -> None:
-        """Takes out of `open_` the interfaces that a message of these attributes cannot match."""
+    def exclude(self, attributes: Container[Attribute], excluded: set[int]) -> None:
+        """Adds to `excluded` interfaces that a message of these attributes cannot match."""
         if self._stale:
             self._refresh()
         for attribute, interfaces in self._best:
             if attribute not in attributes:
-                open_ -= interfaces
-                if not open_:
-                    return
+                excluded |= interfaces
 
     def _refresh(self) -> None:
         for interface in self._stale:

@@ -193,7 +193,11 @@ def driver_value(value: Value) -> str:
     """The value as a literal of its type."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return _quote(value) if isinstance(value, str) else repr(value)
+    if isinstance(value, float):
+        # The driver knows a double by its point.
+        mantissa, exponent, power = repr(value).partition("e")
+        return mantissa + (".0" if "." not in mantissa else "") + exponent + power
+    return _quote(value) if isinstance(value, str) else str(value)
 
 
 def _quote(text: str) -> str:

@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
+from router.matching.factory import serving, why_not_compiled
 from testbed.errors import InputError
 from testbed.sff.reader import read_chunks
 from testbed.sff.session import Session
@@ -17,6 +18,8 @@ def main(arguments: Namespace) -> int:
         session = Session(arguments.engine, sys.stdout)
     except ValueError as error:
         raise InputError(f"--engine: {error}") from error
+    if (server := serving(arguments.engine)) != arguments.engine:
+        print(f"cbcb: nothing can be compiled ({why_not_compiled()}): {server} serves", file=sys.stderr)
     if arguments.file == "-":
         session.run(read_chunks(sys.stdin.buffer, "standard input"), "standard input")
     else:

@@ -6,20 +6,18 @@ from array import array
 
 import numpy as np
 
-from router.matching.columns import ConstraintColumns
+from router.matching.columns import ColumnsBuilder, ConstraintColumns
+from router.predicates.model import Constraint
 
 #: A constraint without its name: type, operator and value as `ConstraintColumns` has them.
 Coded = tuple[int, int, int]
 
 
-class FilterCollector:
-    """Collects filters until they are taken. Names and strings keep their numbers beyond that."""
+class FilterCollector(ColumnsBuilder):
+    """Collects filters, constraint by constraint, until they are taken.
 
-    def __init__(self) -> None:
-        #: Text -> index in the columns' `names` and `strings`.
-        self.names: dict[str, int] = {}
-        self.strings: dict[str, int] = {}
-        self.clear()
+    Names and strings keep their numbers beyond that.
+    """
 
     def clear(self) -> None:
         """Drops what was collected."""
@@ -35,7 +33,16 @@ class FilterCollector:
         """How many constraints there are."""
         return len(self._name)
 
-    def add(self, name: int, coded: Coded) -> None:
+    def name_number(self, name: str) -> int:
+        """The index of an attribute name."""
+        return self._names.setdefault(name, len(self._names))
+
+    def coded(self, constraint: Constraint) -> Coded:
+        """A constraint as numbers."""
+        value = constraint.value
+        return constraint.type, constraint.operator, 0 if value is None else self._as_number(value)
+
+    def add_constraint(self, name: int, coded: Coded) -> None:
         """One more constraint of the filter that is being collected."""
         kind, operator, value = coded
         self._name.append(name)
@@ -50,24 +57,24 @@ class FilterCollector:
 
     def take(self) -> ConstraintColumns:
         """What was collected, filters of one interface in the order in which they came; begins anew."""
-        interface, start = np.array(self._interface, np.int32), np.array(self._start, np.int64)
-        name, kind = np.array(self._name, np.int32), np.array(self._type, np.uint8)
-        operator, value = np.array(self._operator, np.uint8), np.array(self._value, np.int64)
+        table = self.build()
         self.clear()
-        if (np.diff(interface) < 0).any():
-            order = np.argsort(interface, kind="stable")
-            sizes = np.diff(start)[order]
-            sorted_start = np.concatenate(([0], np.cumsum(sizes)))
-            source = np.repeat(start[:-1][order] - sorted_start[:-1], sizes) + np.arange(sorted_start[-1])
-            interface, start = interface[order], sorted_start
-            name, kind, operator, value = name[source], kind[source], operator[source], value[source]
-        return ConstraintColumns(
-            interface,
-            start,
-            name,
-            kind,
-            operator,
-            value,
-            [text.encode() for text in self.names],
-            [text.encode() for text in self.strings],
-        )
+        return table if (np.diff(table.interface) >= 0).all() else _in_order(table)
+
+
+def _in_order(table: ConstraintColumns) -> ConstraintColumns:
+    """The same filters in ascending order of their interfaces."""
+    order = np.argsort(table.interface, kind="stable")
+    sizes = np.diff(table.start)[order]
+    start = np.concatenate(([0], np.cumsum(sizes)))
+    source = np.repeat(table.start[:-1][order] - start[:-1], sizes) + np.arange(start[-1])
+    return ConstraintColumns(
+        table.interface[order],
+        start,
+        table.name[source],
+        table.type[source],
+        table.operator[source],
+        table.value[source],
+        table.names,
+        table.strings,
+    )

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import codecs
 import re
-import struct
 from collections.abc import Iterable, Iterator
 from typing import IO, NamedTuple
 
@@ -58,7 +57,6 @@ _INTERFACE = re.compile(rf"{BLANK}([0-9][0-9A-Za-z]*+)(?![.])", FLAGS)
 #: What may end a statement, hide its end, or look as if it did.
 _MARK = re.compile(r'[;"]|/\\|\\/|//|/\*|^#', re.MULTILINE)
 _HIDING = re.compile(rf"{STRING}|/\\|\\/|{COMMENT}|(?://|\#)[^\n]*\n", FLAGS)
-_DOUBLE, _BITS = struct.Struct("<d"), struct.Struct("<q")
 
 KEYWORDS = ("ifconfig", "select", "consolidate", "clear", "output", "statistics", "timer", "set")
 #: Statement -> the words that may follow it.
@@ -93,10 +91,11 @@ def read_chunks(stream: IO[bytes], name: str) -> Iterator[str]:
     done = 0
     while True:
         data = read(_CHUNK)
+        held = len(decoder.getstate()[0])
         try:
             yield decoder.decode(data, final=not data)
         except UnicodeDecodeError as error:
-            raise InputError(f"{name}: byte {done + error.start}: not UTF-8") from error
+            raise InputError(f"{name}: byte {done - held + error.start}: not UTF-8") from error
         if not data:
             return
         done += len(data)
@@ -225,7 +224,7 @@ class Reader:
     def _predicate(self, interface: int, text: str, offset: int) -> None:
         """Reads a predicate and its semicolon."""
         collector, names, literals = self._collector, self._names, self._literals
-        match, add = _CONSTRAINT.match, collector.add
+        match, add = _CONSTRAINT.match, collector.add_constraint
         first = True
         while True:
             separator = ""
@@ -255,7 +254,9 @@ class Reader:
             kinds, expected = _ENDS, "expected '|' or ';' after '*'"
         else:
             constraint = parser.constraint()
-            self._collector.add(self._intern(constraint.name), self._columns(constraint))
+            self._collector.add_constraint(
+                self._collector.name_number(constraint.name), self._collector.coded(constraint)
+            )
             kinds, expected = _SEPARATORS, "expected ',', '|' or ';' after the constraint"
         separator = parser.current
         if separator.kind not in kinds:
@@ -270,11 +271,8 @@ class Reader:
             Message({name: 0})
         except ValueError:
             return None
-        number = self._names[text] = self._intern(name)
+        number = self._names[text] = self._collector.name_number(name)
         return number
-
-    def _intern(self, name: str) -> int:
-        return self._collector.names.setdefault(name, len(self._collector.names))
 
     def _code(self, symbol: str | None, value: str | None, kind: str | None) -> Coded | None:
         """A constraint without its name, from its pieces; None if it is none."""
@@ -288,18 +286,8 @@ class Reader:
             return None
         if len(self._literals) >= _REMEMBERED:
             self._literals.clear()
-        coded = self._literals[symbol, value, kind] = self._columns(constraint)
+        coded = self._literals[symbol, value, kind] = self._collector.coded(constraint)
         return coded
-
-    def _columns(self, constraint: Constraint) -> Coded:
-        value = constraint.value
-        if isinstance(value, str):
-            number = self._collector.strings.setdefault(value, len(self._collector.strings))
-        elif isinstance(value, float):
-            number = _BITS.unpack(_DOUBLE.pack(value))[0]
-        else:
-            number = int(value or 0)
-        return int(constraint.type), int(constraint.operator), number
 
     def _message(self, text: str, offset: int) -> Message:
         attributes: dict[str, Value] = {}

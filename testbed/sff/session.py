@@ -20,7 +20,7 @@ from typing import TextIO
 import numpy as np
 
 from router.matching.columns import to_predicates
-from router.matching.factory import factory
+from router.matching.factory import factory, serving
 from router.matching.interface import Matcher, TableMatcher
 from router.matching.loading import load
 from router.predicates.model import Message
@@ -41,9 +41,9 @@ class Session:
     """
 
     def __init__(self, engine: str, out: TextIO) -> None:
-        self._engine = engine
+        self._engine = serving(engine)
         self._out = out
-        self._matcher: Matcher = factory(engine)
+        self._matcher: Matcher = factory(self._engine)
         self._collector = FilterCollector()
         #: Interface -> its filters and constraints, in the consolidated table.
         self._sizes: dict[int, tuple[int, int]] = {}
@@ -117,7 +117,7 @@ class Session:
         if not len(self._collector):
             return
         table = self._collector.take()
-        resident = _resident_bytes()
+        resident = resident_bytes()
         started = time.perf_counter()
         if self._sizes:
             for interface, predicate in to_predicates(table).items():
@@ -125,7 +125,7 @@ class Session:
         else:
             load(self._matcher, table)
         self._build_s += time.perf_counter() - started
-        self._memory += _resident_bytes() - resident
+        self._memory += resident_bytes() - resident
         interfaces, first, filters = np.unique(table.interface, return_index=True, return_counts=True)
         constraints = np.diff(table.start[np.append(first, table.filters)])
         self._sizes.update(
@@ -171,7 +171,7 @@ class Session:
         return "\n".join(f"{name:12} {text}" for name, text in lines.items())
 
 
-def _resident_bytes() -> int:
+def resident_bytes() -> int:
     """Resident memory of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize()

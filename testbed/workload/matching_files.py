@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import starmap
 from typing import TextIO
 
-import numpy as np
-
-from router.matching.columns import ConstraintColumns
+from router.matching.columns import ConstraintColumns, number_value
 from router.predicates.driver import driver_name, driver_value
-from router.predicates.model import SYMBOLS, Message, Operator, Type, Value
+from router.predicates.model import SYMBOLS, Message, Operator, Type
 
 #: Filters, or messages, written at a time.
 _BATCH = 20_000
@@ -34,8 +32,9 @@ def write_driver(table: ConstraintColumns, messages: Iterable[Message], out: Tex
     def constraint(name: int, kind: int, operator: int, value: int) -> str:
         if operator == Operator.ANY:
             return f"{names[name]} any {types[kind]}"
-        text = values[value] if kind == Type.STRING else driver_value(_value(kind, value))
-        return names[name] + operators[operator] + text
+        if kind == Type.STRING:
+            return names[name] + operators[operator] + values[value]
+        return names[name] + operators[operator] + driver_value(number_value(kind, value))
 
     previous = None
     for lines in _filters(table, constraint, report):
@@ -46,7 +45,7 @@ def write_driver(table: ConstraintColumns, messages: Iterable[Message], out: Tex
                 previous = interface
             else:
                 pieces.append("\n| ")
-            pieces.append(", ".join(constraints))
+            pieces.append(", ".join(constraints) or "*")
         out.write("".join(pieces))
     out.write(";\nconsolidate;\n" if previous is not None else "consolidate;\n")
 
@@ -68,7 +67,7 @@ def write_json(table: ConstraintColumns, messages: Iterable[Message], out: TextI
         if operator == Operator.ANY:
             text = "null"
         else:
-            text = values[value] if kind == Type.STRING else _json(_value(kind, value))
+            text = values[value] if kind == Type.STRING else _json(number_value(kind, value))
         return f"[{names[name]},{types[kind]},{operators[operator]},{text}]"
 
     for lines in _filters(table, constraint, report):
@@ -101,13 +100,6 @@ def _filters(
             )
         ]
         report(first + len(ends) - 1)
-
-
-def _value(kind: int, value: int) -> Value:
-    """The value of a column that is not a string's index."""
-    if kind == Type.DOUBLE:
-        return float(np.int64(value).view(np.float64))
-    return bool(value) if kind == Type.BOOLEAN else value
 
 
 def _json(value: object) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from router.matching.factory import ENGINES
+from router.matching.factory import ENGINES, factory
 from testbed.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, styled
 from testbed.workload.matching import draw_messages, draw_table
 from testbed.workload.matching_parameters import MatchingWorkload
@@ -47,6 +47,7 @@ def configure(arguments: list[str]) -> dict[str, Any]:
     parser.add_argument("--engines", type=lambda text: text.split("+"), default=None, metavar="NAME+...")
     parser.add_argument("--messages", type=int, default=1_000, metavar="N", help="messages a table (1,000)")
     parser.add_argument("--budget-s", type=float, default=5, help="seconds an engine and table (5)")
+    parser.add_argument("--passes", type=int, default=1, help="passes of which the fastest counts (1)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--figure", choices=[*FIGURES, "all"], help="one of the papers' figures in place of the engines"
@@ -71,6 +72,7 @@ def main(
     engines: Sequence[str] | None,
     messages: int,
     budget_s: float,
+    passes: int,
     seed: int,
     figure: str | None,
     plots: Path | None,
@@ -93,7 +95,8 @@ def main(
         workload = MatchingWorkload(size, count, messages, seed)
         table, drawn = draw_table(workload), list(draw_messages(workload))
         for name in names:
-            measured = found[size, count, name] = measure(name, table, drawn, budget_s)
+            factory(name)  # what is compiled once is not part of any measurement
+            measured = found[size, count, name] = measure(name, table, drawn, budget_s, passes)
             _print(size, count, name, measured, found[size, count, names[0]])
         matched = {(m.messages, m.matches) for (s, c, _), m in found.items() if (s, c) == (size, count)}
         if len({answer for answer in matched if answer[0] == messages}) > 1:
@@ -118,7 +121,7 @@ def _plot(found: dict[tuple[int, int, str], Measured], path: Path) -> None:
     counts = sorted({count for _, count, _ in found})
     names = list(dict.fromkeys(name for *_, name in found))
     with styled():
-        figure = Figure(figsize=(3.2 * len(counts) + 0.8, 3.4))
+        figure = Figure(figsize=(3.2 * len(counts) + 0.8, 3.8))
         panels = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]
         for panel, count in zip(panels, counts, strict=True):
             for name, colour in zip(names, itertools.cycle(_COLOURS), strict=False):
@@ -129,6 +132,6 @@ def _plot(found: dict[tuple[int, int, str], Measured], path: Path) -> None:
             panel.plot(sizes, reference, "s--", color=GREY, markersize=4, label="SFF 2.0.1 (C++, reference)")
             panel.set(xscale="log", yscale="log", title=f"{count:,} interfaces", xlabel="constraints")
         panels[0].set_ylabel("median µs a message")
-        panels[0].legend()
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
         figure.savefig(path, dpi=150)
     print(f"plot: {path}")

@@ -11,7 +11,7 @@ import pytest
 
 from router.matching.columns import to_predicates
 from router.matching.factory import ENGINES
-from router.predicates.driver import literal
+from router.predicates.driver import driver_value, literal
 from router.predicates.model import Message, Predicate
 from router.predicates.parser import parse_predicate
 from testbed.cli.main import main
@@ -105,6 +105,11 @@ def test_literals_are_those_of_c(text: str, value: object) -> None:
     assert type(found) is type(value)
     (statement,), _ = read(f"select x = {text};")
     assert statement.message == Message({"x": value})  # type: ignore[dict-item]
+
+
+def test_doubles_are_written_with_a_point() -> None:
+    written = [driver_value(value) for value in (1e16, -2.5e-7, 3.0, 1e22)]
+    assert written == ["1.0e+16", "-2.5e-07", "3.0", "1.0e+22"]
 
 
 @pytest.mark.parametrize("text", ["08", "0x", "1e999", "1_0", "", "1.2.3", "x", "9" * 500])
