@@ -133,7 +133,7 @@ def test_one_round_mends_losses_reordering_and_changes_of_the_network(
     reuse: bool,
     policy: RequestPolicyName,
 ) -> None:
-    """Links fail and return, parts are cut off, frames are lost and overtake each other all the time. Once it is
+    """Links fail and return, parts are cut off, frames are lost and overtake each other. Once it is
     quiet, one SR of each router makes every table exact, in the network as it then is.
     """
     options = replace(
