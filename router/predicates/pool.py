@@ -24,9 +24,9 @@ from router.predicates.thresholds import Bits, numbers_in
 from router.predicates.values import ValueSet, common_texts, includes_union, pieces
 
 #: A pool is searched for filters that no table holds when it has so many, or twice those that one did before.
-_SWEEP_AT = 8192
+_SWEEP_AT = 2048
 #: Answers, and predicates and messages taken apart, that are remembered.
-_REMEMBERED = 16_384
+_REMEMBERED = 4096
 
 
 class Holder(Protocol):
