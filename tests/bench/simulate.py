@@ -26,6 +26,7 @@ _COLUMNS = {
     "events_per_cpu_s": "events/s",
     "memory_per_router_bytes": "bytes/router",
 }
+_DECIMALS = {"set_up_cpu_s": 1, "cpu_s": 1}
 
 
 def _measure(nodes: int) -> dict[str, float]:
@@ -48,7 +49,10 @@ def main(*sizes: int) -> None:
     found = []
     for nodes in wanted:
         found.append(_measure(nodes))
-        print(f"{nodes:14}" + "".join(f"{found[-1][key]:14,.0f}" for key in _COLUMNS), flush=True)
+        print(
+            f"{nodes:14}" + "".join(f"{found[-1][key]:14,.{_DECIMALS.get(key, 0)}f}" for key in _COLUMNS),
+            flush=True,
+        )
     for (small, before), (large, after) in zip(
         zip(wanted, found, strict=True), list(zip(wanted, found, strict=True))[1:], strict=False
     ):

@@ -69,7 +69,7 @@ def _run(experiment: Experiment, layer: BroadcastLayer, reuse: bool) -> Counter[
 def _ask_once(simulation: Simulation, freshness_s: float) -> None:
     """One SR of every router, one after the other, when no answer is fresh any more."""
     agenda = simulation.agenda
-    agenda.now += due_ns(freshness_s) + 1
+    agenda.run(agenda.now + due_ns(freshness_s) + 1, 1_000_000)
     for router in simulation.routers:
         router.handle(RequestUpdate())
         while agenda.next_ns is not None and not router.core.idle:

@@ -90,7 +90,7 @@ def _ask_once(simulation: Simulation, freshness_s: float) -> None:
     for host in simulation.fabric._hosts:
         for wire in host.wires.values():
             wire.loss = 0.0
-    agenda.now += due_ns(freshness_s) + 1
+    agenda.run(agenda.now + due_ns(freshness_s) + 1, 1_000_000)
     for router in simulation.routers:
         router.handle(RequestUpdate())
         agenda.run(agenda.now + due_ns(0.01), 1_000_000)
