@@ -20,7 +20,7 @@ from captures.logs import (
     read_oracle,
     read_routing_tables,
 )
-from captures.pcap import tail_defect
+from captures.packets.splitting import check_capture
 from captures.recovery import Epochs, read_epochs
 from captures.rundir import CapturedFile, LinkEnds, RunFolder, RunFolderError
 from captures.shortest import shortest_paths
@@ -111,7 +111,7 @@ def read_inputs(run: RunFolder) -> Inputs:
 
 def defects(files: Mapping[str, Path]) -> dict[str, str]:
     """Which captures end inside a record, and where."""
-    return {name: defect for name, path in files.items() if (defect := tail_defect(path))}
+    return {name: defect for name, path in files.items() if (defect := check_capture(path))}
 
 
 def capture_files(captures: list[CapturedFile], damaged: Mapping[str, str]) -> pa.Table:

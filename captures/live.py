@@ -19,11 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery
 
+from captures.rundir import RunFolder
 from captures.source import register
 from router.wire.addresses import ETHERTYPE
 from router.wire.header import HEADER_LENGTH
 
-_COLUMNS = "link,type,time_ns,length"
 #: Width of the slots of time in which frames are counted.
 SLOT_NS = 500_000_000
 #: Nanosecond pcap, Ethernet.
@@ -47,70 +47,65 @@ def stream_counts(
     spark: SparkSession,
     run_dir: Path,
     take: Callable[[Sequence[LinkCount]], None],
-    checkpoint: Path,
+    work: Path,
     interval_s: float,
 ) -> StreamingQuery:
     """Starts to count the frames on the links of a run, from its beginning on.
 
     Args:
-        take: called for every micro-batch, in a thread of its own; each frame is in one batch.
-        checkpoint: a folder of its own, for Spark.
+        take: called for every micro-batch, in a thread of its own; each frame is in one batch. The first
+            batch may be empty: its one frame is of a capture made for it, so that what costs most, the first
+            batch of a session, need not wait for the first frame of the run.
+        work: a folder of its own: Spark's checkpoint, and that capture.
         interval_s: wall seconds between two batches.
 
     Returns:
         The running query. It fails if a capture is no capture, or shrinks.
+
+    Raises:
+        RunFolderError: the run folder has no usable topology.json.
     """
     register(spark)
+    run = RunFolder(run_dir)
+    link_of = {identity.name: identity.link for identity in run.capture_paths().values()}
 
     def batch(frames: DataFrame, _number: int) -> None:
-        take([LinkCount(*row) for row in counts(frames).collect()])
+        rows = counts(frames).collect()
+        take([LinkCount(link, *rest) for name, *rest in rows if (link := link_of.get(name)) is not None])
 
     frames = (
         spark.readStream.format("cbcb")
-        .option("columns", _COLUMNS)
+        .option("columns", "capture,type,time_ns,length")
+        .option("paths", json.dumps([str(_first_capture(work / "first")), str(run.pcap_folder)]))
         # Every frame between routers crosses a link; host links would show it again.
         .option("pathGlobFilter", "link-*.pcap")
         .option("partitions", "1")
-        .load(str(run_dir))
+        .load()
     )
     return (
         frames.writeStream.foreachBatch(batch)
-        .option("checkpointLocation", str(checkpoint))
+        .option("checkpointLocation", str(work / "checkpoint"))
         .trigger(processingTime=f"{interval_s:g} seconds")
         .start()
     )
 
 
-def warm_up(spark: SparkSession, run_dir: Path, work: Path) -> None:
-    """Counts one frame in a capture made for that: the first batch of a session costs most of all.
-
-    Args:
-        run_dir: a run folder; its topology is taken.
-        work: an empty folder.
-    """
-    topology = (run_dir / "topology.json").read_text(encoding="utf-8")
-    links = json.loads(topology)["links"]
-    if not links:
-        return
-    (work / "run" / "pcap").mkdir(parents=True)
-    (work / "run" / "topology.json").write_text(topology, encoding="utf-8")
-    capture = work / "run" / "pcap" / f"link-{links[0]['u']}-{links[0]['v']}.pcap"
-    frame = bytes(12) + ETHERTYPE.to_bytes(2, "big") + bytes(HEADER_LENGTH)
-    capture.write_bytes(_PCAP_HEADER + struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
-    query = stream_counts(spark, work / "run", lambda _counts: None, work / "checkpoint", 1)
-    try:
-        query.processAllAvailable()
-    finally:
-        query.stop()
-
-
 def counts(frames: DataFrame) -> DataFrame:
-    """Frames and bytes by link, type and slot: the columns of `LinkCount`."""
+    """Frames and bytes by capture, type and slot: the columns of `LinkCount`, but for the link's name."""
     return frames.groupBy(
-        "link",
+        "capture",
         sf.coalesce("type", sf.lit(UNDECODABLE)).alias("type"),
         sf.expr(f"time_ns div {SLOT_NS}").alias("slot"),
     ).agg(sf.count("*").alias("frames"), sf.sum("length").alias("bytes"))
+
+
+def _first_capture(folder: Path) -> Path:
+    """A folder with a capture of one empty frame, of no link."""
+    folder.mkdir(parents=True)
+    frame = bytes(12) + ETHERTYPE.to_bytes(2, "big") + bytes(HEADER_LENGTH)
+    record = struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame
+    (folder / "link-first.pcap").write_bytes(_PCAP_HEADER + record)
+    return folder
 
 
 def flush_captures(run_dir: Path) -> int:

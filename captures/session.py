@@ -73,11 +73,16 @@ def spark_session(master: str = "local[2]", log: Path | None = None) -> Iterator
 
 
 def ship(spark: SparkSession) -> None:
-    """Ships the packages to the workers of a session that was made elsewhere; once."""
+    """Makes the packages importable for the workers of a session that was made elsewhere; once.
+
+    Workers on this machine find them where they are, with what numba has compiled; others get a copy.
+    """
     context = spark.sparkContext
-    if context.getConf().get("spark.executorEnv.PYTHONPATH") == str(_SOURCE_ROOT) or any(
-        Path(name).name == _ARCHIVE for name in context._python_includes
-    ):
+    if context.master.startswith("local"):
+        # What is already there stays: Spark puts it behind this.
+        context.environment["PYTHONPATH"] = str(_SOURCE_ROOT)
+        return
+    if any(Path(name).name == _ARCHIVE for name in context._python_includes):
         return
     folder = Path(tempfile.mkdtemp(prefix="cbcb-ship-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

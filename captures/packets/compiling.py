@@ -28,9 +28,7 @@ class Loop:
 
     @cached_property
     def compiled(self) -> Callable[..., Any]:
-        """The function compiled, kept on disk between processes (without numba: the plain one)."""
-        if not numba_is_there():
-            return self.plain
+        """The function compiled, kept on disk between processes. Needs numba (`numba_is_there`)."""
         from numba import njit
 
         try:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from captures.packets.fragments import CapturedFragments, Carried
 from captures.packets.opening import FileEntry, is_compressed
-from captures.pcap import LINKTYPE_ETHERNET, NO_TIME, Block, PcapError, PcapReader
+from captures.pcap import LINKTYPE_ETHERNET, NO_TIME, Block, PcapError, PcapReader, tail_defect
 from router.wire.addresses import ETHERTYPE
 from router.wire.header import DecodeError
 
@@ -99,6 +99,11 @@ def index_file(path: str, part_bytes: int = DEFAULT_PART_BYTES) -> list[FilePart
     Raises:
         PcapError, OSError: as `PcapReader`.
     """
+    return _index(path, part_bytes)[0]
+
+
+def _index(path: str, part_bytes: int) -> tuple[list[FilePart], str | None]:
+    """The parts of a file, and how it ends inside a record."""
     reader = PcapReader(path, link_type=None)
     state = PartState()
     parts: list[FilePart] = []
@@ -113,7 +118,7 @@ def index_file(path: str, part_bytes: int = DEFAULT_PART_BYTES) -> list[FilePart
         parts.append(now.close(path, reader.position))
     # What follows the last whole record is for the last part to report.
     parts[-1] = replace(parts[-1], end=None)
-    return parts
+    return parts, reader.defect
 
 
 class _Open:
@@ -154,10 +159,30 @@ def write_index(path: str | Path, part_bytes: int = DEFAULT_PART_BYTES) -> Path:
         PcapError, OSError: it cannot be read, or the index not written.
     """
     path = Path(path).absolute()
-    parts = [
-        {key: value for key, value in asdict(part).items() if key != "path"}
-        for part in index_file(str(path), part_bytes)
-    ]
+    return _write_index(path, index_file(str(path), part_bytes))
+
+
+def check_capture(path: Path) -> str | None:
+    """Walks a finished capture of Ethernet frames; how it ends inside a record, None if it is whole.
+
+    Writes the index of one that is large enough to be split.
+
+    Raises:
+        PcapError, OSError: as `tail_defect`, or the index cannot be written.
+    """
+    if not _is_split(path.stat().st_size, DEFAULT_PART_BYTES):
+        return tail_defect(path)
+    parts, defect = _index(str(path.absolute()), DEFAULT_PART_BYTES)
+    _write_index(path.absolute(), parts)
+    return defect
+
+
+def _is_split(size: int, part_bytes: int) -> bool:
+    return 2 * size > 3 * part_bytes
+
+
+def _write_index(path: Path, index_parts: Sequence[FilePart]) -> Path:
+    parts = [{key: value for key, value in asdict(part).items() if key != "path"} for part in index_parts]
     status = path.stat()
     document = {
         "version": _INDEX_VERSION,
@@ -208,7 +233,7 @@ def split_files(entries: Sequence[FileEntry], part_bytes: int, *, skip_bad: bool
         if known is not None:
             return known
         try:
-            if 2 * entry.size <= 3 * part_bytes or is_compressed(entry.path):
+            if not _is_split(entry.size, part_bytes) or is_compressed(entry.path):
                 return [FilePart(entry.path, size=entry.size)]
             return index_file(entry.path, part_bytes)
         except (PcapError, OSError):

@@ -1,14 +1,16 @@
-"""The packets of any capture as columns: where and when they were captured, Ethernet header, bytes."""
+"""The packets of any capture as columns: where and when they were captured, their headers, their bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from captures.packets.gather import gather, gather_bytes
+from captures.packets.internet import InternetHeaders, internet_headers
 from captures.pcap import LINKTYPE_ETHERNET, NO_TIME, Block
 
 _ETHERNET_LENGTH = 14
@@ -43,6 +45,15 @@ PACKET_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
         "Ethernet type (or length, up to 1,500), behind a VLAN tag if there is one",
     ),
     "vlan": (pa.int32(), "int", "VLAN identifier of the first tag (802.1Q, 802.1ad); null without one"),
+    "ip_src": (pa.string(), "string", "IPv4 or IPv6 source address; null: no such header"),
+    "ip_dst": (pa.string(), "string", "IPv4 or IPv6 destination address"),
+    "ip_protocol": (
+        pa.int32(),
+        "int",
+        "protocol number (6: TCP, 17: UDP, ...), behind the extension headers of IPv6",
+    ),
+    "src_port": (pa.int32(), "int", "source port of TCP, UDP, SCTP and the like; null in later fragments"),
+    "dst_port": (pa.int32(), "int", "destination port"),
     "data": (pa.binary(), "binary", "the bytes captured"),
     "undecodable": (
         pa.string(),
@@ -81,6 +92,11 @@ class PacketDecoder:
             "eth_src": lambda: ethernet.address(6),
             "eth_type": lambda: ethernet.type(),
             "vlan": lambda: ethernet.vlan(),
+            "ip_src": lambda: ethernet.internet.source,
+            "ip_dst": lambda: ethernet.internet.destination,
+            "ip_protocol": lambda: ethernet.internet.protocol,
+            "src_port": lambda: ethernet.internet.source_port,
+            "dst_port": lambda: ethernet.internet.destination_port,
             "data": lambda: gather_bytes(block),
             "undecodable": lambda: ethernet.reasons(),
         }
@@ -88,18 +104,19 @@ class PacketDecoder:
 
 
 class _Ethernet:
-    """The Ethernet columns of a block; the headers are gathered when the first is asked for."""
+    """The columns of a block's headers, read when the first is asked for."""
 
     def __init__(self, block: Block) -> None:
         self._block = block
-        self._headers: npt.NDArray[np.uint8] | None = None
 
-    @property
+    @cached_property
     def headers(self) -> npt.NDArray[np.uint8]:
         """Shape (packets, 18): header and VLAN tag; bytes not captured are 0."""
-        if self._headers is None:
-            self._headers = gather(self._block, _ETHERNET_LENGTH + 4)
-        return self._headers
+        return gather(self._block, _ETHERNET_LENGTH + 4)
+
+    @cached_property
+    def internet(self) -> InternetHeaders:
+        return internet_headers(self._block)
 
     def reason(self) -> npt.NDArray[np.int8]:
         short = self._block.captured < _ETHERNET_LENGTH + 4 * self._tagged()

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from captures.live import LinkCount, flush_captures, stream_counts, warm_up
+from captures.live import LinkCount, flush_captures, stream_counts
 from captures.session import spark_session
 from testbed.config.load import load_experiment
 from testbed.errors import InputError
@@ -115,12 +115,11 @@ class Watcher:
                     nonlocal batches
                     batches += 1
                     state.take_counts(counts)
+                    if batches == 1:
+                        give_way()
                     state.set_stream("running", batches=batches)
 
-                warm_up(spark, run_dir, folder / "warm-up")
-                give_way()
-                query = stream_counts(spark, run_dir, take, folder / "checkpoint", INTERVAL_S)
-                state.set_stream("running")
+                query = stream_counts(spark, run_dir, take, folder, INTERVAL_S)
                 try:
                     self._until_quiet(query)
                 finally:

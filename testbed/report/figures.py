@@ -177,16 +177,23 @@ def recovery(changes: Sequence[Mapping[str, Any]]) -> Drawing | None:
                     textcoords="offset points",
                     fontsize=8.5,
                 )
-        axes.set_yticks(positions, [" ".join(change["events"]) for change in changes])
+        axes.set_yticks(positions, [_in_short(change["events"]) for change in changes])
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
         axes.grid(axis="x", visible=True)
         axes.margins(x=0.12)
         axes.set_xlim(left=0)
         axes.set_xlabel("wall seconds since the controller noticed")
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0, handlelength=1.2)
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        figure.legend(loc="outside upper left", ncols=2, borderaxespad=0, handlelength=1.2)
     said = "; ".join(f"{label}: at most {numbers.seconds(took)}" for label, took in longest.items())
     return Drawing(figure, f"{said[:1].upper()}{said[1:]}.")
+
+
+def _in_short(events: Sequence[str]) -> str:
+    """What one change consists of, in a few words: a node rather than its links."""
+    named = next((event for event in events if event.startswith("node")), events[0])
+    return named if len(events) == 1 else f"{named} and {len(events) - 1} more"
 
 
 def _grid(starts: NDArray[np.float64]) -> tuple[list[float], float]:

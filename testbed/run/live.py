@@ -88,8 +88,7 @@ class LiveView:
                 self._ready.set()
             return
         url = json.loads(line)["url"]
-        chosen = urlsplit(url).port
-        instead = f" (port {self._port} is in use)" if chosen != self._port else ""
+        instead = f" (port {self._port} is in use)" if self._port not in (0, urlsplit(url).port) else ""
         self._progress.note(f"live: {url}{instead}")
         try:
             self._show(url)
@@ -99,11 +98,15 @@ class LiveView:
                 self._progress.note(f"the live view is no longer shown here: {error!r}")
 
     def _show(self, url: str) -> None:
-        topology = _get(url, "/topology")
         shown = self._progress.console.is_terminal
+        topology = None
         next_line = 0.0
         while not self._over.wait(_SNAPSHOT_S):
-            snapshot = _get(url, "/state")
+            try:
+                topology = topology or _get(url, "/topology")
+                snapshot = _get(url, "/state")
+            except TimeoutError:
+                continue  # it has the lowest priority: on a busy machine it may be late
             if snapshot["stream"]["state"] != "starting":
                 self._ready.set()
             if shown:

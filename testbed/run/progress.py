@@ -26,7 +26,7 @@ class Progress:
     def stage(self, key: str, text: str) -> Iterator[None]:
         """Shows `text` while the block runs, and how long it took afterwards."""
         started = time.monotonic()
-        with self.console.status(text, refresh_per_second=4) as status:
+        with self.console.status(text, refresh_per_second=8) as status:
             self._status, self._text, self._detail = status, text, ""
             self._show()
             try:

@@ -8,11 +8,14 @@ none.
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import dpkt
@@ -21,7 +24,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 from scapy.utils import PcapReader as ScapyReader
 
-from captures.session import spark_session
 from captures.source import register
 from router.wire.header import TYPE_NAMES
 from router.wire.layers import CBCB
@@ -29,13 +31,34 @@ from tests.bench.generated_captures import FRAME_BYTES, write_captures
 
 _LUA = Path(__file__).resolve().parents[2] / "router" / "wire" / "cbcb.lua"
 _RECORD_BYTES = 16 + FRAME_BYTES
-Counts = Counter[tuple[str, str, int]]
+#: Frames by link, type and second.
+Counts = Counter[tuple[int, str, int]]
+
+
+@contextmanager
+def session(master: str, folder: Path) -> Iterator[SparkSession]:
+    """A session with Spark's own settings, apart from noise."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = (
+        SparkSession.builder.master(master)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.local.dir", str(folder))
+        .getOrCreate()
+    )
+    try:
+        yield spark
+    finally:
+        spark.stop()
 
 
 def _rows(spark: SparkSession, run: Path) -> DataFrame:
     """Every frame goes through Spark, with the columns that the question needs."""
-    frames = spark.read.format("cbcb").option("columns", "capture,type,time_ns").load(str(run))
-    return frames.groupBy("capture", "type", F.expr("time_ns div 1000000000").alias("second")).agg(
+    frames = spark.read.format("cbcb").option("columns", "link,type,time_ns").load(str(run))
+    return frames.groupBy("link", "type", F.expr("time_ns div 1000000000").alias("second")).agg(
         F.count("*").alias("frames")
     )
 
@@ -43,7 +66,7 @@ def _rows(spark: SparkSession, run: Path) -> DataFrame:
 def _traffic(spark: SparkSession, run: Path) -> DataFrame:
     """Frames are counted while they are decoded; Spark adds up."""
     traffic = spark.read.format("cbcb").option("view", "traffic").load(str(run))
-    return traffic.groupBy("capture", "type", F.expr("bin_ns div 1000000000").alias("second")).agg(
+    return traffic.groupBy("link", "type", F.expr("bin_ns div 1000000000").alias("second")).agg(
         F.sum("frames").alias("frames")
     )
 
@@ -58,7 +81,7 @@ QUERIES = {"rows": _rows, "view traffic": _traffic, "all columns": _all_columns}
 
 def _spark(master: str, run: Path, small: Path, out: Path) -> Iterator[tuple[str, float, Path]]:
     """Each query's name, seconds and result."""
-    with spark_session(master, out / "spark.log") as spark:
+    with session(master, out) as spark:
         register(spark)
         for name, query in QUERIES.items():
             target = out / f"{master}-{query.__name__}"
@@ -71,7 +94,7 @@ def _spark(master: str, run: Path, small: Path, out: Path) -> Iterator[tuple[str
 def _counts(table: Path) -> Counts:
     counts: Counts = Counter()
     for row in pq.read_table(table).to_pylist():
-        counts[row["capture"], row["type"], row["second"]] += row["frames"]
+        counts[row["link"], row["type"], row["second"]] += row["frames"]
     return counts
 
 
@@ -90,7 +113,7 @@ def _dpkt(files: list[Path]) -> Counts:
         with path.open("rb") as file:
             for seconds, data in dpkt.pcap.Reader(file):
                 payload = dpkt.ethernet.Ethernet(data).data
-                counts[path.stem, TYPE_NAMES[payload[1]], int(seconds)] += 1
+                counts[_link(path), TYPE_NAMES[payload[1]], int(seconds)] += 1
     return counts
 
 
@@ -99,7 +122,7 @@ def _scapy(files: list[Path]) -> Counts:
     for path in files:
         with ScapyReader(str(path)) as reader:
             for packet in reader:
-                counts[path.stem, TYPE_NAMES[packet[CBCB].type], int(packet.time)] += 1
+                counts[_link(path), TYPE_NAMES[packet[CBCB].type], int(packet.time)] += 1
     return counts
 
 
@@ -114,7 +137,7 @@ def _tshark(files: list[Path]) -> Counts:
             assert tshark.stdout is not None
             for line in tshark.stdout:
                 stamp, kind = line.split()
-                counts[path.stem, TYPE_NAMES[int(kind)], int(stamp.partition(".")[0])] += 1
+                counts[_link(path), TYPE_NAMES[int(kind)], int(stamp.partition(".")[0])] += 1
         assert tshark.returncode == 0
     return counts
 
@@ -161,7 +184,7 @@ def main(frames: int = 5_000_000, part: int = 50_000, rounds: int = 3) -> None:
                         assert sum(found[name].values()) == frames
             label = f"{cores} core{'s'[: cores - 1]}"
             results += [(f"Spark, {name}, {label}", frames / took) for name, took in best_of.items()]
-        _compare(found, files[0].stem)
+        _compare(found, _link(files[0]))
         best_spark = next(rate for name, rate in results if name == "Spark, view traffic, 2 cores")
         rows = next(rate for name, rate in results if name == "Spark, rows, 2 cores")
         print(f"{'':34} {'packets/s':>12} {'traffic is':>11} {'rows are':>9}")
@@ -170,7 +193,7 @@ def main(frames: int = 5_000_000, part: int = 50_000, rounds: int = 3) -> None:
 
 
 def _best(read: Callable[[list[Path]], Counts], files: list[Path], rounds: int) -> tuple[float, Counts]:
-    best, counts = float("inf"), Counter[tuple[str, str, int]]()
+    best, counts = float("inf"), Counter[tuple[int, str, int]]()
     for _ in range(rounds):
         started = time.perf_counter()
         counts = read(files)
@@ -178,7 +201,12 @@ def _best(read: Callable[[list[Path]], Counts], files: list[Path], rounds: int) 
     return best, counts
 
 
-def _compare(found: dict[str, Counts], first: str) -> None:
+def _link(path: Path) -> int:
+    """The link that a capture is of; in a line of routers, its lower end."""
+    return int(path.stem.split("-")[1])
+
+
+def _compare(found: dict[str, Counts], first: int) -> None:
     """All count the same, of what they read."""
     assert found["rows"] == found["view traffic"]
     of_first = Counter({key: count for key, count in found["rows"].items() if key[0] == first})

@@ -21,8 +21,16 @@ from pyspark.sql.datasource import (
 )
 
 from captures.columns import COLUMNS
+from captures.packets import splitting
 from captures.packets.opening import FileEntry, list_captures
-from captures.packets.splitting import FilePart, index_file, read_index, split_files, write_index
+from captures.packets.splitting import (
+    FilePart,
+    check_capture,
+    index_file,
+    read_index,
+    split_files,
+    write_index,
+)
 from captures.pcap import PcapReader
 from captures.sources.packets import PACKET_COLUMNS
 from captures.sources.pushdown import bounds_of
@@ -118,6 +126,17 @@ def test_an_index_is_used_until_its_file_changes(tmp_path: Path) -> None:
     index = write_index(path)
     index.write_text(json.dumps({"version": 1}))
     assert read_index(str(path)) is None
+
+
+def test_checking_a_large_capture_leaves_its_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(_packets())[:-1])
+    defect = check_capture(path)
+    assert defect is not None
+    assert read_index(str(path)) is None
+    monkeypatch.setattr(splitting, "DEFAULT_PART_BYTES", 1000)
+    assert check_capture(path) == defect
+    assert read_index(str(path)) == index_file(str(path), 1000)
 
 
 def test_filters_leave_out_parts_and_files(tmp_path: Path) -> None:
