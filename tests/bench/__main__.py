@@ -1,7 +1,7 @@
 """`./run.sh bench [NAME[:SIZE,...] ...]`: runs the benchmarks named, or all.
 
-Sizes (nodes) are for those that grow: `simulate:200,3200`, `ur_reuse:100`. Options after a single name are the
-benchmark's own (`./run.sh bench match --help`).
+Sizes (nodes) are for those that grow: `simulate:200,3200`, `ur_reuse:100`. Options after a single name are
+the benchmark's own (`./run.sh bench match --help`).
 """
 
 from __future__ import annotations
@@ -53,10 +53,7 @@ def main(arguments: list[str]) -> int:
             print(f"bench: {name} has no options", file=sys.stderr)
             return 2
         run: Callable[..., None] = module.main
-        run(
-            *([numbers] if numbers else []),
-            **module.configure(options) if hasattr(module, "configure") else {},
-        )
+        run(*numbers, **(module.configure(options) if hasattr(module, "configure") else {}))
     return 0
 
 
