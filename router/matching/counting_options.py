@@ -1,4 +1,4 @@
-"""Switches of the counting engine, as `--engine counting:rounds=0,bloom=off` spells them."""
+"""Switches of the counting engine, as `--engine counting:rounds=10,bloom=off` spells them."""
 
 from __future__ import annotations
 
