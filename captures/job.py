@@ -21,6 +21,7 @@ from captures import accounting
 from captures.accounting import CONTROL_TYPES, Clock
 from captures.logs import ApplicationLog, FirstPredicate, opening_predicates, opening_table, read_applications
 from captures.logs import read_oracle as read_oracle_answers
+from captures.partial import captured_only, processed_by_counters
 from captures.pcap import tail_defect
 from captures.reconcile import Total, reconcile_ovs, reconcile_routers, reconcile_tshark, tshark_counts
 from captures.recovery import Epochs, advertised_again, read_epochs, recovery
@@ -214,11 +215,18 @@ def _account(
     if small:
         frames.unpersist()
     routers = inputs.router_counters
+    captured_routers, captured_ports, captured_links = captured_only(
+        inputs.captures, routers, inputs.ovs_counters, inputs.links
+    )
+    if len(captured_routers) < len(routers):
+        counted |= processed_by_counters(routers.values())
     return {
         "messages_sent": inputs.log.sent.num_rows,
         "messages_planned": sum(item.get("action") == "send_message" for item in inputs.workload),
         **counted,
         **_traffic_summary(totals),
+        "links_captured": len(captured_links),
+        "host_links_captured": len(captured_routers),
         "capture_drops": sum(capture.dropped for capture in inputs.captures),
         "socket_drops": sum(counters.get("socket_drops", 0) for counters in routers.values()),
         "router_send_drops": sum(
@@ -228,8 +236,8 @@ def _account(
         ),
         "reconciliation": {
             "tshark": reconcile_tshark(totals, counting.result(), inputs.captures),
-            "routers": reconcile_routers(totals, routers),
-            "ovs": reconcile_ovs(totals, inputs.ovs_counters, inputs.links),
+            "routers": reconcile_routers(totals, captured_routers),
+            "ovs": reconcile_ovs(totals, captured_ports, captured_links),
         },
     }
 

@@ -24,9 +24,9 @@ from router.predicates.thresholds import Bits, numbers_in
 from router.predicates.values import ValueSet, common_texts, includes_union, pieces
 
 #: A pool is searched for filters that no table holds when it has so many, or twice those that one did before.
-_SWEEP_AT = 8192
+_SWEEP_AT = 2048
 #: Answers, and predicates and messages taken apart, that are remembered.
-_REMEMBERED = 16_384
+_REMEMBERED = 4096
 
 
 class Holder(Protocol):
@@ -99,6 +99,7 @@ class FilterPool:
         self._sweep_at = _SWEEP_AT
         self._prepared: dict[int, tuple[ref[Predicate], tuple[int, ...]]] = {}
         self._covered: dict[tuple[int, Bits, bool], bool] = {}
+        self._merged: dict[tuple[int, Bits], tuple[int, ...]] = {}
         #: By identity of the message, which is kept with its answer and the number of filters then.
         self._matched: dict[int, tuple[Message, int, Bits]] = {}
         #: Changes with every filter that comes or goes.
@@ -220,7 +221,7 @@ class FilterPool:
             relations.tried |= new
         return near & relations.below, near & relations.doubtful
 
-    def merged(self, number: int, members: Bits) -> tuple[Bits, list[int]]:
+    def merged(self, number: int, members: Bits) -> tuple[Bits, tuple[int, ...]]:
         """Members, and the filters (no more of them) that say the same as they and a new filter do together.
 
         They differ in the intervals of one attribute only. Nothing, if there are none such.
@@ -229,14 +230,14 @@ class FilterPool:
             merging = members & relatives
             if not merging:
                 continue
-            filter_, name = self.filter(number), attribute[0]
-            values = filter_.attributes[name]
-            others = [member.attributes[name].intervals for member in self._index.select(merging)]
-            joined = iv.union(values.intervals, *others)
-            parts = pieces(ValueSet(values.type, joined, values.suffix, values.substrings))
-            if len(parts) <= len(others):
-                return merging, [self.number(filter_.with_values(name, part)) for part in parts]
-        return 0, []
+            key = number, merging
+            instead = self._merged.get(key)
+            if instead is None:
+                instead = self._merge(number, attribute[0], merging)
+                _remember(self._merged, key, instead)
+            if instead:
+                return merging, instead
+        return 0, ()
 
     def matching(self, message: Message) -> Bits:
         """The filters that the message matches."""
@@ -276,11 +277,27 @@ class FilterPool:
 
     def _without_covered(self, members: Bits, doubtful: Bits) -> Bits:
         """The members without those of the doubtful that others cover on one attribute."""
-        for number in self.in_order(doubtful):
+        found: Bits = 0
+        for number in numbers_in(doubtful):
+            if self.covers(members & ~(1 << number), number, jointly=False):
+                found |= 1 << number
+        # Of two that cover each other, with others, one stays.
+        for number in self.in_order(found) if found else ():
             rest = members & ~(1 << number)
             if self.covers(rest, number, jointly=False):
                 members = rest
         return members
+
+    def _merge(self, number: int, name: str, merging: Bits) -> tuple[int, ...]:
+        """What a filter and those that differ from it in one attribute are together; empty: not fewer."""
+        filter_ = self.filter(number)
+        values = filter_.attributes[name]
+        others = [member.attributes[name].intervals for member in self._index.select(merging)]
+        joined = iv.union(values.intervals, *others)
+        parts = pieces(ValueSet(values.type, joined, values.suffix, values.substrings))
+        if len(parts) > len(others):
+            return ()
+        return tuple(self.number(filter_.with_values(name, part)) for part in parts)
 
     def _compare(self, number: int, relations: _Relations, others: Bits) -> None:
         """Finds out what the others do for covering a filter."""
@@ -364,6 +381,7 @@ class FilterPool:
             relations.keep_only(live)
         self._prepared.clear()
         self._covered.clear()
+        self._merged.clear()
         self._matched.clear()
         self._version += 1
         self._sweep_at = max(_SWEEP_AT, 2 * len(self))

@@ -57,6 +57,8 @@ from router.wire.header import DecodeError
 from router.wire.tlv import message_of
 
 _INCARNATIONS = 1 << 32
+#: Types of the frames that travel down their issuer's tree.
+_ON_TREES = (FrameType.MSG, FrameType.RA, FrameType.SR)
 
 
 class Router:
@@ -185,18 +187,19 @@ class Router:
     # Frames of other routers.
 
     def _frame_received(self, sender: int, frame: Frame, now: float) -> list[Action]:
-        if frame.type is FrameType.UR:
+        kind = frame.type
+        if kind is FrameType.UR:
             return self._reply_received(sender, frame, now)
-        if frame.type not in (FrameType.MSG, FrameType.RA, FrameType.SR):
+        if kind not in _ON_TREES:
             return self._drop(Drop.NOT_FROM_CONTROLLER)
         branch = self._accepted_branch(sender, frame)
         if isinstance(branch, Drop):
             return self._drop(branch)
-        if frame.type is FrameType.MSG and isinstance(frame.body, Message | EncodedMessage):
+        if kind is FrameType.MSG and isinstance(frame.body, Message | EncodedMessage):
             return self._message_received(branch, frame, frame.body, now)
-        if frame.type is FrameType.RA and isinstance(frame.body, Predicate):
+        if kind is FrameType.RA and isinstance(frame.body, Predicate):
             return self._advertisement_received(branch, frame, frame.body)
-        if frame.type is FrameType.SR and isinstance(frame.body, SenderRequest):
+        if kind is FrameType.SR and isinstance(frame.body, SenderRequest):
             return self._updates.request_received(branch, frame, frame.body, now)
         return self._drop(Drop.MALFORMED)
 

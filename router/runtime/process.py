@@ -14,7 +14,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
-from router.matching.factory import COMPILED, DEFAULT, FALLBACK, check_engine, why_not_compiled
+from router.matching.factory import COMPILED, DEFAULT, FALLBACK, check_engine, serving, why_not_compiled
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
 from router.runtime.log import Log
@@ -185,7 +185,12 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
     loop = Loop(origin.router(), packets, Path(spec.socket_path), log.write, left_behind, recorder)
     signal.signal(signal.SIGTERM, lambda *_: loop.stop())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    ready = {"event": "ready", "node": spec.node, "pid": os.getpid()}
+    ready = {
+        "event": "ready",
+        "node": spec.node,
+        "pid": os.getpid(),
+        "matcher": serving(spec.matcher),
+    }
     # A line shorter than PIPE_BUF is written whole, whoever else writes to the same pipe.
     os.write(ready_descriptor, json.dumps(ready).encode() + b"\n")
     os.close(ready_descriptor)

@@ -61,10 +61,11 @@ class Agenda:
         run(*arguments)
 
     def run(self, until_ns: int, most: int) -> bool:
-        """Makes events happen, `most` of them, up to a time; False if none is left that is due by then."""
+        """Makes events happen, `most` of them, up to a time, and lets it come; False once it has."""
         heap = self._heap
         for _ in range(most):
             if not heap or heap[0][0] > until_ns:
+                self.now = max(self.now, until_ns)
                 return False
             self.now, _number, run, arguments = heappop(heap)
             self.done += 1

@@ -216,24 +216,20 @@ class Fabric:
             wire.dropped += len(sent)
             return
         if wire.random is None and not wire.ns_per_byte:
-            at = self._agenda.now + wire.delay_ns
-            self._arrivals(wire, [(at, data) for data in sent], event, True)
+            at, last = self._agenda.now + wire.delay_ns, len(sent) - 1
+            self.under_way += len(sent)
+            for number, data in enumerate(sent):
+                self._agenda.at(at, self._arrive, wire, line.cuts, data, event, number == last)
             return
         arrivals = self._shaped(wire, sent)
         whole = len(arrivals) == len(sent)
         if arrivals and not whole:
             # The emulation's router gives it up after the reassembly timeout.
             self._hosts[wire.receiver].dropped["reassembly_timeout"] += 1
-        self._arrivals(wire, arrivals, event, whole)
-
-    def _arrivals(
-        self, wire: _Wire, arrivals: list[tuple[int, bytes]], event: FrameReceived, whole: bool
-    ) -> None:
-        """Puts down what arrives, and when."""
         self.under_way += len(arrivals)
         last = len(arrivals) - 1
         for number, (at, data) in enumerate(arrivals):
-            self._agenda.at(at, self._arrive, wire, wire.line.cuts, data, event, whole and number == last)
+            self._agenda.at(at, self._arrive, wire, line.cuts, data, event, whole and number == last)
 
     def _shaped(self, wire: _Wire, sent: list[bytes]) -> list[tuple[int, bytes]]:
         """When each Ethernet frame arrives; what is lost or dropped is counted and left out."""

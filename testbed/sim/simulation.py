@@ -94,6 +94,7 @@ class Simulation:
         self._write_inputs()
         self._progress = progress
         self._memory_before = _memory_bytes()
+        self._set_up_from = time.process_time()
         self.agenda = Agenda()
         self._captures = Captures(topology, run_dir, captures)
         self.fabric = Fabric(topology, self.agenda, self._captures, experiment.seed)
@@ -170,9 +171,11 @@ class Simulation:
             self.run_dir / "simulation.json",
             {
                 "events": events,
+                "set_up_cpu_s": round(started - self._set_up_from, 3),
                 "cpu_s": round(cpu_s, 3),
                 "events_per_cpu_s": round(events / cpu_s) if cpu_s else None,
                 "virtual_s": agenda.now / NS,
+                "memory_per_router_bytes": round(used / len(self.routers)),
                 "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             },
         )

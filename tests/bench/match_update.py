@@ -55,14 +55,20 @@ def main(constraints: int = 1_000_000, interfaces: int = 1_000, changes: int = 1
     _print("the whole table built anew", builds)
 
     matcher = _loaded(table)
-    times = []
+    times, between = [], []
     for predicate in replacements:
         interface, body = random.randint(1, interfaces), random.choice(bodies)
         started = time.perf_counter()
         matcher.set_predicate(interface, predicate)
         matcher.match_encoded(body)
         times.append(time.perf_counter() - started)
+        # While segments are merged in the background, for the most part.
+        for body in random.sample(bodies, 20):
+            started = time.perf_counter()
+            matcher.match_encoded(body)
+            between.append(time.perf_counter() - started)
     _print(f"one interface replaced ({constraints // interfaces:,} constraints)", times)
+    _print("a message between these changes", between)
 
     grown = list(replacements[0])
     matcher.set_predicate(1, replacements[0])
@@ -86,14 +92,6 @@ def main(constraints: int = 1_000_000, interfaces: int = 1_000, changes: int = 1
         matcher.set_predicate(interface, Predicate(tuple(own[interface])))
     matcher.match_encoded(bodies[0])
     _print(f"a burst of {_BURST:,} RAs, then a message", [time.perf_counter() - started])
-
-    times = []
-    while matcher.merging or not times:
-        body = random.choice(bodies)
-        started = time.perf_counter()
-        matcher.match_encoded(body)
-        times.append(time.perf_counter() - started)
-    _print(f"a message while segments are merged ({len(times):,})", times)
 
 
 def _loaded(table: ConstraintColumns) -> CompiledMatcher:

@@ -75,4 +75,5 @@ def address_of(array: npt.NDArray[np.generic]) -> int:
     """
     if not array.flags.c_contiguous:
         raise ValueError("expected a contiguous array")
-    return int(array.ctypes.data)
+    # Several times faster than by `ctypes`; a small table has some thirty arrays.
+    return int(array.__array_interface__["data"][0])

@@ -23,3 +23,7 @@ def warm() -> None:
     matcher.finish_merges()
     if answers != [{1}, {1, 2}, {1, 2}]:
         raise RuntimeError(f"compiled matching gave {answers}")
+
+
+if __name__ == "__main__":
+    warm()
