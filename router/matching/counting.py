@@ -35,7 +35,7 @@ class CountingMatcher:
     """The counting algorithm over a constraint index.
 
     Args:
-        options: which optimisations are on; all are by default.
+        options: which optimisations are on.
     """
 
     def __init__(self, options: CountingOptions | None = None) -> None:

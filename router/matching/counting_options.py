@@ -1,4 +1,4 @@
-"""Switches of the counting engine, as `--engine counting:rounds=0,bloom=off` spells them."""
+"""Switches of the counting engine, as `--engine counting:rounds=10,bloom=off` spells them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ _SWITCHES = {"on": True, "off": False}
 
 @dataclass(frozen=True, slots=True)
 class CountingOptions:
-    """What the counting engine does beside counting; each part is an optimisation and changes no answer.
+    """What the counting engine does beside counting: optimisations, none of which changes an answer.
 
     Attributes:
         rounds: pre-processing rounds: how many attributes of the selectivity table are looked at (SIGCOMM
         2003
-            paper; slides, "Selectivity Preprocessing"). 0 turns the table off.
+            paper, which has 10; slides, "Selectivity Preprocessing"). 0: there is no table. With this index
+            it costs more than it saves (docs/matching.md).
         bloom: filters of which the message lacks an attribute are passed over by a Bloom filter of
         attributes,
             before anything is counted (slides, "Bloom Filters").
@@ -24,7 +25,7 @@ class CountingOptions:
         direct: where few filters are asked for, they are evaluated without the index (not in the papers).
     """
 
-    rounds: int = 10
+    rounds: int = 0
     bloom: bool = True
     short_circuit: bool = True
     single: bool = True
