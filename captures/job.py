@@ -136,6 +136,11 @@ def _account(
     spark: SparkSession, inputs: _Inputs, counting: Future[dict[str, int]], partitions: int
 ) -> dict[str, Any]:
     run, clock = inputs.run, inputs.clock
+    routers = inputs.router_counters
+    captured_routers, captured_ports, captured_links = captured_only(
+        inputs.captures, routers, inputs.ovs_counters, inputs.links
+    )
+    all_hosts_captured = len(captured_routers) == len(routers)
     small = sum((run.path / capture.file).stat().st_size for capture in inputs.captures) < _SMALL_BYTES
     for key, (when_small, when_large) in _CODE_GENERATION.items():
         spark.conf.set(key, when_small if small else when_large)
@@ -180,7 +185,9 @@ def _account(
         return totals
 
     def of_routers() -> dict[str, Any]:
-        processed = accounting.processed(frames, sent, deliveries).cache()
+        processed = accounting.processed(frames, sent, deliveries)
+        # What routers did with messages is seen on their host links, on all of them or not at all.
+        processed = processed.cache() if all_hosts_captured else processed.where("false")
         write("false_positive_curve", accounting.false_positive_curve(processed, clock))
         totals = _one(accounting.processed_totals(processed))
         processed.unpersist()
@@ -214,11 +221,7 @@ def _account(
             raise
     if small:
         frames.unpersist()
-    routers = inputs.router_counters
-    captured_routers, captured_ports, captured_links = captured_only(
-        inputs.captures, routers, inputs.ovs_counters, inputs.links
-    )
-    if len(captured_routers) < len(routers):
+    if not all_hosts_captured:
         counted |= processed_by_counters(routers.values())
     return {
         "messages_sent": inputs.log.sent.num_rows,
