@@ -83,6 +83,9 @@ from testbed.cli.main import main
 sys.exit(main())
 EOF
     chmod +x "$venv/bin/cbcb"
+    # Compiled now, so that the first run does not wait for it; without it a slower engine serves.
+    "$venv/bin/python" -m router.matching.compiled.warm 2>/dev/null ||
+        say "the compiled matching engine does not work here: cbcb doctor says why"
     echo "$stamp" >"$venv/stamp"
 }
 

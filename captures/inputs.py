@@ -66,6 +66,12 @@ class Inputs:
     epochs: Epochs
 
     @property
+    def all_hosts_captured(self) -> bool:
+        """Whether every router's own link has a capture: a large simulation may keep fewer."""
+        captured = {one.identity.node for one in self.captures if one.identity.kind == "host"}
+        return captured >= self.router_counters.keys()
+
+    @property
     def bin_s(self) -> float:
         """The narrowest bin of 1, 2 or 5 times a power of ten (0.1 s or more) that makes at most 300."""
         span_s = max(0.0, self.clock.experiment_s(self.log.last_ns))

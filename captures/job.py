@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from captures.accounting.traffic import CONTROL_TYPES
 from captures.inputs import Inputs, capture_files, defects, read_inputs, written_tables
+from captures.partial import captured_only, processed_by_counters
 from captures.passes import Passes
 from captures.reconcile import Total, reconcile_ovs, reconcile_routers, reconcile_tshark, tshark_counts
 from captures.rundir import RunFolder
@@ -58,15 +59,22 @@ def account(
                 small=sum(path.stat().st_size for path in files.values()) < _SMALL_BYTES,
             )
             totals, counted = passes.run()
+    routers, ports, links = captured_only(
+        inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.links
+    )
+    if not inputs.all_hosts_captured:
+        counted |= processed_by_counters(inputs.router_counters.values())
     summary = {
         **counted,
         **_traffic_summary(totals),
         **_log_summary(inputs),
+        "links_captured": len(links),
+        "host_links_captured": len(routers),
         "capture_defects": [f"{name}: {defect}" for name, defect in walking.result().items()],
         "reconciliation": {
             "tshark": reconcile_tshark(totals, counting.result(), inputs.captures),
-            "routers": reconcile_routers(totals, inputs.router_counters),
-            "ovs": reconcile_ovs(totals, inputs.ovs_counters, inputs.links),
+            "routers": reconcile_routers(totals, routers),
+            "ovs": reconcile_ovs(totals, ports, links),
         },
     }
     holds, reasons = verdict(summary)

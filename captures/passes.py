@@ -170,7 +170,9 @@ class Passes:
         return rows
 
     def _of_routers(self) -> dict[str, Any]:
-        processed = routers.processed(self.frames, self.sent, self.deliveries).cache()
+        processed = routers.processed(self.frames, self.sent, self.deliveries)
+        # What routers did with messages is seen on their host links, on all of them or not at all.
+        processed = processed.cache() if self.inputs.all_hosts_captured else processed.where("false")
         self._write("false_positive_curve", curves.false_positive_curve(processed, self.inputs.clock))
         totals = _one(routers.processed_totals(processed))
         processed.unpersist()

@@ -193,7 +193,8 @@ def _differences(
     found's, which are then not looked at on their own unless no expected name leads to them."""
     named = {where: key(where) if key else where for where in expected}
     pairs = [(where, expected[where], found.get(name, 0)) for where, name in named.items()]
-    pairs += [(name, 0, found[name]) for name in found if name not in set(named.values())]
+    looked_at = set(named.values())
+    pairs += [(name, 0, found[name]) for name in found if name not in looked_at]
     return [_difference(where, wanted, got) for where, wanted, got in sorted(pairs) if wanted != got]
 
 

@@ -103,6 +103,12 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "frames",
         "MSG frames that had crossed the same link in the same direction before: evidence of a loop",
     ),
+    "links_captured": ("links", "links between routers that were captured: frames on others are in no total"),
+    "host_links_captured": (
+        "links",
+        "links between switches and their routers that were captured; where some were not, false positives "
+        "are the routers' own counts",
+    ),
     "capture_drops": ("frames", "frames that the kernel dropped before tcpdump read them"),
     "capture_defects": ("list of texts", "captures that end inside a record, and where"),
     "socket_drops": ("frames", "frames that the kernel dropped at the routers' sockets"),

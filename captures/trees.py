@@ -57,7 +57,8 @@ def read_trees(captures: Iterable[CapturedFile], run: Path, sources: Collection[
             columns = list(zip(*rows, strict=True)) or [() for _ in TREES]
             arrays = [pa.array(column, field.type) for column, field in zip(columns, TREES, strict=True)]
             batches.append(pa.RecordBatch.from_arrays(arrays, schema=TREES))
-    return pa.Table.from_batches(batches, schema=TREES)
+    # Spark takes no column without a chunk: where no router's own link was captured, there is no batch.
+    return pa.Table.from_batches(batches, schema=TREES) if batches else TREES.empty_table()
 
 
 def _rows(epoch: int, node: int | None, told_ns: int, table: BroadcastTable) -> Iterator[tuple[Any, ...]]:

@@ -174,6 +174,11 @@ def common_texts(values: ValueSet) -> tuple[str, tuple[str, ...]]:
     return text, (text,)
 
 
+def key_of(value: Value) -> Key:
+    """The key of a value."""
+    return _point(value)[0]
+
+
 def next_key(key: Key) -> Key:
     """The key just above; of a number or boolean, or a string's."""
     return key + b"\0" if isinstance(key, bytes) else key + 1

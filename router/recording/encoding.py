@@ -34,8 +34,10 @@ from router.protocol.events import (
     Started,
     Tick,
 )
-from router.wire.codec import HEADER_LENGTH, decode_header, fragment, read_frame
-from router.wire.frames import Body, Frame, FrameType, Hello, SenderRequest
+from router.wire.codec import HEADER_LENGTH, decode_header, forwarded_frame, fragment
+from router.wire.frames import Body, EncodedMessage, Frame, FrameType, Hello, SenderRequest
+from router.wire.header import DecodeError
+from router.wire.tlv import message_of
 
 _U32 = struct.Struct("<I")
 _F64 = struct.Struct("<d")
@@ -94,7 +96,7 @@ def whole_frame(frame: Frame) -> bytes:
 
 def read_whole_frame(data: bytes) -> Frame:
     """Reads what `whole_frame` wrote, or a receiver put together. Raises ValueError."""
-    return read_frame(decode_header(data), data[HEADER_LENGTH:])
+    return forwarded_frame(decode_header(data), data[HEADER_LENGTH:])
 
 
 # Events.
@@ -199,7 +201,8 @@ def _passes_on(came: Frame, goes: Frame) -> bool:
 
 def _message_of(event: Event) -> Body | None:
     if isinstance(event, FrameReceived):
-        return event.frame.body
+        body = event.frame.body
+        return body.decoded if isinstance(body, EncodedMessage) else body
     return event.message if isinstance(event, SendMessage) else None
 
 
@@ -237,8 +240,8 @@ def describe_event(event: Event) -> str:
 def describe_frame(frame: Frame) -> str:
     """A frame on one line: type, issuer/number, epoch, hops left, content."""
     body = frame.body
-    if isinstance(body, Message):
-        content = format_message(body)
+    if isinstance(body, Message | EncodedMessage):
+        content = _describe_message(body)
     elif frame.type in (FrameType.RA, FrameType.UR):
         content = format_predicate(body)  # type: ignore[arg-type]
     elif isinstance(body, SenderRequest):
@@ -252,6 +255,13 @@ def describe_frame(frame: Frame) -> str:
         f"{frame.type.name} {frame.issuer}/{frame.seq}{flags}, epoch {frame.epoch}, "
         f"hop limit {frame.hop_limit}: {content}"
     )
+
+
+def _describe_message(body: Message | EncodedMessage) -> str:
+    try:
+        return format_message(message_of(body))
+    except DecodeError as error:
+        return f"not decodable: {error}"
 
 
 def describe_actions(event: Event, data: bytes) -> list[str]:

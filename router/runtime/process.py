@@ -9,11 +9,12 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
+from router.matching.factory import COMPILED, DEFAULT, FALLBACK, check_engine, serving, why_not_compiled
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
 from router.runtime.log import Log
@@ -39,7 +40,7 @@ class RouterSpec:
         log_path: its log, JSON lines; standard error goes there too.
         options: see `router.protocol.options`.
         seed: seeds its jitter, together with `node`.
-        matcher: matching strategy, a name of `router.matching.factory`.
+        matcher: matching engine, as `router.matching.factory` takes it.
         incarnation: 32 bits, greater than at any earlier start of this node.
         recording_path: where it records what it is given and answers (None: nowhere).
     """
@@ -52,7 +53,7 @@ class RouterSpec:
     log_path: str
     options: RouterOptions = field(default_factory=RouterOptions)
     seed: int = 0
-    matcher: str = "counting"
+    matcher: str = DEFAULT
     incarnation: int = field(default_factory=lambda: int(time.time()) & 0xFFFF_FFFF)
     recording_path: str | None = None
 
@@ -101,11 +102,18 @@ def spec_from_json(content: object) -> RouterSpec:
         options = RouterOptions(**content.get("options", {}))
     except (TypeError, ValueError) as error:
         raise ValueError(f"options: {error}") from error
+    try:
+        check_engine(content.get("matcher", DEFAULT))
+    except ValueError as error:
+        raise ValueError(f"matcher: {error}") from error
     return RouterSpec(**{**content, "options": options})
 
 
-def spawn_routers(specs: Iterable[RouterSpec], ready_descriptor: int) -> dict[int, int]:
+def spawn_routers(specs: Sequence[RouterSpec], ready_descriptor: int) -> dict[int, int]:
     """Forks one router for each spec, out of this process, which should have nothing else open.
+
+    What the compiled matching engine needs is loaded first, for all of them; where it cannot be, that is
+    said on standard error.
 
     Args:
         specs: the routers.
@@ -114,6 +122,8 @@ def spawn_routers(specs: Iterable[RouterSpec], ready_descriptor: int) -> dict[in
     Returns:
         Process id -> node.
     """
+    if any(spec.matcher == COMPILED for spec in specs) and (reason := why_not_compiled()) is not None:
+        print(f"matching engine {FALLBACK} in place of {COMPILED}: {reason}", file=sys.stderr)
     # Memory that the collector never touches stays shared with the children.
     gc.collect()
     gc.freeze()
@@ -175,7 +185,12 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
     loop = Loop(origin.router(), packets, Path(spec.socket_path), log.write, left_behind, recorder)
     signal.signal(signal.SIGTERM, lambda *_: loop.stop())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    ready = {"event": "ready", "node": spec.node, "pid": os.getpid()}
+    ready = {
+        "event": "ready",
+        "node": spec.node,
+        "pid": os.getpid(),
+        "matcher": serving(spec.matcher),
+    }
     # A line shorter than PIPE_BUF is written whole, whoever else writes to the same pipe.
     os.write(ready_descriptor, json.dumps(ready).encode() + b"\n")
     os.close(ready_descriptor)

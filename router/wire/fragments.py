@@ -93,7 +93,12 @@ class Reassembler:
                 `too_large`), or the fragment contradicts an earlier one of the same frame (reason
                 `bad_fragment`), which is then given up.
         """
-        header = decode_header(payload)
+        return self.add_decoded(sender, decode_header(payload), payload, now)
+
+    def add_decoded(
+        self, sender: Hashable, header: Header, payload: bytes, now: float
+    ) -> tuple[Header, bytes] | None:
+        """The same, for a caller that has decoded the header."""
         chunk = payload[HEADER_LENGTH : HEADER_LENGTH + header.payload_length]
         if header.fragment_count == 1:
             return header, chunk

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from router.matching.factory import DEFAULT, ENGINES
+from testbed.cli.workload_arguments import add_arguments as add_matching_arguments
 from testbed.errors import TestbedError
 from testbed.run.folder import DEFAULT_RUNS
 
@@ -70,6 +72,13 @@ def build_parser() -> argparse.ArgumentParser:
     _experiment_arguments(simulate)
     _runs_argument(simulate)
     simulate.add_argument("--master", default="local[2]", help="Spark master URL (local[2])")
+    simulate.add_argument(
+        "--captures",
+        choices=("all", "links", "none"),
+        default="all",
+        help="captures to keep: all, those of links between routers, or none (all); the accounting knows of "
+        "traffic what they hold",
+    )
     simulate.add_argument(
         "--no-account",
         action="store_true",
@@ -170,6 +179,25 @@ def build_parser() -> argparse.ArgumentParser:
     wireshark.add_argument(
         "--force", action="store_true", help="also overwrite or remove files that you changed"
     )
+
+    text = "match messages against a table, in the language of the Siena Fast Forwarding driver"
+    match = command("match", "match", text)
+    match.add_argument("file", nargs="?", default="-", help="the statements; - is standard input (-)")
+    match.add_argument(
+        "--engine", default=DEFAULT, metavar="NAME", help=f"{', '.join(sorted(ENGINES))} ({DEFAULT})"
+    )
+    match.add_argument(
+        "--stats", action="store_true", help="the table's size, build and time per message, to standard error"
+    )
+
+    workload = commands.add_parser(
+        "workload", help="generate synthetic workloads", description="Generate synthetic workloads."
+    )
+    workloads = workload.add_subparsers(dest="workload", required=True, metavar="KIND")
+    text = "generate a forwarding table and messages, to measure matching with"
+    matching = workloads.add_parser("match", help=text, description=text[0].upper() + text[1:] + ".")
+    matching.set_defaults(module="testbed.cli.workload")
+    add_matching_arguments(matching)
 
     command("doctor", "doctor", "say what this machine can do, and how to mend what it cannot")
     command("clean", "clean", "remove what dead runs left on the machine")

@@ -15,6 +15,7 @@ from topos.model import Topology
 #: Per-source shortest-path trees, one minimum spanning tree for all, or reverse-path forwarding.
 BroadcastLayer = Literal["spt", "spanning-tree", "rpf"]
 SenderRequestPolicy = Literal["never", "periodic", "count"]
+MatchingEngine = Literal["compiled", "counting", "naive"]
 EventAction = Literal[
     "set_predicate",
     "subscribe",
@@ -54,6 +55,7 @@ class ProtocolOptions:
         ur_freshness_s: how old a table entry may be that answers an SR.
         max_filters: over-simplify a table entry to so many filters when it has more than twice as many
             (section 3.5.6; None: never). Not with `strict_paper`.
+        matcher: how live routers match messages; all engines give the same answers.
     """
 
     ra_on_change: bool = True
@@ -70,6 +72,7 @@ class ProtocolOptions:
     ur_reuse: bool = True
     ur_freshness_s: float = 60.0
     max_filters: int | None = None
+    matcher: MatchingEngine = "compiled"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeGuard, get_args
 
 from testbed.config.errors import Problems
-from testbed.config.model import BroadcastLayer, EventAction, SenderRequestPolicy
+from testbed.config.model import BroadcastLayer, EventAction, MatchingEngine, SenderRequestPolicy
 from topos.suggest import unknown
 
 #: A wall second of a day: more says nothing about a network.
@@ -144,6 +144,7 @@ PROTOCOL: tuple[Field, ...] = (
     Field("ur_reuse", "boolean"),
     Field("ur_freshness_s", "number", 0),
     Field("max_filters", "integer", 1),
+    Field("matcher", "string", choices=get_args(MatchingEngine)),
 )
 WORKLOAD: tuple[Field, ...] = (
     Field("senders_percent", "number", 0, 100),

@@ -76,7 +76,11 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"({unneeded})",
         ),
         ("frames on links", frames or numbers.ABSENT),
-        ("captures", f"{total('frames_captured')} frames, {total('capture_drops')} lost"),
+        (
+            "captures",
+            f"{total('frames_captured')} frames, {total('capture_drops')} lost, on {total('links_captured')} "
+            f"links and {total('host_links_captured')} host links",
+        ),
     ]
     changes = summary.get("recovery_s")
     if changes:

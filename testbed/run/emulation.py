@@ -44,6 +44,8 @@ from topos.loaders import to_json
 #: Wall seconds, for the whole network, that a barrier may take: a base and a share for each router.
 _BARRIER_S = 30.0
 _BARRIER_PER_ROUTER_S = 0.5
+#: The routers' parent compiles the matching engine if nobody has since its sources changed: some 12 s of CPU.
+_COMPILING_S = 120.0
 #: Wall seconds in which a process that died shows.
 _CAUSE_S = 1.0
 _CAUSE_POLL_S = 0.05
@@ -143,7 +145,7 @@ class Emulation:
         self.progress.update("routers")
         routers = self._routers = Routers(self.run_dir, self._router_specs(hosts))
         self.state.add_process(routers.child.pid)
-        self._router_pids = routers.wait_ready(self._barrier_s)
+        self._router_pids = routers.wait_ready(self._barrier_s + _COMPILING_S)
         self.state.add_processes(self._router_pids)
         self.progress.update("broadcast tables")
         what = "every router has its broadcast table"
@@ -267,6 +269,7 @@ class Emulation:
                 counters_path=str(logs / f"r{node}.counters.json"),
                 log_path=str(logs / f"r{node}.log"),
                 options=options,
+                matcher=self.experiment.protocol.matcher,
                 seed=self.experiment.seed,
                 incarnation=incarnation,
                 recording_path=str(recording_path(self.run_dir, node)) if recording else None,

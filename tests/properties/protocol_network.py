@@ -21,6 +21,7 @@ from router.protocol.events import (
     SendMessage,
     SendToController,
     SetPredicate,
+    Settle,
     Started,
     Tick,
 )
@@ -215,6 +216,12 @@ class Network:
             self.now = max(self.now, min(at for at in deadlines if at is not None))
             for node in self.routers:
                 self.handle(node, Tick())
+
+    def settle_all(self) -> None:
+        """No router starts anything more of its own accord; runs until all is quiet."""
+        for node in self.routers:
+            self.handle(node, Settle())
+        self.settle()
 
     def new_epoch(self, down: tuple[tuple[int, int], ...] = ()) -> None:
         """Takes links down, distributes the new trees, then commits; frames move between all that."""
