@@ -7,6 +7,7 @@ ends: with whoever started it.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from pathlib import Path
@@ -16,9 +17,13 @@ from testbed.errors import TestbedError
 from testbed.live.server import LiveServer
 from testbed.live.watch import Watcher, open_state
 
+_BRING_UP_NICE = 10
+
 
 def main() -> int:
     run_dir, port = Path(sys.argv[1]), int(sys.argv[2])
+    # The network comes up first, if both want the processor.
+    os.nice(_BRING_UP_NICE)
     end_like_ctrl_c()
     starter_gone = threading.Event()
 
