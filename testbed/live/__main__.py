@@ -28,7 +28,9 @@ def main() -> int:
     starter_gone = threading.Event()
 
     def wait_for_starter() -> None:
-        sys.stdin.buffer.read()
+        # Not through sys.stdin: a thread that waits inside it keeps the interpreter from ending in order.
+        while os.read(0, 4096):
+            pass
         starter_gone.set()
 
     threading.Thread(target=wait_for_starter, daemon=True).start()
