@@ -26,7 +26,7 @@ _TSHARK_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """Frames and bytes of one capture in one direction and of one type, as Spark found them."""
+    """Frames and bytes of one capture in one direction and of one type; times of its first and last frame."""
 
     capture: str
     kind: str
@@ -39,6 +39,8 @@ class Total:
     frames: int
     bytes: int
     undecodable: int
+    first_ns: int | None = None
+    last_ns: int | None = None
 
 
 class TsharkError(RuntimeError):
@@ -191,7 +193,8 @@ def _differences(
     found's, which are then not looked at on their own unless no expected name leads to them."""
     named = {where: key(where) if key else where for where in expected}
     pairs = [(where, expected[where], found.get(name, 0)) for where, name in named.items()]
-    pairs += [(name, 0, found[name]) for name in found if name not in set(named.values())]
+    looked_at = set(named.values())
+    pairs += [(name, 0, found[name]) for name in found if name not in looked_at]
     return [_difference(where, wanted, got) for where, wanted, got in sorted(pairs) if wanted != got]
 
 

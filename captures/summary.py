@@ -63,6 +63,17 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     ),
     "spurious_deliveries": ("deliveries", "distinct pairs delivered, decided and not expected"),
     "duplicate_deliveries": ("deliveries", "deliveries of a pair beyond its first"),
+    "delivery_delay": (
+        "object, wall seconds",
+        "from an application's request to send until the first delivery to an application, over the distinct "
+        "pairs: `median_s`, `p90_s`, `p99_s`, `max_s`, `mean_s`; null without a delivery",
+    ),
+    "stretch": (
+        "object, ratios",
+        "path of a message to a router over the shortest one in the whole topology, over the routers that "
+        "each message reached: `stretch_hops_mean`, `stretch_hops_max` in hops, `stretch_cost_mean`, "
+        "`stretch_cost_max` in cost; null where no message crossed a link",
+    ),
     "false_positives": (
         "messages",
         "messages that a router took, from a neighbour or its own applications, and neither forwarded to a "
@@ -91,6 +102,12 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "frames_repeated": (
         "frames",
         "MSG frames that had crossed the same link in the same direction before: evidence of a loop",
+    ),
+    "links_captured": ("links", "links between routers that were captured: frames on others are in no total"),
+    "host_links_captured": (
+        "links",
+        "links between switches and their routers that were captured; where some were not, false positives "
+        "are the routers' own counts",
     ),
     "capture_drops": ("frames", "frames that the kernel dropped before tcpdump read them"),
     "capture_defects": ("list of texts", "captures that end inside a record, and where"),

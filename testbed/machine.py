@@ -15,6 +15,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from router.matching.factory import COMPILED, FALLBACK, why_not_compiled
 from testbed.errors import MachineError
 from testbed.network.shaping import KernelFeatures, missing_features
 from topos.model import Topology
@@ -108,6 +109,24 @@ def _packages() -> list[Check]:
             "wrong interpreter? use `./run.sh`, or .venv/bin/cbcb, which it makes",
         )
     ]
+
+
+def matching_engine() -> Check:
+    """Which engine routers will match messages with. Loads the compiled one, which takes a second."""
+    reason = why_not_compiled()
+    if reason is None:
+        from router.matching.compiled.compiler import code_directory
+
+        return Check(
+            "matching engine", True, f"{COMPILED}; machine code in {code_directory()}", required=False
+        )
+    return Check(
+        "matching engine",
+        False,
+        f"{FALLBACK}, for {COMPILED} cannot serve: {reason}",
+        "matching is slower by far, and the same; numba and llvmlite come with `./run.sh setup`",
+        required=False,
+    )
 
 
 def _rights() -> Check:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from router.predicates.model import Message, Predicate
+
+if TYPE_CHECKING:
+    from router.matching.columns import ConstraintColumns  # NumPy: not for a router that does without
 
 
 class Matcher(Protocol):
@@ -24,4 +27,28 @@ class Matcher(Protocol):
         """The interfaces whose predicate the message matches.
 
         With `among`, of these interfaces only, and no work is spent on others.
+        """
+
+
+@runtime_checkable
+class TableMatcher(Matcher, Protocol):
+    """A matcher that takes a whole table at once, without an object for each constraint."""
+
+    def load(self, table: ConstraintColumns) -> None:
+        """Associate every interface of `table` with its filters; forget all others."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the table and its index, in bytes."""
+
+
+@runtime_checkable
+class EncodedMatcher(Matcher, Protocol):
+    """A matcher that reads messages as they are on the wire."""
+
+    def match_encoded(self, body: bytes, among: Collection[int] | None = None) -> frozenset[int] | None:
+        """As `match`, for a message given as the body of its frame (docs/wire-format.md).
+
+        None if the body may break a rule of the format, or uses what this matcher does not know: then it is
+        to be decoded, which tells, and matched as a message.
         """

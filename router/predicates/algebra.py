@@ -23,13 +23,9 @@ from collections import OrderedDict
 from weakref import ref
 
 from router.predicates.filterset import FilterSet
-from router.predicates.model import Constraint, Filter, Predicate
-from router.predicates.normal import NormalFilter, normalise
-
-
-def covers_constraint(a: Constraint, b: Constraint) -> bool:
-    """Whether every message that matches `b` matches `a`."""
-    return covers_filter(Filter((a,)), Filter((b,)))
+from router.predicates.model import Filter, Predicate
+from router.predicates.normal import normalise
+from router.predicates.pool import POOL
 
 
 def covers_filter(a: Filter, b: Filter) -> bool:
@@ -46,7 +42,7 @@ def covers(p: Predicate, q: Predicate) -> bool:
     if p is q:
         return True
     filters = _simplified(p)
-    return all(filters.covers(normal) for normal in _normals(q))
+    return all(POOL.covers(filters.members, number) for number in POOL.numbers(q))
 
 
 def disjoin(p: Predicate, q: Predicate) -> Predicate:
@@ -54,16 +50,15 @@ def disjoin(p: Predicate, q: Predicate) -> Predicate:
 
     Filters covered by one other, or by several on one attribute, are dropped, and filters that differ in
     one attribute are merged where that makes fewer filters. `p` itself is returned if it is simplified
-    already and covers `q`. The cost is that of copying the prepared form of p: a table that grows all the
-    time is better kept in a `router.predicates.builder.PredicateBuilder`.
+    already and covers `q`. A table that grows all the time is better kept in a
+    `router.predicates.builder.PredicateBuilder`.
     """
     filters = _simplified(p)
-    missing = sorted((n for n in _normals(q) if not filters.covers(n)), key=lambda f: f.key)
+    missing = [number for number in POOL.numbers(q) if not POOL.covers(filters.members, number)]
     if missing:
-        filters = filters.copy()
-        for normal in missing:
-            filters.add(normal)
-    simple = filters.predicate()
+        filters = FilterSet(filters.members)
+        filters.add_numbers(missing)
+    simple = POOL.predicate(filters.members)
     return p if simple == p else _remember(simple, filters)
 
 
@@ -75,18 +70,15 @@ def simplify(p: Predicate) -> Predicate:
     """
     filters = _simplified(p)
     while True:
-        # The bounded search may depend on the order in which filters came: start from the canonical one.
+        # What can be merged may depend on the order in which filters came: start from the canonical one.
         # A round that changes anything leaves fewer filters, so there is a last one.
-        ordered = FilterSet(_normals(filters.predicate()))
-        if not ordered.drop_covered_jointly() and ordered.predicate() == filters.predicate():
+        ordered = FilterSet()
+        ordered.add_numbers(POOL.in_order(filters.members))
+        if not ordered.drop_covered_jointly() and ordered.members == filters.members:
             break
         filters = ordered
-    simple = filters.predicate()
+    simple = POOL.predicate(filters.members)
     return p if simple == p else _remember(simple, filters)
-
-
-def _normals(p: Predicate) -> list[NormalFilter]:
-    return [normal for normal in map(normalise, p) if normal is not None]
 
 
 #: Filter sets of the predicates of recent calls, by identity: hashing a large table costs more than the
@@ -101,7 +93,7 @@ def _simplified(p: Predicate) -> FilterSet:
     if entry is not None:
         _recent.move_to_end(id(p))
         return entry[1]
-    filters = FilterSet(_normals(p))
+    filters = FilterSet.of(p)
     _remember(p, filters)
     return filters
 

@@ -9,6 +9,8 @@ known to be covered".
 
 from __future__ import annotations
 
+from heapq import nsmallest
+
 from router.predicates import intervals as iv
 from router.predicates.index import FilterIndex
 from router.predicates.intervals import Intervals
@@ -24,22 +26,20 @@ CANDIDATES_MAX = 16
 _Box = dict[str, Intervals]
 
 
-def covered_jointly(filter_: NormalFilter, index: FilterIndex, hidden: Bits = 0) -> bool:
-    """Whether members of the index, without the `hidden` ones, are known to cover the filter together.
+def covered_jointly(filter_: NormalFilter, index: FilterIndex, members: Bits) -> bool:
+    """Whether members of the index are known to cover the filter together.
 
     Sound: a member with a suffix or substring counts only if all values that the filter allows have it.
     Exact for filters that ask intervals, if the search stays within `BOXES_MAX` and `CANDIDATES_MAX`.
+
+    Args:
+        members: those to consider; only such as constrain no attribute that the filter does not.
     """
-    usable = index.inside(filter_) & ~hidden
-    for attribute, values in filter_.items():
-        known = index.attribute(attribute)
-        if known is not None:
-            usable &= known.meeting(values) | ~known.members
-    helpful: dict[NormalFilter, bool] = {}
+    patterned: dict[NormalFilter, bool] = {}
     waiting: list[_Box] = [{name: values.intervals for name, values in filter_.attributes.items()}]
     for _ in range(BOXES_MAX):
         box = waiting.pop()
-        best = _widest_at_corner(filter_, box, index, usable, helpful)
+        best = _widest_at_corner(filter_, box, index, members, patterned)
         if best is None:
             return False
         waiting += _cut(box, best)
@@ -49,21 +49,20 @@ def covered_jointly(filter_: NormalFilter, index: FilterIndex, hidden: Bits = 0)
 
 
 def _widest_at_corner(
-    filter_: NormalFilter, box: _Box, index: FilterIndex, usable: Bits, helpful: dict[NormalFilter, bool]
+    filter_: NormalFilter, box: _Box, index: FilterIndex, members: Bits, patterned: dict[NormalFilter, bool]
 ) -> NormalFilter | None:
     """Of the members that hold the lowest corner of the box, one that sticks out on fewest attributes."""
     for attribute in filter_.signature:
         known = index.attribute(attribute)
         if known is not None:
-            usable &= known.holding(box[attribute[0]][0][0]) | ~known.members
+            members &= known.holding(box[attribute[0]][0][0]) | ~known.members
     best = None
     fewest = len(box) + 1
-    for number, member in enumerate(index.select(usable)):
-        if number == CANDIDATES_MAX:
-            break
-        if member not in helpful:
-            helpful[member] = _has_patterns(member, filter_)
-        if not helpful[member] or not _holds_corner(member, box):
+    # In canonical order: the answer must not depend on the order in which members came.
+    for member in nsmallest(CANDIDATES_MAX, index.select(members), key=lambda one: one.key):
+        if member not in patterned:
+            patterned[member] = _has_patterns(member, filter_)
+        if not patterned[member] or not _holds_corner(member, box):
             continue
         short = sum(
             not iv.includes(values.intervals, box[name]) for name, values in member.attributes.items()
@@ -82,11 +81,7 @@ def _has_patterns(member: NormalFilter, filter_: NormalFilter) -> bool:
 
 
 def _holds_corner(member: NormalFilter, box: _Box) -> bool:
-    for name, values in member.attributes.items():
-        corner = box[name][0][0]
-        if not any(low <= corner < high for low, high in values.intervals):
-            return False
-    return True
+    return all(iv.holds(values.intervals, box[name][0][0]) for name, values in member.attributes.items())
 
 
 def _cut(box: _Box, member: NormalFilter) -> list[_Box]:

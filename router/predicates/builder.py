@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from router.predicates.filterset import FilterSet
-from router.predicates.model import NOTHING, Predicate
-from router.predicates.normal import normalise
+from router.predicates.model import NOTHING, Message, Predicate
+from router.predicates.pool import POOL
+from router.predicates.thresholds import Bits
 
 
-class PredicateBuilder:
+class PredicateBuilder(FilterSet):
     """p with p <- p ∨ q (protocol paper, section 3.3), at a cost that follows q and hardly p.
 
     `predicate` is an immutable view of what has been added up to now. It is simplified as it grows:
@@ -15,41 +16,45 @@ class PredicateBuilder:
     one attribute are merged where that makes fewer filters.
     """
 
-    def __init__(self, predicate: Predicate = NOTHING) -> None:
-        self._filters = FilterSet()
-        self._view: Predicate | None = None
-        self.add(predicate)
+    __slots__ = ("_view",)
 
-    def __len__(self) -> int:
-        """The number of filters."""
-        return len(self._filters)
+    def __init__(self, predicate: Predicate = NOTHING, members: Bits = 0) -> None:
+        super().__init__(members)
+        self._view: Predicate | None = None
+        if predicate:
+            self.add(predicate)
 
     @property
     def predicate(self) -> Predicate:
         """All that was added; the same object until that changes."""
         if self._view is None:
-            self._view = self._filters.predicate()
+            self._view = POOL.predicate(self.members)
         return self._view
 
+    def matches(self, message: Message) -> bool:
+        """Whether the message matches what was added."""
+        return bool(self.members & POOL.matching(message))
+
     def covers(self, predicate: Predicate) -> bool:
-        """Whether every message that `predicate` matches is known to match; True only if it is so."""
-        normals = map(normalise, predicate)
-        return all(normal is None or self._filters.covers(normal) for normal in normals)
+        """Whether every message that `predicate` matches is known to match; True only if it is so.
+
+        Exact where one filter alone covers one of the predicate's, where several do that differ from it in
+        what they ask of one attribute (if that is not about suffixes or substrings), and where several do
+        together on any number of attributes by intervals, within the bound of `router.predicates.boxes`.
+        """
+        return all(POOL.covers(self.members, number) for number in POOL.numbers(predicate))
 
     def add(self, predicate: Predicate) -> bool:
         """p <- p ∨ `predicate`; False if p covers it already, and nothing has changed."""
-        changed = False
-        normals = [normal for normal in map(normalise, predicate) if normal is not None]
-        for normal in sorted(normals, key=lambda f: f.key):
-            if not self._filters.covers(normal):
-                self._filters.add_uncovered(normal)
-                changed = True
-        if changed:
-            self._view = None
-        return changed
+        before = self.members
+        self.members = after = POOL.add(before, POOL.numbers(predicate))
+        if after == before:
+            return False
+        self._view = None
+        return True
 
     def copy(self) -> PredicateBuilder:
         """An independent copy."""
-        other = PredicateBuilder()
-        other._filters, other._view = self._filters.copy(), self._view
+        other = PredicateBuilder(members=self.members)
+        other._view = self._view
         return other

@@ -75,5 +75,15 @@ def includes(a: Intervals, b: Intervals) -> bool:
     return True
 
 
+def holds(intervals: Intervals, key: Key) -> bool:
+    """Whether the key is in the set."""
+    return any(low <= key < high for low, high in intervals)
+
+
+def holds_below(intervals: Intervals, top: Key) -> bool:
+    """Whether all keys just below `top` are in the set."""
+    return any(low < top <= high for low, high in intervals)
+
+
 def _low(interval: Interval) -> Key:
     return interval[0]

@@ -80,7 +80,7 @@ COMPARISONS = {
     "*=": Operator.SUFFIX,
     "**": Operator.SUBSTRING,
 }
-_SYMBOLS = {
+SYMBOL_KINDS = {
     **dict.fromkeys(COMPARISONS, TokenKind.OPERATOR),
     **dict.fromkeys(("&&", "&", "/\\", "∧"), TokenKind.AND),
     **dict.fromkeys(("||", "|", "\\/", "∨"), TokenKind.OR),
@@ -95,7 +95,7 @@ _TOKEN = re.compile(
     rf"|(?P<word>{NAME_PATTERN.pattern})"
     r"|(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
     r'|(?P<string>"(?:[^"\\\n]|\\[^\n])*")'
-    "|(?P<symbol>" + "|".join(re.escape(s) for s in sorted(_SYMBOLS, key=len, reverse=True)) + ")"
+    "|(?P<symbol>" + "|".join(re.escape(s) for s in sorted(SYMBOL_KINDS, key=len, reverse=True)) + ")"
 )
 _ESCAPE = re.compile(
     r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-7]{1,3})|(.))", re.DOTALL
@@ -143,7 +143,7 @@ def _token(found: re.Match[str], line: int, column: int) -> Token:
         case "string":
             return Token(TokenKind.STRING, text, line, column, _unescape(text[1:-1], line, column + 1))
         case _:
-            return Token(_SYMBOLS[text], text, line, column)
+            return Token(SYMBOL_KINDS[text], text, line, column)
 
 
 def _number(found: re.Match[str], line: int, column: int) -> Token:

@@ -21,6 +21,8 @@ Messages::
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from router.predicates.lexer import COMPARISONS, KEYWORDS, ParseError, Token, TokenKind, tokenize
 from router.predicates.model import (
     NOTHING,
@@ -37,7 +39,7 @@ from router.predicates.model import (
 __all__ = ["ParseError", "Parser", "parse_message", "parse_predicate"]
 
 _VALUE_KINDS = frozenset({TokenKind.STRING, TokenKind.INTEGER, TokenKind.DOUBLE})
-_TYPES = {
+TYPE_NAMES = {
     "string": Type.STRING,
     "integer": Type.INTEGER,
     "int": Type.INTEGER,
@@ -74,6 +76,12 @@ def parse_message(text: str) -> Message:
     return message
 
 
+class TokenSequence(Protocol):
+    """Tokens by index."""
+
+    def __getitem__(self, index: int, /) -> Token: ...
+
+
 class Parser:
     """Recursive descent over a list of tokens that ends with END.
 
@@ -81,9 +89,17 @@ class Parser:
     it as the current one, so a larger grammar can embed predicates and messages.
     """
 
-    def __init__(self, tokens: list[Token]) -> None:
+    #: Words that are attribute names only in quotes.
+    keywords = KEYWORDS
+
+    def __init__(self, tokens: TokenSequence) -> None:
         self._tokens = tokens
         self._position = 0
+
+    @property
+    def position(self) -> int:
+        """How many tokens have been read."""
+        return self._position
 
     @property
     def current(self) -> Token:
@@ -157,22 +173,26 @@ class Parser:
         """
         attributes: dict[str, Value] = {}
         while self.current.kind in (TokenKind.WORD, TokenKind.STRING):
-            start = self.current
-            name = self.name()
-            if name in attributes:
-                raise ParseError(f"attribute {start.text} is given twice", start.line, start.column)
-            equals = self.current
-            if equals.text != "=":
-                raise self.error(f"expected '=' after the name {start.text}")
-            self.take()
-            value = self.value(equals)
-            try:
-                Message({name: value})
-            except ValueError as error:
-                raise ParseError(str(error), start.line, start.column) from error
-            attributes[name] = value
+            self.attribute(attributes)
             self.accept(TokenKind.COMMA, TokenKind.SEMICOLON)
         return Message(attributes)
+
+    def attribute(self, attributes: dict[str, Value]) -> None:
+        """Read one attribute of a message into `attributes`."""
+        start = self.current
+        name = self.name()
+        if name in attributes:
+            raise ParseError(f"attribute {start.text} is given twice", start.line, start.column)
+        equals = self.current
+        if equals.text != "=":
+            raise self.error(f"expected '=' after the name {start.text}")
+        self.take()
+        value = self.value(equals)
+        try:
+            Message({name: value})
+        except ValueError as error:
+            raise ParseError(str(error), start.line, start.column) from error
+        attributes[name] = value
 
     def name(self) -> str:
         """Read an attribute name."""
@@ -181,7 +201,7 @@ class Parser:
             self.take()
             assert isinstance(token.value, str)
             return token.value
-        if token.text in KEYWORDS:
+        if token.text in self.keywords:
             raise self.error("expected an attribute name (names that are keywords need double quotes)")
         return self.expect(TokenKind.WORD, "expected an attribute name").text
 
@@ -194,14 +214,14 @@ class Parser:
         if token.kind is TokenKind.WORD:
             if token.text in ("true", "false"):
                 return self.take().text == "true"
-            if token.text not in KEYWORDS:
+            if token.text not in self.keywords:
                 raise self.error(
                     f"expected a value after '{operator.text}' (strings need quotes: \"{token.text}\")"
                 )
         raise self.error(f"expected a value after '{operator.text}'")
 
     def _type(self) -> Type:
-        kind = _TYPES.get(self.current.text) if self.current.kind is TokenKind.WORD else None
+        kind = TYPE_NAMES.get(self.current.text) if self.current.kind is TokenKind.WORD else None
         if kind is None:
             raise self.error("expected a type (string, integer, double or boolean) after 'any'")
         self.take()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 
 from router.predicates.intervals import Key
 
@@ -13,11 +14,19 @@ Bits = int
 _BLOCK = 64
 
 
+def numbers_in(bits: Bits) -> Iterator[int]:
+    """The members of a set, ascending."""
+    while bits:
+        lowest = bits & -bits
+        bits ^= lowest
+        yield lowest.bit_length() - 1
+
+
 class Thresholds:
     """Members, each with a key of one total order.
 
     Keys stand in ascending order in blocks of at most 64; each block knows the members of all blocks before
-    it. With n different keys a question costs one bisection and at most 64 unions, a change at most n/32.
+    it. With n different keys a question costs one bisection and at most 64 unions, a new key at most n/32.
     """
 
     def __init__(self) -> None:
@@ -26,15 +35,6 @@ class Thresholds:
         #: The first key of each block, and the members with keys in earlier blocks.
         self._firsts: list[Key] = []
         self._before: list[Bits] = []
-
-    def copy(self) -> Thresholds:
-        """An independent copy."""
-        other = Thresholds()
-        other._keys = [list(block) for block in self._keys]
-        other._bits = [list(block) for block in self._bits]
-        other._firsts = list(self._firsts)
-        other._before = list(self._before)
-        return other
 
     def add(self, key: Key, bit: Bits) -> None:
         """Add a member (one that is not there yet)."""
@@ -55,21 +55,20 @@ class Thresholds:
         if len(keys) > _BLOCK:
             self._split(number)
 
-    def remove(self, key: Key, bit: Bits) -> None:
-        """Take out a member that was added with this key."""
-        number = bisect_right(self._firsts, key) - 1
-        keys, bits = self._keys[number], self._bits[number]
-        position = bisect_left(keys, key)
-        bits[position] ^= bit
-        for later in range(number + 1, len(self._before)):
-            self._before[later] ^= bit
-        if bits[position]:
-            return
-        del keys[position], bits[position]
-        if keys:
-            self._firsts[number] = keys[0]
-        else:
-            del self._keys[number], self._bits[number], self._firsts[number], self._before[number]
+    def keep_only(self, members: Bits) -> None:
+        """Take out all other members."""
+        blocks = list(zip(self._keys, self._bits, strict=True))
+        self._keys, self._bits, self._firsts, self._before = [], [], [], []
+        before: Bits = 0
+        for keys, bits in blocks:
+            kept = [(key, some & members) for key, some in zip(keys, bits, strict=True) if some & members]
+            if kept:
+                self._keys.append([key for key, _ in kept])
+                self._bits.append([some for _, some in kept])
+                self._firsts.append(kept[0][0])
+                self._before.append(before)
+                for _, some in kept:
+                    before |= some
 
     def below(self, bound: Key) -> Bits:
         """Members whose key is less than `bound`."""

@@ -9,6 +9,8 @@ from typing import Protocol
 
 from router.predicates.builder import PredicateBuilder
 from router.predicates.model import Predicate
+from router.predicates.pool import POOL
+from router.predicates.thresholds import Bits
 from router.protocol.broadcast import Branch
 from router.protocol.routing import RoutingTable
 
@@ -85,33 +87,38 @@ class ClassFilter:
 
     def __init__(self, routing: RoutingTable) -> None:
         self._routing = routing
-        # Class numbers are the controller's, per router and epoch: epoch -> (interface, class) -> predicate.
-        self._advertised: dict[int, dict[tuple[int, int], PredicateBuilder]] = {}
+        # Class numbers are the controller's, per router and epoch: epoch -> interface -> class -> F.
+        self._advertised: dict[int, dict[int, dict[int, Bits]]] = {}
+        POOL.register(self)
+
+    @property
+    def members(self) -> Bits:
+        """All filters of all F."""
+        found: Bits = 0
+        for interfaces in self._advertised.values():
+            for classes in interfaces.values():
+                for known in classes.values():
+                    found |= known
+        return found
 
     def accept(self, epoch: int, branch: Branch, predicate: Predicate, spreads: bool) -> bool:
         self._routing.widen(branch.parent, predicate)
-        advertised = self._advertised.setdefault(epoch, {})
-        key = branch.parent, branch.downstream
-        known = advertised.get(key)
-        if known is None:
-            known = advertised[key] = PredicateBuilder()
+        classes = self._advertised.setdefault(epoch, {}).setdefault(branch.parent, {})
+        known = classes.get(branch.downstream, 0)
+        wider = POOL.add(known, POOL.numbers(predicate))
         # What did not reach the nodes below must not stop a later RA that can.
-        return known.add(predicate) if spreads else not known.covers(predicate)
+        if spreads:
+            classes[branch.downstream] = wider
+        return wider != known
 
     def bound(self, interface: int, told: PredicateBuilder) -> None:
         """Intersects F with `told` in every class of the interface: any may hold the SR's issuer."""
-        for advertised in self._advertised.values():
-            for key, known in advertised.items():
-                if key[0] == interface and not told.covers(known.predicate):
-                    advertised[key] = _within_both(known, told)
+        for interfaces in self._advertised.values():
+            classes = interfaces.get(interface, {})
+            for number, known in classes.items():
+                if not POOL.covers_all(told.members, known):
+                    classes[number] = POOL.within(known, told.members)
 
     def retire(self, epochs: frozenset[int]) -> None:
         for epoch in self._advertised.keys() - epochs:
             del self._advertised[epoch]
-
-
-def _within_both(p: PredicateBuilder, q: PredicateBuilder) -> PredicateBuilder:
-    """A predicate that p and q both cover: the filters of each that the other covers."""
-    common = [one for one in p.predicate if q.covers(Predicate((one,)))]
-    common += [one for one in q.predicate if p.covers(Predicate((one,)))]
-    return PredicateBuilder(Predicate(tuple(common)))

@@ -6,11 +6,13 @@ Protocol paper, section 3.3. Per-interface forwarding is one scheme; another wou
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from router.predicates.model import Message
 from router.protocol.broadcast import Branch
 from router.protocol.routing import RoutingTable
 from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.frames import EncodedMessage
 
 _LOCAL = frozenset({LOCAL_INTERFACE})
 
@@ -27,7 +29,23 @@ class Forwarding:
     def __init__(self, routing: RoutingTable) -> None:
         self._routing = routing
 
-    def outputs(self, branch: Branch, message: Message) -> Outputs:
-        """Where a message goes that came in on `branch.parent`, from the root of the branch's tree."""
-        matched = self._routing.match(message, among=branch.children | _LOCAL)
-        return Outputs(matched - _LOCAL, LOCAL_INTERFACE in matched)
+    def outputs(self, branch: Branch, message: Message | EncodedMessage) -> Outputs:
+        """Where a message goes that came in on `branch.parent`, from the root of the branch's tree.
+
+        Raises:
+            DecodeError: it breaks a rule of the format.
+        """
+        return _outputs(self._routing.match(message, among=_with_local(branch.children)))
+
+
+# A router has few sets of interfaces, and many messages.
+
+
+@lru_cache(maxsize=4096)
+def _with_local(children: frozenset[int]) -> frozenset[int]:
+    return children | _LOCAL
+
+
+@lru_cache(maxsize=4096)
+def _outputs(matched: frozenset[int]) -> Outputs:
+    return Outputs(matched - _LOCAL, LOCAL_INTERFACE in matched)

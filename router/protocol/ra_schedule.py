@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from router.protocol.clock import earlier
 from router.protocol.options import RouterOptions
 
 
@@ -27,7 +28,7 @@ class AdvertisementSchedule:
         return self._due_at is not None
 
     def next_deadline(self) -> float | None:
-        return min((at for at in (self._due_at, self._periodic_at) if at is not None), default=None)
+        return earlier(self._due_at, self._periodic_at)
 
     def start(self, now: float) -> None:
         """The router has its first epoch: periodic advertising begins."""

@@ -104,7 +104,9 @@ class Replies:
         return bool(self._pending)
 
     def next_deadline(self) -> float | None:
-        return min((pending.deadline for pending in self._pending.values()), default=None)
+        if not self._pending:
+            return None
+        return min(pending.deadline for pending in self._pending.values())
 
     def request(self, branch: Branch, frame: Frame, request: SenderRequest, now: float) -> list[Action]:
         """An SR came in from the parent on its issuer's tree."""

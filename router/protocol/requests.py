@@ -76,7 +76,9 @@ class Requests:
         return frozenset(self._outstanding)
 
     def next_deadline(self) -> float | None:
-        return min((request.deadline for request in self._outstanding.values()), default=None)
+        if not self._outstanding:
+            return None
+        return min(request.deadline for request in self._outstanding.values())
 
     def ask(self, interfaces: Iterable[int], number: int, epoch: int, now: float, timeout: float) -> None:
         """An SR with this number went out of `interfaces` at `now`."""

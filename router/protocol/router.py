@@ -15,6 +15,7 @@ from router.matching.interface import Matcher
 from router.predicates.model import NOTHING, Message, Predicate
 from router.protocol.advertisements import ClassFilter, IngressFilter, PaperFilter
 from router.protocol.broadcast import Branch, BroadcastTables
+from router.protocol.clock import earlier
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import (
     Accepted,
@@ -46,13 +47,18 @@ from router.wire.frames import (
     Ack,
     BroadcastTable,
     Commit,
+    EncodedMessage,
     Frame,
     FrameType,
     Hello,
     SenderRequest,
 )
+from router.wire.header import DecodeError
+from router.wire.tlv import message_of
 
 _INCARNATIONS = 1 << 32
+#: Types of the frames that travel down their issuer's tree.
+_ON_TREES = (FrameType.MSG, FrameType.RA, FrameType.SR)
 
 
 class Router:
@@ -61,7 +67,8 @@ class Router:
     Args:
         node: its node identifier.
         options: see there.
-        matcher: an empty matcher; it is told of the routing table what messages ask for, when they do.
+        matcher: an empty matcher, which is told of the routing table what messages ask for, when they do; or
+            None (`router.protocol.routing.RoutingTable`).
         incarnation: 32 bits, greater than at any earlier start of this node. It is the high half of
             every sequence number. Messages, RAs and SRs count separately, each from 1.
         rng: source of jitter; seeded with the node identifier if none is given.
@@ -74,7 +81,7 @@ class Router:
         self,
         node: int,
         options: RouterOptions,
-        matcher: Matcher,
+        matcher: Matcher | None,
         incarnation: int,
         rng: random.Random | None = None,
     ) -> None:
@@ -129,14 +136,19 @@ class Router:
         current = self._tables.current
         return dict(current.neighbours) if current is not None else {}
 
+    def branches(self) -> Mapping[int, Branch]:
+        """Source -> this router's part in its tree, in the current epoch."""
+        current = self._tables.current
+        return current.branches if current is not None else {}
+
     def predicates(self) -> Mapping[int, Predicate]:
         """Interface -> p_i, where p_i is not `NOTHING`; 0 is p0."""
         return self._routing.predicates()
 
     def next_deadline(self) -> float | None:
         """The time at which a `Tick` is due, which may have passed; None: not before something comes in."""
-        deadlines = (self._hello_at, self._schedule.next_deadline(), self._updates.next_deadline())
-        return min((at for at in deadlines if at is not None), default=None)
+        at = earlier(self._schedule.next_deadline(), self._updates.next_deadline())
+        return at if self._hello_at is None else earlier(self._hello_at, at)
 
     # Events.
 
@@ -175,18 +187,19 @@ class Router:
     # Frames of other routers.
 
     def _frame_received(self, sender: int, frame: Frame, now: float) -> list[Action]:
-        if frame.type is FrameType.UR:
+        kind = frame.type
+        if kind is FrameType.UR:
             return self._reply_received(sender, frame, now)
-        if frame.type not in (FrameType.MSG, FrameType.RA, FrameType.SR):
+        if kind not in _ON_TREES:
             return self._drop(Drop.NOT_FROM_CONTROLLER)
         branch = self._accepted_branch(sender, frame)
         if isinstance(branch, Drop):
             return self._drop(branch)
-        if frame.type is FrameType.MSG and isinstance(frame.body, Message):
+        if kind is FrameType.MSG and isinstance(frame.body, Message | EncodedMessage):
             return self._message_received(branch, frame, frame.body, now)
-        if frame.type is FrameType.RA and isinstance(frame.body, Predicate):
+        if kind is FrameType.RA and isinstance(frame.body, Predicate):
             return self._advertisement_received(branch, frame, frame.body)
-        if frame.type is FrameType.SR and isinstance(frame.body, SenderRequest):
+        if kind is FrameType.SR and isinstance(frame.body, SenderRequest):
             return self._updates.request_received(branch, frame, frame.body, now)
         return self._drop(Drop.MALFORMED)
 
@@ -221,18 +234,25 @@ class Router:
             return Drop.HOP_LIMIT
         return branch
 
-    def _message_received(self, branch: Branch, frame: Frame, message: Message, now: float) -> list[Action]:
+    def _message_received(
+        self, branch: Branch, frame: Frame, body: Message | EncodedMessage, now: float
+    ) -> list[Action]:
+        try:
+            outputs = self._forwarding.outputs(branch, body)
+            message = message_of(body) if outputs.local else None
+        except DecodeError as error:
+            self.counters.dropped[error.reason.value] += 1
+            return []
         self.counters.messages_received += 1
-        outputs = self._forwarding.outputs(branch, message)
         actions: list[Action] = []
         if outputs.interfaces:
             if frame.hop_limit > 1:
                 self.counters.messages_forwarded += 1
-                actions.append(Send(outputs.interfaces, _one_hop_less(frame)))
+                actions.append(Send(outputs.interfaces, frame.one_hop_less()))
                 actions += self._updates.message_sent(outputs.interfaces, now)
             else:
                 self.counters.drop(Drop.HOP_LIMIT)
-        if outputs.local:
+        if message is not None:
             actions += self._deliver(frame.issuer, frame.seq, message)
         elif not outputs.interfaces:
             self.counters.messages_unwanted += 1
@@ -249,7 +269,7 @@ class Router:
         if not spreads:
             return self._drop(Drop.HOP_LIMIT)
         self.counters.ras_forwarded += 1
-        return [Send(branch.children, _one_hop_less(frame))]
+        return [Send(branch.children, frame.one_hop_less())]
 
     # Applications.
 
@@ -381,9 +401,3 @@ class Router:
     def _drop(self, reason: Drop) -> list[Action]:
         self.counters.drop(reason)
         return []
-
-
-def _one_hop_less(frame: Frame) -> Frame:
-    return Frame(
-        frame.type, frame.issuer, frame.seq, frame.epoch, frame.hop_limit - 1, frame.body, frame.flags
-    )

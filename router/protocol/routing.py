@@ -7,26 +7,30 @@ forwarding, as far as messages have asked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
-from router.matching.interface import Matcher
+from router.matching.interface import EncodedMatcher, Matcher
 from router.predicates import semantics
 from router.predicates.builder import PredicateBuilder
-from router.predicates.model import NOTHING, Message, Predicate
+from router.predicates.model import NOTHING, Filter, Message, Predicate
 from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.frames import EncodedMessage
+from router.wire.tlv import message_of
 
 
 class RoutingTable:
     """p_i for every interface i, and the predicates of the local applications.
 
     Args:
-        matcher: an empty one.
+        matcher: an empty one. None: the pool of filters answers for messages, for all tables of a process
+            (`router.predicates.pool`): what a simulation of many routers needs.
         max_filters: p_i, i > 0, is over-simplified to so many filters when it has more than twice as many
             (section 3.5.6). p0 is what this node asks of others, and stays exact. None: never.
     """
 
-    def __init__(self, matcher: Matcher, max_filters: int | None = None) -> None:
+    def __init__(self, matcher: Matcher | None, max_filters: int | None = None) -> None:
         self._matcher = matcher
+        self._match_encoded = matcher.match_encoded if isinstance(matcher, EncodedMatcher) else None
         self._max_filters = max_filters
         #: Interface -> p_i, where p_i is not `NOTHING`.
         self._predicates: dict[int, PredicateBuilder] = {}
@@ -66,7 +70,8 @@ class RoutingTable:
 
     def replace(self, interface: int, predicate: PredicateBuilder) -> None:
         """p_i <- `predicate`, which is the table's from now on."""
-        if predicate.predicate != self.get(interface):
+        known = self._predicates.get(interface)
+        if predicate.members != (0 if known is None else known.members):
             self._set(interface, predicate)
 
     def keep_only(self, interfaces: Iterable[int]) -> None:
@@ -77,12 +82,17 @@ class RoutingTable:
 
     def set_application(self, app: int, predicate: Predicate) -> bool:
         """Overwrites the predicate of one application. Returns True if p0 changed."""
-        if self._applications.get(app, NOTHING) == predicate:
+        before = self._applications.get(app, NOTHING)
+        if before == predicate:
             return False
         if predicate:
             self._applications[app] = predicate
         else:
             del self._applications[app]
+        fresh = Predicate(tuple(_without(predicate, before)))
+        if PredicateBuilder(fresh).covers(Predicate(tuple(_without(before, predicate)))):
+            # It has grown, as it does with each subscription: p0 grows with it, whatever its size.
+            return self.widen(LOCAL_INTERFACE, fresh)
         local = PredicateBuilder()
         for own in self._applications.values():
             local.add(own)
@@ -91,8 +101,27 @@ class RoutingTable:
         self._set(LOCAL_INTERFACE, local)
         return True
 
-    def match(self, message: Message, among: Collection[int]) -> frozenset[int]:
-        """Those of the interfaces `among` whose p_i the message matches: F_C (section 3.2)."""
+    def match(self, body: Message | EncodedMessage, among: Set[int]) -> frozenset[int]:
+        """Those of the interfaces `among` whose p_i the message matches: F_C (section 3.2).
+
+        Raises:
+            DecodeError: the message breaks a rule of the format.
+        """
+        if self._matcher is None:
+            asked = self._predicates.keys() & among
+            message = message_of(body)
+            return frozenset([i for i in asked if self._predicates[i].matches(message)])
+        if self._untold:
+            self._tell(among)
+        if self._match_encoded is not None and isinstance(body, EncodedMessage):
+            matched = self._match_encoded(body.encoded, among)
+            if matched is not None:
+                return matched
+        return self._matcher.match(message_of(body), among=among)
+
+    def _tell(self, among: Set[int]) -> None:
+        """Tells the matcher what has changed of these interfaces."""
+        assert self._matcher is not None
         for interface in self._untold.intersection(among):
             known = self._predicates.get(interface)
             if known is None:
@@ -100,7 +129,6 @@ class RoutingTable:
             else:
                 self._matcher.set_predicate(interface, known.predicate)
             self._untold.remove(interface)
-        return self._matcher.match(message, among=among)
 
     def wanting(self, message: Message) -> tuple[int, ...]:
         """The applications whose own predicates select `message`."""
@@ -109,7 +137,8 @@ class RoutingTable:
         )
 
     def _set(self, interface: int, known: PredicateBuilder) -> None:
-        self._untold.add(interface)
+        if self._matcher is not None:
+            self._untold.add(interface)
         if len(known):
             self._predicates[interface] = self._bounded(interface, known)
         else:
@@ -127,3 +156,9 @@ class RoutingTable:
         from router.predicates.oversimplify import oversimplify
 
         return PredicateBuilder(oversimplify(known.predicate, most))
+
+
+def _without(one: Predicate, other: Predicate) -> Iterable[Filter]:
+    """The filters of `one` that `other` lacks, in order."""
+    known = frozenset(other)
+    return (filter_ for filter_ in one if filter_ not in known)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from router.predicates.model import Predicate
 from router.protocol.advertisements import IngressFilter
 from router.protocol.broadcast import Branch, BroadcastTables
+from router.protocol.clock import earlier
 from router.protocol.counters import Counters
 from router.protocol.events import Action, Send
 from router.protocol.knowledge import Knowledge
@@ -59,10 +60,10 @@ class Updates:
         return not self._replies.pending and not self._requests.waiting
 
     def next_deadline(self) -> float | None:
-        deadlines = [self._requests.next_deadline(), self._replies.next_deadline()]
-        if self._options.sr_policy != "never":
-            deadlines.append(self._policy.next_deadline(self._askable()))
-        return min((at for at in deadlines if at is not None), default=None)
+        at = earlier(self._requests.next_deadline(), self._replies.next_deadline())
+        if self._options.sr_policy == "never":
+            return at
+        return earlier(at, self._policy.next_deadline(self._askable()))
 
     def tick(self, now: float) -> list[Action]:
         self._requests.tick(now)

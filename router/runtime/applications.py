@@ -1,4 +1,5 @@
-"""The application socket: the service of section 2 (`send_message`, `set_predicate`) for local processes.
+"""The application socket: the service of section 2 (`send_message`, `set_predicate`) for local processes,
+and on top of it `subscribe` and `unsubscribe`.
 
 A Unix stream socket, one JSON object a line (ARCHITECTURE.md, "Application socket"). A bad request is
 answered with an error; an application that does not read what it is sent is disconnected.
@@ -9,12 +10,14 @@ from __future__ import annotations
 import json
 import selectors
 import socket
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from router.predicates.model import Message, Predicate
 from router.predicates.parser import parse_message, parse_predicate
+from router.predicates.printer import format_predicate
 from router.protocol.events import (
     Accepted,
     Action,
@@ -28,6 +31,7 @@ from router.protocol.events import (
     Settle,
 )
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
+from router.runtime.subscriptions import Subscriptions
 
 #: Bytes that may wait for an application that does not read.
 OUTPUT_LIMIT = 8 * 1024 * 1024
@@ -46,6 +50,8 @@ class _Application:
         self.number = number
         self.lines = lines
         self.name = name
+        self.wanted = Subscriptions()
+        self.subscribed = 0
         self.writing = False
         self.gone = False
 
@@ -60,6 +66,8 @@ class Applications:
         handle: passes an event to the protocol core, carries out what it returns that is not for
             applications, and returns the rest.
         status: the answer to a `status` request, with tables (true) or without.
+        left_behind: is told of an application that went away while a predicate of it was in force: (its name,
+            wall clock in ns just before the predicate went with it).
         output_limit: bytes that may wait for one application.
 
     Attributes:
@@ -76,6 +84,7 @@ class Applications:
         selector: selectors.BaseSelector,
         handle: Handle,
         status: Callable[[bool], dict[str, Any]],
+        left_behind: Callable[[str, int], None],
         output_limit: int = OUTPUT_LIMIT,
     ) -> None:
         self.disconnected_slow = 0
@@ -84,6 +93,7 @@ class Applications:
         self._selector = selector
         self._handle = handle
         self._status = status
+        self._left_behind = left_behind
         self._output_limit = output_limit
         self._applications: dict[int, _Application] = {}
         self._connected = 0
@@ -154,7 +164,10 @@ class Applications:
             return
         if app.gone:
             self._forget(app)
+            noticed_ns = time.time_ns()
             self.perform(self._handle(ApplicationGone(app.number)))
+            if app.wanted.predicate:
+                self._left_behind(app.name, noticed_ns)
             return
         writing = app.lines.pending > 0
         if writing != app.writing:
@@ -211,8 +224,14 @@ class Applications:
             case "send_message":
                 return self._send_message(app, request)
             case "set_predicate":
-                event = SetPredicate(app.number, _predicate_in(request))
-                return {"ok": True}, self._handle(event)
+                app.wanted.declare(_predicate_in(request))
+                return {"ok": True}, self._wants(app)
+            case "subscribe":
+                return self._subscribe(app, request)
+            case "unsubscribe":
+                return self._unsubscribe(app, request)
+            case "subscriptions":
+                return {"ok": True, **_listed(app.wanted)}, ()
             case "hello":
                 return self._hello(app, request), ()
             case "request_update":
@@ -222,9 +241,34 @@ class Applications:
             case "status":
                 return {"ok": True, **self._status(request.get("tables", True) is not False)}, ()
         raise RequestError(
-            f"op: {request.get('op')!r} is none of 'hello', 'set_predicate', 'send_message', "
-            "'request_update', 'settle', 'status'"
+            f"op: {request.get('op')!r} is none of 'hello', 'set_predicate', 'subscribe', 'unsubscribe', "
+            "'subscriptions', 'send_message', 'request_update', 'settle', 'status'"
         )
+
+    def _wants(self, app: _Application) -> Iterable[Action]:
+        """Tells the core what an application wants now."""
+        return self._handle(SetPredicate(app.number, app.wanted.predicate))
+
+    def _subscribe(
+        self, app: _Application, request: dict[str, Any]
+    ) -> tuple[dict[str, Any], Iterable[Action]]:
+        predicate = _predicate_in(request)
+        app.subscribed += 1
+        app.wanted.add(app.subscribed, predicate)
+        return {"ok": True, "subscription": app.subscribed}, self._wants(app)
+
+    def _unsubscribe(
+        self, app: _Application, request: dict[str, Any]
+    ) -> tuple[dict[str, Any], Iterable[Action]]:
+        if "subscription" not in request:
+            app.wanted.clear()
+            return {"ok": True}, self._wants(app)
+        number = request["subscription"]
+        # In JSON as in Python, true is no number.
+        if type(number) is not int or number not in app.wanted.numbered:
+            raise RequestError(f"subscription: {number!r} is none of this application's")
+        app.wanted.remove(number)
+        return {"ok": True}, self._wants(app)
 
     def _send_message(
         self, app: _Application, request: dict[str, Any]
@@ -262,6 +306,13 @@ def _predicate_in(request: dict[str, Any]) -> Predicate:
     if not isinstance(text, str):
         raise RequestError(f"predicate: expected a text, got {text!r}")
     return parse_predicate(text)
+
+
+def _listed(wanted: Subscriptions) -> dict[str, Any]:
+    return {
+        "predicate": format_predicate(wanted.declared),
+        "subscriptions": {str(number): format_predicate(each) for number, each in wanted.numbered.items()},
+    }
 
 
 def _message_in(request: dict[str, Any]) -> Message:

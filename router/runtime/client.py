@@ -1,6 +1,6 @@
 """The application's side of the application socket.
 
-`Client` serves two kinds of caller. A program that waits calls `send_message`, `set_predicate`,
+`Client` serves two kinds of caller. A program that waits calls `send_message`, `set_predicate`, `subscribe`,
 `deliveries` and `status`. A driver that holds many clients registers each with its selector, queues
 requests with `request`, and calls `read_events` and `flush` when the selector says so; nothing of that
 waits. Both may be mixed.
@@ -23,11 +23,17 @@ from router.predicates.model import NOTHING, Message, Predicate, Value
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate, predicate_to_json
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
+from router.runtime.subscriptions import Subscriptions
 
 #: Seconds that a blocking call waits for its answer.
 TIMEOUT = 10.0
 # A delivery or a status answer may be longer than any request.
 _LINE_LIMIT = 64 * 1024 * 1024
+#: What takes back all that an operation has given.
+_UNDOING: dict[str, tuple[str, dict[str, str]]] = {
+    "set_predicate": ("set_predicate", {"predicate": format_predicate(NOTHING)}),
+    "subscribe": ("unsubscribe", {}),
+}
 
 Log = TextIO | Callable[[dict[str, Any]], None]
 
@@ -58,8 +64,10 @@ class Request:
     op: str
     requested_ns: int
     answer: dict[str, Any] | None = None
-    # Written to the log, with what the answer adds, once the router has confirmed.
-    log_fields: dict[str, Any] | None = None
+    # What the router has been asked to take; known and logged once it has confirmed.
+    message: Message | None = None
+    predicate: Predicate | None = None
+    subscription: int | None = None
 
 
 class Client:
@@ -89,7 +97,9 @@ class Client:
         self._requests: dict[int, Request] = {}
         self._next_id = 1
         self._deliveries: deque[Delivery] = deque()
-        self._has_predicate = False
+        self._wanted = Subscriptions()
+        # The operations by which the router may have got a predicate of ours.
+        self._asked: set[str] = set()
         self._open = True
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -127,13 +137,37 @@ class Client:
         return int(answer["source"]), int(answer["seq"])
 
     def set_predicate(self, predicate: Predicate | str) -> None:
-        """Declares what this application wants, in place of what it wanted before.
+        """Declares what this application wants, in place of what it declared before.
 
         Raises:
             ClientError: the router refused it or did not answer.
             ValueError: the text is not a predicate.
         """
         self._wait(self.request_set_predicate(predicate))
+
+    def subscribe(self, predicate: Predicate | str) -> int:
+        """Asks for the messages of `predicate` as well. Returns the number of the subscription.
+
+        What an application gets is what it declared and what its subscriptions select, each message once.
+
+        Raises:
+            ClientError: the router refused it or did not answer.
+            ValueError: the text is not a predicate.
+        """
+        return int(self._wait(self.request_subscribe(predicate))["subscription"])
+
+    def unsubscribe(self, subscription: int) -> None:
+        """Revokes a subscription.
+
+        Raises:
+            ClientError: this application has none of that number, or the router did not answer.
+        """
+        self._wait(self.request_unsubscribe(subscription))
+
+    def subscriptions(self) -> dict[int, Predicate]:
+        """The subscriptions that the router has of this application, by number."""
+        answer = self._wait(self.request("subscriptions"))
+        return {int(number): parse_predicate(text) for number, text in answer["subscriptions"].items()}
 
     def status(self, tables: bool = True) -> dict[str, Any]:
         """Counters and tables of the router: see `router.runtime.loop.Loop.status`.
@@ -171,14 +205,14 @@ class Client:
         self._open = False
         requested_ns = time.time_ns()
         try:
-            if self._has_predicate:
-                self._wait(self._request("set_predicate", {"predicate": format_predicate(NOTHING)}))
+            for op in sorted(self._asked):
+                self._wait(self._request(*_UNDOING[op]))
         except ClientError:
             # The router is gone or stuck: either way this application gets nothing any more.
             pass
         finally:
             self._lines.close()
-        if self._has_predicate:
+        if self._asked:
             self._write_log({"event": "set_predicate", "requested_ns": requested_ns, **_described(NOTHING)})
 
     # Calls that do not wait.
@@ -201,18 +235,21 @@ class Client:
         if isinstance(message, str):
             message = parse_message(message)
         request = self._request("send_message", {"attributes": message})
-        request.log_fields = {"attributes": message}
+        request.message = message
         return request
 
     def request_set_predicate(self, predicate: Predicate | str) -> Request:
         """As `set_predicate`, without waiting."""
-        if isinstance(predicate, str):
-            predicate = parse_predicate(predicate)
-        described = _described(predicate)
-        # The router is asked before the answer can be known: from now on it may have a predicate of ours.
-        self._has_predicate = self._has_predicate or bool(predicate)
-        request = self._request("set_predicate", {"predicate": described["predicate"]})
-        request.log_fields = described
+        return self._request_predicate("set_predicate", predicate)
+
+    def request_subscribe(self, predicate: Predicate | str) -> Request:
+        """As `subscribe`, without waiting; the answer holds `subscription`."""
+        return self._request_predicate("subscribe", predicate)
+
+    def request_unsubscribe(self, subscription: int) -> Request:
+        """As `unsubscribe`, without waiting."""
+        request = self._request("unsubscribe", {"subscription": subscription})
+        request.subscription = subscription
         return request
 
     def request(self, op: str, **fields: Any) -> Request:
@@ -244,6 +281,16 @@ class Client:
         return found
 
     # Within.
+
+    def _request_predicate(self, op: str, predicate: Predicate | str) -> Request:
+        if isinstance(predicate, str):
+            predicate = parse_predicate(predicate)
+        # The router is asked before the answer can be known.
+        if predicate:
+            self._asked.add(op)
+        request = self._request(op, {"predicate": format_predicate(predicate)})
+        request.predicate = predicate
+        return request
 
     def _request(self, op: str, fields: Mapping[str, Any]) -> Request:
         number = self._next_id
@@ -302,12 +349,24 @@ class Client:
     def _answered(self, answer: dict[str, Any]) -> None:
         request = self._requests.pop(answer["id"])
         request.answer = answer
-        if request.log_fields is None or not answer["ok"]:
+        if not answer["ok"]:
             return
-        line: dict[str, Any] = {"event": request.op}
-        if request.op == "send_message":
-            line |= {"source": answer["source"], "seq": answer["seq"]}
-        self._write_log({**line, "requested_ns": request.requested_ns, **request.log_fields})
+        line: dict[str, Any] = {"event": "set_predicate", "requested_ns": request.requested_ns}
+        if request.message is not None:
+            told = {"source": answer["source"], "seq": answer["seq"], "attributes": request.message}
+            self._write_log({**line, "event": request.op, **told})
+            return
+        if request.subscription is not None:
+            self._wanted.remove(request.subscription)
+            line |= {"op": request.op, "subscription": request.subscription}
+        elif request.predicate is None:
+            return
+        elif request.op == "subscribe":
+            self._wanted.add(answer["subscription"], request.predicate)
+            line |= {"op": request.op, "subscription": answer["subscription"]}
+        else:
+            self._wanted.declare(request.predicate)
+        self._write_log({**line, **_described(self._wanted.predicate)})
 
     def _write_log(self, fields: dict[str, Any]) -> None:
         if self._log is None:

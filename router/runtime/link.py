@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from router.protocol.events import ControllerFrame, FrameReceived
@@ -22,7 +23,7 @@ from router.wire.addresses import (
     node_of,
     port_addresses,
 )
-from router.wire.codec import DecodeError, decode_header, fragment, read_frame
+from router.wire.codec import HEADER_LENGTH, TYPE_NAMES, DecodeError, decode_header, forwarded_frame, fragment
 from router.wire.fragments import Reassembler
 from router.wire.frames import Frame
 
@@ -102,44 +103,47 @@ class Link:
             self._retry_at = None
             self.flush(now)
 
-    def receive(self, now: float) -> Iterator[FrameReceived | ControllerFrame]:
-        """Reads up to `BATCH` Ethernet frames; yields the protocol frames that they make whole."""
+    def receive(self, now: float) -> Iterator[tuple[FrameReceived | ControllerFrame, bytes]]:
+        """Reads up to `BATCH` Ethernet frames; yields the protocol frames that they make whole.
+
+        With each comes its wire form: the header of the Ethernet frame that completed it, and its body.
+        """
         for _ in range(BATCH):
             data = self.packets.receive()
             if data is None:
                 return
-            event = self._received(data, now)
-            if event is not None:
-                yield event
+            received = self._received(data, now)
+            if received is not None:
+                yield received
 
-    def _received(self, data: bytes, now: float) -> FrameReceived | ControllerFrame | None:
+    def _received(self, data: bytes, now: float) -> tuple[FrameReceived | ControllerFrame, bytes] | None:
         self.bytes_received += len(data)
         payload = data[_ETHERNET_HEADER:]
         kind = UNDECODABLE
         source = data[6:12]
         sender = node_of(source)
         try:
-            kind = decode_header(payload).type.name
+            header = decode_header(payload)
+            kind = TYPE_NAMES[header.type]
             # Switches let no host send to ROUTER_DESTINATION: what comes there is the controller's own.
             if sender is None and (source != CONTROLLER_SOURCE or data[:6] != ROUTER_DESTINATION):
                 self._drop("bad_source", source=source.hex(":"), type=kind)
                 return None
-            whole = self._reassembler.add(source, payload, now)
+            whole = self._reassembler.add_decoded(source, header, payload, now)
             if whole is None:
                 return None
-            frame = read_frame(*whole)
+            frame = forwarded_frame(*whole)
         except DecodeError as error:
             self._drop(error.reason.value, source=source.hex(":"), error=str(error))
             return None
         finally:
             self.frames_received[kind] += 1
-        if sender is None:
-            return ControllerFrame(frame)
-        return FrameReceived(sender, frame)
+        event = ControllerFrame(frame) if sender is None else FrameReceived(sender, frame)
+        return event, payload[:HEADER_LENGTH] + whole[1]
 
     def send(self, interfaces: frozenset[int], frame: Frame, now: float) -> None:
         """Sends a protocol frame out of `interfaces`: one Ethernet frame for each page and fragment."""
-        self._send(port_addresses(interfaces), frame, now)
+        self._send(_addresses(interfaces), frame, now)
 
     def send_to_controller(self, frame: Frame, now: float) -> None:
         self._send([CONTROLLER_DESTINATION], frame, now)
@@ -186,3 +190,9 @@ class Link:
     def _drop(self, reason: str, **fields: Any) -> None:
         self._dropped[reason] += 1
         self._log("dropped", {"reason": reason, **fields})
+
+
+# A router has few sets of interfaces, and many frames.
+@lru_cache(maxsize=4096)
+def _addresses(interfaces: frozenset[int]) -> list[bytes]:
+    return port_addresses(interfaces)

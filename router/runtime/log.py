@@ -22,6 +22,7 @@ class Log:
         self._suppressed = 0
 
     def write(self, event: str, fields: dict[str, Any]) -> None:
+        """Writes an event, if there is room for it in this second."""
         second = int(time.monotonic())
         if second != self._second:
             self._second = second
@@ -30,6 +31,10 @@ class Log:
             self._suppressed += 1
             return
         self._written += 1
+        self.write_always(event, fields)
+
+    def write_always(self, event: str, fields: dict[str, Any]) -> None:
+        """Writes an event that no neighbour can cause and that others rely on."""
         line: dict[str, Any] = {"t_ns": time.time_ns(), "node": self._node, "event": event, **fields}
         if self._suppressed:
             line["suppressed_before"] = self._suppressed

@@ -21,6 +21,7 @@ from router.protocol.events import (
     Tick,
 )
 from router.protocol.router import Router
+from router.recording.file import Recorder
 from router.runtime.applications import Applications
 from router.runtime.link import Link
 from router.runtime.packet_socket import PacketSocket
@@ -40,6 +41,8 @@ class Loop:
         packets: a socket on the device that leads to the switch.
         socket_path: where applications connect.
         log: is told what an operator should know: (event, fields).
+        left_behind: see `Applications`.
+        recorder: is told every event and what answers it (None: nobody is).
     """
 
     def __init__(
@@ -48,13 +51,17 @@ class Loop:
         packets: PacketSocket,
         socket_path: Path,
         log: Callable[[str, dict[str, Any]], None],
+        left_behind: Callable[[str, int], None],
+        recorder: Recorder | None = None,
     ) -> None:
         self._router = router
+        self._log = log
+        self._recorder = recorder
         self._selector = selectors.DefaultSelector()
         self._link = Link(router.node, packets, log)
         self._link_mask = selectors.EVENT_READ
         self._applications = Applications(
-            router.node, socket_path, self._selector, self._handle_request, self.status
+            router.node, socket_path, self._selector, self._handle_request, self.status, left_behind
         )
         self._selector.register(packets, selectors.EVENT_READ, self._link_ready)
         self._stop_receiver, self._stop_sender = socket.socketpair()
@@ -124,8 +131,12 @@ class Loop:
         deadline = time.monotonic() + _STOP_GRACE
         while time.monotonic() < deadline and self._turn(0):
             pass
+        self._record(Recorder.end)
 
     def close(self) -> None:
+        self._record(Recorder.flush)
+        if self._recorder is not None:
+            self._recorder.close()
         self._applications.close()
         self._selector.close()
         self._stop_receiver.close()
@@ -143,6 +154,7 @@ class Loop:
         if due is not None and now >= due:
             self._handle(Tick())
         self._watch_link()
+        self._record(Recorder.flush)
         return bool(ready)
 
     def _timeout(self) -> float | None:
@@ -162,20 +174,20 @@ class Loop:
             self._link.flush(now)
         if mask & selectors.EVENT_READ:
             # One batch a turn: what is left makes the socket readable at once.
-            for event in self._link.receive(now):
-                self._handle(event)
+            for event, wire in self._link.receive(now):
+                self._handle(event, wire)
 
     def _stop_asked(self, _mask: int) -> None:
         self._stopping = True
         self._selector.unregister(self._stop_receiver)
 
-    def _handle(self, event: Event) -> None:
-        self._applications.perform(self._handle_request(event))
+    def _handle(self, event: Event, wire: bytes | None = None) -> None:
+        self._applications.perform(self._handle_request(event, wire))
 
-    def _handle_request(self, event: Event) -> Iterable[Action]:
+    def _handle_request(self, event: Event, wire: bytes | None = None) -> Iterable[Action]:
         """Passes an event to the core, sends what it wants sent, and returns its actions."""
         now = time.monotonic()
-        actions = self._router.handle(event, now)
+        actions = self._ask_core(event, now, wire)
         for action in actions:
             if isinstance(action, Send):
                 self._link.send(action.interfaces, action.frame, now)
@@ -183,5 +195,25 @@ class Loop:
                 self._link.send_to_controller(action.frame, now)
         if isinstance(event, FrameReceived) and event.frame.type in _TIMED:
             finished = time.monotonic()
-            self._router.handle(HandlingTime(finished - now), finished)
+            self._ask_core(HandlingTime(finished - now), finished)
         return actions
+
+    def _ask_core(self, event: Event, now: float, wire: bytes | None = None) -> list[Action]:
+        recorder = self._recorder
+        if recorder is None:
+            return self._router.handle(event, now)
+        recorder.event(event, now, wire)
+        actions = self._router.handle(event, now)
+        recorder.actions(event, actions)
+        return actions
+
+    def _record(self, do: Callable[[Recorder], None]) -> None:
+        """A recording that cannot go on, on a full disk say, is given up; the router goes on."""
+        if self._recorder is None:
+            return
+        try:
+            do(self._recorder)
+        except OSError as error:
+            self._log("recording_failed", {"error": str(error)})
+            self._recorder.close()
+            self._recorder = None

@@ -2,7 +2,7 @@
 
 It imports what routers need, once, then forks one router for each spec (`RouterSpec.as_json`, in a JSON
 list); they share that memory. On standard output it writes a JSON line for each router:
-``{"event":"ready","node":n,"pid":p}`` when it has opened its sockets, and
+``{"event":"ready","node":n,"pid":p,"matcher":engine}`` when it has opened its sockets, and
 ``{"event":"exited","node":n,"pid":p,"status":s}`` when it has ended (s = 0: cleanly; s < 0: killed by
 signal -s).
 

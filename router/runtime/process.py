@@ -5,23 +5,26 @@ from __future__ import annotations
 import gc
 import json
 import os
-import random
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
-from router.matching.factory import factory
+from router.matching.factory import COMPILED, DEFAULT, FALLBACK, check_engine, serving, why_not_compiled
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
+from router.recording.file import Origin, Recorder
 from router.runtime.log import Log
 from router.runtime.loop import Loop
 from router.runtime.namespaces import die_with, enter_network_namespace
 from router.runtime.packet_socket import PacketSocket
+
+#: Event in a router's log: an application went away (`app`) with a predicate in force, which went with it
+#: between `requested_ns` and `t_ns`.
+LEFT_BEHIND = "application_left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,9 @@ class RouterSpec:
         log_path: its log, JSON lines; standard error goes there too.
         options: see `router.protocol.options`.
         seed: seeds its jitter, together with `node`.
-        matcher: matching strategy, a name of `router.matching.factory`.
+        matcher: matching engine, as `router.matching.factory` takes it.
         incarnation: 32 bits, greater than at any earlier start of this node.
+        recording_path: where it records what it is given and answers (None: nowhere).
     """
 
     node: int
@@ -49,8 +53,9 @@ class RouterSpec:
     log_path: str
     options: RouterOptions = field(default_factory=RouterOptions)
     seed: int = 0
-    matcher: str = "counting"
+    matcher: str = DEFAULT
     incarnation: int = field(default_factory=lambda: int(time.time()) & 0xFFFF_FFFF)
+    recording_path: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -67,6 +72,7 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "seed": (int,),
     "matcher": (str,),
     "incarnation": (int,),
+    "recording_path": (str, type(None)),
 }
 
 
@@ -96,11 +102,18 @@ def spec_from_json(content: object) -> RouterSpec:
         options = RouterOptions(**content.get("options", {}))
     except (TypeError, ValueError) as error:
         raise ValueError(f"options: {error}") from error
+    try:
+        check_engine(content.get("matcher", DEFAULT))
+    except ValueError as error:
+        raise ValueError(f"matcher: {error}") from error
     return RouterSpec(**{**content, "options": options})
 
 
-def spawn_routers(specs: Iterable[RouterSpec], ready_descriptor: int) -> dict[int, int]:
+def spawn_routers(specs: Sequence[RouterSpec], ready_descriptor: int) -> dict[int, int]:
     """Forks one router for each spec, out of this process, which should have nothing else open.
+
+    What the compiled matching engine needs is loaded first, for all of them; where it cannot be, that is
+    said on standard error.
 
     Args:
         specs: the routers.
@@ -109,6 +122,8 @@ def spawn_routers(specs: Iterable[RouterSpec], ready_descriptor: int) -> dict[in
     Returns:
         Process id -> node.
     """
+    if any(spec.matcher == COMPILED for spec in specs) and (reason := why_not_compiled()) is not None:
+        print(f"matching engine {FALLBACK} in place of {COMPILED}: {reason}", file=sys.stderr)
     # Memory that the collector never touches stays shared with the children.
     gc.collect()
     gc.freeze()
@@ -161,17 +176,21 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
     if spec.namespace is not None:
         enter_network_namespace(spec.namespace)
     packets = PacketSocket(spec.device)
-    router = Router(
-        spec.node,
-        spec.options,
-        factory(spec.matcher),
-        spec.incarnation,
-        random.Random(f"{spec.seed}/{spec.node}"),
-    )
-    loop = Loop(router, packets, Path(spec.socket_path), log.write)
+    origin = Origin(spec.node, spec.options, spec.matcher, spec.seed, spec.incarnation)
+    recorder = None if spec.recording_path is None else Recorder(Path(spec.recording_path), origin)
+
+    def left_behind(app: str, requested_ns: int) -> None:
+        log.write_always(LEFT_BEHIND, {"app": app, "requested_ns": requested_ns})
+
+    loop = Loop(origin.router(), packets, Path(spec.socket_path), log.write, left_behind, recorder)
     signal.signal(signal.SIGTERM, lambda *_: loop.stop())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    ready = {"event": "ready", "node": spec.node, "pid": os.getpid()}
+    ready = {
+        "event": "ready",
+        "node": spec.node,
+        "pid": os.getpid(),
+        "matcher": serving(spec.matcher),
+    }
     # A line shorter than PIPE_BUF is written whole, whoever else writes to the same pipe.
     os.write(ready_descriptor, json.dumps(ready).encode() + b"\n")
     os.close(ready_descriptor)

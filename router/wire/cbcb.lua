@@ -151,6 +151,16 @@ cbcb.prefs.reassemble = Pref.bool("Reassemble fragmented frames", true,
   "Whether the body of a fragmented frame is shown, with the fragment that completes it")
 
 local interface_id = Field.new("frame.interface_id")
+-- Addresses as bytes: as text they may be names (03:00:00:00:00:01 is NETBIOS- to Wireshark), which only serve
+-- to tell frames apart. There are no fields, of the frame's interface either, where Wireshark makes no tree: in
+-- the first of two passes.
+local eth_source, eth_destination = Field.new("eth.src"), Field.new("eth.dst")
+
+-- The bytes of the innermost address of a frame, or nil.
+local function address(extract)
+  local found = { extract() }
+  return #found > 0 and found[#found].range:raw() or nil
+end
 
 -- ---- Numbers --------------------------------------------------------------------------------------
 
@@ -226,8 +236,8 @@ end
 local ESCAPES = { ["\n"] = "\\n", ["\t"] = "\\t", ["\\"] = "\\\\", ['"'] = '\\"' }
 
 local function quote(text)
-  if text:find('[%z\1-\31\127"\\]') then
-    text = text:gsub('[%z\1-\31\127"\\]', function(char)
+  if text:find('[\0-\31\127"\\]') then
+    text = text:gsub('[\0-\31\127"\\]', function(char)
       return ESCAPES[char] or string.format("\\x%02x", char:byte())
     end)
   end
@@ -265,28 +275,26 @@ local names = remembered(function(name)
   if not is_utf8(name) then return false end
   local plain = name:match("^[A-Za-z_][A-Za-z0-9_.-]*$") and not RESERVED_NAMES[name]
   -- Display strings end at a zero byte, so a name with control characters is shown quoted.
-  return { shown = name:find("[%z\1-\31\127]") and quote(name) or name, text = plain and name or quote(name) }
+  return { shown = name:find("[\0-\31\127]") and quote(name) or name, text = plain and name or quote(name) }
 end)
 
 -- ---- Addresses (router/wire/addresses.py) ---------------------------------------------------------
 
 -- Source address -> { node } of a router, { controller = true }, or false.
-local sources = remembered(function(address)
-  if address == "02:ca:00:00:00:01" then return { controller = true } end
-  local a, b, c, d = address:match("^02:cb:(%x%x):(%x%x):(%x%x):(%x%x)$")
-  if a == nil then return false end
-  return { node = tonumber(a .. b .. c .. d, 16) }
+local sources = remembered(function(bytes)
+  if bytes == "\2\202\0\0\0\1" then return { controller = true } end
+  return bytes:sub(1, 2) == "\2\203" and { node = number32(bytes, 2) }
 end)
 
 -- Destination address -> { ports }, without any for the controller and from it, or false: nobody's.
-local destinations = remembered(function(address)
-  if address == "03:ff:00:00:00:00" then return { ports = {} } end
-  if address == "03:fe:00:00:00:00" then return { ports = {}, router = true } end
-  local page, a, b, c, d = address:match("^03:(%x%x):(%x%x):(%x%x):(%x%x):(%x%x)$")
-  if page == nil or tonumber(page, 16) >= 254 then return false end
-  local bits, ports = tonumber(a .. b .. c .. d, 16), {}
+local destinations = remembered(function(bytes)
+  if bytes == "\3\255\0\0\0\0" then return { ports = {} } end
+  if bytes == "\3\254\0\0\0\0" then return { ports = {}, router = true } end
+  local kind, page = bytes:byte(1, 2)
+  if kind ~= 3 or page >= 254 then return false end
+  local bits, ports = number32(bytes, 2), {}
   for bit = 1, 32 do
-    if bits % 2 == 1 then table.insert(ports, tonumber(page, 16) * 32 + bit) end
+    if bits % 2 == 1 then table.insert(ports, page * 32 + bit) end
     bits = math.floor(bits / 2)
   end
   return #ports > 0 and { ports = ports }
@@ -790,14 +798,13 @@ local function read_header(state, tree)
   }
 end
 
--- Shows which router sent the frame, and to which ports of its switch.
-local function read_addresses(state, tree, pinfo)
-  local source = sources[tostring(pinfo.dl_src)]
-  local destination = destinations[tostring(pinfo.dl_dst)]
-  if tree and source and source.node then generate(state, tree, fields.sender, source.node) end
-  if tree and destination then
-    for _, port in ipairs(destination.ports) do generate(state, tree, fields.ports, port) end
-  end
+-- Shows which router sent the frame, and to which ports of its switch. Returns who that is, or nil: not known.
+local function read_addresses(state, tree)
+  local from, to = address(eth_source), address(eth_destination)
+  if from == nil or to == nil then return nil end
+  local source, destination = sources[from], destinations[to]
+  if source and source.node then generate(state, tree, fields.sender, source.node) end
+  for _, port in ipairs(destination and destination.ports or {}) do generate(state, tree, fields.ports, port) end
   return source, destination
 end
 
@@ -864,9 +871,9 @@ local function read_frame(state, tree, tvb, pinfo)
       end
     end
   end
-  local source, destination = read_addresses(state, header_tree, pinfo)
+  local source, destination = read_addresses(state, header_tree)
   local header = read_header(state, header_tree)
-  show_drops(tree, header, source, destination)
+  if source ~= nil then show_drops(tree, header, source, destination) end
   if header.count > 1 then
     pinfo.cols.info = read_fragment(state, tree, header_tree, body_tree, pinfo, header)
     local whole = capture.fragments[pinfo.number]
@@ -876,7 +883,7 @@ local function read_frame(state, tree, tvb, pinfo)
   end
   if header.partial then tree:add_proto_expert_info(experts.partial) end
   if header.type >= SR then
-    if not pinfo.visited then link(pinfo, header, state.single, source) end
+    if not pinfo.visited then link(pinfo, header, state.single, tostring(pinfo.dl_src)) end
     show_link(pinfo, tree, header_tree, header.type)
   end
 end

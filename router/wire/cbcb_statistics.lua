@@ -54,13 +54,14 @@ local function as_text(counts)
       100 * counts.errors[reason] / counts.frames)
   end
   line("%-12s %10d %8s %12d", "all", counts.frames, "", counts.bytes)
-  local heading = string.format("%-12s", "issuer")
-  for _, name in ipairs(TYPES) do heading = heading .. string.format(" %9s", name) end
+  -- Narrow enough for Wireshark's text window.
+  local heading = string.format("%-8s", "issuer")
+  for _, name in ipairs(TYPES) do heading = heading .. string.format(" %6s", name) end
   table.insert(lines, "")
   table.insert(lines, heading)
   for _, issuer in ipairs(sorted_keys(counts.issuers)) do
-    local row = string.format("%-12s", string.format("%.0f", issuer))
-    for kind in ipairs(TYPES) do row = row .. string.format(" %9d", counts.issuers[issuer][kind] or 0) end
+    local row = string.format("%-8s", string.format("%.0f", issuer))
+    for kind in ipairs(TYPES) do row = row .. string.format(" %6d", counts.issuers[issuer][kind] or 0) end
     table.insert(lines, row)
   end
   return table.concat(lines, "\n") .. "\n"

@@ -19,6 +19,7 @@ from router.wire.frames import (
     Body,
     BroadcastTable,
     Commit,
+    EncodedMessage,
     Flags,
     Frame,
     FrameType,
@@ -52,6 +53,7 @@ __all__ = [
     "decode_header",
     "encode",
     "encode_body",
+    "forwarded_frame",
     "fragment",
     "read_frame",
     "with_hop_limit",
@@ -82,6 +84,8 @@ def encode_body(frame: Frame) -> bytes:
             is longer than `MAX_BODY_LENGTH`.
     """
     expected = _BODY_TYPES[frame.type]
+    if frame.type is FrameType.MSG and isinstance(frame.body, EncodedMessage):
+        return frame.body.encoded
     if not isinstance(frame.body, expected):
         raise ValueError(  # noqa: TRY004 - callers guard against ValueError, whatever is wrong with a frame
             f"{frame.type.name} has a body of type {type(frame.body).__name__}; expected {expected.__name__}"
@@ -186,13 +190,26 @@ def read_frame(header: Header, body: bytes) -> Frame:
     Raises:
         DecodeError: the body breaks a rule of the format.
     """
+    return _frame(header, decode_body(header, body))
+
+
+def forwarded_frame(header: Header, body: bytes) -> Frame:
+    """As `read_frame`, for a router: the body of a MSG stays as it is, an `EncodedMessage`.
+
+    Raises:
+        DecodeError: the body of another frame breaks a rule of the format.
+    """
+    return _frame(header, EncodedMessage(body) if header.type is FrameType.MSG else decode_body(header, body))
+
+
+def _frame(header: Header, body: Body) -> Frame:
     return Frame(
         header.type,
         header.issuer,
         header.seq,
         header.epoch,
         header.hop_limit,
-        decode_body(header, body),
+        body,
         _FLAGS[header.flags],
     )
 

@@ -103,7 +103,21 @@ class Ack:
     acknowledged: FrameType
 
 
-Body = Message | Predicate | SenderRequest | Hello | BroadcastTable | Commit | Ack
+class EncodedMessage:
+    """Body of a MSG as it came in: neither read nor checked. See `router.wire.tlv.message_of`.
+
+    Forwarding needs no more of a message than its bytes.
+    """
+
+    __slots__ = ("decoded", "encoded")
+
+    def __init__(self, encoded: bytes) -> None:
+        self.encoded = encoded
+        #: Once it has been read.
+        self.decoded: Message | None = None
+
+
+Body = Message | EncodedMessage | Predicate | SenderRequest | Hello | BroadcastTable | Commit | Ack
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +125,7 @@ class Frame:
     """One protocol data unit, whole (after reassembly).
 
     Attributes:
-        type: what it is; determines the type of `body` (MSG: Message; RA, UR: Predicate).
+        type: what it is; determines the type of `body` (MSG: Message or EncodedMessage; RA, UR: Predicate).
         issuer: source node of a MSG; issuer of an RA or SR; issuer of the SR that a UR answers;
             the router itself for HELLO and ACK; the addressed router for TABLE and COMMIT.
         seq: sequence number (MSG, RA), request number (SR, UR), controller's number (others); 64 bits.
@@ -126,3 +140,14 @@ class Frame:
     hop_limit: int
     body: Body
     flags: Flags = field(default=Flags.NONE)
+    _next: Frame | None = field(default=None, init=False, repr=False, compare=False)
+
+    def one_hop_less(self) -> Frame:
+        """The frame as its receiver sends it on: the same object however many receivers there are."""
+        if self._next is None:
+            following = Frame(
+                self.type, self.issuer, self.seq, self.epoch, self.hop_limit - 1, self.body, self.flags
+            )
+            object.__setattr__(self, "_next", following)
+        assert self._next is not None
+        return self._next

@@ -29,6 +29,7 @@ from router.wire.frames import (
     Body,
     BroadcastTable,
     Commit,
+    EncodedMessage,
     FrameType,
     Hello,
     SenderRequest,
@@ -242,6 +243,19 @@ def decode_message(body: bytes) -> Message:
     return message
 
 
+def message_of(body: Message | EncodedMessage) -> Message:
+    """The message, read if it has not been yet.
+
+    Raises:
+        DecodeError: the body breaks a rule of the format.
+    """
+    if isinstance(body, Message):
+        return body
+    if body.decoded is None:
+        body.decoded = decode_message(body.encoded)
+    return body.decoded
+
+
 def _decode_value(name: str, kind: int, body: bytes, start: int, end: int) -> Value:
     """The value of type number `kind` in body[start:end]."""
     if kind == _STRING:
@@ -430,6 +444,8 @@ def encode_body(body: Body) -> bytes:
             return encode_predicate(body)
         if isinstance(body, BroadcastTable):
             return encode_table(body)
+        if isinstance(body, EncodedMessage):
+            return body.encoded
         return encode_single(body)
     except struct.error as error:
         raise ValueError(f"{type(body).__name__}: a number does not fit its field: {error}") from error

@@ -7,12 +7,12 @@ from argparse import Namespace
 from rich.console import Console
 from rich.table import Table
 
-from testbed.machine import check_machine
+from testbed.machine import check_machine, matching_engine
 
 
 def main(_arguments: Namespace) -> int:
     """Prints one line a finding. Returns 3 if something is missing that `cbcb run` needs."""
-    checks = check_machine()
+    checks = [*check_machine(), matching_engine()]
     table = Table(box=None, pad_edge=False, show_header=False)
     for check in checks:
         mark = "[green]ok[/]" if check.ok else "[red]missing[/]" if check.required else "[yellow]not here[/]"

@@ -12,8 +12,13 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from router.matching.factory import DEFAULT, ENGINES
+from testbed.cli.workload_arguments import add_arguments as add_matching_arguments
 from testbed.errors import TestbedError
 from testbed.run.folder import DEFAULT_RUNS
+
+#: Port of the page of a live run.
+DEFAULT_PORT = 8642
 
 VERSION = "0.1.0"
 INTERRUPTED = 130
@@ -48,6 +53,12 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="keep the network up until Ctrl-C, which then ends the workload, not the run",
     )
+    run.add_argument(
+        "--live",
+        action="store_true",
+        help="show traffic and deliveries while it runs, here and on a page on this machine",
+    )
+    _port_argument(run, "--live-port")
     run.add_argument("--master", default="local[2]", help="Spark master URL (local[2])")
     run.add_argument(
         "--no-account",
@@ -62,10 +73,23 @@ def build_parser() -> argparse.ArgumentParser:
     _runs_argument(simulate)
     simulate.add_argument("--master", default="local[2]", help="Spark master URL (local[2])")
     simulate.add_argument(
+        "--captures",
+        choices=("all", "links", "none"),
+        default="all",
+        help="captures to keep: all, those of links between routers, or none (all); the accounting knows of "
+        "traffic what they hold",
+    )
+    simulate.add_argument(
         "--no-account",
         action="store_true",
         help="end after the simulation; `cbcb account` does the rest later",
     )
+
+    live = command("live", "live", "watch a run, in the terminal and on a page on this machine")
+    _run_argument(live)
+    _port_argument(live, "--port")
+    live.add_argument("--until-end", action="store_true", help="end with the run, not only with Ctrl-C")
+    live.add_argument("--master", default="local[1]", help="Spark master URL (local[1])")
 
     account = command("account", "account", "account for a run again, from its captures and logs, on Spark")
     _run_argument(account)
@@ -74,13 +98,77 @@ def build_parser() -> argparse.ArgumentParser:
     report = command("report", "report", "write the report of a run again")
     _run_argument(report)
 
+    replay = command(
+        "replay",
+        "replay",
+        "hand what live routers recorded to the protocol core again, and compare its answers",
+    )
+    _run_argument(replay)
+    replay.add_argument(
+        "--node", action="append", default=[], metavar="N", help="only this router, such as 3 or r3 (all)"
+    )
+    instead = replay.add_mutually_exclusive_group()
+    instead.add_argument(
+        "--show", action="store_true", help="print what the routers were given and answered, instead"
+    )
+    instead.add_argument(
+        "--at", type=float, metavar="S", help="print the routing tables at S experiment seconds, instead"
+    )
+
+    query = command("query", "query", "ask in SQL about the tables of a run (docs/tables.md)")
+    query.usage = "cbcb query [RUN] SQL [options]\n       cbcb query [RUN] --tables"
+    _run_argument(query)
+    query.add_argument(
+        "sql", nargs="?", metavar="SQL", help="a question in DuckDB's SQL, such as 'SELECT * FROM messages'"
+    )
+    query.add_argument("--tables", action="store_true", help="list the tables and what their columns mean")
+    query.add_argument(
+        "--format",
+        choices=["table", "csv", "json", "parquet"],
+        default="table",
+        help="aligned columns (table), or json: one object a line",
+    )
+    query.add_argument("--output", "-o", type=Path, metavar="FILE", help="write the answer there")
+    query.add_argument(
+        "--rows", type=_not_negative, default=200, metavar="N", help="rows of an aligned table; 0: all (200)"
+    )
+    query.add_argument(
+        "--master",
+        metavar="URL",
+        help="ask Spark SQL there instead, such as local[2]; it takes seconds to start",
+    )
+
+    trace = command(
+        "trace", "trace", "show the way of one message: hop by hop, where it was pruned and why, who got it"
+    )
+    trace.usage = (
+        "cbcb trace [RUN] SOURCE:NUMBER [options]\n       cbcb trace [RUN] [--where PREDICATE] [--missed]"
+    )
+    _run_argument(trace)
+    trace.add_argument(
+        "message",
+        nargs="?",
+        metavar="SOURCE:NUMBER",
+        help="a message, such as 3:17; without one, they are listed",
+    )
+    trace.add_argument(
+        "--where", metavar="PREDICATE", help="list messages that it selects, for example 'price > 100'"
+    )
+    trace.add_argument("--missed", action="store_true", help="list messages that somebody missed")
+    trace.add_argument("--json", action="store_true", help="as JSON; a list: one object a line")
+    trace.add_argument("--full", action="store_true", help="do not cut long lines to the terminal")
+
     pub = command("pub", "talk", "send messages from a node of a running emulation")
     _node_arguments(pub)
     pub.add_argument("message", nargs="+", help="""a message, for example 'dest = "ORD", price = 300'""")
 
     sub = command("sub", "talk", "receive messages at a node of a running emulation")
     _node_arguments(sub)
-    sub.add_argument("predicate", help="""a predicate, for example 'dest = "ORD" and price < 400'""")
+    sub.add_argument(
+        "predicate",
+        nargs="+",
+        help="""a predicate, for example 'dest = "ORD" and price < 400'; each is a subscription""",
+    )
     sub.add_argument("--count", type=_positive, help="end after so many messages")
     sub.add_argument("--timeout-s", type=float, help="end after so many seconds")
 
@@ -91,6 +179,25 @@ def build_parser() -> argparse.ArgumentParser:
     wireshark.add_argument(
         "--force", action="store_true", help="also overwrite or remove files that you changed"
     )
+
+    text = "match messages against a table, in the language of the Siena Fast Forwarding driver"
+    match = command("match", "match", text)
+    match.add_argument("file", nargs="?", default="-", help="the statements; - is standard input (-)")
+    match.add_argument(
+        "--engine", default=DEFAULT, metavar="NAME", help=f"{', '.join(sorted(ENGINES))} ({DEFAULT})"
+    )
+    match.add_argument(
+        "--stats", action="store_true", help="the table's size, build and time per message, to standard error"
+    )
+
+    workload = commands.add_parser(
+        "workload", help="generate synthetic workloads", description="Generate synthetic workloads."
+    )
+    workloads = workload.add_subparsers(dest="workload", required=True, metavar="KIND")
+    text = "generate a forwarding table and messages, to measure matching with"
+    matching = workloads.add_parser("match", help=text, description=text[0].upper() + text[1:] + ".")
+    matching.set_defaults(module="testbed.cli.workload")
+    add_matching_arguments(matching)
 
     command("doctor", "doctor", "say what this machine can do, and how to mend what it cannot")
     command("clean", "clean", "remove what dead runs left on the machine")
@@ -130,10 +237,34 @@ def _run_argument(parser: argparse.ArgumentParser) -> None:
     _runs_argument(parser)
 
 
+def _port_argument(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument(
+        name,
+        type=_port,
+        default=DEFAULT_PORT,
+        metavar="PORT",
+        help=f"port of the page; another one if that is in use ({DEFAULT_PORT})",
+    )
+
+
 def _node_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("node", help="a node: 3 or r3")
     parser.add_argument("--run", metavar="TAG", help="tag of the run, where several are live")
     parser.add_argument("--app", help="name of this application (its command and process id)")
+
+
+def _not_negative(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError("expected 0 or a positive number")
+    return number
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError("expected a port, 0 to 65535")
+    return number
 
 
 def _positive(text: str) -> int:

@@ -17,7 +17,7 @@ def main(arguments: Namespace) -> int:
     experiment = load(arguments)
     console = Console()
     progress = Progress(console)
-    run_dir = simulate(experiment, arguments.runs, progress)
+    run_dir = simulate(experiment, arguments.runs, progress, arguments.captures)
     if arguments.no_account:
         progress.note(f"not accounted for: cbcb account {run_dir}")
         return 0

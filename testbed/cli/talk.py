@@ -15,7 +15,7 @@ from router.runtime.client import Client, ClientError
 from testbed.cli.signals import end_like_ctrl_c
 from testbed.errors import InputError, RunError
 from testbed.network.state import RunState, live_runs
-from testbed.run.applog import ApplicationLog
+from testbed.run.applog import APPLICATIONS_LOG, ApplicationLog
 
 
 def main(arguments: Namespace) -> int:
@@ -28,10 +28,10 @@ def main(arguments: Namespace) -> int:
         if arguments.command == "pub":
             messages = [parse_message(text) for text in arguments.message]
         else:
-            predicate = parse_predicate(arguments.predicate)
+            predicates = [parse_predicate(text) for text in arguments.predicate]
     except ValueError as error:
         raise InputError(str(error)) from error
-    with ApplicationLog(Path(state.run_dir) / "logs" / "applications.jsonl") as log:
+    with ApplicationLog(Path(state.run_dir) / APPLICATIONS_LOG) as log:
         try:
             with Client(state.socket(node), app=app, log=log) as client:
                 if arguments.command == "pub":
@@ -39,7 +39,8 @@ def main(arguments: Namespace) -> int:
                         source, seq = client.send_message(message)
                         print(f"{source}/{seq}")
                     return 0
-                client.set_predicate(predicate)
+                for predicate in predicates:
+                    client.subscribe(predicate)
                 return _print_deliveries(client, arguments.count, arguments.timeout_s)
         except ClientError as error:
             raise RunError(str(error)) from error

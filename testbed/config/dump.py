@@ -17,7 +17,7 @@ def dump_experiment(experiment: Experiment, topology_file: str = "topology.json"
     experiment.
     """
     lines = ["# The experiment as it was run; its topology is in the file beside this one."]
-    top = ("name", "seed", "duration_s", "time_scale")
+    top = ("name", "seed", "duration_s", "time_scale", "record")
     lines += [f"{key} = {toml_value(getattr(experiment, key))}" for key in top]
     lines += ["", "[topology]", f"file = {toml_value(topology_file)}"]
     for section in ("broadcast", "protocol", "workload", "oracle"):

@@ -21,7 +21,7 @@ def read_events(
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         problems.add("events", "", "is not a list of tables; expected sections [[events]]")
         return ()
-    events = []
+    events: list[tuple[str, TimedEvent]] = []
     for position, entry in enumerate(entries, 1):
         section = f"events {position}"
         before = len(problems)
@@ -35,8 +35,10 @@ def read_events(
                 section, "at_s", f"{at_s:g} is after the end; expected at most {duration_s:g} (duration_s)"
             )
         if len(problems) == before:
-            events.append(TimedEvent(**values))
-    return tuple(sorted(events, key=lambda event: event.at_s))
+            events.append((section, TimedEvent(**values)))
+    events.sort(key=lambda event: event[1].at_s)
+    _check_subscriptions(problems, events)
+    return tuple(event for _, event in events)
 
 
 def _check_keys(problems: Problems, section: str, entry: dict[str, Any], values: dict[str, Any]) -> None:
@@ -62,6 +64,20 @@ def _check_place(problems: Problems, section: str, values: dict[str, Any], topol
         u, v = values["link"]
         if not any({link.u, link.v} == {u, v} for link in topology.links):
             problems.add(section, "link", f"nodes {u} and {v} are not joined; expected the ends of a link")
+
+
+def _check_subscriptions(problems: Problems, events: list[tuple[str, TimedEvent]]) -> None:
+    """In order of time, a name is taken by subscribe and given back by unsubscribe."""
+    in_force: set[tuple[int | None, str]] = set()
+    for section, event in events:
+        if event.subscription is None:
+            continue
+        key, where = (event.node, event.subscription), f"at node {event.node} at {event.at_s:g} s"
+        if event.action == "subscribe" and key in in_force:
+            problems.add(section, "subscription", f'"{event.subscription}" is in force {where} already')
+        elif event.action == "unsubscribe" and key not in in_force:
+            problems.add(section, "subscription", f'"{event.subscription}" is not in force {where}')
+        in_force ^= {key}
 
 
 def _check_content(problems: Problems, section: str, values: dict[str, Any]) -> None:

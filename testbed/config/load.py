@@ -94,6 +94,7 @@ def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None
         workload=workload,
         events=events,
         oracle=OracleOptions(**oracle),
+        record=values.get("record", True),
     )
 
 

@@ -15,7 +15,17 @@ from topos.model import Topology
 #: Per-source shortest-path trees, one minimum spanning tree for all, or reverse-path forwarding.
 BroadcastLayer = Literal["spt", "spanning-tree", "rpf"]
 SenderRequestPolicy = Literal["never", "periodic", "count"]
-EventAction = Literal["set_predicate", "send_message", "link_down", "link_up", "node_down", "node_up"]
+MatchingEngine = Literal["compiled", "counting", "naive"]
+EventAction = Literal[
+    "set_predicate",
+    "subscribe",
+    "unsubscribe",
+    "send_message",
+    "link_down",
+    "link_up",
+    "node_down",
+    "node_up",
+]
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,7 @@ class ProtocolOptions:
         ur_freshness_s: how old a table entry may be that answers an SR.
         max_filters: over-simplify a table entry to so many filters when it has more than twice as many
             (section 3.5.6; None: never). Not with `strict_paper`.
+        matcher: how live routers match messages; all engines give the same answers.
     """
 
     ra_on_change: bool = True
@@ -61,6 +72,7 @@ class ProtocolOptions:
     ur_reuse: bool = True
     ur_freshness_s: float = 60.0
     max_filters: int | None = None
+    matcher: MatchingEngine = "compiled"
 
 
 @dataclass(frozen=True)
@@ -96,7 +108,8 @@ class WorkloadOptions:
 class TimedEvent:
     """Something that happens at `at_s` (experiment seconds).
 
-    `predicate` and `message` are in the readable notation; `link` is a pair of node ids.
+    `predicate` and `message` are in the readable notation; `link` is a pair of node ids; `subscription` is a
+    name, unique among those in force at its node.
     """
 
     at_s: float
@@ -105,6 +118,7 @@ class TimedEvent:
     predicate: str | None = None
     message: str | None = None
     link: tuple[int, int] | None = None
+    subscription: str | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +130,10 @@ class OracleOptions:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Everything that a run needs to know."""
+    """Everything that a run needs to know.
+
+    `record`: emulated routers record what they are given and what they answer.
+    """
 
     name: str
     seed: int
@@ -128,3 +145,4 @@ class Experiment:
     workload: WorkloadOptions | None = field(default_factory=WorkloadOptions)
     events: tuple[TimedEvent, ...] = ()
     oracle: OracleOptions = field(default_factory=OracleOptions)
+    record: bool = True

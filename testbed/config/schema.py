@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeGuard, get_args
 
 from testbed.config.errors import Problems
-from testbed.config.model import BroadcastLayer, EventAction, SenderRequestPolicy
+from testbed.config.model import BroadcastLayer, EventAction, MatchingEngine, SenderRequestPolicy
 from topos.suggest import unknown
 
 #: A wall second of a day: more says nothing about a network.
@@ -121,6 +121,7 @@ EXPERIMENT: tuple[Field, ...] = (
     Field("seed", "integer", 0),
     Field("duration_s", "number", 0, above_low=True, required=True),
     Field("time_scale", "number", 0, _TIME_SCALE_MAX, above_low=True),
+    Field("record", "boolean"),
 )
 LINKS: tuple[Field, ...] = (
     Field("bandwidth_mbps", "number", 0, above_low=True),
@@ -143,6 +144,7 @@ PROTOCOL: tuple[Field, ...] = (
     Field("ur_reuse", "boolean"),
     Field("ur_freshness_s", "number", 0),
     Field("max_filters", "integer", 1),
+    Field("matcher", "string", choices=get_args(MatchingEngine)),
 )
 WORKLOAD: tuple[Field, ...] = (
     Field("senders_percent", "number", 0, 100),
@@ -166,10 +168,13 @@ EVENT: tuple[Field, ...] = (
     Field("predicate", "string"),
     Field("message", "string"),
     Field("link", "pair"),
+    Field("subscription", "string"),
 )
 #: What an event of each action says beside `at_s` and `action`: all of this and nothing else.
 EVENT_KEYS: Mapping[EventAction, tuple[str, ...]] = {
     "set_predicate": ("node", "predicate"),
+    "subscribe": ("node", "subscription", "predicate"),
+    "unsubscribe": ("node", "subscription"),
     "send_message": ("node", "message"),
     "link_down": ("link",),
     "link_up": ("link",),

@@ -263,6 +263,7 @@ class Distribution:
 
     def _finish_commit(self, epoch: _Epoch, now: float) -> None:
         epoch.stage = Stage.COMMITTED
+        epoch.tables = {}  # whoever restarts gets those of a new epoch
         self._committed_epoch = epoch.number
         seconds = round(now - epoch.started, 6)
         self._log("committed", epoch=epoch.number, routers=len(epoch.members), seconds=seconds)

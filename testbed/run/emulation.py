@@ -28,7 +28,9 @@ from testbed.network.names import Names
 from testbed.network.ovs_counters import SwitchCounters, difference, read_counters
 from testbed.network.state import RunState
 from testbed.polling import wait_until
-from testbed.run.folder import manifest, new_run_folder, write_json
+from testbed.run.applog import APPLICATIONS_LOG, merge_departures
+from testbed.run.folder import manifest, new_run_folder, recording_path, write_json
+from testbed.run.live import LiveView
 from testbed.run.processes import Controller, Routers
 from testbed.run.progress import Progress
 from testbed.run.router_options import router_options
@@ -42,13 +44,20 @@ from topos.loaders import to_json
 #: Wall seconds, for the whole network, that a barrier may take: a base and a share for each router.
 _BARRIER_S = 30.0
 _BARRIER_PER_ROUTER_S = 0.5
+#: The routers' parent compiles the matching engine if nobody has since its sources changed: some 12 s of CPU.
+_COMPILING_S = 120.0
 #: Wall seconds in which a process that died shows.
 _CAUSE_S = 1.0
 _CAUSE_POLL_S = 0.05
 
 
 def emulate(
-    experiment: Experiment, runs: Path, datapath: str, progress: Progress, hold: bool = False
+    experiment: Experiment,
+    runs: Path,
+    datapath: str,
+    progress: Progress,
+    hold: bool = False,
+    view: LiveView | None = None,
 ) -> Path:
     """Emulates an experiment; everything that was set up is gone when it returns or raises.
 
@@ -58,6 +67,7 @@ def emulate(
         datapath: Open vSwitch datapath, "kernel" or "user".
         progress: where stages are shown.
         hold: after the workload, keep the network up until the user interrupts.
+        view: started before the network; the workload waits until it is ready.
 
     Returns:
         The run folder, complete but for the accounting.
@@ -71,7 +81,12 @@ def emulate(
     emulation = Emulation(experiment, run_dir, datapath, progress)
     try:
         with progress.stage("bring_up_s", _describe(experiment)):
+            emulation.write_inputs()
+            if view is not None:
+                view.start(run_dir)
             emulation.bring_up()
+        if view is not None:
+            view.wait_ready()
         with progress.stage("run_s", "workload"):
             emulation.run(hold)
         with progress.stage("teardown_s", "counters, captures, take-down"), _uninterrupted():
@@ -113,7 +128,6 @@ class Emulation:
     def bring_up(self) -> None:
         """Starts everything. On return every table is committed at every router."""
         self.state.nodes = len(self.nodes)
-        self._write_inputs()
         controller = self._controller = Controller(self.run_dir, self.experiment.broadcast.layer)
         self.state.add_process(controller.child.pid)
         self.progress.update("hosts and links")
@@ -131,7 +145,7 @@ class Emulation:
         self.progress.update("routers")
         routers = self._routers = Routers(self.run_dir, self._router_specs(hosts))
         self.state.add_process(routers.child.pid)
-        self._router_pids = routers.wait_ready(self._barrier_s)
+        self._router_pids = routers.wait_ready(self._barrier_s + _COMPILING_S)
         self.state.add_processes(self._router_pids)
         self.progress.update("broadcast tables")
         what = "every router has its broadcast table"
@@ -149,7 +163,7 @@ class Emulation:
         )
         try:
             driver = self._driver = Driver(
-                network.sockets, self.workload.nodes, self.run_dir / "logs" / "applications.jsonl"
+                network.sockets, self.workload.nodes, self.run_dir / APPLICATIONS_LOG
             )
             played = play(driver, self.experiment, self.workload, network, self.progress.update, hold)
         except (RunError, ClientError):
@@ -183,6 +197,7 @@ class Emulation:
         write_tables(self.run_dir, ask_routers(self.state.socket(node) for node in self.nodes))
         counters = self._routers.stop()
         self._driver.close()
+        merge_departures(self.run_dir, self._routers.logs)
         write_json(self.run_dir / "counters" / "routers.json", counters)
         end = self._settled_counters()
         write_json(self.run_dir / "counters" / "ovs.json", difference(self._baseline, end))
@@ -219,7 +234,8 @@ class Emulation:
         wait_until(changed, self._barrier_s, "the switches' counters stand still")
         return last
 
-    def _write_inputs(self) -> None:
+    def write_inputs(self) -> None:
+        """Writes what the run is made of into its folder."""
         experiment, run_dir = self.experiment, self.run_dir
         (run_dir / "experiment.toml").write_text(dump_experiment(experiment), encoding="utf-8")
         (run_dir / "topology.json").write_text(to_json(experiment.topology), encoding="utf-8")
@@ -240,6 +256,9 @@ class Emulation:
         options = router_options(self.experiment.protocol, self.experiment.time_scale)
         logs = self.run_dir / "logs" / "routers"
         logs.mkdir()
+        recording = self.experiment.record
+        if recording:
+            recording_path(self.run_dir, 0).parent.mkdir()
         incarnation = int(time.time())
         return [
             RouterSpec(
@@ -250,8 +269,10 @@ class Emulation:
                 counters_path=str(logs / f"r{node}.counters.json"),
                 log_path=str(logs / f"r{node}.log"),
                 options=options,
+                matcher=self.experiment.protocol.matcher,
                 seed=self.experiment.seed,
                 incarnation=incarnation,
+                recording_path=str(recording_path(self.run_dir, node)) if recording else None,
             )
             for node, host in zip(self.nodes, hosts, strict=True)
         ]

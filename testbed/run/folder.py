@@ -14,6 +14,7 @@ from typing import Any
 
 from testbed.errors import InputError
 
+RECORDING_SUFFIX = ".rec"
 #: Where runs go unless told otherwise.
 DEFAULT_RUNS = Path(__file__).resolve().parents[2] / "captures" / "runs"
 _PACKAGES = ("ryu", "eventlet", "scapy", "pyspark", "pandas", "pyarrow", "numpy", "networkx")
@@ -58,6 +59,11 @@ def find_run(runs: Path, wanted: str | None) -> Path:
     raise InputError(
         f"{wanted}: not a run folder (expected a path or an id under {runs} with a manifest.json)"
     )
+
+
+def recording_path(run_dir: Path, node: int) -> Path:
+    """Where the router of `node` records what it is given and answers."""
+    return run_dir / "recordings" / f"r{node}{RECORDING_SUFFIX}"
 
 
 def write_json(path: Path, value: Any) -> None:

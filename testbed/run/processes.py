@@ -128,6 +128,11 @@ class Routers:
         )
         self.log = EventLog(log, self.child.check)
 
+    @property
+    def logs(self) -> dict[int, Path]:
+        """The log of each router, by node."""
+        return {spec.node: Path(spec.log_path) for spec in self._specs}
+
     def wait_ready(self, timeout_s: float) -> list[int]:
         """Returns the process ids of the routers once all have their sockets open."""
         pids: dict[int, int] = {}

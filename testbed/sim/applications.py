@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from router.predicates.model import NOTHING, Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate, predicate_to_json
 from router.protocol.events import Accepted, Deliver, Event, Refused, SendMessage, SetPredicate
+from router.runtime.subscriptions import Subscriptions
 from testbed.errors import RunError
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.workload.model import Item, Workload
@@ -52,8 +53,11 @@ class Applications:
         self._handle = handle
         self._log = log_path.open("w", encoding="utf-8")
         self._start_ns = 0
-        #: Nodes whose application has had a predicate.
-        self._receivers: set[int] = set()
+        #: Of each node whose application has had a predicate; the number that a router would give each
+        #: subscription; and how many it has given.
+        self._wanted: dict[int, Subscriptions] = {}
+        self._numbers: dict[tuple[int, str], int] = {}
+        self._subscribed: Counter[int] = Counter()
         self._pending: Item | None = None
         self.sent = 0
         self.delivered = 0
@@ -62,15 +66,15 @@ class Applications:
         """Experiment second 0 is now. The predicates of that second go first, one after the other."""
         now = self._start_ns = self._agenda.now
         first = 0
-        while self._items and self._items[0].at_s <= 0 and self._items[0].predicate is not None:
+        while self._items and self._items[0].at_s <= 0 and self._items[0].action == "set_predicate":
             self._agenda.at(now + first * _PACE_NS, self._play, self._items.popleft())
             first += 1
         self._agenda.at(now + first * _PACE_NS, self._next)
 
     def leave(self) -> None:
         """The applications withdraw their predicates, after the routers have stopped; their log says so."""
-        for node in sorted(self._receivers):
-            self._log_predicate(node, NOTHING)
+        for node in sorted(self._wanted):
+            self._log_predicate(node, NOTHING, {})
 
     def close(self) -> None:
         """Closes the log. Nothing happens afterwards."""
@@ -102,22 +106,39 @@ class Applications:
             self._play(self._items.popleft())
 
     def _play(self, item: Item) -> None:
-        if item.predicate is not None:
-            predicate = parse_predicate(item.predicate)
-            self._receivers.add(item.node)
-            self._log_predicate(item.node, predicate)
-            self._handle(item.node, SetPredicate(_NUMBER, predicate))
-        else:
-            assert item.attributes is not None  # Item's own invariant
+        if item.attributes is not None:
             self._pending = item
             self._handle(item.node, SendMessage(_NUMBER, Message(item.attributes)))
+            return
+        wanted = self._wanted.setdefault(item.node, Subscriptions())
+        told = self._change(wanted, item)
+        self._log_predicate(item.node, wanted.predicate, told)
+        self._handle(item.node, SetPredicate(_NUMBER, wanted.predicate))
 
-    def _log_predicate(self, node: int, predicate: Predicate) -> None:
+    def _change(self, wanted: Subscriptions, item: Item) -> dict[str, Any]:
+        """Does what an item asks for; returns what the log says of it beside the whole predicate."""
+        predicate = None if item.predicate is None else parse_predicate(item.predicate)
+        if item.subscription is None:
+            assert predicate is not None  # Item's own invariant
+            wanted.declare(predicate)
+            return {}
+        key = item.node, item.subscription
+        if predicate is not None:
+            self._subscribed[item.node] += 1
+            number = self._numbers[key] = self._subscribed[item.node]
+            wanted.add(number, predicate)
+        else:
+            number = self._numbers.pop(key)
+            wanted.remove(number)
+        return {"op": item.action, "subscription": number}
+
+    def _log_predicate(self, node: int, predicate: Predicate, told: dict[str, Any]) -> None:
         self._write(
             node,
             {
                 "event": "set_predicate",
                 "requested_ns": EPOCH_NS + self._agenda.now,
+                **told,
                 "predicate": format_predicate(predicate),
                 "filters": predicate_to_json(predicate),
             },

@@ -6,6 +6,7 @@ import json
 import struct
 from dataclasses import asdict
 from pathlib import Path
+from typing import Literal
 
 from captures.lifecycle import CaptureKind, CaptureResult
 from testbed.sim.clock import EPOCH_NS, NS
@@ -14,9 +15,18 @@ from topos.model import Topology
 #: Nanosecond pcap, native to little-endian machines; version 2.4, no snapshot limit to speak of, Ethernet.
 _FILE_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
 _RECORD = struct.Struct("<IIII")
+#: Which captures a simulation keeps: those of all links and host links, of links between routers, or none.
+Kept = Literal["all", "links", "none"]
 #: Bytes that wait in memory, over all captures, and the least that is worth a write.
 _BUFFER_BYTES = 256 * 1024 * 1024
 _WRITE_BYTES = 4096
+
+
+def record(now_ns: int, frame: bytes) -> bytes:
+    """An Ethernet frame, seen at virtual time `now_ns`, as captures hold it."""
+    second, nanosecond = divmod(EPOCH_NS + now_ns, NS)
+    length = len(frame)
+    return _RECORD.pack(second, nanosecond, length, length) + frame
 
 
 class Capture:
@@ -34,15 +44,11 @@ class Capture:
         self._limit = limit
         self.captured = 0
 
-    def add(self, now_ns: int, frame: bytes) -> None:
-        """Takes an Ethernet frame at virtual time `now_ns`."""
-        second, nanosecond = divmod(EPOCH_NS + now_ns, NS)
-        length = len(frame)
-        waiting = self._waiting
-        waiting += _RECORD.pack(second, nanosecond, length, length)
-        waiting += frame
+    def add(self, record: bytes) -> None:
+        """Takes an Ethernet frame, as `record` makes it."""
+        self._waiting += record
         self.captured += 1
-        if len(waiting) > self._limit:
+        if len(self._waiting) > self._limit:
             self.flush()
 
     def flush(self) -> None:
@@ -61,22 +67,26 @@ class Captures:
     Args:
         topology: one capture for each of its links and one for each node's host link.
         run_dir: the run folder.
+        kept: the captures that there are.
 
     Attributes:
         links: by index of the link.
         hosts: by node.
     """
 
-    def __init__(self, topology: Topology, run_dir: Path) -> None:
+    def __init__(self, topology: Topology, run_dir: Path, kept: Kept = "all") -> None:
         self._run_dir = run_dir
         self._topology = topology
         limit = max(_WRITE_BYTES, _BUFFER_BYTES // (len(topology.links) + len(topology.nodes)))
         self.links = {
             link.index: Capture(run_dir / "pcap" / f"link-{link.u}-{link.v}.pcap", limit)
             for link in topology.links
+            if kept != "none"
         }
         self.hosts = {
-            node.id: Capture(run_dir / "pcap" / f"host-{node.id}.pcap", limit) for node in topology.nodes
+            node.id: Capture(run_dir / "pcap" / f"host-{node.id}.pcap", limit)
+            for node in topology.nodes
+            if kept == "all"
         }
 
     def flush(self) -> None:
@@ -89,11 +99,15 @@ class Captures:
         self.flush()
         results = []
         for link in self._topology.links:
+            if link.index not in self.links:
+                continue
             capture = self.links[link.index]
             name = f"link-{link.u}-{link.v}"
             device = f"s{link.u}-e{link.u_port}"
             results.append(_result(name, "link", device, capture.captured, u=link.u, v=link.v))
         for node in self._topology.nodes:
+            if node.id not in self.hosts:
+                continue
             capture = self.hosts[node.id]
             results.append(
                 _result(f"host-{node.id}", "host", f"s{node.id}-h", capture.captured, node=node.id)

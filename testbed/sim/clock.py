@@ -60,6 +60,18 @@ class Agenda:
         self.done += 1
         run(*arguments)
 
+    def run(self, until_ns: int, most: int) -> bool:
+        """Makes events happen, `most` of them, up to a time, and lets it come; False once it has."""
+        heap = self._heap
+        for _ in range(most):
+            if not heap or heap[0][0] > until_ns:
+                self.now = max(self.now, until_ns)
+                return False
+            self.now, _number, run, arguments = heappop(heap)
+            self.done += 1
+            run(*arguments)
+        return True
+
 
 class Alarm:
     """Has `ring` called when a core's next deadline comes; setting it again moves it earlier, never later.

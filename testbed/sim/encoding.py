@@ -7,21 +7,20 @@ from functools import lru_cache
 
 from router.wire.addresses import port_addresses, ports_of
 from router.wire.codec import fragment
-from router.wire.frames import Body, Flags, Frame
+from router.wire.frames import Frame
 
 #: Encoded frames that are remembered. A flood is over long before so many others have been sent.
-_REMEMBERED = 16_384
-_Key = tuple[int, int, int, int, int, int, Flags]
+_REMEMBERED = 4096
 
 
 class Encoder:
     """Encodes frames and remembers the latest.
 
-    Frames on their way share one body object, by which they are known; only the hop limit differs.
+    Routers that send a frame on at the same distance from its source share one object, by which it is known.
     """
 
     def __init__(self) -> None:
-        self._known: dict[_Key, tuple[Body, list[bytes]]] = {}
+        self._known: dict[int, tuple[Frame, list[bytes]]] = {}
 
     def payloads(self, frame: Frame) -> list[bytes]:
         """The frame as Ethernet payloads, one for each fragment.
@@ -29,12 +28,11 @@ class Encoder:
         Raises:
             ValueError: the frame is outside the format (`router.wire.codec.fragment`).
         """
-        # The body is kept with its encoding, so that its id is not used again meanwhile.
-        key = (id(frame.body), frame.type, frame.issuer, frame.seq, frame.epoch, frame.hop_limit, frame.flags)
-        entry = self._known.get(key)
+        # The frame is kept with its encoding, so that its id is not used again meanwhile.
+        entry = self._known.get(id(frame))
         if entry is None:
-            entry = (frame.body, fragment(frame))
-            self._known[key] = entry
+            entry = (frame, fragment(frame))
+            self._known[id(frame)] = entry
             if len(self._known) > _REMEMBERED:
                 del self._known[next(iter(self._known))]
         return entry[1]

@@ -28,8 +28,9 @@ from router.wire.addresses import (
     ROUTER_DESTINATION,
     node_address,
 )
-from router.wire.frames import Frame
-from testbed.sim.captures import Capture, Captures
+from router.wire.codec import fragment
+from router.wire.frames import Frame, FrameType
+from testbed.sim.captures import Capture, Captures, record
 from testbed.sim.clock import NS, Agenda
 from testbed.sim.encoding import Encoder, destinations
 from topos.model import Link, Topology
@@ -43,6 +44,9 @@ _BURST_BYTES = 16_384
 _LONGEST_WAIT_NS = 400_000_000
 _ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
 
+#: Names of frame types, by number.
+_TYPES = ("", *(kind.name for kind in FrameType))
+
 #: Takes what a router receives.
 Receive = Callable[[Event], None]
 
@@ -52,7 +56,7 @@ class _Line:
 
     __slots__ = ("capture", "cuts", "link")
 
-    def __init__(self, link: Link, capture: Capture) -> None:
+    def __init__(self, link: Link, capture: Capture | None) -> None:
         self.link = link
         self.capture = capture
         self.cuts = 0
@@ -110,13 +114,14 @@ class _Host:
 
     __slots__ = ("bytes_received", "bytes_sent", "capture", "dropped", "header", "received", "sent", "wires")
 
-    def __init__(self, node: int, capture: Capture) -> None:
+    def __init__(self, node: int, capture: Capture | None) -> None:
         self.capture = capture
         self.header = node_address(node) + _ETHERTYPE_BYTES
         #: By switch port.
         self.wires: dict[int, _Wire] = {}
-        self.received: Counter[str] = Counter()
-        self.sent: Counter[str] = Counter()
+        #: Ethernet frames by type.
+        self.received = [0] * len(_TYPES)
+        self.sent = [0] * len(_TYPES)
         self.bytes_received = self.bytes_sent = 0
         self.dropped: Counter[str] = Counter()
 
@@ -127,7 +132,7 @@ class Fabric:
     Args:
         topology: nodes and links.
         agenda: what is under way is put down there.
-        captures: of every link and host link.
+        captures: of links and host links.
         seed: of the losses.
 
     Attributes:
@@ -138,10 +143,10 @@ class Fabric:
     def __init__(self, topology: Topology, agenda: Agenda, captures: Captures, seed: int) -> None:
         self._agenda = agenda
         self._encode = Encoder().payloads
-        self._hosts = [_Host(node.id, captures.hosts[node.id]) for node in topology.nodes]
+        self._hosts = [_Host(node.id, captures.hosts.get(node.id)) for node in topology.nodes]
         self._lines: dict[frozenset[int], _Line] = {}
         for link in topology.links:
-            line = self._lines[frozenset((link.u, link.v))] = _Line(link, captures.links[link.index])
+            line = self._lines[frozenset((link.u, link.v))] = _Line(link, captures.links.get(link.index))
             self._hosts[link.u].wires[link.u_port] = _Wire(line, link.u, link.v, seed)
             self._hosts[link.v].wires[link.v_port] = _Wire(line, link.v, link.u, seed)
         self._receive: list[Receive] = []
@@ -175,17 +180,18 @@ class Fabric:
         except ValueError:
             host.dropped["unencodable"] += 1
             return
+        event = FrameReceived(node, frame)
         for address, ports in destinations(interfaces):
             head = address + host.header
             sent = [head + payload for payload in payloads]
             for data in sent:
                 self._from_router(host, frame, data)
             for port in ports:
-                self._transmit(host.wires[port], sent, frame)
+                self._transmit(host.wires[port], sent, event)
 
     def send_to_controller(self, node: int, frame: Frame) -> None:
         host = self._hosts[node]
-        for payload in self._encode(frame):
+        for payload in fragment(frame):
             self._from_router(host, frame, CONTROLLER_DESTINATION + host.header + payload)
         self.under_way += 1
         self._agenda.at(self._agenda.now + CONTROL_NS, self._arrive_at_controller, node, frame)
@@ -198,17 +204,24 @@ class Fabric:
     def _from_router(self, host: _Host, frame: Frame, data: bytes) -> None:
         now = self._agenda.now
         self.moved_ns = now
-        host.sent[frame.type.name] += 1
+        host.sent[frame.type] += 1
         host.bytes_sent += len(data)
-        host.capture.add(now, data)
+        if host.capture is not None:
+            host.capture.add(record(now, data))
 
-    def _transmit(self, wire: _Wire, sent: list[bytes], frame: Frame) -> None:
+    def _transmit(self, wire: _Wire, sent: list[bytes], event: FrameReceived) -> None:
         """Puts the fragments of one frame on a wire; the router there gets it with the last of them."""
         line = wire.line
         if line.cuts % 2:
             wire.dropped += len(sent)
             return
-        arrivals = self._arrivals(wire, sent)
+        if wire.random is None and not wire.ns_per_byte:
+            at, last = self._agenda.now + wire.delay_ns, len(sent) - 1
+            self.under_way += len(sent)
+            for number, data in enumerate(sent):
+                self._agenda.at(at, self._arrive, wire, line.cuts, data, event, number == last)
+            return
+        arrivals = self._shaped(wire, sent)
         whole = len(arrivals) == len(sent)
         if arrivals and not whole:
             # The emulation's router gives it up after the reassembly timeout.
@@ -216,13 +229,11 @@ class Fabric:
         self.under_way += len(arrivals)
         last = len(arrivals) - 1
         for number, (at, data) in enumerate(arrivals):
-            self._agenda.at(at, self._arrive, wire, line.cuts, data, frame, whole and number == last)
+            self._agenda.at(at, self._arrive, wire, line.cuts, data, event, whole and number == last)
 
-    def _arrivals(self, wire: _Wire, sent: list[bytes]) -> list[tuple[int, bytes]]:
+    def _shaped(self, wire: _Wire, sent: list[bytes]) -> list[tuple[int, bytes]]:
         """When each Ethernet frame arrives; what is lost or dropped is counted and left out."""
         at = self._agenda.now + wire.delay_ns
-        if wire.random is None and not wire.ns_per_byte:
-            return [(at, data) for data in sent]
         arrivals = []
         for data in sent:
             if wire.lose():
@@ -236,7 +247,7 @@ class Fabric:
                 arrivals.append((at + wait, data))
         return arrivals
 
-    def _arrive(self, wire: _Wire, cuts: int, data: bytes, frame: Frame, complete: bool) -> None:
+    def _arrive(self, wire: _Wire, cuts: int, data: bytes, event: FrameReceived, complete: bool) -> None:
         """An Ethernet frame arrives; `complete`: it is the last that the router there waits for."""
         self.under_way -= 1
         line = wire.line
@@ -247,14 +258,18 @@ class Fabric:
         length = len(data)
         wire.frames_sent += 1
         wire.bytes_sent += length
-        line.capture.add(now, data)
         receiver = wire.receiver
         host = self._hosts[receiver]
-        host.capture.add(now, data)
-        host.received[frame.type.name] += 1
+        if line.capture is not None or host.capture is not None:
+            captured = record(now, data)
+            if line.capture is not None:
+                line.capture.add(captured)
+            if host.capture is not None:
+                host.capture.add(captured)
+        host.received[event.frame.type] += 1
         host.bytes_received += length
         if complete:
-            self._receive[receiver](FrameReceived(wire.sender, frame))
+            self._receive[receiver](event)
 
     def _arrive_at_controller(self, node: int, frame: Frame) -> None:
         self.under_way -= 1
@@ -266,10 +281,12 @@ class Fabric:
         now = self.moved_ns = self._agenda.now
         host = self._hosts[node]
         head = ROUTER_DESTINATION + CONTROLLER_SOURCE + _ETHERTYPE_BYTES
-        for payload in self._encode(frame):
+        # Sent once: nothing to remember.
+        for payload in fragment(frame):
             data = head + payload
-            host.capture.add(now, data)
-            host.received[frame.type.name] += 1
+            if host.capture is not None:
+                host.capture.add(record(now, data))
+            host.received[frame.type] += 1
             host.bytes_received += len(data)
         self._receive[node](ControllerFrame(frame))
 
@@ -279,8 +296,8 @@ class Fabric:
         """What the router of a node counts of its host link, as in counters/routers.json."""
         host = self._hosts[node]
         return {
-            "frames_received": dict(host.received),
-            "frames_sent": dict(host.sent),
+            "frames_received": _by_name(host.received),
+            "frames_sent": _by_name(host.sent),
             "bytes_received": host.bytes_received,
             "bytes_sent": host.bytes_sent,
             "dropped": dict(host.dropped),
@@ -294,8 +311,8 @@ class Fabric:
         for node, host in enumerate(self._hosts):
             ports = counters[node] = {
                 HOST_PORT: {
-                    "rx_packets": host.sent.total(),
-                    "tx_packets": host.received.total(),
+                    "rx_packets": sum(host.sent),
+                    "tx_packets": sum(host.received),
                     "rx_bytes": host.bytes_sent,
                     "tx_bytes": host.bytes_received,
                     "rx_dropped": 0,
@@ -318,3 +335,7 @@ class Fabric:
         link = wire.line.link
         port = link.v_port if wire.receiver == link.v else link.u_port
         return self._hosts[wire.receiver].wires[port]
+
+
+def _by_name(counts: list[int]) -> dict[str, int]:
+    return {name: count for name, count in zip(_TYPES, counts, strict=True) if count}

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from router.matching.factory import factory
 from router.predicates.printer import format_predicate
 from router.protocol.events import Accepted, Action, Deliver, Event, Refused, Send, SendToController, Tick
 from router.protocol.options import RouterOptions
@@ -38,7 +37,7 @@ class SimulatedRouter:
         self, node: int, options: RouterOptions, seed: int, agenda: Agenda, fabric: Fabric, tell: Tell
     ) -> None:
         self.node = node
-        self.core = Router(node, options, factory(), _INCARNATION, Random(f"{seed}/{node}"))
+        self.core = Router(node, options, None, _INCARNATION, Random(f"{seed}/{node}"))
         self._agenda = agenda
         self._fabric = fabric
         self._tell = tell

@@ -21,7 +21,7 @@ from testbed.run.quiescence import quiet_period_s
 from testbed.run.router_options import router_options
 from testbed.run.tables import write_tables
 from testbed.sim.applications import Applications
-from testbed.sim.captures import Captures
+from testbed.sim.captures import Captures, Kept
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.sim.controller import SimulatedController
 from testbed.sim.fabric import Fabric
@@ -41,13 +41,14 @@ _BURST = 1024
 _REPORT_S = 0.2
 
 
-def simulate(experiment: Experiment, runs: Path, progress: Progress) -> Path:
+def simulate(experiment: Experiment, runs: Path, progress: Progress, captures: Kept = "all") -> Path:
     """Simulates an experiment.
 
     Args:
         experiment: what to run.
         runs: where the run folder is made.
         progress: where stages are shown.
+        captures: which are kept.
 
     Returns:
         The run folder, complete but for the accounting.
@@ -67,7 +68,7 @@ def simulate(experiment: Experiment, runs: Path, progress: Progress) -> Path:
         with progress.stage(
             "bring_up_s", f"set-up: {len(topology.nodes)} routers, {len(topology.links)} links"
         ):
-            simulation = Simulation(experiment, run_dir, progress)
+            simulation = Simulation(experiment, run_dir, progress, captures)
             simulation.set_up()
         with progress.stage("run_s", "workload in virtual time"):
             simulation.run()
@@ -85,7 +86,7 @@ def simulate(experiment: Experiment, runs: Path, progress: Progress) -> Path:
 class Simulation:
     """The parts of one simulation."""
 
-    def __init__(self, experiment: Experiment, run_dir: Path, progress: Progress) -> None:
+    def __init__(self, experiment: Experiment, run_dir: Path, progress: Progress, captures: Kept) -> None:
         topology = experiment.topology
         self.experiment = experiment
         self.run_dir = run_dir
@@ -93,8 +94,9 @@ class Simulation:
         self._write_inputs()
         self._progress = progress
         self._memory_before = _memory_bytes()
+        self._set_up_from = time.process_time()
         self.agenda = Agenda()
-        self._captures = Captures(topology, run_dir)
+        self._captures = Captures(topology, run_dir, captures)
         self.fabric = Fabric(topology, self.agenda, self._captures, experiment.seed)
         self.controller = SimulatedController(
             topology,
@@ -134,7 +136,8 @@ class Simulation:
             if due is None or due > _SET_UP_NS:
                 raise RunError(f"not every router has its broadcast table after {_SET_UP_NS / NS:g} s")
             self.agenda.step()
-            reporter.look(lambda: "broadcast tables")
+            if self.agenda.done % _BURST == 0:
+                reporter.look(lambda: "broadcast tables")
 
     def run(self) -> None:
         """Plays the workload and the timed events, until the network is quiet."""
@@ -154,8 +157,7 @@ class Simulation:
             return f"{at_s:.0f} of {experiment.duration_s:g} s, {sent} messages sent, {delivered} delivered"
 
         reporter = _Reporter(self._progress, agenda)
-        while (due := agenda.next_ns) is not None and due <= end_ns:
-            agenda.step()
+        while agenda.run(end_ns, _BURST):
             reporter.look(how_it_goes)
         self._settle(end_ns)
         cpu_s = time.process_time() - started
@@ -169,9 +171,11 @@ class Simulation:
             self.run_dir / "simulation.json",
             {
                 "events": events,
+                "set_up_cpu_s": round(started - self._set_up_from, 3),
                 "cpu_s": round(cpu_s, 3),
                 "events_per_cpu_s": round(events / cpu_s) if cpu_s else None,
                 "virtual_s": agenda.now / NS,
+                "memory_per_router_bytes": round(used / len(self.routers)),
                 "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             },
         )
@@ -271,21 +275,18 @@ class Simulation:
 
 
 class _Reporter:
-    """Reports progress now and then, at little cost for each event."""
+    """Reports progress now and then."""
 
     def __init__(self, progress: Progress, agenda: Agenda) -> None:
         self._progress = progress
         self._agenda = agenda
-        self._look_at = 0
         self._report_at = 0.0
 
     def look(self, text: Callable[[], str]) -> None:
-        if self._agenda.done >= self._look_at:
-            self._look_at = self._agenda.done + _BURST
-            now = time.monotonic()
-            if now >= self._report_at:
-                self._report_at = now + _REPORT_S
-                self._progress.update(f"{text()}, {self._agenda.done} events")
+        now = time.monotonic()
+        if now >= self._report_at:
+            self._report_at = now + _REPORT_S
+            self._progress.update(f"{text()}, {self._agenda.done} events")
 
 
 def _mark(down: set[Any], what: Any, up: bool) -> None:

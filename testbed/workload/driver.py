@@ -9,7 +9,7 @@ from __future__ import annotations
 import resource
 import selectors
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +47,7 @@ class Played:
 
     Attributes:
         sent: messages that routers accepted.
-        predicates: predicates that routers confirmed.
+        predicates: changes of predicates that routers confirmed.
         lateness_max_s, lateness_mean_s: wall seconds from when an item was due to when it was sent; those
             of the first moment, which are paced, are left out.
         started_monotonic: `time.monotonic()` at experiment second 0.
@@ -92,7 +92,9 @@ class Driver:
         _allow_open_files(len(wanted))
         self.delivered = 0
         self.last_event = time.monotonic()
-        self._answers = {"set_predicate": 0, "send_message": 0}
+        self._answers: Counter[str] = Counter()
+        #: (node, name) -> the request that subscribed; the router numbers subscriptions.
+        self._subscriptions: dict[tuple[int, str], Request] = {}
         self._outstanding = 0
         self._stopping = False
         self._clients: dict[int, Client] = {}
@@ -179,6 +181,8 @@ class Driver:
             if progress and time.monotonic() >= next_report:
                 next_report = time.monotonic() + _TICK_S
                 progress(now_s, self._answers["send_message"], self.delivered)
+                # Who follows the log sees it as it grows.
+                self._log.flush()
             due_s = min(agenda[0][0], duration_s) if agenda else duration_s
             if now_s >= duration_s and (not agenda or agenda[0][0] > now_s):
                 break
@@ -186,7 +190,8 @@ class Driver:
         self._await_answers()
         self._log.flush()
         mean = lateness_sum / count if count else 0.0
-        sent, predicates = self._answers["send_message"], self._answers["set_predicate"]
+        sent = self._answers["send_message"]
+        predicates = self._answers.total() - sent
         return Played(sent, predicates, lateness_max, mean, started, self._stopping)
 
     def drain(self, until: Callable[[], bool], timeout_s: float) -> bool:
@@ -234,17 +239,32 @@ class Driver:
     def _request(self, item: Item) -> None:
         client = self._clients[item.node]
         try:
-            if item.predicate is not None:
-                request = client.request_set_predicate(item.predicate)
-            else:
-                assert item.attributes is not None  # Item's own invariant
+            if item.attributes is not None:
                 request = client.request_send_message(Message(item.attributes))
+            elif item.subscription is None:
+                assert item.predicate is not None  # Item's own invariant
+                request = client.request_set_predicate(item.predicate)
+            elif item.predicate is not None:
+                request = client.request_subscribe(item.predicate)
+                self._subscriptions[item.node, item.subscription] = request
+            else:
+                request = client.request_unsubscribe(self._number_of(item.node, item.subscription))
         except (ClientError, ValueError) as error:
             raise RunError(f"node {item.node}: {item.action}: {error}") from error
         self._waiting[item.node].append(request)
         self._outstanding += 1
         if client.wants_write:
             self._watch(item.node)
+
+    def _number_of(self, node: int, subscription: str) -> int:
+        """The router's number of a subscription that is being revoked."""
+        request = self._subscriptions.pop((node, subscription), None)
+        if request is None:
+            raise ValueError(f"no subscription {subscription!r} is in force")
+        if request.answer is None:
+            self._await_answers()
+        assert request.answer is not None
+        return int(request.answer["subscription"])
 
     def _watch(self, node: int) -> None:
         client = self._clients[node]

@@ -13,7 +13,7 @@ from testbed.workload.content import draw_message, draw_predicate
 from testbed.workload.model import Item, Workload
 
 #: At the same moment predicates go before messages.
-_RANK = {"set_predicate": 0, "send_message": 1}
+_RANK = {"set_predicate": 0, "unsubscribe": 0, "subscribe": 0, "send_message": 1}
 
 
 def generate(experiment: Experiment) -> Workload:
@@ -58,14 +58,17 @@ def match_distribution(workload: Workload) -> list[float]:
     texts = sorted({item.predicate for item in workload.items if item.predicate is not None})
     number_of = {text: number for number, text in enumerate(texts)}
     index = PredicateIndex(predicate_to_json(parse_predicate(text)) for text in texts)
-    in_force: dict[int, int] = {}
+    in_force: dict[int, dict[str | None, int]] = {}
     shares: list[float] = []
     for item in workload.items:
         if item.predicate is not None:
-            in_force[item.node] = number_of[item.predicate]
+            in_force.setdefault(item.node, {})[item.subscription] = number_of[item.predicate]
+        elif item.subscription is not None:
+            in_force.get(item.node, {}).pop(item.subscription, None)
         elif item.attributes is not None and in_force:
             matching = index.matching(item.attributes)
-            shares.append(sum(number in matching for number in in_force.values()) / len(in_force))
+            selecting = sum(not matching.isdisjoint(own.values()) for own in in_force.values())
+            shares.append(selecting / len(in_force))
     return shares
 
 
@@ -114,7 +117,13 @@ def _events(experiment: Experiment) -> Iterator[Item]:
     for event in experiment.events:
         if event.node is None:
             continue
-        if event.action == "set_predicate" and event.predicate is not None:
-            yield Item(event.at_s, event.node, "set_predicate", predicate=event.predicate)
-        elif event.action == "send_message" and event.message is not None:
+        if event.message is not None:
             yield Item(event.at_s, event.node, "send_message", attributes=parse_message(event.message))
+        elif event.action in ("set_predicate", "subscribe", "unsubscribe"):
+            yield Item(
+                event.at_s,
+                event.node,
+                event.action,
+                predicate=event.predicate,
+                subscription=event.subscription,
+            )

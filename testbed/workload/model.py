@@ -11,14 +11,22 @@ from typing import Any, Literal
 from router.predicates.model import Message, Value
 from testbed.errors import InputError
 
-Action = Literal["set_predicate", "send_message"]
+Action = Literal["set_predicate", "subscribe", "unsubscribe", "send_message"]
+#: What an item of each action says beside its time and node: all of this and nothing else.
+_FIELDS: Mapping[Action, frozenset[str]] = {
+    "set_predicate": frozenset({"predicate"}),
+    "subscribe": frozenset({"predicate", "subscription"}),
+    "unsubscribe": frozenset({"subscription"}),
+    "send_message": frozenset({"attributes"}),
+}
 
 
 @dataclass(frozen=True)
 class Item:
     """One request of the application on `node` at `at_s` experiment seconds.
 
-    `predicate` (readable notation) belongs to set_predicate, `attributes` to send_message; the other is None.
+    `predicate` (readable notation) belongs to set_predicate and subscribe, `subscription` (its name, on that
+    node) to subscribe and unsubscribe, `attributes` to send_message; the others are None.
     """
 
     at_s: float
@@ -26,13 +34,15 @@ class Item:
     action: Action
     predicate: str | None = None
     attributes: Mapping[str, Value] | None = None
+    subscription: str | None = None
 
     def __post_init__(self) -> None:
-        if self.action not in ("set_predicate", "send_message"):
-            raise ValueError(f"action {self.action!r}: expected set_predicate or send_message")
-        given = (self.predicate is not None, self.attributes is not None)
-        if given != (self.action == "set_predicate", self.action == "send_message"):
-            raise ValueError(f"{self.action} at node {self.node}: expected predicate or attributes, not both")
+        expected = _FIELDS.get(self.action)
+        if expected is None:
+            raise ValueError(f"action {self.action!r}: expected {' or '.join(_FIELDS)}")
+        given = {name for name in frozenset().union(*_FIELDS.values()) if getattr(self, name) is not None}
+        if given != expected:
+            raise ValueError(f"{self.action} at node {self.node}: expected {' and '.join(sorted(expected))}")
 
 
 @dataclass(frozen=True)
@@ -54,15 +64,13 @@ def write_workload(workload: Workload, path: Path) -> None:
     with path.open("w", encoding="utf-8") as out:
         for item in workload.items:
             record: dict[str, Any] = {"at_s": item.at_s, "node": item.node, "action": item.action}
-            if item.predicate is not None:
-                record["predicate"] = item.predicate
-            else:
-                record["attributes"] = item.attributes
+            fields = ("subscription", "predicate", "attributes")
+            record |= {name: value for name in fields if (value := getattr(item, name)) is not None}
             out.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
 def read_workload(path: Path) -> Workload:
-    """Reads what `write_workload` wrote. Senders and receivers are the nodes that send, or set a predicate.
+    """Reads what `write_workload` wrote. Senders are the nodes that send, receivers those with a predicate.
 
     Raises:
         InputError: the file is missing or a line is malformed (names file and line).
@@ -82,10 +90,9 @@ def read_workload(path: Path) -> Workload:
             except (ValueError, TypeError) as error:
                 raise InputError(f"{path}:{number}: {error}") from error
 
-    def acting(action: Action) -> tuple[int, ...]:
-        return tuple(sorted({item.node for item in items if item.action == action}))
-
-    return Workload(tuple(items), senders=acting("send_message"), receivers=acting("set_predicate"))
+    senders = sorted({item.node for item in items if item.attributes is not None})
+    receivers = sorted({item.node for item in items if item.predicate is not None})
+    return Workload(tuple(items), tuple(senders), tuple(receivers))
 
 
 def _item(record: dict[str, Any]) -> Item:
@@ -96,4 +103,5 @@ def _item(record: dict[str, Any]) -> Item:
         record["action"],
         record.get("predicate"),
         None if attributes is None else Message(attributes),
+        record.get("subscription"),
     )

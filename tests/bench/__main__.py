@@ -1,20 +1,29 @@
-"""`./run.sh bench [NAME [OPTION=NUMBER ...] ...]`: runs the benchmarks named, or all.
+"""`./run.sh bench [NAME ...]` runs the benchmarks named, or all.
 
-Options are the arguments of a benchmark's `main`.
+`./run.sh bench NAME OPTIONS` runs one with options of its own; `./run.sh bench NAME --help` lists them.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from inspect import signature
+from inspect import Parameter, cleandoc, signature
+from types import ModuleType
+from typing import Any
 
 #: Name -> what it measures.
 BENCHMARKS = {
     "algebra": "predicates that grow to 10,000 filters",
     "codec": "the struct codec beside Scapy",
-    "matching": "the matching engines",
+    "dissector": "tshark with the Wireshark dissector",
+    "recording": "what recording costs a router",
+    "match": "the matching engines beside the C++ original, and the papers' figures",
+    "match_update": "changes of a forwarding table of 1,000,000 constraints",
+    "forwarding": "a live router at saturation (root)",
+    "simulate": "simulations of growing networks: events per second, memory per router",
+    "ur_reuse": "SR and UR frames with and without reuse of URs, on both kinds of trees",
     "pcap": "captures to counts in Parquet, beside tshark, Scapy and dpkt",
     "pcap_memory": "a capture of 4 GB read by Spark in 2 GB",
     "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
@@ -23,30 +32,40 @@ BENCHMARKS = {
 
 
 def main(arguments: list[str]) -> int:
-    chosen: list[tuple[str, dict[str, int]]] = []
-    for argument in arguments:
-        name, equals, value = argument.partition("=")
-        if equals and chosen and value.isdecimal():
-            chosen[-1][1][name] = int(value)
-        elif name in BENCHMARKS and not equals:
-            chosen.append((name, {}))
-        else:
-            known = ", ".join(f"{name} ({what})" for name, what in BENCHMARKS.items())
-            return _bad(f"{argument!r}: expected OPTION=NUMBER behind a name, or one of the names {known}")
-    for name, options in chosen or [(name, {}) for name in BENCHMARKS]:
-        run: Callable[..., None] = import_module(f"tests.bench.{name}").main
-        unknown = set(options) - set(signature(run).parameters)
-        if unknown:
-            known = ", ".join(signature(run).parameters)
-            return _bad(f"{name}: unknown option {min(unknown)}; expected one of {known}")
+    count = next((i for i, argument in enumerate(arguments) if argument not in BENCHMARKS), len(arguments))
+    names, options = arguments[:count], arguments[count:]
+    if options and len(names) != 1:
+        known = "".join(f"\n  {name:14} {what}" for name, what in BENCHMARKS.items())
+        if options[0] in ("-h", "--help"):
+            print(f"{cleandoc(__doc__ or '')}\n{known}")
+            return 0
+        print(f"bench: {options[0]!r}: expected names, or one name and its options:{known}", file=sys.stderr)
+        return 2
+    for name in names or BENCHMARKS:
         print(f"== {name}: {BENCHMARKS[name]}", flush=True)
-        run(**options)
+        module = import_module(f"tests.bench.{name}")
+        run: Callable[..., None] = module.main
+        positional, named = _parsed(name, module, options)
+        run(*positional, **named)
     return 0
 
 
-def _bad(message: str) -> int:
-    print(f"bench: {message}", file=sys.stderr)
-    return 2
+def _parsed(name: str, module: ModuleType, options: list[str]) -> tuple[list[int], dict[str, Any]]:
+    """The arguments of a benchmark's `main`: by its own `configure`, or its numbers by their names."""
+    if hasattr(module, "configure"):
+        return [], module.configure(options)
+    parser = argparse.ArgumentParser(prog=f"./run.sh bench {name}", description=module.__doc__)
+    several = None
+    for parameter in signature(module.main).parameters.values():
+        if parameter.kind is Parameter.VAR_POSITIONAL:
+            several = parameter.name
+            parser.add_argument(several, type=int, nargs="*", metavar="N")
+        else:
+            option = "--" + parameter.name.replace("_", "-")
+            help_text = f"({parameter.default:,})"
+            parser.add_argument(option, type=int, default=parameter.default, metavar="N", help=help_text)
+    named = vars(parser.parse_args(options))
+    return (named.pop(several) if several is not None else []), named
 
 
 if __name__ == "__main__":

@@ -5,12 +5,15 @@ expected.json (`"paper"` and `"default"`: one record for each step).
 
 A step does one thing; then the network settles, unless it says `"hold": true`. `settle` does just that.
 `deliver` passes on the frames of one type that wait on a link [sender, receiver], `lose` loses them, `inject`
-hands a router a frame that its neighbour never sent.
+hands a router a frame that its neighbour never sent, `restart` makes a router anew.
+
+`python tests/conformance/test_protocol_figures.py CASE` prints what a case gives, for a new expected.json.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -22,7 +25,7 @@ from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
 from router.protocol.events import FrameReceived
 from router.protocol.options import RouterOptions
-from router.wire.frames import Frame, FrameType, SenderRequest
+from router.wire.frames import Body, Frame, FrameType, SenderRequest
 
 CASES = sorted(path.parent for path in Path(__file__).parent.glob("*/input.json"))
 
@@ -70,9 +73,17 @@ def take(network: Network, step: dict[str, Any]) -> dict[str, Any]:
         "requests": crossed(network, FrameType.SR),
         "replies": crossed(network, FrameType.UR),
         "dropped": dict(network.dropped() - dropped),
+        "delivered": sorted(Counter(network.delivered[injected(step)]).elements()) if injected(step) else [],
         "tables": tables(network),
     }
-    return {name: value for name, value in record.items() if value or name not in ("requests", "replies")}
+    seldom = ("requests", "replies", "delivered")
+    return {name: value for name, value in record.items() if value or name not in seldom}
+
+
+def injected(step: dict[str, Any]) -> tuple[int, int] | None:
+    """The (source, seq) of a message that a step injects."""
+    wanted = step.get("inject")
+    return (wanted["issuer"], wanted["seq"]) if wanted and wanted["type"] == "MSG" else None
 
 
 def act(network: Network, step: dict[str, Any]) -> tuple[int, int] | None:
@@ -88,15 +99,26 @@ def act(network: Network, step: dict[str, Any]) -> tuple[int, int] | None:
     elif wanted := step.get("lose"):
         network.lose(*wanted["link"], FrameType[wanted["type"]])
     elif wanted := step.get("inject"):
-        kind = FrameType[wanted["type"]]
-        body = SenderRequest(1_000_000) if kind is FrameType.SR else parse_predicate(wanted["predicate"])
-        frame = Frame(kind, wanted["issuer"], wanted["seq"], network.epoch, 64, body)
-        network.handle(wanted["node"], FrameReceived(wanted["sender"], frame))
+        inject(network, wanted)
+    elif wanted := step.get("restart"):
+        network.restart(wanted["node"])
     elif wanted := step.get("links_down"):
         network.new_epoch(tuple(tuple(link) for link in wanted))
     elif step != {"settle": True}:
         raise AssertionError(f"no such step: {step}")
     return None
+
+
+def inject(network: Network, wanted: dict[str, Any]) -> None:
+    kind = FrameType[wanted["type"]]
+    body: Body = SenderRequest(1_000_000)
+    if kind is FrameType.MSG:
+        body = parse_message(wanted["message"])
+        network.delivered.setdefault((wanted["issuer"], wanted["seq"]), Counter())
+    elif kind is not FrameType.SR:
+        body = parse_predicate(wanted["predicate"])
+    frame = Frame(kind, wanted["issuer"], wanted["seq"], network.epoch, 64, body)
+    network.handle(wanted["node"], FrameReceived(wanted["sender"], frame))
 
 
 @pytest.mark.parametrize("rule", ["paper", "default"])
@@ -105,3 +127,8 @@ def test_figure(case: Path, rule: str) -> None:
     given = json.loads((case / "input.json").read_text())
     expected = json.loads((case / "expected.json").read_text())
     assert play(given, rule == "paper") == expected[rule]
+
+
+if __name__ == "__main__":
+    given = json.loads((Path(sys.argv[1]) / "input.json").read_text())
+    print(json.dumps({rule: play(given, rule == "paper") for rule in ("paper", "default")}, indent=1))

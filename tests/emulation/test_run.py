@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -105,6 +106,16 @@ def test_accounting_again_gives_the_same(run_dir: Path, summary: dict[str, Any])
     again = json.loads((run_dir / "summary.json").read_text())
     again.pop("accounting_s")
     assert again == {key: value for key, value in summary.items() if key != "accounting_s"}
+
+
+def test_a_replay_gives_the_same_answers(run_dir: Path) -> None:
+    environment = {**os.environ, "PYTHONHASHSEED": "77"}
+    done = subprocess.run(
+        [*CBCB, "replay", str(run_dir)], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Replay: 5 routers" in done.stdout
+    assert "answers, counters and final tables equal the live run's" in done.stdout
 
 
 def test_the_experiment_as_run_is_valid(run_dir: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,15 +23,17 @@ def test_a_published_message_reaches_the_subscriber(cbcb: Callable[..., Cbcb], t
     )
     run = cbcb("run", str(experiment), "--hold")
     state = run.state()
+    timeout = ("--timeout-s", "30")
     log = Path(state["run_dir"]) / "logs" / "applications.jsonl"
     poll(lambda: log.exists() or None, 60, "the emulation plays")
 
-    subscriber = cbcb("sub", "3", 'dest = "ORD" and price < 400', "--count", "2", "--timeout-s", "30")
+    subscriber = cbcb("sub", "3", 'dest = "ORD" and price < 400', 'gate = "B7"', "--count", "2", *timeout)
+    doomed = cbcb("sub", "1", 'dest = "ORD"', "--app", "doomed", *timeout)
 
     def subscribed() -> bool | None:
-        return True if any('"set_predicate"' in line for line in log.read_text().splitlines()) else None
+        return True if log.read_text().count('"op":"subscribe"') == 3 else None
 
-    poll(subscribed, 30, "the predicate is set")
+    poll(subscribed, 30, "the predicates are set")
 
     def delivered() -> str | None:
         # The advertisement travels while we publish: publish until two messages have arrived.
@@ -42,12 +47,65 @@ def test_a_published_message_reaches_the_subscriber(cbcb: Callable[..., Cbcb], t
     assert printed.startswith("0/")
     assert 'dest = "ORD"' in printed
 
+    # It can tell nobody that it no longer wants anything.
+    doomed.kill()
+    doomed.wait()
+    router_log = Path(state["run_dir"]) / "logs" / "routers" / "r1.log"
+    poll(lambda: True if '"application_left"' in router_log.read_text() else None, 10, "the router notices")
+    left_ns = time.time_ns()
+
+    def later() -> bool | None:
+        # Longer than the oracle's window.
+        return True if time.time_ns() > left_ns + 200_000_000 else None
+
+    poll(later, 10, "a while passes")
+    for _ in range(3):
+        status, printed = cbcb("pub", "0", 'dest = "ORD", price = 500').wait()
+        assert status == 0, printed
+
     run.interrupt()
     status, output = run.wait()
     assert status == 0, output
-    summary = json.loads(next(tmp_path.glob("*-quiet/summary.json")).read_text())
-    assert summary["messages_sent"] >= 2
+    folder = next(tmp_path.glob("*-quiet"))
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["verdict"] == "holds"
+    assert summary["messages_sent"] >= 5
     assert summary["deliveries_made"] >= 2
+    left = [json.loads(line) for line in log.read_text().splitlines() if '"op":"left"' in line]
+    assert [(line["node"], line["app"], line["filters"]) for line in left] == [(1, "doomed", [])]
+    judged = [json.loads(line) for line in (folder / "oracle.jsonl").read_text().splitlines()]
+    assert not [line for line in judged if line["app"] == "doomed" and line["sent_ns"] > left_ns]
+    status, output = cbcb("replay", str(folder)).wait()
+    assert status == 0, output
+    assert "Replay: 5 routers" in output
+
+
+def test_the_recording_of_a_router_that_was_killed(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
+    experiment = tmp_path / "killed.toml"
+    experiment.write_text('duration_s = 1\n[topology]\ngenerator = "line"\nnodes = 2\n')
+    run = cbcb("run", str(experiment), "--hold")
+    state = run.state()
+    routers = Path(state["run_dir"]) / "logs" / "routers.jsonl"
+    poll(
+        lambda: True if routers.exists() and routers.read_text().count("ready") == 2 else None, 60, "routers"
+    )
+    log = Path(state["run_dir"]) / "logs" / "applications.jsonl"
+    poll(lambda: log.exists() or None, 60, "the emulation plays")
+    status, printed = cbcb("pub", "0", *(f"x = {x}" for x in range(20))).wait()
+    assert status == 0, printed
+    pids = {line["node"]: line["pid"] for line in map(json.loads, routers.read_text().splitlines())}
+    os.kill(pids[0], signal.SIGKILL)
+    status, output = run.wait()
+    assert status == 1, output
+    assert "router r0 ended with status -9" in output
+
+    status, output = cbcb("replay", state["run_dir"]).wait()
+    assert status == 0, output
+    assert "r0: the recording is cut: the router did not end in order" in output
+    assert "answers equal the live run's" in output
+    status, output = cbcb("replay", state["run_dir"], "--node", "r0", "--show").wait()
+    assert status == 0, output
+    assert output.count("accepted from application") == 20
 
 
 def test_no_emulation_is_said_clearly(cbcb: Callable[..., Cbcb]) -> None:

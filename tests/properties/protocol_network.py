@@ -21,6 +21,7 @@ from router.protocol.events import (
     SendMessage,
     SendToController,
     SetPredicate,
+    Settle,
     Started,
     Tick,
 )
@@ -137,10 +138,11 @@ class Network:
         self.now = 0.0
         self.epoch = 0
         self.rng = random.Random(seed)
-        self.routers = {
-            node: Router(node, options, factory(matcher), 1, random.Random(f"{seed}/{node}"))
-            for node in sorted(graph)
-        }
+        self._incarnations = dict.fromkeys(sorted(graph), 1)
+        self._router = lambda node: Router(
+            node, options, factory(matcher), self._incarnations[node], random.Random(f"{seed}/{node}")
+        )
+        self.routers = {node: self._router(node) for node in sorted(graph)}
         self.tables: dict[int, BroadcastTable] = {}
         self.delivered: dict[tuple[int, int], Counter[int]] = {}
         self.frames: Counter[tuple[int, int, FrameType]] = Counter()
@@ -215,6 +217,12 @@ class Network:
             for node in self.routers:
                 self.handle(node, Tick())
 
+    def settle_all(self) -> None:
+        """No router starts anything more of its own accord; runs until all is quiet."""
+        for node in self.routers:
+            self.handle(node, Settle())
+        self.settle()
+
     def new_epoch(self, down: tuple[tuple[int, int], ...] = ()) -> None:
         """Takes links down, distributes the new trees, then commits; frames move between all that."""
         self._alive = self.graph.copy()
@@ -241,6 +249,14 @@ class Network:
     def set_predicate(self, node: int, predicate: Predicate) -> None:
         self.predicates[node] = predicate
         self.handle(node, SetPredicate(1, predicate))
+
+    def restart(self, node: int) -> None:
+        """Makes a router anew, with a greater incarnation; the controller answers with a new epoch."""
+        self._incarnations[node] += 1
+        self.routers[node] = self._router(node)
+        self.predicates.pop(node, None)
+        self.handle(node, Started())
+        self.new_epoch()
 
     def request_update(self, node: int) -> None:
         self.handle(node, RequestUpdate())

@@ -13,12 +13,9 @@ from protocol_network import Graph, Network, integer, one, random_graph
 from test_protocol_delivery import SEEDS
 from test_protocol_updates import OPTIONS, STEPS, play, table_errors
 
-from router.matching.factory import factory
 from router.predicates.model import EVERYTHING, NOTHING, Message, Operator, Predicate
 from router.predicates.semantics import matches
-from router.protocol.events import Started
 from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.wire.frames import BroadcastTable, FrameType
 from testbed.controller.trees import LAYERS, broadcast_tables
 from topos.build import LinkSpec, build
@@ -125,11 +122,7 @@ def test_after_a_restart_a_new_epoch_brings_everything_back(
     for node, predicate in changes:
         network.set_predicate(node % nodes, predicate)
     network.settle()
-    restarted = network.rng.randrange(nodes)
-    network.routers[restarted] = Router(restarted, RouterOptions(), factory("naive"), incarnation=2)
-    network.predicates.pop(restarted, None)
-    network.handle(restarted, Started())
-    network.new_epoch()
+    network.restart(network.rng.randrange(nodes))
     network.settle()
     expect_exact_delivery(network)
 

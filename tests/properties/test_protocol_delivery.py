@@ -7,6 +7,7 @@ from collections import Counter
 
 import networkx as nx
 import pytest
+from fuzz import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from protocol_network import Network, graph_of, integer, one, random_graph
@@ -47,7 +48,7 @@ def expect_exact_delivery(network: Network, messages: list[Message]) -> None:
             assert network.delivered[sent] == expected, (sent, message)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150), deadline=None)
 @given(
     SEEDS,
     st.integers(2, 9),
@@ -72,7 +73,7 @@ def test_every_message_reaches_exactly_its_receivers(
     assert set(network.dropped()) <= {"ra_covered"}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(
     SEEDS,
     st.integers(3, 8),
@@ -102,7 +103,7 @@ def test_nothing_is_lost_after_links_fail_and_return(
         expect_exact_delivery(network, messages)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(40), deadline=None)
 @given(SEEDS, st.integers(2, 8), st.lists(st.tuples(st.integers(0, 7), PREDICATES), max_size=8))
 def test_no_link_carries_a_message_twice(seed: int, nodes: int, changes: list[tuple[int, Predicate]]) -> None:
     network = Network(random_graph(random.Random(seed), nodes, nodes), RouterOptions(), seed)
@@ -138,7 +139,7 @@ def test_the_filter_of_the_paper_loses_a_receiver_on_a_cycle(strict_paper: bool,
     assert set(network.delivered[sent]) == reached
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(60), deadline=None)
 @given(
     SEEDS,
     st.integers(2, 8),

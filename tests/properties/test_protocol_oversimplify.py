@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from fuzz import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from protocol_network import Network, random_graph
@@ -17,7 +18,7 @@ from router.wire.addresses import LOCAL_INTERFACE
 PREDICATES = st.builds(disjoin, st.builds(disjoin, FILTERS, FILTERS), FILTERS)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100), deadline=None)
 @given(
     SEEDS,
     st.integers(2, 8),

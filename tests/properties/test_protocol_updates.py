@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from itertools import product
+from typing import get_args
 
 import networkx as nx
+from fuzz import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from protocol_network import Network, integer, one, random_graph
@@ -70,7 +72,7 @@ def play(network: Network, steps: list[tuple[int, Predicate | None]]) -> None:
         network.some_steps()
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=cases(500), deadline=None)
 @given(SEEDS, st.integers(2, 9), st.integers(0, 8), STEPS, st.booleans())
 def test_trimming_never_loses_a_receiver(
     seed: int, nodes: int, extra: int, steps: list[tuple[int, Predicate | None]], reuse: bool
@@ -85,7 +87,7 @@ def test_trimming_never_loses_a_receiver(
     assert set(network.dropped()) <= {"ra_covered", "ur_late", "sr_old"}
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=cases(1000), deadline=None)
 @given(SEEDS, st.integers(2, 8), st.integers(0, 8), STEPS, STEPS, st.booleans())
 def test_one_round_of_requests_makes_every_table_exact(
     seed: int,
@@ -114,7 +116,58 @@ def test_one_round_of_requests_makes_every_table_exact(
     assert table_errors(network, exact=False) == []
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=cases(500), deadline=None)
+@given(
+    SEEDS,
+    st.integers(2, 8),
+    st.integers(0, 6),
+    STEPS,
+    st.booleans(),
+    st.sampled_from(get_args(RequestPolicyName)),
+)
+def test_one_round_mends_losses_reordering_and_changes_of_the_network(
+    seed: int,
+    nodes: int,
+    extra: int,
+    steps: list[tuple[int, Predicate | None]],
+    reuse: bool,
+    policy: RequestPolicyName,
+) -> None:
+    """Links fail and return, parts are cut off, frames are lost and overtake each other. Once it is
+    quiet, one SR of each router makes every table exact, in the network as it then is.
+    """
+    options = replace(
+        OPTIONS, ur_reuse=reuse, readvertise_jitter=0.02, sr_policy=policy, sr_period=2.0, sr_threshold=1
+    )
+    network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
+    network.new_epoch()
+    network.loss, network.reordering = 0.2, True
+    rng = network.rng
+    links = list(network.graph.edges)
+
+    def something() -> None:
+        if rng.random() < 0.2:
+            network.send(rng.randrange(nodes), Message({"a": rng.randrange(4)}))
+        network.wait(rng.choice((0.0, 0.01, 0.1)))
+        network.some_steps()
+
+    network.background = something
+    for step in steps:
+        play(network, [step])
+        something()
+        if rng.random() < 0.3:
+            network.new_epoch(tuple(rng.sample(links, rng.randrange(min(3, len(links) + 1)))))
+    network.settle_all()
+    network.loss, network.reordering = 0.0, False
+    network.now += options.ur_freshness + 0.1
+    for node in rng.sample(range(nodes), nodes):
+        network.request_update(node)
+        network.some_steps()
+    network.settle()
+    assert table_errors(network, exact=True) == []
+
+
+@settings(max_examples=cases(400), deadline=None)
 @given(SEEDS, st.integers(3, 7), st.booleans())
 def test_requests_while_trees_change_lose_nobody(seed: int, nodes: int, reuse: bool) -> None:
     """Links fail and return; between any two frames of the controller routers ask, change, and wait."""
@@ -148,7 +201,7 @@ def test_requests_while_trees_change_lose_nobody(seed: int, nodes: int, reuse: b
     assert table_errors(network, exact=False) == []
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=cases(1000), deadline=None)
 @given(SEEDS, st.integers(3, 7), st.integers(0, 4), st.booleans())
 def test_a_receiver_that_narrows_and_widens_is_never_lost(
     seed: int, nodes: int, extra: int, reuse: bool
@@ -170,7 +223,7 @@ def test_a_receiver_that_narrows_and_widens_is_never_lost(
     assert table_errors(network, exact=False) == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(200), deadline=None)
 @given(SEEDS, st.integers(2, 7), st.sampled_from(["periodic", "count"]))
 def test_policies_and_schedules_lose_nobody(seed: int, nodes: int, policy: RequestPolicyName) -> None:
     """RAs that keep their distance, SRs by the policies, messages that make them due: nobody is lost."""

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+from fuzz import cases
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -62,7 +63,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
     return replace(experiment, topology=Topology(topology.name, topology.nodes, links))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(experiments())
 def test_deliveries_are_those_of_the_oracle_and_every_frame_is_counted(experiment: Experiment) -> None:
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "output").open("w") as output:

@@ -228,7 +228,7 @@ def test_large_runs_have_the_same_numbers(
     for name in TABLES:
         tables = [_table(run, name) for run in (small, large)]
         rows = [sorted(map(str, table.select(sorted(TABLES[name][1])).to_pylist())) for table in tables]
-        assert rows[0], name
+        assert rows[0] or name == "repeated_frames", name
         assert rows[0] == rows[1], name
 
 

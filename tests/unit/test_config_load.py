@@ -269,7 +269,7 @@ def test_the_schema_has_every_field_of_the_model(section: tuple[schema.Field, ..
         (
             '"send_message"',
             '"send"',
-            '[events 1] action: "send" is not valid; expected "set_predicate" or "send_',
+            '[events 1] action: "send" is not valid; expected "set_predicate" or "subs',
         ),
         (
             "node = 1\n",
@@ -297,6 +297,23 @@ def test_the_schema_has_every_field_of_the_model(section: tuple[schema.Field, ..
             "[1, 0]",
             "[1, 0, 2]",
             "[events 3] link: [1, 0, 2] is not valid; expected two node ids, such as [0, 1]",
+        ),
+        (
+            'action = "set_predicate"',
+            'action = "subscribe"',
+            "[events 2] subscription: missing; an event with action subscribe needs node and subscr",
+        ),
+        (
+            'action = "set_predicate"\nnode = 0\npredicate = \'dest = "ORD" and price < 400\'',
+            'action = "unsubscribe"\nnode = 0\nsubscription = "a"',
+            '[events 2] subscription: "a" is not in force at node 0 at 10 s',
+        ),
+        (
+            "strict_paper = true",
+            "strict_paper = true\n"
+            + '[[events]]\nat_s = 5\naction = "subscribe"\nnode = 0\nsubscription = "a"\npredicate = "*"\n'
+            * 2,
+            '[events 2] subscription: "a" is in force at node 0 at 5 s already',
         ),
         ("price < 400", "price <", "[events 2] predicate: "),
         ("price = 300", "price = ", "[events 1] message: "),

@@ -3,6 +3,7 @@ import random
 import pytest
 
 from router.matching.counting import CountingMatcher
+from router.matching.counting_options import CountingOptions, parse_options
 from router.matching.factory import ENGINES, factory
 from router.matching.interface import Matcher
 from router.matching.naive import NaiveMatcher
@@ -84,8 +85,23 @@ def test_a_constraint_given_twice_and_a_contradiction(matcher: Matcher) -> None:
 
 
 def test_an_unknown_engine_is_refused() -> None:
-    with pytest.raises(ValueError, match="unknown matching engine 'fast'; expected one of counting, naive"):
+    with pytest.raises(
+        ValueError, match="unknown matching engine 'fast'; expected one of compiled, counting, naive"
+    ):
         factory("fast")
+
+
+def test_options_of_an_engine_are_parsed_or_refused() -> None:
+    assert parse_options("rounds=3, bloom=off") == CountingOptions(rounds=3, bloom=False)
+    assert isinstance(factory("counting:single=off,short_circuit=on"), CountingMatcher)
+    for spec, said in (
+        ("counting:speed=9", "unknown option 'speed' of the counting engine; expected rounds, bloom"),
+        ("counting:bloom=7", "option bloom: expected on or off, found '7'"),
+        ("counting:rounds=-1", "option rounds: expected a number of rounds, found '-1'"),
+        ("naive:rounds=1", "the engine naive has no options"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            factory(spec)
 
 
 def _random_predicate(source: random.Random, filters: int) -> Predicate:
@@ -119,7 +135,7 @@ def _random_constraint(source: random.Random) -> Constraint:
 
 def test_counting_is_naive_over_a_long_random_history() -> None:
     source = random.Random(20)
-    counting, naive = CountingMatcher(), NaiveMatcher()
+    counting, naive = CountingMatcher(CountingOptions(rounds=10)), NaiveMatcher()
     matched = 0
     for _ in range(400):
         interface = source.randrange(30)
@@ -139,4 +155,9 @@ def test_counting_is_naive_over_a_long_random_history() -> None:
     assert matched > 1000
     for interface in range(30):
         counting.remove(interface)
+    assert counting.match(Message({"x": 1})) == frozenset()
     assert not counting._indexes, "the index keeps nothing of removed interfaces"
+    assert counting._selectivity is not None
+    counting._selectivity.exclude((), set())
+    assert not counting._selectivity._selective
+    assert not counting._selectivity._having

@@ -9,6 +9,7 @@ from router.predicates.boxes import BOXES_MAX
 from router.predicates.builder import PredicateBuilder
 from router.predicates.model import EVERYTHING, NOTHING, Filter, Predicate
 from router.predicates.parser import parse_predicate
+from router.predicates.pool import FilterPool
 from router.predicates.printer import format_predicate
 from router.predicates.thresholds import Thresholds
 
@@ -99,16 +100,15 @@ def test_thresholds_against_a_plain_list(distinct: int) -> None:
         return sum(1 << i for i, key in keys.items() if key < bound or (equal and key == bound))
 
     for step in range(1200):
-        if keys and random.random() < (0.3 if step < 700 else 0.8):
-            member = random.choice(sorted(keys))
-            thresholds.remove(keys.pop(member), 1 << member)
-        else:
-            keys[step] = random.randrange(distinct)
-            thresholds.add(keys[step], 1 << step)
+        keys[step] = random.randrange(distinct)
+        thresholds.add(keys[step], 1 << step)
+        if step % 150 == 149:
+            keys = {member: key for member, key in keys.items() if random.random() < 0.4}
+            thresholds.keep_only(sum(1 << member for member in keys))
         if step % 10 == 0:
             bound = random.randrange(-1, distinct + 1)
             assert thresholds.below(bound) == expected(bound, equal=False)
-            assert thresholds.copy().at_most(bound) == expected(bound, equal=True)
+            assert thresholds.at_most(bound) == expected(bound, equal=True)
 
 
 def test_an_empty_filter_takes_in_all_others() -> None:
@@ -124,3 +124,27 @@ def test_what_a_table_was_before_it_grew_is_not_kept() -> None:
     table = disjoin(table, parse_predicate("x = 5 and y = 5"))
     assert before() is None
     assert covers(table, parse_predicate("x = 5 and y = 5 and z = 1"))
+
+
+def test_a_pool_forgets_filters_that_nobody_holds() -> None:
+    pool = FilterPool()
+    table = _Table()
+    pool.register(table)
+    kept = parse_predicate('s =* "gate" and price < 400 or price > 900')
+    table.members = pool.add(0, pool.numbers(kept))
+    held = simplify(kept)
+    for number in range(10_000):
+        asked = parse_predicate(f'price = {number} and s = "gate {number % 7}"')
+        (found,) = pool.numbers(asked)
+        assert pool.covers(table.members, found) == (number < 400 or number > 900)
+    assert len(pool) < 5_000
+    assert pool.predicate(table.members) == held
+    table.members = 0
+    pool.sweep()
+    assert len(pool) == 0
+
+
+class _Table:
+    """Holds numbers of a pool."""
+
+    members = 0

@@ -15,6 +15,7 @@ import pytest
 
 from router.matching.factory import factory
 from router.predicates.model import Message
+from router.predicates.parser import parse_predicate
 from router.protocol.events import ControllerFrame, Event
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
@@ -40,13 +41,20 @@ class Node:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.left_behind: list[str] = []
         self.router = Router(4, RouterOptions(), factory("counting"), 1)
         table = BroadcastTable((), (TreeEntry(4, 0, (), 0),))
         for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(1))):
             self.router.handle(ControllerFrame(Frame(kind, 4, 1, 1, 1, body)), 0.0)
         self.selector = selectors.DefaultSelector()
         self.applications = Applications(
-            4, path, self.selector, self._handle, lambda _tables: {"node": 4}, OUTPUT_LIMIT
+            4,
+            path,
+            self.selector,
+            self._handle,
+            lambda _tables: {"node": 4},
+            lambda app, _requested_ns: self.left_behind.append(app),
+            OUTPUT_LIMIT,
         )
         self._stop_reader, self._stop_writer = socket.socketpair()
         self.selector.register(self._stop_reader, selectors.EVENT_READ, self._stop)
@@ -105,6 +113,68 @@ def test_the_service(node: Node) -> None:
         first.set_predicate("none")
         second.send_message("number = 1.0")
         assert list(first.deliveries(timeout=0.05)) == []
+
+
+def test_subscriptions_of_several_applications(node: Node) -> None:
+    lines: list[dict[str, Any]] = []
+    with node.client("a", log=lines.append) as first, node.client("b") as second:
+        assert [first.subscribe("x = 1"), first.subscribe("x > 5"), second.subscribe("x = 1")] == [1, 2, 1]
+        first.set_predicate("x = 3")
+        assert first.subscriptions() == {1: parse_predicate("x = 1"), 2: parse_predicate("x > 5")}
+
+        def gets(client: Client, *wanted: int) -> None:
+            for x in (1, 3, 7):
+                client.send_message(Message({"x": x}))
+            assert [each.attributes["x"] for each in client.deliveries(timeout=0.05)] == list(wanted)
+
+        gets(first, 1, 3, 7)
+        gets(second, 1, 1)
+        list(first.deliveries(timeout=0.05))
+        first.unsubscribe(2)
+        # The other application's subscription keeps the number and the node's predicate what they were.
+        first.unsubscribe(1)
+        gets(first, 3)
+        gets(second, 1, 1)
+        assert node.router.predicates()[0] == parse_predicate("x = 1 or x = 3")
+        # Numbers are not given twice.
+        assert first.subscribe("x = 9") == 3
+        for number in (1, 7):
+            with pytest.raises(ClientError, match=f"subscription: {number} is none of this application's"):
+                first.unsubscribe(number)
+        second.close()
+        wait_for(lambda: None if len(node.applications) == 1 else "the second is connected")
+        assert node.router.predicates()[0] == parse_predicate("x = 3 or x = 9")
+    wait_for(lambda: f"{len(node.applications)} are connected" if len(node.applications) else None)
+    assert node.router.predicates() == {}
+    assert node.left_behind == []
+    told = [(line.get("op"), line["predicate"]) for line in lines if line["event"] == "set_predicate"]
+    assert told == [
+        ("subscribe", "x = 1"),
+        ("subscribe", "x = 1 or x > 5"),
+        (None, "x = 1 or x = 3 or x > 5"),
+        ("unsubscribe", "x = 1 or x = 3"),
+        ("unsubscribe", "x = 3"),
+        ("subscribe", "x = 3 or x = 9"),
+        (None, "none"),
+    ]
+
+
+def test_who_leaves_without_a_word_is_told_of(node: Node) -> None:
+    for name, operations in (
+        ("declares", ["set_predicate"]),
+        ("subscribes", ["subscribe"]),
+        ("neither", []),
+        ("takes it back", ["subscribe", "unsubscribe"]),
+    ):
+        connection = raw(node)
+        with connection.makefile("rb") as answers:
+            for op in ("hello", *operations):
+                connection.sendall(json.dumps({"op": op, "app": name, "predicate": "x = 1"}).encode() + b"\n")
+                assert json.loads(answers.readline())["ok"]
+        connection.close()
+        wait_for(lambda: f"{len(node.applications)} are connected" if len(node.applications) else None)
+    assert node.left_behind == ["declares", "subscribes"]
+    assert node.router.predicates() == {}
 
 
 def test_an_update_can_be_requested(node: Node) -> None:
@@ -213,6 +283,10 @@ def raw(node: Node) -> socket.socket:
         (b'{"id":7,"op":["x"]}', "is none of"),
         (b'{"id":7,"op":"set_predicate"}', "predicate: expected a text"),
         (b'{"id":7,"op":"set_predicate","predicate":"x >"}', "line 1, column 4"),
+        (b'{"id":7,"op":"subscribe","predicate":7}', "predicate: expected a text"),
+        (b'{"id":7,"op":"unsubscribe","subscription":1}', "subscription: 1 is none of this application's"),
+        (b'{"id":7,"op":"unsubscribe","subscription":[1]}', "subscription: [1] is none"),
+        (b'{"id":7,"op":"unsubscribe","subscription":true}', "subscription: True is none"),
         (b'{"id":7,"op":"send_message"}', "either 'message' or 'attributes'"),
         (b'{"id":7,"op":"send_message","message":3}', "message: expected a text"),
         (b'{"id":7,"op":"send_message","attributes":[]}', "attributes: expected an object"),
@@ -265,4 +339,6 @@ def test_a_client_says_why_it_cannot_go_on(node: Node, tmp_path: Path) -> None:
         node.applications.close()
         with pytest.raises(ClientError, match="closed the connection"):
             client.status()
-        node.applications = Applications(4, node.path, node.selector, node._handle, lambda _tables: {})
+        node.applications = Applications(
+            4, node.path, node.selector, node._handle, lambda _tables: {}, lambda *_: None
+        )

@@ -47,6 +47,10 @@ def test_specs_survive_the_file(tmp_path: Path) -> None:
         ),
         (json.dumps([{**SPEC.as_json(), "options": {"colour": 0}}]), "router 0: options: .*colour"),
         (json.dumps([{**SPEC.as_json(), "node": "1"}]), "router 0: node: expected int"),
+        (
+            json.dumps([{**SPEC.as_json(), "matcher": "fast"}]),
+            "router 0: matcher: unknown matching engine 'fast'",
+        ),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path: Path, content: str, error: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from runtime_wire import ETHERTYPE_BYTES, TIMEOUT, Wire, wait_for
 
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.protocol.options import RouterOptions
+from router.recording.replay import check
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
 from router.wire.addresses import (
@@ -85,6 +87,7 @@ def routers(wire: Wire, tmp_path: Path) -> Iterator[Routers]:
             counters_path=str(tmp_path / f"r{node}.json"),
             log_path=str(tmp_path / f"r{node}.log"),
             options=RouterOptions(hello_interval=0.05),
+            recording_path=str(tmp_path / f"r{node}.rec"),
         )
         for node in (0, 1)
     ]
@@ -197,6 +200,30 @@ def test_hostile_frames_are_counted_and_do_no_harm(wire: Wire, routers: Routers)
     assert counters["frames_received"] == Counter(_type_of(data[14:]) for data in seen)
     assert counters["frames_received"]["undecodable"] > 500
     assert counters["dropped"]["bad_source"] > 0
+    replayed = check(Path(str(routers.specs[1].recording_path)))
+    assert (replayed.difference, replayed.cut) == (None, None)
+    assert replayed.router.counters.as_dict().items() <= counters.items()
+
+
+def test_a_recording_that_cannot_go_on_is_given_up(wire: Wire, routers: Routers) -> None:
+    wire.set_up_routers()
+    spec, pid = routers.specs[1], routers.pids[1]
+    recording = Path(str(spec.recording_path))
+    room = recording.stat().st_size + 100
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (room, before[1]))
+    with Client(spec.socket_path) as client:
+        client.set_predicate(f'x = 1 or text = "{"y" * 200}"')
+        wait_for(lambda: None if "recording_failed" in Path(spec.log_path).read_text() else "not given up")
+        client.send_message("x = 1")
+        assert next(client.deliveries(TIMEOUT)).attributes == {"x": 1}
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+    routers.stop()
+    assert recording.stat().st_size == room
+    replayed = check(recording)
+    assert replayed.difference is None
+    assert replayed.cut is not None
+    assert "part of a record that was not finished" in replayed.cut
 
 
 def _type_of(payload: bytes) -> str:

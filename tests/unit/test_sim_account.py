@@ -17,6 +17,7 @@ from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.oracle.decide import write_oracle
 from testbed.run.progress import Progress
+from testbed.sim.captures import Kept
 from testbed.sim.simulation import simulate
 
 pytestmark = pytest.mark.spark
@@ -30,20 +31,24 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield active
 
 
-def _accounted(session: SparkSession, folder: Path) -> dict[str, Any]:
+def _accounted(session: SparkSession, folder: Path, captures: Kept = "all") -> dict[str, Any]:
     folder.mkdir()
     with (folder / "output").open("w") as output:
         experiment = load_experiment(find_experiment("ring5"))
-        run_dir = simulate(experiment, folder, Progress(Console(file=output)))
+        run_dir = simulate(experiment, folder, Progress(Console(file=output)), captures)
     write_oracle(run_dir, experiment.oracle.in_flight_window_s)
     summary = account(run_dir, spark=session)
     return {key: value for key, value in summary.items() if key not in _WALL}
 
 
+@pytest.fixture(scope="module")
+def summary(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return _accounted(session, tmp_path_factory.mktemp("sim") / "all")
+
+
 def test_two_simulations_have_one_summary_and_every_frame_is_accounted_for(
-    session: SparkSession, tmp_path: Path
+    session: SparkSession, tmp_path: Path, summary: dict[str, Any]
 ) -> None:
-    summary = _accounted(session, tmp_path / "one")
     assert summary["verdict"] == "holds", summary["verdict_reasons"]
     assert summary["deliveries_made"] >= 20
     for name in ("tshark", "routers", "ovs"):
@@ -52,3 +57,23 @@ def test_two_simulations_have_one_summary_and_every_frame_is_accounted_for(
     assert json.dumps(summary, sort_keys=True) == json.dumps(
         _accounted(session, tmp_path / "two"), sort_keys=True
     )
+
+
+@pytest.mark.parametrize("captures", ["links", "none"])
+def test_without_some_captures_the_rest_is_accounted_for_alike(
+    session: SparkSession, tmp_path: Path, summary: dict[str, Any], captures: Kept
+) -> None:
+    """What is not in the captures is in no total; what other evidence says is the same."""
+    partial = _accounted(session, tmp_path / captures, captures)
+    assert partial["verdict"] == "holds", partial["verdict_reasons"]
+    assert partial["host_links_captured"] == 0
+    assert partial["links_captured"] == (summary["links_captured"] if captures == "links" else 0)
+    same = ["deliveries_made", "deliveries_expected", "false_negatives", "false_positives", "messages_sent"]
+    same += ["messages_received_by_routers", "false_positives_from_network", "messages_received_from_network"]
+    if captures == "links":
+        same += ["frames_by_type", "bytes_by_type", "control_share", "convergence_s", "frames_repeated"]
+        assert partial["reconciliation"]["ovs"]["found"] == 2 * partial["frames_captured"] > 0
+    else:
+        assert partial["frames_captured"] == 0
+        assert partial["convergence_s"] is None
+    assert {key: partial[key] for key in same} == {key: summary[key] for key in same}

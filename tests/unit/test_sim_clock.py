@@ -49,3 +49,17 @@ def test_a_core_that_is_woken_at_its_deadline_sees_that_it_has_come(deadline: fl
     at_ns = due_ns(deadline)
     assert at_ns / NS >= deadline
     assert (at_ns - 1) / NS <= deadline + 1e-9
+
+
+def test_running_up_to_a_time_makes_what_is_due_happen_and_lets_it_come() -> None:
+    agenda = Agenda()
+    seen: list[tuple[int, int]] = []
+    for at_ns in (30, 10, 20, 40):
+        agenda.at(at_ns, lambda at_ns=at_ns: seen.append((at_ns, agenda.now)))
+    assert agenda.run(35, most=2), "one more is due"
+    assert seen == [(10, 10), (20, 20)]
+    assert not agenda.run(35, most=9)
+    assert seen == [(10, 10), (20, 20), (30, 30)]
+    assert agenda.now == 35
+    assert agenda.next_ns == 40
+    assert agenda.done == 3

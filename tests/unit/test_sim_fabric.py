@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from router.protocol.events import Event, FrameReceived
 from router.wire.addresses import HOST_PORT, ports_of
 from router.wire.codec import encode
 from router.wire.frames import Frame, FrameType
-from testbed.sim.captures import Captures
+from testbed.sim.captures import Captures, Kept
 from testbed.sim.clock import EPOCH_NS, Agenda
 from testbed.sim.fabric import HOP_NS, Fabric
 from topos.model import Link, Node, Topology
@@ -23,13 +24,13 @@ _MS = 1_000_000
 class _Network:
     """Two nodes and a link, and what arrives at the second."""
 
-    def __init__(self, run_dir: Path, **properties: float) -> None:
+    def __init__(self, run_dir: Path, captures: Kept = "all", **properties: float) -> None:
         (run_dir / "pcap").mkdir()
         self.run_dir = run_dir
         self.agenda = Agenda()
         link = Link(0, 0, 1, 1, 1, **properties)  # type: ignore[arg-type]
         topology = Topology("pair", (Node(0), Node(1)), (link,))
-        self.captures = Captures(topology, run_dir)
+        self.captures = Captures(topology, run_dir, captures)
         self.fabric = Fabric(topology, self.agenda, self.captures, seed=3)
         self.arrived: list[tuple[int, Event]] = []
         self.fabric.connect([self._take, self._take], lambda _node, _frame: None)
@@ -172,3 +173,20 @@ def test_a_frame_that_does_not_encode_is_counted(tmp_path: Path) -> None:
     network.run()
     assert network.arrived == []
     assert network.fabric.router_counters(0)["dropped"] == {"unencodable": 1}
+
+
+@pytest.mark.parametrize(
+    ("kept", "names"),
+    [("all", ["link-0-1", "host-0", "host-1"]), ("links", ["link-0-1"]), ("none", [])],
+)
+def test_what_is_not_captured_is_counted_all_the_same(tmp_path: Path, kept: Kept, names: list[str]) -> None:
+    network = _Network(tmp_path, kept)
+    network.send(_message())
+    network.run()
+    network.captures.finish()
+    captures = json.loads((tmp_path / "capture.json").read_text())
+    assert [(capture["name"], capture["captured"]) for capture in captures] == [(name, 1) for name in names]
+    assert sorted(path.stem for path in (tmp_path / "pcap").iterdir()) == sorted(names)
+    assert len(network.arrived) == 1
+    sender, receiver = network.ports()
+    assert sender["tx_packets"] == receiver["rx_packets"] == 1

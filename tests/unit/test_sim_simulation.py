@@ -7,12 +7,17 @@ import json
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from captures.pcap import PcapReader
+from router.wire.addresses import node_of
+from router.wire.frames import FrameType
+from router.wire.header import decode_header
 from testbed.config.load import load_experiment
 from testbed.errors import RunError
 from testbed.oracle.decide import judge
@@ -164,10 +169,83 @@ def test_messages_take_another_way_when_a_link_is_down(tmp_path: Path) -> None:
     assert counters["3"]["messages_forwarded"] == 1
 
 
+def test_subscriptions_are_parts_of_a_predicate(tmp_path: Path) -> None:
+    def event(at_s: int, action: str, *fields: str) -> str:
+        return "\n".join(("", "[[events]]", f"at_s = {at_s}", f'action = "{action}"', *fields, ""))
+
+    low, high = 'node = 2\nsubscription = "low"', 'node = 2\nsubscription = "high"'
+    changes = [
+        event(0, "set_predicate", "node = 2", 'predicate = "x = 50"'),
+        event(2, "subscribe", low, 'predicate = "x < 10"'),
+        event(4, "subscribe", high, 'predicate = "x > 90"'),
+        event(20, "unsubscribe", low),
+        event(30, "subscribe", low, 'predicate = "x < 5"'),
+        event(32, "set_predicate", "node = 2", 'predicate = "none"'),
+    ]
+    sendings = [
+        event(at, "send_message", "node = 0", f'message = "x = {x}"')
+        for at in (10, 25, 40)
+        for x in (1, 7, 50, 95)
+    ]
+    run_dir = _simulate(tmp_path, RING + "".join(changes + sendings))
+    assert _wrong(run_dir) == (4 + 2 + 2, [])
+    settings = [e for e in _events(run_dir, "applications.jsonl") if e["event"] == "set_predicate"]
+    told = [(e.get("op"), e.get("subscription"), set(e["predicate"].split(" or "))) for e in settings]
+    assert told == [
+        (None, None, {"x = 50"}),
+        ("subscribe", 1, {"x < 10", "x = 50"}),
+        ("subscribe", 2, {"x < 10", "x = 50", "x > 90"}),
+        ("unsubscribe", 1, {"x = 50", "x > 90"}),
+        ("subscribe", 3, {"x < 5", "x = 50", "x > 90"}),
+        (None, None, {"x < 5", "x > 90"}),
+        (None, None, {"none"}),
+    ]
+
+
 def test_a_set_up_that_cannot_succeed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("testbed.sim.simulation._SET_UP_NS", 2_000_000)
     with pytest.raises(RunError, match="broadcast table"):
         _simulate(tmp_path, RING)
+
+
+def _requests(run_dir: Path) -> dict[tuple[str, int], list[float]]:
+    """(Link, issuer) -> experiment times at which SRs of that issuer left it over that link."""
+    times: dict[tuple[str, int], list[float]] = {}
+    for path in sorted((run_dir / "pcap").glob("link-*.pcap")):
+        for record in PcapReader(path).records():
+            header = decode_header(record.data[14:])
+            if header.type is FrameType.SR and node_of(record.data[6:12]) == header.issuer:
+                times.setdefault((path.stem, header.issuer), []).append(record.time_ns / 1e9 * 10)
+    return times
+
+
+@pytest.mark.parametrize(
+    ("policy", "least_s"),
+    [
+        ('sr_policy = "never"', None),
+        ('sr_policy = "periodic"\nsr_period_s = 5', 4.9),
+        ('sr_policy = "count"\nsr_threshold = 1', 0.0),
+        ('sr_policy = "count"\nsr_threshold = 1\nsr_min_interval_s = 8', 7.9),
+    ],
+)
+def test_controlled_requests(tmp_path: Path, policy: str, least_s: float | None) -> None:
+    """Section 3.5.5: never; periodic; by the count of messages; and so with a maximum frequency."""
+    run_dir = _simulate(tmp_path, RING + f"[protocol]\n{policy}\nur_reuse = false\n" + WORKLOAD)
+    assert _wrong(run_dir)[1] == []
+    requests = _requests(run_dir)
+    apart = [b - a for times in requests.values() for a, b in pairwise(times)]
+    if least_s is None:
+        assert requests == {}
+    elif "periodic" in policy:
+        # Every router through every interface, again and again.
+        assert len({issuer for _, issuer in requests}) == 5
+        assert all(least_s < each < 5.1 for each in apart)
+    else:
+        assert len(apart) > 5
+        assert all(each > least_s for each in apart)
+        assert (min(apart) < 7.9) == (least_s == 0.0)
+        counters = json.loads((run_dir / "counters" / "routers.json").read_text()).values()
+        assert sum(router["srs_issued"] for router in counters) == sum(map(len, requests.values()))
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,9 @@ class IdealNetwork:
         self._closing: list[int] = []
         self._running = True
         self.nodes = {
-            node: Applications(node, path, self._selector, self._handler(node), lambda _verbose: {})
+            node: Applications(
+                node, path, self._selector, self._handler(node), lambda _verbose: {}, lambda *_: None
+            )
             for node, path in self.sockets.items()
         }
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -166,6 +168,41 @@ def test_a_workload_is_played_in_time_and_logged(network: IdealNetwork, tmp_path
     # Items go out when they are due: 0.1 s of wall time after one another.
     first, second, _ = (e["requested_ns"] for e in sent.values())
     assert (second - first) / 1e9 > 0.05
+
+
+def test_subscriptions_of_a_workload_come_and_go(network: IdealNetwork, tmp_path: Path) -> None:
+    def subscribe(at_s: float, name: str, predicate: str) -> Item:
+        return Item(at_s, 1, "subscribe", predicate=predicate, subscription=name)
+
+    workload = Workload(
+        (
+            want(0, 1, "a = 1"),
+            subscribe(6, "low", "a < 5"),
+            subscribe(6, "high", "a > 7"),
+            *(send(12, 0, a=a) for a in (1, 3, 6, 9)),
+            # Its number is not known yet when it is revoked.
+            subscribe(18, "other", "a = 6"),
+            Item(18, 1, "unsubscribe", subscription="other"),
+            Item(18, 1, "unsubscribe", subscription="low"),
+            *(send(24, 0, a=a) for a in (1, 3, 6, 9)),
+        )
+    )
+    with Driver(network.sockets, workload.nodes, log_path(tmp_path)) as driver:
+        played = driver.play(workload, time_scale=60, duration_s=30)
+        assert driver.drain(lambda: driver.delivered == 5, timeout_s=5)
+        assert (played.sent, played.predicates) == (8, 6)
+        # Its name is free again, and of others there is nothing to revoke.
+        with pytest.raises(RunError, match="node 1: unsubscribe: no subscription 'low' is in force"):
+            driver.play(Workload((Item(0, 1, "unsubscribe", subscription="low"),)), 60, 1)
+    write_oracle(tmp_path, 0.0)
+    wanted = {
+        (o["source"], o["seq"], o["node"])
+        for o in map(json.loads, (tmp_path / "oracle.jsonl").read_text().splitlines())
+        if o["expected"]
+    }
+    got = [(e["source"], e["seq"], e["node"]) for e in events(tmp_path) if e["event"] == "deliver"]
+    assert sorted(got) == sorted(wanted)
+    assert [seq for _, seq, _ in got] == [1, 2, 4, 5, 8]
 
 
 def test_the_log_satisfies_the_oracle(network: IdealNetwork, tmp_path: Path) -> None:

@@ -215,7 +215,12 @@ def test_a_workload_file_reads_back(tmp_path: Path) -> None:
         ("{oops", "workload.jsonl:2: Expecting property name"),
         ('{"at_s":1,"node":0}', "workload.jsonl:2: no field 'action'"),
         ('{"at_s":1,"node":0,"action":"sing"}', "workload.jsonl:2: action 'sing'"),
-        ('{"at_s":1,"node":0,"action":"send_message"}', "expected predicate or attributes"),
+        ('{"at_s":1,"node":0,"action":"send_message"}', "send_message at node 0: expected attributes"),
+        ('{"at_s":1,"node":0,"action":"unsubscribe"}', "unsubscribe at node 0: expected subscription"),
+        (
+            '{"at_s":1,"node":0,"action":"subscribe","predicate":"a = 1"}',
+            "subscribe at node 0: expected predicate and subscription",
+        ),
         ('{"at_s":1,"node":0,"action":"send_message","attributes":{"a":null}}', "workload.jsonl:2: "),
     ],
 )

@@ -39,7 +39,8 @@ def write_capture(path: Path, frames: Iterable[tuple[int, bytes]], snaplen: int 
 
 def tshark(capture: Path, *arguments: str) -> str:
     """What tshark prints; fails if it speaks of Lua on standard error."""
-    command = ["tshark", "-n", "-X", f"lua_script:{DISSECTOR}", "-X", f"lua_script:{STATISTICS}"]
+    # With names for addresses, as Wireshark shows them unless told otherwise.
+    command = ["tshark", "-N", "m", "-X", f"lua_script:{DISSECTOR}", "-X", f"lua_script:{STATISTICS}"]
     done = subprocess.run(
         [*command, "-r", str(capture), *arguments], capture_output=True, text=True, check=True, timeout=120
     )

@@ -27,8 +27,7 @@ for line in io.lines(arg[2]) do
   function tvb.raw() return bytes end
   function tvb.len() return #bytes end
   tvb.reported_len = tvb.len
-  local pinfo = { cols = {}, number = 1, rel_ts = 0, visited = false, dl_src = "02:cb:00:00:00:03",
-    dl_dst = "03:00:00:00:00:01" }
+  local pinfo = { cols = {}, number = 1, rel_ts = 0, visited = false }
   proto.init()
   proto.dissector(tvb, pinfo, anything)
   print(pinfo.cols.info)

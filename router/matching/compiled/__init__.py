@@ -1,0 +1,1 @@
+"""The fast engine: access predicates over contiguous postings, compiled with Numba."""

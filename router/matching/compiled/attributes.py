@@ -1,0 +1,196 @@
+"""The body of a MSG read by compiled code: checked as `router.wire.tlv.decode_message` checks it.
+
+Layout: docs/wire-format.md. What is out of the ordinary (an error, a TLV of a later version, more than
+`FEW` attributes) is left to that function, which names the error, or finds that there is none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from router.matching.compiled.compiler import Native, inlined
+from router.matching.compiled.hashing import extended, mixed
+from router.matching.compiled.layout import (
+    AT,
+    ATTRIBUTE_BYTES,
+    BOOLEAN,
+    DOUBLE,
+    HASH,
+    INTEGER,
+    KEY,
+    LENGTH,
+    NAME,
+    NAME_AT,
+    NAME_HASH,
+    NAME_LENGTH,
+    NAMED,
+    STRING,
+    STRING_HASH,
+    TYPE,
+    Search,
+)
+from router.matching.compiled.memory import byte_at, long_at, put_long
+from router.matching.compiled.normal import key_of_double
+from router.predicates.model import STRING_MAX_BYTES
+from router.wire.tlv import TLV_HEADER_LENGTH, Tlv
+
+#: Attributes whose names are compared with each other.
+FEW = 64
+#: Instead of a number of attributes: it needs another look; it has more attributes than there are rows.
+UNUSUAL, NO_ROOM = -1, -2
+
+_ATTRIBUTE = int(Tlv.ATTRIBUTE)
+_BYTE, _SIGN = np.uint64(8), np.uint64(1 << 63)
+_INFINITE = 0x7FF0000000000000
+_ROWS, _ROWS_SIZE, _POLYNOMIALS = int(Search.ROWS), int(Search.ROWS_SIZE), int(Search.POLYNOMIALS)
+
+
+@inlined
+def read_attributes(search: Native, body: Native, size: Native, trusted: Native) -> Native:
+    """Fills the rows of a search; returns the number of attributes, `UNUSUAL` or `NO_ROOM`.
+
+    Args:
+        search: address of a row; see `layout.Search`. There is room for the polynomials of the whole body.
+        body: address of the body.
+        size: its length.
+        trusted: 1 if the body was found to keep the format's rules, 0 to check them.
+    """
+    rows, room, polynomials = (
+        long_at(search, _ROWS),
+        long_at(search, _ROWS_SIZE),
+        long_at(search, _POLYNOMIALS),
+    )
+    count, at = 0, 0
+    while at < size:
+        start = at + TLV_HEADER_LENGTH
+        if start > size:
+            return UNUSUAL
+        end = start + _number(body, at + 1, 4)
+        if end > size:
+            return UNUSUAL
+        kind = byte_at(body, at)
+        at = end
+        if kind != _ATTRIBUTE:
+            if trusted:
+                continue
+            return UNUSUAL
+        if end - start < 3:
+            return UNUSUAL
+        name = start + 1
+        value = name + byte_at(body, start)
+        if value == name or value >= end:
+            return UNUSUAL
+        if count == room:
+            return NO_ROOM
+        row = rows + count * ATTRIBUTE_BYTES
+        polynomial, high = 0, 0
+        for position in range(name, value):
+            byte = byte_at(body, position)
+            polynomial = extended(polynomial, byte)
+            high |= byte
+        type_ = byte_at(body, value)
+        put_long(row, NAME, polynomial)
+        put_long(row, NAME_AT, name)
+        put_long(row, NAME_LENGTH, value - name)
+        put_long(row, NAMED, mixed(polynomial, value - name, NAME_HASH - type_))
+        put_long(row, TYPE, type_)
+        put_long(row, AT, value + 1)
+        put_long(row, LENGTH, end - value - 1)
+        if not _read_value(row, body, type_, value + 1, end - value - 1, polynomials):
+            return UNUSUAL
+        if not trusted and ((high >= 0x80 and not _is_utf8(body, name, value)) or not _is_new(rows, count)):
+            return UNUSUAL
+        count += 1
+    return count
+
+
+@inlined
+def _number(body: Native, at: Native, size: Native) -> Native:
+    """An integer in network byte order; one of eight bytes is signed."""
+    value = np.uint64(0)
+    for position in range(at, at + size):
+        value = value << _BYTE | np.uint64(byte_at(body, position))
+    return np.int64(value)
+
+
+@inlined
+def _read_value(
+    row: Native, body: Native, type_: Native, at: Native, length: Native, polynomials: Native
+) -> Native:
+    """Fills in key and hash; False if the value is none of its type."""
+    if type_ == STRING:
+        if length > STRING_MAX_BYTES:
+            return False
+        polynomial, high, key = 0, 0, np.uint64(0)
+        put_long(polynomials, at, 0)
+        for position in range(at, at + length):
+            byte = byte_at(body, position)
+            high |= byte
+            polynomial = extended(polynomial, byte)
+            put_long(polynomials, position + 1, polynomial)
+        for position in range(at, at + 8):
+            key = key << _BYTE | np.uint64(byte_at(body, position) if position < at + length else 0)
+        put_long(row, KEY, np.int64(key ^ _SIGN))
+        put_long(row, HASH, mixed(polynomial, length, STRING_HASH))
+        return high < 0x80 or _is_utf8(body, at, at + length)
+    if type_ == INTEGER and length == 8:
+        put_long(row, KEY, _number(body, at, 8))
+        return True
+    if type_ == DOUBLE and length == 8:
+        bits = _number(body, at, 8)
+        put_long(row, KEY, key_of_double(bits))
+        return (bits & _INFINITE) != _INFINITE
+    if type_ == BOOLEAN and length == 1:
+        put_long(row, KEY, byte_at(body, at))
+        return byte_at(body, at) <= 1
+    return False
+
+
+@inlined
+def _is_new(rows: Native, count: Native) -> Native:
+    """Whether attribute `count` has another name than those before it, as far as hashes tell."""
+    if count >= FEW:
+        return False
+    row = rows + count * ATTRIBUTE_BYTES
+    for number in range(count):
+        other = rows + number * ATTRIBUTE_BYTES
+        if long_at(other, NAME) == long_at(row, NAME) and long_at(other, NAME_LENGTH) == long_at(
+            row, NAME_LENGTH
+        ):
+            return False
+    return True
+
+
+@inlined
+def _is_utf8(body: Native, at: Native, end: Native) -> Native:
+    """Whether body[at:end] is UTF-8: RFC 3629, section 4."""
+    while at < end:
+        lead = byte_at(body, at)
+        at += 1
+        if lead < 0x80:
+            continue
+        lowest, highest = 0x80, 0xBF
+        if 0xC2 <= lead <= 0xDF:
+            following = 1
+        elif 0xE0 <= lead <= 0xEF:
+            following = 2
+            if lead == 0xE0:
+                lowest = 0xA0
+            elif lead == 0xED:
+                highest = 0x9F
+        elif 0xF0 <= lead <= 0xF4:
+            following = 3
+            if lead == 0xF0:
+                lowest = 0x90
+            elif lead == 0xF4:
+                highest = 0x8F
+        else:
+            return False
+        if at + following > end:
+            return False
+        for position in range(at, at + following):
+            if not lowest <= byte_at(body, position) <= highest:
+                return False
+            lowest, highest = 0x80, 0xBF
+        at += following
+    return True

@@ -1,0 +1,177 @@
+"""The compiled engine: forwarding with access predicates, and updates at the cost of the change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from router.matching.columns import ColumnsBuilder, ConstraintColumns
+from router.matching.compiled.interfaces import Interfaces
+from router.matching.compiled.matching import match
+from router.matching.compiled.normal import normal_table
+from router.matching.compiled.scratch import working_memory
+from router.matching.compiled.segments import ANONYMOUS, Segments
+from router.predicates.model import Filter, Message, Predicate
+from router.wire.tlv import encode_message
+
+_NONE: frozenset[int] = frozenset()
+#: Filters that one interface holds: by identity, the filter and its number (None: not yet in a segment).
+_Held = dict[int, tuple[Filter, int | None]]
+_GONE: tuple[None, None] = None, None
+
+
+class CompiledMatcher:
+    """See `router.matching.interface.EncodedMatcher`.
+
+    What `set_predicate` changes is collected, and becomes part of the table when a message is matched: a
+    burst of changes is one change. An interface's old and new predicate are compared by the identity of their
+    filters, so a predicate that grew by one filter costs one filter, and a look at each of the others.
+    """
+
+    def __init__(self) -> None:
+        self._memory = working_memory()
+        self._interfaces = Interfaces()
+        self._segments = Segments()
+        self._held: dict[int, _Held] = {}
+        #: Interfaces of a table that was loaded, whose filters are known to the segments only: how many, and
+        #: their constraints.
+        self._loaded: dict[int, tuple[int, int]] = {}
+        #: By interface, its filters that are not in a segment yet, by identity.
+        self._untold: dict[int, list[int]] = {}
+
+    # The table.
+
+    def set_predicate(self, interface: int, predicate: Predicate) -> None:
+        """See `Matcher`."""
+        if interface in self._loaded:
+            self._forget_loaded(interface)
+        old = self._held.get(interface)
+        if old is None:
+            old = {}
+        new = {id(filter_): filter_ for filter_ in predicate}
+        gone = old.keys() - new.keys()
+        if gone:
+            self._take_out([old.pop(which) for which in gone])
+        if not new:
+            self.remove(interface)
+            return
+        added = new.keys() - old.keys()
+        if added:
+            self._untold.setdefault(interface, []).extend(added)
+            for which in added:
+                old[which] = new[which], None
+        if interface not in self._held:
+            self._held[interface] = old
+            self._interfaces.add(interface)
+
+    def remove(self, interface: int) -> None:
+        """See `Matcher`."""
+        if interface in self._loaded:
+            self._forget_loaded(interface)
+        held = self._held.pop(interface, None)
+        if held is not None:
+            self._take_out(list(held.values()))
+            self._untold.pop(interface, None)
+            self._interfaces.remove(interface)
+
+    def load(self, table: ConstraintColumns) -> None:
+        """See `TableMatcher`.
+
+        Raises:
+            ValueError: the columns contradict themselves.
+        """
+        numbers, first, counts = np.unique(table.interface, return_index=True, return_counts=True)
+        normal = normal_table(table, np.repeat(np.arange(1, len(numbers) + 1, dtype=np.int32), counts))
+        self.finish_merges()
+        self._interfaces, self._segments, self._held, self._untold = Interfaces(), Segments(), {}, {}
+        self._interfaces.add_all(numbers)
+        self._memory.fit_interfaces(len(numbers) + 1)
+        constraints = table.start[first + counts] - table.start[first]
+        self._loaded = dict(
+            zip(numbers.tolist(), zip(counts.tolist(), constraints.tolist(), strict=True), strict=True)
+        )
+        self._segments.add(normal, np.full(table.filters, ANONYMOUS, np.int64), self._interfaces.retired)
+
+    def _forget_loaded(self, interface: int) -> None:
+        del self._loaded[interface]
+        self._segments.retire(self._interfaces.retire(interface))
+
+    def _take_out(self, filters: list[tuple[Filter, int | None]]) -> None:
+        self._segments.take_out(number for _, number in filters if number is not None)
+
+    def _tell(self) -> None:
+        """Makes a segment of the filters that came since the last one, and of what is due to be merged."""
+        builder, numbers, dense = ColumnsBuilder(), [], []
+        for interface, added in self._untold.items():
+            held, own = self._held[interface], self._interfaces[interface]
+            for which in added:
+                filter_, number = held.get(which, _GONE)
+                # It may have been taken out again, and another may have got its identity.
+                if filter_ is not None and number is None:
+                    number = self._segments.number()
+                    held[which] = filter_, number
+                    builder.add(0, filter_)
+                    numbers.append(number)
+                    dense.append(own)
+        self._untold.clear()
+        if numbers:
+            self._memory.fit_interfaces(len(self._interfaces.retired))
+            table = normal_table(builder.build(), np.array(dense, np.int32))
+            self._segments.add(table, np.array(numbers, np.int64), self._interfaces.retired)
+
+    # Matching.
+
+    def match(self, message: Message, among: Collection[int] | None = None) -> frozenset[int]:
+        """See `Matcher`."""
+        return self._match(encode_message(message), among, 1) or _NONE
+
+    def match_encoded(self, body: bytes, among: Collection[int] | None = None) -> frozenset[int] | None:
+        """See `EncodedMatcher`."""
+        return self._match(body, among, 0)
+
+    def _match(self, body: bytes, among: Collection[int] | None, trusted: int) -> frozenset[int] | None:
+        if self._untold:
+            self._tell()
+        elif self._segments.merging:
+            self._segments.settle(self._interfaces.retired)
+        asked = self._interfaces.asked(among if among is None else frozenset(among))
+        memory = self._memory
+        if len(body) > memory.body:
+            memory.fit_body(len(body))
+        number = match(body, self._segments.address, asked.address, asked.count, trusted)
+        if memory.is_large:
+            memory.shrink()
+        if number <= 0:
+            return None if number else _NONE
+        return self._interfaces.names(memory.found[:number].tolist())
+
+    # What an observer may ask.
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the table and its index, in bytes; filters given as objects belong to who gave them."""
+        objects = sum(150 * len(held) for held in self._held.values())
+        return self._segments.nbytes + self._interfaces.nbytes + objects
+
+    @property
+    def merging(self) -> bool:
+        """Whether segments are being merged in the background."""
+        return self._segments.merging
+
+    def statistics(self) -> Mapping[str, int]:
+        """`interfaces`, `filters`, `constraints`, `segments` and `bytes`."""
+        own = [filter_ for held in self._held.values() for filter_, _ in held.values()]
+        return {
+            "interfaces": len(self._interfaces),
+            "filters": len(own) + sum(filters for filters, _ in self._loaded.values()),
+            "constraints": sum(map(len, own)) + sum(count for _, count in self._loaded.values()),
+            "segments": len(self._segments),
+            "bytes": self.nbytes,
+        }
+
+    def finish_merges(self) -> None:
+        """Waits for what is done in the background. Matching does not need it; measurements do."""
+        if self._untold:
+            self._tell()
+        self._segments.wait(self._interfaces.retired)

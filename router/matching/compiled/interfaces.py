@@ -1,0 +1,122 @@
+"""Interfaces under dense numbers, and sets of them as compiled code reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from router.matching.compiled.memory import address_of
+
+#: Bytes of sets that are kept; beyond, all are made anew.
+_KEPT_BYTES = 16 * 1024 * 1024
+#: What a set costs beside its array, roughly.
+_OVERHEAD = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A set of interfaces that messages are matched against.
+
+    Attributes:
+        open: uint8 [dense numbers], 1 for those that have filters.
+        address: of `open`.
+        count: how many there are.
+    """
+
+    open: npt.NDArray[np.uint8]
+    address: int
+    count: int
+
+
+class Interfaces:
+    """Dense numbers from 1 for the interfaces that have filters; 0 is no interface.
+
+    Attributes:
+        retired: bool [dense numbers], those that stand in segments but for no interface any more; 0 is one.
+    """
+
+    def __init__(self) -> None:
+        self._dense: dict[int, int] = {}
+        self._interface: list[int] = [0]
+        self._free: list[int] = []
+        self.retired: npt.NDArray[np.bool_] = np.ones(64, np.bool_)
+        self._asked: dict[frozenset[int] | None, Asked] = {}
+        self._kept = 0
+
+    def __len__(self) -> int:
+        return len(self._dense)
+
+    def __getitem__(self, interface: int) -> int:
+        return self._dense[interface]
+
+    def add(self, interface: int) -> int:
+        """The dense number of an interface that has one, or gets one."""
+        known = self._dense.get(interface)
+        if known is not None:
+            return known
+        if self._free:
+            dense = self._free.pop()
+            self._interface[dense] = interface
+        else:
+            dense = len(self._interface)
+            self._interface.append(interface)
+            if dense >= len(self.retired):
+                self.retired = np.concatenate([self.retired, np.ones_like(self.retired)])
+        self._dense[interface] = dense
+        self.retired[dense] = False
+        self._forget_sets()
+        return dense
+
+    def add_all(self, interfaces: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """The same for many, in ascending order and each once, where there is none yet."""
+        self._interface = [0, *interfaces.tolist()]
+        self._dense = {interface: dense for dense, interface in enumerate(self._interface) if dense}
+        self.retired = np.zeros(max(64, len(self._interface)), np.bool_)
+        self.retired[0] = True
+        self.retired[len(self._interface) :] = True
+        self._forget_sets()
+        return np.arange(1, len(self._interface), dtype=np.int32)
+
+    def remove(self, interface: int) -> None:
+        """The interface has no filters any more, nor do segments hold its number."""
+        dense = self.retire(interface)
+        self._free.append(dense)
+
+    def retire(self, interface: int) -> int:
+        """The interface gives its dense number up, which stays in segments."""
+        dense = self._dense.pop(interface)
+        self.retired[dense] = True
+        self._forget_sets()
+        return dense
+
+    def asked(self, among: frozenset[int] | None) -> Asked:
+        """These interfaces, or all."""
+        known = self._asked.get(among)
+        if known is not None:
+            return known
+        size = len(self.retired)
+        open_ = np.zeros(size, np.uint8)
+        chosen = self._dense.values() if among is None else map(self._dense.get, among)
+        numbers = [dense for dense in chosen if dense is not None]
+        open_[numbers] = 1
+        asked = Asked(open_, address_of(open_), len(numbers))
+        self._kept += size + _OVERHEAD
+        if self._kept > _KEPT_BYTES:
+            self._forget_sets()
+        self._asked[among] = asked
+        return asked
+
+    def names(self, dense: list[int]) -> frozenset[int]:
+        """The interfaces of dense numbers."""
+        interface = self._interface
+        return frozenset([interface[number] for number in dense])
+
+    @property
+    def nbytes(self) -> int:
+        return self.retired.nbytes + self._kept + 16 * len(self._interface)
+
+    def _forget_sets(self) -> None:
+        self._asked.clear()
+        self._kept = 0

@@ -1,0 +1,271 @@
+"""One message against a table of segments: a single call into compiled code.
+
+In each segment, what its units match is found first: they need no verification, and an interface that has
+matched is not looked at again. Then the other filters whose access constraint is satisfied are verified.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from router.matching.compiled.attributes import read_attributes
+from router.matching.compiled.compiler import Native, inlined, kernel
+from router.matching.compiled.layout import (
+    AT,
+    ATTRIBUTE_BYTES,
+    BLOCK,
+    HASH,
+    KEY,
+    LENGTH,
+    NAME_AT,
+    NAME_LENGTH,
+    NAMED,
+    SLOT,
+    SLOT_EQUAL,
+    SLOT_LISTS,
+    SLOT_NAME,
+    SLOT_NAME_LENGTH,
+    SLOT_TYPE,
+    SLOT_WIDTH,
+    STRING,
+    TEXT,
+    TYPE,
+    Access,
+    Part,
+    Search,
+)
+from router.matching.compiled.memory import int_at, long_at, put_byte, put_long
+from router.matching.compiled.patterns import find_equal, find_patterns, verify_hits
+from router.matching.compiled.verifying import same_bytes, take, verify
+
+_UNITS, _OTHERS = int(Access.PRESENT_UNIT), int(Access.PRESENT)
+_ALWAYS_START, _ALWAYS_END = int(Part.ALWAYS_START), int(Part.ALWAYS_END)
+_SLOT_TABLE, _SLOT_HASH, _SLOT_BITS = (int(Part[n]) for n in ("SLOT_TABLE", "SLOT_HASH", "SLOT_BITS"))
+_SLOT_ROWS, _NAMES = int(Part.SLOT_ROWS), int(Part.NAMES)
+_STRING_TABLE, _STRING_HASH, _STRING_BITS = (
+    int(Part[n]) for n in ("STRING_TABLE", "STRING_HASH", "STRING_BITS")
+)
+_STRING_START, _PART_TEXT = int(Part.STRING_START), int(Part.TEXT)
+_LOWER, _UPPER = int(Part.LOWER), int(Part.UPPER)
+_BLOCK_UPPER, _BLOCKS_UPPER = int(Part.BLOCK_UPPER), int(Part.BLOCKS_UPPER)
+_ROWS, _ATTRIBUTE_OF, _FOUND, _ROUND = (int(Search[n]) for n in ("ROWS", "ATTRIBUTE_OF", "FOUND", "ROUND"))
+_BODY, _COUNT, _OPEN, _WANTED = (int(Search[n]) for n in ("BODY", "COUNT", "OPEN", "WANTED"))
+_NUMBER, _HIT, _HAVE = (int(Search[n]) for n in ("NUMBER", "HIT", "HAVE"))
+#: Of a table's row: the search, the number of segments, and their addresses.
+TABLE_SEARCH, TABLE_COUNT, TABLE_SEGMENTS = range(3)
+
+
+@kernel
+def match(body: Native, table: Native, open_interfaces: Native, wanted: Native, trusted: Native) -> Native:
+    """Writes the interfaces that match to the search's `FOUND`, as dense numbers.
+
+    Args:
+        body: bytes of a MSG's body.
+        table: address of a row of int64: address of the search, number of segments, address of each.
+        open_interfaces: address of uint8 [interfaces]: 1 for each interface that is asked for; [0] is 0.
+        wanted: how many are asked for: when as many have matched, it ends.
+        trusted: see `read_attributes`.
+
+    Returns:
+        How many match, or what `read_attributes` returns in place of a number.
+    """
+    data = np.frombuffer(body, np.uint8)
+    address = np.int64(data.ctypes.data)
+    search = long_at(table, TABLE_SEARCH)
+    count = read_attributes(search, address, len(data), trusted)
+    if count < 0 or wanted == 0:
+        return min(count, 0)
+    put_long(search, _BODY, address)
+    put_long(search, _COUNT, count)
+    put_long(search, _OPEN, open_interfaces)
+    put_long(search, _WANTED, wanted)
+    put_long(search, _NUMBER, 0)
+    for number in range(long_at(table, TABLE_COUNT)):
+        if _search(search, long_at(table, TABLE_SEGMENTS + number)):
+            break
+    found = long_at(search, _FOUND)
+    for at in range(long_at(search, _NUMBER)):
+        put_byte(open_interfaces, int_at(found, at), 1)
+    return long_at(search, _NUMBER)
+
+
+@inlined
+def _search(search: Native, segment: Native) -> Native:
+    """Searches one segment. True: all matched."""
+    if take(search, segment, long_at(segment, _ALWAYS_START), long_at(segment, _ALWAYS_END)):
+        return True
+    if not _find_attributes(search, segment):
+        return False
+    put_long(search, _ROUND, long_at(search, _ROUND) + 1)
+    put_long(search, _HIT, 0)
+    done = _search_accesses(search, segment)
+    row, attribute_of = long_at(search, _ROWS), long_at(search, _ATTRIBUTE_OF)
+    for _ in range(long_at(search, _COUNT)):
+        if long_at(row, SLOT) >= 0:
+            put_long(attribute_of, long_at(row, SLOT), 0)
+        row += ATTRIBUTE_BYTES
+    return done
+
+
+@inlined
+def _search_accesses(search: Native, segment: Native) -> Native:
+    """Whatever the attributes lead to. True: all matched."""
+    rows, count = long_at(search, _ROWS), long_at(search, _COUNT)
+    for number in range(count):
+        if _search_lists(search, segment, rows + number * ATTRIBUTE_BYTES, _UNITS):
+            return True
+    for number in range(count):
+        row = rows + number * ATTRIBUTE_BYTES
+        slot = long_at(row, SLOT)
+        if slot < 0:
+            continue
+        if int_at(long_at(segment, _SLOT_ROWS), slot * SLOT_WIDTH + SLOT_EQUAL) and find_equal(
+            search, segment, row
+        ):
+            return True
+        if long_at(row, TYPE) == STRING and find_patterns(search, segment, row):
+            return True
+    if verify_hits(search, segment):
+        return True
+    for number in range(count):
+        if _search_lists(search, segment, rows + number * ATTRIBUTE_BYTES, _OTHERS):
+            return True
+    return False
+
+
+@inlined
+def _find_attributes(search: Native, segment: Native) -> Native:
+    """Finds the slots and strings of the message's attributes; False if there are none of its slots."""
+    row, attribute_of, have = long_at(search, _ROWS), long_at(search, _ATTRIBUTE_OF), 0
+    for _ in range(long_at(search, _COUNT)):
+        slot = _find_slot(search, segment, row)
+        put_long(row, SLOT, slot)
+        if slot >= 0:
+            have |= 1 << (slot & 63)
+            put_long(attribute_of, slot, row)
+            if long_at(row, TYPE) == STRING:
+                put_long(row, TEXT, _find_string(search, segment, row))
+        row += ATTRIBUTE_BYTES
+    put_long(search, _HAVE, have)
+    return have != 0
+
+
+@inlined
+def _find_slot(search: Native, segment: Native, row: Native) -> Native:
+    """The slot of an attribute's name and type, or -1."""
+    table, hashes = long_at(segment, _SLOT_TABLE), long_at(segment, _SLOT_HASH)
+    mask = (1 << long_at(segment, _SLOT_BITS)) - 1
+    place = long_at(row, NAMED) & mask
+    slot = int_at(table, place)
+    while slot >= 0:
+        if long_at(hashes, place) == long_at(row, NAMED):
+            slot_row = long_at(segment, _SLOT_ROWS) + 4 * SLOT_WIDTH * slot
+            name = long_at(segment, _NAMES) + int_at(slot_row, SLOT_NAME)
+            if (
+                int_at(slot_row, SLOT_TYPE) == long_at(row, TYPE)
+                and int_at(slot_row, SLOT_NAME_LENGTH) == long_at(row, NAME_LENGTH)
+                and same_bytes(
+                    long_at(search, _BODY) + long_at(row, NAME_AT), name, long_at(row, NAME_LENGTH)
+                )
+            ):
+                return slot
+        place = (place + 1) & mask
+        slot = int_at(table, place)
+    return np.int64(-1)
+
+
+@inlined
+def _find_string(search: Native, segment: Native, row: Native) -> Native:
+    """The number of an attribute's string, or -1."""
+    table, hashes = long_at(segment, _STRING_TABLE), long_at(segment, _STRING_HASH)
+    mask = (1 << long_at(segment, _STRING_BITS)) - 1
+    place = long_at(row, HASH) & mask
+    string = int_at(table, place)
+    while string >= 0:
+        if long_at(hashes, place) == long_at(row, HASH):
+            start = int_at(long_at(segment, _STRING_START), string)
+            length = int_at(long_at(segment, _STRING_START), string + 1) - start
+            if length == long_at(row, LENGTH) and same_bytes(
+                long_at(search, _BODY) + long_at(row, AT), long_at(segment, _PART_TEXT) + start, length
+            ):
+                return string
+        place = (place + 1) & mask
+        string = int_at(table, place)
+    return np.int64(-1)
+
+
+@inlined
+def _search_lists(search: Native, segment: Native, row: Native, first: Native) -> Native:
+    """What an attribute's slot has in lists, four accesses from `first` on. True: all matched."""
+    slot, key = long_at(row, SLOT), long_at(row, KEY)
+    if slot < 0:
+        return False
+    lists = long_at(segment, _SLOT_ROWS) + 4 * (SLOT_WIDTH * slot + SLOT_LISTS + first)
+    present, end = int_at(lists, 0), int_at(lists, 4)
+    if present == end:
+        return False
+    from_, up_to, between = int_at(lists, 1), int_at(lists, 2), int_at(lists, 3)
+    lower, upper = long_at(segment, _LOWER), long_at(segment, _UPPER)
+    if (
+        _satisfied(search, segment, present, from_, first)
+        or _satisfied(search, segment, from_, _reached(lower, from_, up_to, key), first)
+        or _satisfied(search, segment, up_to, _reaching(upper, up_to, between, key), first)
+    ):
+        return True
+    end = _reached(lower, between, end, key)
+    posting = _next_reaching(segment, upper, between, end, key)
+    while posting < end:
+        if _satisfied(search, segment, posting, posting + 1, first):
+            return True
+        posting = _next_reaching(segment, upper, posting + 1, end, key)
+    return False
+
+
+@inlined
+def _satisfied(search: Native, segment: Native, begin: Native, end: Native, first: Native) -> Native:
+    """Postings whose access is satisfied: units, or filters to be verified. True: all matched."""
+    if first == _UNITS:
+        return take(search, segment, begin, end)
+    return verify(search, segment, begin, end)
+
+
+@inlined
+def _reached(lower: Native, begin: Native, end: Native, key: Native) -> Native:
+    """The end of those bounds, in ascending order, that are at most `key`."""
+    while begin < end:
+        middle = (begin + end) >> 1
+        if long_at(lower, middle) <= key:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@inlined
+def _reaching(upper: Native, begin: Native, end: Native, key: Native) -> Native:
+    """The end of those bounds, in descending order, that are at least `key`."""
+    while begin < end:
+        middle = (begin + end) >> 1
+        if long_at(upper, middle) >= key:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@inlined
+def _next_reaching(segment: Native, upper: Native, posting: Native, end: Native, key: Native) -> Native:
+    """The first posting from this one on with an upper bound of at least `key`; none if it is >= `end`."""
+    block_upper, blocks_upper = long_at(segment, _BLOCK_UPPER), long_at(segment, _BLOCKS_UPPER)
+    while posting < end:
+        if posting % BLOCK == 0:
+            if posting % (BLOCK * BLOCK) == 0 and long_at(blocks_upper, posting // (BLOCK * BLOCK)) < key:
+                posting += BLOCK * BLOCK
+                continue
+            if long_at(block_upper, posting // BLOCK) < key:
+                posting += BLOCK
+                continue
+        if long_at(upper, posting) >= key:
+            return posting
+        posting += 1
+    return posting

@@ -1,0 +1,79 @@
+"""Reading and writing arrays by their address: how one call hands a whole table to compiled code.
+
+Each array among the arguments of a compiled function costs some 100 ns a call, and is seven numbers where it
+is handed on from function to function. So a table is one number: the address of a row in which the addresses
+of its arrays stand. Whoever passes an address keeps the array alive during the call. Nothing is checked.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from router.matching.compiled.compiler import Native
+
+
+class Reader(Protocol):
+    """Reads an item of an array as int64."""
+
+    def __call__(self, address: Native, index: Native) -> Native: ...
+
+
+class Writer(Protocol):
+    """Writes an item of an array, cut to its width."""
+
+    def __call__(self, address: Native, index: Native, value: Native) -> None: ...
+
+
+def _reader(bits: int, *, signed: bool) -> Reader:
+    def read(_typing: Any, address: Any, index: Any) -> Any:  # noqa: ARG001 - Numba minds the names
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            item = builder.load(_pointer(builder, arguments, bits), align=1)
+            if bits == 64:
+                return item
+            return (builder.sext if signed else builder.zext)(item, ir.IntType(64))
+
+        return types.int64(types.int64, types.int64), generate
+
+    reader: Reader = intrinsic(read)
+    return reader
+
+
+def _writer(bits: int) -> Writer:
+    def write(_typing: Any, address: Any, index: Any, value: Any) -> Any:  # noqa: ARG001
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            item = arguments[2] if bits == 64 else builder.trunc(arguments[2], ir.IntType(bits))
+            builder.store(item, _pointer(builder, arguments, bits), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    writer: Writer = intrinsic(write)
+    return writer
+
+
+def _pointer(builder: Any, arguments: Any, bits: int) -> Any:
+    width = ir.Constant(ir.IntType(64), bits // 8)
+    place = builder.add(arguments[0], builder.mul(arguments[1], width))
+    return builder.inttoptr(place, ir.IntType(bits).as_pointer())
+
+
+byte_at, int_at, long_at = _reader(8, signed=False), _reader(32, signed=True), _reader(64, signed=True)
+put_byte, put_int, put_long = _writer(8), _writer(32), _writer(64)
+
+
+def address_of(array: npt.NDArray[np.generic]) -> int:
+    """Where an array's items stand.
+
+    Raises:
+        ValueError: they do not stand one after the other.
+    """
+    if not array.flags.c_contiguous:
+        raise ValueError("expected a contiguous array")
+    # Several times faster than by `ctypes`; a small table has some thirty arrays.
+    return int(array.__array_interface__["data"][0])

@@ -1,0 +1,89 @@
+"""Several segments as one table, without the filters that are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from router.matching.compiled.layout import ACCESSES, Part, Test
+from router.matching.compiled.normal import NormalTable, Texts, texts_of
+from router.matching.compiled.segment import Segment
+
+_Longs = npt.NDArray[np.int64]
+_FIRST_STRING_TEST = int(Test.EQUAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A segment, and which of its postings live: int64, ascending."""
+
+    segment: Segment
+    living: _Longs
+
+    @property
+    def records(self) -> int:
+        """Of the whole segment."""
+        return self.segment.records
+
+
+def source_of(segment: Segment, retired: npt.NDArray[np.bool_]) -> Source:
+    """Args: retired: bool [interfaces], dense numbers that are not in use any more; [0] is True."""
+    return Source(segment, np.flatnonzero(~retired[segment.interface]))
+
+
+def merged_table(sources: Sequence[Source]) -> NormalTable:
+    """The living filters of all sources, one source after the other, in the order of their postings."""
+    names: dict[bytes, int] = {}
+    strings: dict[bytes, int] = {}
+    codes, tests, lows, highs, lengths, satisfiable = [], [], [], [], [], []
+    for source in sources:
+        segment, living = source.segment, source.living
+        starts = segment.record_start.astype(np.int64)
+        sizes = starts[living + 1] - starts[living]
+        ends = np.cumsum(sizes)
+        # The records of living postings, one posting after the other.
+        records = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(
+            starts[living] - (ends - sizes), sizes
+        )
+        test, high = segment.test[records], segment.b[records]
+        named = _numbers(names, segment.names, np.unique(segment.slot_name))
+        codes.append(named[segment.slot_name][test // ACCESSES] * 4 + segment.slot_type[test // ACCESSES] - 1)
+        textual = test % ACCESSES >= _FIRST_STRING_TEST
+        used = np.zeros(len(segment.strings) + 1, np.bool_)
+        used[high[textual]] = True
+        high[textual] = _numbers(strings, segment.strings, np.flatnonzero(used))[high[textual]]
+        tests.append(test % ACCESSES)
+        lows.append(segment.a[records])
+        highs.append(high)
+        lengths.append(sizes)
+        satisfiable.append(living < segment.parts[Part.ALWAYS_END])
+    code, test = np.concatenate(codes), np.concatenate(tests)
+    counts = np.bincount(code, minlength=4 * len(names))
+    slots = np.flatnonzero(counts)
+    slots = slots[np.argsort(-counts[slots], kind="stable")]
+    slot_of = np.full(len(counts), -1, np.int32)
+    slot_of[slots] = np.arange(len(slots), dtype=np.int32)
+    start = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
+    return NormalTable(
+        np.concatenate([source.segment.interface[source.living] for source in sources]),
+        start,
+        np.concatenate(satisfiable),
+        slot_of[code] * np.int32(ACCESSES) + test,
+        np.concatenate(lows),
+        np.concatenate(highs),
+        (slots // 4).astype(np.int32),
+        (slots % 4 + 1).astype(np.int32),
+        texts_of(list(names)),
+        texts_of(list(strings)),
+    )
+
+
+def _numbers(known: dict[bytes, int], texts: Texts, wanted: npt.NDArray[np.integer]) -> _Longs:
+    """By number in `texts`, the number among all sources' of those that are wanted."""
+    numbers = np.full(len(texts) + 1, -1, np.int64)
+    for number in wanted.tolist():
+        numbers[number] = known.setdefault(texts[number], len(known))
+    return numbers

@@ -1,0 +1,254 @@
+"""Tables in normal form: what is left of filters when each constraint has become a test of an int64 key.
+
+Equal strings are one string, constraints on one numeric attribute are one interval, and the operators that
+matching need not tell apart are one test (`layout.Test`). Segments are built from this form, and
+merged in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from router.matching.columns import ConstraintColumns
+from router.matching.compiled.compiler import Native, inlined, kernel
+from router.matching.compiled.layout import ACCESSES, BOOLEAN, DOUBLE, HIGHEST, LOWEST, STRING, Test
+from router.predicates.model import Operator
+
+_EQ, _NE, _LT, _GT, _LE, _GE = (int(o) for o in list(Operator)[:6])
+_PREFIX, _SUFFIX, _SUBSTRING, _ANY = (int(o) for o in list(Operator)[6:])
+_RANGE, _DIFFERS, _IS_STRING = int(Test.RANGE), int(Test.DIFFERS), int(Test.IS_STRING)
+_EQUAL, _UNEQUAL, _BELOW, _ABOVE = int(Test.EQUAL), int(Test.UNEQUAL), int(Test.BELOW), int(Test.ABOVE)
+_AT_MOST, _AT_LEAST = int(Test.AT_MOST), int(Test.AT_LEAST)
+_STARTS, _ENDS, _HOLDS = int(Test.PREFIX), int(Test.SUFFIX), int(Test.SUBSTRING)
+_BYTE, _SIGN = np.uint64(8), np.uint64(1 << 63)
+#: A test of a filter is joined with one of so many before it, in filters of any length.
+_LOOK_BACK = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Byte strings one after the other: number i is text[start[i]:start[i + 1]]."""
+
+    start: npt.NDArray[np.int32]
+    text: npt.NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    def __getitem__(self, number: int) -> bytes:
+        return self.text[self.start[number] : self.start[number + 1]].tobytes()
+
+
+def texts_of(strings: list[bytes]) -> Texts:
+    """Raises ValueError: they have 2 GiB or more in all."""
+    start = np.zeros(len(strings) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, strings), np.int64, len(strings)), out=start[1:])
+    if start[-1] >= 2**31:
+        raise ValueError(f"strings of {start[-1]} bytes in one table; at most {2**31 - 1}")
+    return Texts(start.astype(np.int32), np.frombuffer(b"".join(strings), np.uint8))
+
+
+@dataclass(frozen=True, slots=True)
+class NormalTable:
+    """F filters with R records in all.
+
+    Attributes:
+        interface: int32 [F], dense number of the interface of each filter.
+        start: int64 [F + 1], filter f has the records start[f] to start[f + 1] - 1.
+        satisfiable: bool [F], False for filters that nothing matches; they have no records.
+        test: int32 [R], slot * ACCESSES + `layout.Test`.
+        a, b: int64 [R], see `layout.Test`.
+        slot_name, slot_type: int32 [S], of each slot: index into `names`, and `model.Type`.
+        names, strings: without repetition.
+    """
+
+    interface: npt.NDArray[np.int32]
+    start: npt.NDArray[np.int64]
+    satisfiable: npt.NDArray[np.bool_]
+    test: npt.NDArray[np.int32]
+    a: npt.NDArray[np.int64]
+    b: npt.NDArray[np.int64]
+    slot_name: npt.NDArray[np.int32]
+    slot_type: npt.NDArray[np.int32]
+    names: Texts
+    strings: Texts
+
+
+def normal_table(columns: ConstraintColumns, interface: npt.NDArray[np.int32]) -> NormalTable:
+    """The normal form of columns, whose filters belong to these (dense) interfaces.
+
+    Raises:
+        ValueError: a type, operator, name or string is not there or they do not go together.
+    """
+    _check(columns)
+    names, strings = texts_of(columns.names), texts_of(columns.strings)
+    pair = columns.name.astype(np.int64) * 4 + (columns.type - np.uint8(1))
+    counts = np.bincount(pair, minlength=4 * len(columns.names))
+    slots = np.flatnonzero(counts)
+    # The most frequent first: the first 64 have a bit of their own in `Part.NEEDS`.
+    slots = slots[np.argsort(-counts[slots], kind="stable")]
+    slot_of = np.full(len(counts), -1, np.int32)
+    slot_of[slots] = np.arange(len(slots), dtype=np.int32)
+    constraints = len(pair)
+    start = np.zeros(columns.filters + 1, np.int64)
+    satisfiable = np.ones(columns.filters, np.bool_)
+    test, a, b = (
+        np.empty(constraints, np.int32),
+        np.empty(constraints, np.int64),
+        np.empty(constraints, np.int64),
+    )
+    used = _normalise(
+        columns.start,
+        slot_of[pair],
+        columns.type,
+        columns.operator,
+        columns.value,
+        strings.start,
+        strings.text,
+        (start, satisfiable, test, a, b),
+    )
+    return NormalTable(
+        interface,
+        start,
+        satisfiable,
+        test[:used],
+        a[:used],
+        b[:used],
+        (slots // 4).astype(np.int32),
+        (slots % 4 + 1).astype(np.int32),
+        names,
+        strings,
+    )
+
+
+def _check(columns: ConstraintColumns) -> None:
+    if not columns.constraints:
+        return
+    kind, operator, value = columns.type, columns.operator, columns.value
+    textual = kind == STRING
+    refers = textual & (operator != _ANY)
+    patterns = (operator >= _PREFIX) & (operator <= _SUBSTRING)
+    for what, wrong in (
+        ("type", (kind < 1) | (kind > 4)),
+        ("operator", (operator < 1) | (operator > _ANY)),
+        ("name", (columns.name < 0) | (columns.name >= len(columns.names))),
+        ("operator for strings on another type", patterns & ~textual),
+        ("string", refers & ((value < 0) | (value >= len(columns.strings)))),
+    ):
+        if wrong.any():
+            raise ValueError(f"constraint {int(wrong.argmax())}: no such {what}")
+
+
+@inlined
+def key_of_double(bits: Native) -> Native:
+    """A double's bit pattern as a number that orders as doubles do; -0.0 is 0.0."""
+    if bits == LOWEST:
+        return 0
+    return bits ^ ((bits >> 63) & HIGHEST)
+
+
+@inlined
+def key_of_text(text: Native, start: Native, end: Native) -> Native:
+    """The first eight bytes of text[start:end], filled up with zeros, as a number that orders as they do."""
+    key = np.uint64(0)
+    for position in range(start, start + 8):
+        key = key << _BYTE | np.uint64(text[position] if position < end else 0)
+    return np.int64(key ^ _SIGN)
+
+
+@inlined
+def _range(operator: Native, key: Native) -> Native:
+    """The keys that satisfy an operator with this one: lowest and highest."""
+    if operator == _EQ:
+        return key, key
+    if operator == _LT:
+        return (LOWEST, key - 1) if key > LOWEST else (HIGHEST, LOWEST)
+    if operator == _GT:
+        return (key + 1, HIGHEST) if key < HIGHEST else (HIGHEST, LOWEST)
+    if operator == _LE:
+        return LOWEST, key
+    if operator == _GE:
+        return key, HIGHEST
+    return LOWEST, HIGHEST
+
+
+@inlined
+def _string_test(operator: Native, empty: Native) -> Native:
+    """The test of an operator on strings; every string holds the empty one."""
+    if operator == _EQ:
+        return _EQUAL
+    if operator == _NE:
+        return _UNEQUAL
+    if operator == _LT:
+        return _BELOW
+    if operator == _GT:
+        return _ABOVE
+    if operator == _LE:
+        return _AT_MOST
+    if operator == _GE:
+        return _AT_LEAST
+    if operator == _ANY or empty:
+        return _IS_STRING
+    if operator == _PREFIX:
+        return _STARTS
+    return _ENDS if operator == _SUFFIX else _HOLDS
+
+
+@kernel
+def _normalise(
+    starts: Native,
+    slots: Native,
+    types: Native,
+    operators: Native,
+    values: Native,
+    string_start: Native,
+    text: Native,
+    result: Native,
+) -> Native:
+    """Fills the arrays of a `NormalTable`; returns the number of records."""
+    start, satisfiable, tests, lows, highs = result
+    used = 0
+    for number in range(len(starts) - 1):
+        first = used
+        for at in range(starts[number], starts[number + 1]):
+            value, operator, kind = values[at], operators[at], types[at]
+            low, high = np.int64(0), np.int64(0)
+            if kind == STRING:
+                empty = True
+                if operator != _ANY:
+                    begin, end = string_start[value], string_start[value + 1]
+                    low, high, empty = key_of_text(text, begin, end), value, begin == end
+                test = _string_test(operator, empty)
+                if test == _IS_STRING:
+                    low, high = np.int64(0), np.int64(0)
+            elif operator == _NE:
+                test, low = _DIFFERS, key_of_double(value) if kind == DOUBLE else value
+            else:
+                test = _RANGE
+                low, high = _range(operator, key_of_double(value) if kind == DOUBLE else value)
+                if kind == BOOLEAN:
+                    low, high = max(low, np.int64(0)), min(high, np.int64(1))
+            joined = False
+            code = slots[at] * ACCESSES + test
+            for other in range(max(first, used - _LOOK_BACK), used):
+                if tests[other] == code:
+                    if test == _RANGE:
+                        lows[other], highs[other] = max(lows[other], low), min(highs[other], high)
+                        joined = True
+                    elif lows[other] == low and highs[other] == high:
+                        joined = True
+                    if joined:
+                        low, high = lows[other], highs[other]
+                        break
+            if test == _RANGE and low > high:
+                satisfiable[number] = False
+            if not joined:
+                tests[used], lows[used], highs[used] = code, low, high
+                used += 1
+        if not satisfiable[number]:
+            used = first
+        start[number + 1] = used
+    return used

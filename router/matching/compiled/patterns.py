@@ -1,0 +1,172 @@
+"""What a segment has filed under =, prefixes, suffixes and substrings: found by hash, verified by bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from router.matching.compiled.compiler import Native, inlined
+from router.matching.compiled.hashing import ending, mixed
+from router.matching.compiled.layout import (
+    ACCESSES,
+    AT,
+    GROUP_END,
+    GROUP_KEY,
+    GROUP_OTHERS,
+    GROUP_UNITS,
+    GROUP_WIDTH,
+    KEY,
+    LENGTH,
+    SLOT,
+    SLOT_LENGTHS,
+    SLOT_WIDTH,
+    STRING,
+    TEXT,
+    TYPE,
+    Access,
+    Part,
+    Search,
+)
+from router.matching.compiled.memory import byte_at, int_at, long_at, put_long
+from router.matching.compiled.verifying import same_bytes, take, verify
+
+_EQUAL, _PREFIX, _SUFFIX, _SUBSTRING = (int(Access[n]) for n in ("EQUAL", "PREFIX", "SUFFIX", "SUBSTRING"))
+_GROUP_TABLE, _GROUP_HASH, _GROUP_BITS = (int(Part[n]) for n in ("GROUP_TABLE", "GROUP_HASH", "GROUP_BITS"))
+_GROUP_ROWS, _GROUP_VALUE = int(Part.GROUP_ROWS), int(Part.GROUP_VALUE)
+_STRING_START, _PART_TEXT, _SLOT_ROWS = int(Part.STRING_START), int(Part.TEXT), int(Part.SLOT_ROWS)
+_BLOOM, _BLOOM_WORDS, _FIRST_BYTES = (int(Part[n]) for n in ("BLOOM", "BLOOM_WORDS", "FIRST_BYTES"))
+_LENGTHS = int(Part.LENGTHS)
+_BODY, _POLYNOMIALS, _POWERS = (int(Search[n]) for n in ("BODY", "POLYNOMIALS", "POWERS"))
+_HITS, _HITS_SIZE, _HIT = (int(Search[n]) for n in ("HITS", "HITS_SIZE", "HIT"))
+_SEEN, _ROUND = int(Search.SEEN), int(Search.ROUND)
+
+
+@inlined
+def find_equal(search: Native, segment: Native, row: Native) -> Native:
+    """The groups filed under equality with the value of an attribute. True: all matched."""
+    value = long_at(row, TEXT) if long_at(row, TYPE) == STRING else long_at(row, KEY)
+    code = long_at(row, SLOT) * ACCESSES + _EQUAL
+    return _hit(search, segment, _find(segment, mixed(value, 0, code), code, value, 0))
+
+
+@inlined
+def find_patterns(search: Native, segment: Native, row: Native) -> Native:
+    """The groups filed under patterns of a string. True: all matched."""
+    slot, at, length = long_at(row, SLOT), long_at(row, AT), long_at(row, LENGTH)
+    polynomials, powers = long_at(search, _POLYNOMIALS), long_at(search, _POWERS)
+    lengths, value = long_at(segment, _LENGTHS), long_at(search, _BODY) + at
+    slot_row = long_at(segment, _SLOT_ROWS) + 4 * SLOT_WIDTH * slot
+    prefixes, suffixes = int_at(slot_row, SLOT_LENGTHS), int_at(slot_row, SLOT_LENGTHS + 1)
+    substrings, end = int_at(slot_row, SLOT_LENGTHS + 2), int_at(slot_row, SLOT_LENGTHS + 3)
+    for which in range(prefixes, suffixes):
+        size = int_at(lengths, which)
+        if size > length:
+            break
+        polynomial = long_at(polynomials, at + size)
+        group = _find_pattern(segment, slot * ACCESSES + _PREFIX, polynomial, value, size)
+        if group >= 0 and _hit(search, segment, group):
+            return True
+    for which in range(suffixes, substrings):
+        size = int_at(lengths, which)
+        if size > length:
+            break
+        before = long_at(polynomials, at + length - size)
+        polynomial = ending(long_at(polynomials, at + length), before, long_at(powers, size))
+        group = _find_pattern(segment, slot * ACCESSES + _SUFFIX, polynomial, value + length - size, size)
+        if group >= 0 and _hit(search, segment, group):
+            return True
+    if substrings == end:
+        return False
+    first_bytes, seen = long_at(segment, _FIRST_BYTES) + 32 * slot, long_at(search, _SEEN)
+    shortest = int_at(lengths, substrings)
+    for first in range(length - shortest + 1):
+        byte = byte_at(value, first)
+        if not long_at(first_bytes, byte >> 6) >> (byte & 63) & 1:
+            continue
+        before = long_at(polynomials, at + first)
+        for which in range(substrings, end):
+            size = int_at(lengths, which)
+            if first + size > length:
+                break
+            polynomial = ending(long_at(polynomials, at + first + size), before, long_at(powers, size))
+            group = _find_pattern(segment, slot * ACCESSES + _SUBSTRING, polynomial, value + first, size)
+            # A substring may stand in a string many times.
+            if group >= 0 and long_at(seen, group) != long_at(search, _ROUND):
+                put_long(seen, group, long_at(search, _ROUND))
+                if _hit(search, segment, group):
+                    return True
+    return False
+
+
+@inlined
+def verify_hits(search: Native, segment: Native) -> Native:
+    """Verifies what was noted. True: all matched."""
+    hits = long_at(search, _HITS)
+    for hit in range(long_at(search, _HIT)):
+        if verify(search, segment, long_at(hits, 2 * hit), long_at(hits, 2 * hit + 1)):
+            return True
+    return False
+
+
+@inlined
+def _hit(search: Native, segment: Native, group: Native) -> Native:
+    """Takes the units of a group (none if it is -1), and notes the others."""
+    if group < 0:
+        return False
+    group_row = long_at(segment, _GROUP_ROWS) + 4 * GROUP_WIDTH * group
+    units, others, end = (
+        int_at(group_row, GROUP_UNITS),
+        int_at(group_row, GROUP_OTHERS),
+        int_at(group_row, GROUP_END),
+    )
+    if take(search, segment, units, others):
+        return True
+    if others < end:
+        hit = long_at(search, _HIT)
+        if hit == long_at(search, _HITS_SIZE):
+            return verify(search, segment, others, end)
+        put_long(long_at(search, _HITS), 2 * hit, others)
+        put_long(long_at(search, _HITS), 2 * hit + 1, end)
+        put_long(search, _HIT, hit + 1)
+    return False
+
+
+@inlined
+def _find_pattern(segment: Native, code: Native, polynomial: Native, text: Native, length: Native) -> Native:
+    """The group of a pattern, or -1."""
+    hashed = mixed(polynomial, length, code)
+    bit = hashed >> 24 & (long_at(segment, _BLOOM_WORDS) * 64 - 1)
+    if long_at(long_at(segment, _BLOOM), bit >> 6) >> (bit & 63) & 1:
+        return _find(segment, hashed, code, text, length)
+    return np.int64(-1)
+
+
+@inlined
+def _find(segment: Native, hashed: Native, code: Native, value: Native, length: Native) -> Native:
+    """The group of an access, or -1.
+
+    Args:
+        code: access of a slot.
+        value: that of an equality; of a pattern, the address of its text.
+        length: of the text.
+    """
+    table, hashes = long_at(segment, _GROUP_TABLE), long_at(segment, _GROUP_HASH)
+    mask = (1 << long_at(segment, _GROUP_BITS)) - 1
+    place = hashed & mask
+    group = int_at(table, place)
+    while group >= 0:
+        if (
+            long_at(hashes, place) == hashed
+            and int_at(long_at(segment, _GROUP_ROWS), group * GROUP_WIDTH + GROUP_KEY) == code
+        ):
+            held = long_at(long_at(segment, _GROUP_VALUE), group)
+            if code % ACCESSES == _EQUAL:
+                if held == value:
+                    return group
+            else:
+                start = int_at(long_at(segment, _STRING_START), held)
+                size = int_at(long_at(segment, _STRING_START), held + 1) - start
+                if size == length and same_bytes(value, long_at(segment, _PART_TEXT) + start, length):
+                    return group
+        place = (place + 1) & mask
+        group = int_at(table, place)
+    return np.int64(-1)

@@ -1,0 +1,425 @@
+"""Segments: an index over filters that never changes, but for filters that are taken out of it.
+
+Access predicates (Fabret et al., "Filtering algorithms and implementation for very fast publish/subscribe
+systems", SIGMOD 2001): a filter is filed under one of its constraints, the one that messages are least
+likely to satisfy, and is not looked at before a message satisfies that one. Its other constraints are then
+verified, from records that stand one after the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from router.matching.compiled.compiler import Native, inlined, kernel
+from router.matching.compiled.hashing import mixed, polynomial
+from router.matching.compiled.layout import (
+    ACCESSES,
+    BLOCK,
+    GROUP_END,
+    GROUP_KEY,
+    GROUP_OTHERS,
+    GROUP_UNITS,
+    GROUP_WIDTH,
+    HIGHEST,
+    LISTS,
+    LOWEST,
+    NAME_HASH,
+    SLOT_EQUAL,
+    SLOT_LENGTHS,
+    SLOT_LISTS,
+    SLOT_NAME,
+    SLOT_NAME_LENGTH,
+    SLOT_TYPE,
+    SLOT_WIDTH,
+    STRING_HASH,
+    Access,
+    Part,
+    Test,
+)
+from router.matching.compiled.memory import address_of
+from router.matching.compiled.normal import NormalTable, Texts
+
+_RANGE, _DIFFERS, _IS_STRING, _SAME = int(Test.RANGE), int(Test.DIFFERS), int(Test.IS_STRING), int(Test.EQUAL)
+_UNEQUAL, _STARTS, _HOLDS = int(Test.UNEQUAL), int(Test.PREFIX), int(Test.SUBSTRING)
+_BELOW, _TEST_AT_MOST = int(Test.BELOW), int(Test.AT_MOST)
+_PRESENT, _FROM, _UP_TO, _BETWEEN = (int(Access[n]) for n in ("PRESENT", "FROM", "UP_TO", "BETWEEN"))
+_EQUAL, _PREFIX, _SUBSTRING = int(Access.EQUAL), int(Access.PREFIX), int(Access.SUBSTRING)
+_ALWAYS, _NEVER = int(Access.ALWAYS), int(Access.NEVER)
+#: From an access to that of a unit.
+_TO_UNIT = _PRESENT
+_Ints = npt.NDArray[np.int32]
+_Longs = npt.NDArray[np.int64]
+
+
+class Segment:
+    """An index over a normal table.
+
+    Attributes:
+        parts: int64 [Part.SIZE], what compiled code reads; it refers to arrays that live as long as this.
+        position: int32 [F], where the posting of each filter of the table stands.
+    """
+
+    def __init__(self, table: NormalTable) -> None:
+        slots = len(table.slot_name)
+        access, chosen, key = _choose_accesses(
+            table.start, table.satisfiable, table.test, table.a, table.b, table.strings.start, slots
+        )
+        order = np.lexsort((key[1], key[0], access)).astype(np.int32)
+        self.position: _Ints = np.empty(len(order), np.int32)
+        self.position[order] = np.arange(len(order), dtype=np.int32)
+        access, key = access[order], key[:, order]
+        self.interface, self.needs, self.record_start, self.test, self.a, self.b, lower, upper = _file(
+            order, chosen, access, table.interface, table.start, table.test, table.a, table.b
+        )
+        self.names, self.strings = table.names, table.strings
+        self.slot_name, self.slot_type = table.slot_name, table.slot_type
+        rows = self._slot_rows(access)
+        groups, values, lengths, first_bytes = self._groups(access, key, rows)
+        block = _highest(upper, BLOCK)
+        self.filters = len(order)
+        parts = np.zeros(Part.SIZE, np.int64)
+        self._arrays: list[npt.NDArray[np.generic]] = []
+
+        def put(part: Part, array: npt.NDArray[np.generic], size: Part | None = None) -> None:
+            self._arrays.append(array)
+            parts[part] = address_of(array)
+            if size is not None:
+                parts[size] = len(array)
+
+        for table_, hash_, bits, hashes in (
+            (Part.SLOT_TABLE, Part.SLOT_HASH, Part.SLOT_BITS, self._slot_hashes()),
+            (Part.STRING_TABLE, Part.STRING_HASH, Part.STRING_BITS, _hashes(*_arrays(self.strings))),
+            (
+                Part.GROUP_TABLE,
+                Part.GROUP_HASH,
+                Part.GROUP_BITS,
+                group_hashes := _group_hashes(groups, values, *_arrays(self.strings)),
+            ),
+        ):
+            size = _bits(len(hashes))
+            items, held = _hash_table(hashes, size)
+            put(table_, items)
+            put(hash_, held)
+            parts[bits] = size
+        put(Part.SLOT_ROWS, rows, Part.SLOTS)
+        put(Part.NAMES, self.names.text, Part.NAMES_SIZE)
+        put(Part.STRING_START, self.strings.start)
+        parts[Part.STRINGS] = len(self.strings)
+        put(Part.TEXT, self.strings.text, Part.TEXT_SIZE)
+        put(Part.GROUP_ROWS, groups, Part.GROUPS)
+        put(Part.GROUP_VALUE, values)
+        put(Part.BLOOM, _bloom(groups, group_hashes), Part.BLOOM_WORDS)
+        put(Part.FIRST_BYTES, first_bytes)
+        put(Part.LENGTHS, lengths, Part.LENGTHS_SIZE)
+        put(Part.INTERFACE, self.interface, Part.POSTINGS)
+        put(Part.NEEDS, self.needs)
+        put(Part.RECORD_START, self.record_start)
+        put(Part.LOWER, lower)
+        put(Part.UPPER, upper)
+        put(Part.BLOCK_UPPER, block)
+        put(Part.BLOCKS_UPPER, _highest(block, BLOCK))
+        put(Part.RECORD_TEST, self.test, Part.RECORDS)
+        put(Part.RECORD_A, self.a)
+        put(Part.RECORD_B, self.b)
+        beyond = slots * ACCESSES
+        parts[Part.ALWAYS_START] = np.searchsorted(access, beyond + _ALWAYS)
+        parts[Part.ALWAYS_END] = np.searchsorted(access, beyond + _NEVER)
+        self.parts = parts
+
+    @property
+    def records(self) -> int:
+        """How many records its filters have in all."""
+        return len(self.test)
+
+    @property
+    def slots(self) -> int:
+        return int(self.parts[Part.SLOTS])
+
+    @property
+    def groups(self) -> int:
+        return int(self.parts[Part.GROUPS])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of its arrays."""
+        return sum(array.nbytes for array in self._arrays) + self.position.nbytes
+
+    def _slot_rows(self, access: _Longs) -> _Ints:
+        slots = len(self.slot_name)
+        rows = np.zeros((slots, SLOT_WIDTH), np.int32)
+        firsts = np.arange(slots, dtype=np.int64)[:, None] * ACCESSES + np.arange(LISTS + 1)
+        rows[:, SLOT_LISTS : SLOT_LISTS + LISTS + 1] = np.searchsorted(access, firsts)
+        rows[:, SLOT_TYPE] = self.slot_type
+        starts = self.names.start[self.slot_name]
+        rows[:, SLOT_NAME] = starts
+        rows[:, SLOT_NAME_LENGTH] = self.names.start[self.slot_name + 1] - starts
+        return rows
+
+    def _slot_hashes(self) -> _Longs:
+        return _named_hashes(self.slot_name, self.slot_type, *_arrays(self.names))
+
+    def _groups(self, access: _Longs, key: _Longs, rows: _Ints) -> tuple[_Ints, _Longs, _Ints, _Longs]:
+        """Rows and values of the groups, the lengths of patterns, the first bytes of substrings."""
+        kind = access % ACCESSES
+        grouped = (kind >= _EQUAL) & (kind <= _SUBSTRING)
+        change = np.ones(len(access), np.bool_)
+        change[1:] = (access[1:] != access[:-1]) | (key[0, 1:] != key[0, :-1])
+        first = np.flatnonzero(change & grouped)
+        ends = np.flatnonzero(np.append(change, True))
+        groups = np.empty((len(first), GROUP_WIDTH), np.int32)
+        groups[:, GROUP_KEY] = access[first]
+        groups[:, GROUP_UNITS] = first
+        groups[:, GROUP_END] = ends[np.searchsorted(ends, first, side="right")]
+        units = np.concatenate([[0], np.cumsum(key[1] == 0)])
+        groups[:, GROUP_OTHERS] = first + units[groups[:, GROUP_END]] - units[first]
+        values = key[0, first]
+        slot, kind = access[first] // ACCESSES, kind[first]
+        rows[slot[kind == _EQUAL], SLOT_EQUAL] = 1
+        patterns = kind >= _PREFIX
+        text = values[patterns]
+        lengths = self.strings.start[text + 1] - self.strings.start[text]
+        # Each length of each slot and kind once, in that order.
+        coded = np.unique(access[first][patterns] << 20 | lengths)
+        bounds = np.arange(len(rows), dtype=np.int64)[:, None] * ACCESSES + np.arange(_PREFIX, _SUBSTRING + 2)
+        rows[:, SLOT_LENGTHS : SLOT_LENGTHS + 4] = np.searchsorted(coded, bounds << 20)
+        first_bytes = np.zeros((len(rows), 4), np.int64)
+        holds = kind == _SUBSTRING
+        letters = self.strings.text[self.strings.start[values[holds]]].astype(np.int64)
+        np.bitwise_or.at(first_bytes, (slot[holds], letters >> 6), np.int64(1) << (letters & 63))
+        return groups, values, (coded & 0xFFFFF).astype(np.int32), first_bytes
+
+
+def _arrays(texts: Texts) -> tuple[_Ints, npt.NDArray[np.uint8]]:
+    return texts.start, texts.text
+
+
+def _bits(items: int) -> int:
+    """Size of a hash table at most half full, as a power of two."""
+    return max(3, (2 * items - 1).bit_length())
+
+
+@inlined
+def _likelihood(test: Native, low: Native, high: Native, share: Native) -> Native:
+    """How likely a value is to pass a test.
+
+    Args:
+        high: of a pattern, its length.
+        share: of an equality, how large a part of the slot's equalities are with this value.
+    """
+    if test == _SAME or (test == _RANGE and low == high):
+        return share
+    if test == _RANGE:
+        if low == LOWEST or high == HIGHEST:
+            return 1.0 if low == LOWEST and high == HIGHEST else 0.4
+        return 0.1
+    if test in (_DIFFERS, _IS_STRING, _UNEQUAL):
+        return 1.0
+    if _STARTS <= test <= _HOLDS:
+        rarity = 0.25 ** min(high, 8)
+        return min(0.9, 6 * rarity) if test == _HOLDS else rarity
+    return 0.4
+
+
+@inlined
+def _place(table: Native, keys: Native, slot: Native, value: Native) -> Native:
+    """Where in a table of counts a value of a slot has its count."""
+    mask = len(table) - 1
+    at = mixed(value, 0, slot) & mask
+    while table[at] != 0 and (keys[at, 0] != slot or keys[at, 1] != value):
+        at = (at + 1) & mask
+    return at
+
+
+@kernel
+def _choose_accesses(
+    starts: Native,
+    satisfiable: Native,
+    tests: Native,
+    lows: Native,
+    highs: Native,
+    string_start: Native,
+    slots: Native,
+) -> Native:
+    """For each filter: access of a slot, the record that is its access, and what postings sort by."""
+    filters = len(starts) - 1
+    in_slot, equal_in_slot = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
+    equal = 0
+    for at in range(len(tests)):
+        test = tests[at] % ACCESSES
+        in_slot[tests[at] // ACCESSES] += 1
+        if test == _SAME or (test == _RANGE and lows[at] == highs[at]):
+            equal_in_slot[tests[at] // ACCESSES] += 1
+            equal += 1
+    size = 8
+    while size < 2 * equal:
+        size *= 2
+    counts, keys = np.zeros(size, np.int64), np.empty((size, 2), np.int64)
+    for at in range(len(tests)):
+        test, slot = tests[at] % ACCESSES, tests[at] // ACCESSES
+        if test == _SAME or (test == _RANGE and lows[at] == highs[at]):
+            place = _place(counts, keys, slot, highs[at])
+            keys[place, 0], keys[place, 1] = slot, highs[at]
+            counts[place] += 1
+    accesses, chosen, key = (
+        np.empty(filters, np.int64),
+        np.empty(filters, np.int64),
+        np.zeros((2, filters), np.int64),
+    )
+    for number in range(filters):
+        best, rarest = -1, 1e300
+        for at in range(starts[number], starts[number + 1]):
+            test, slot = tests[at] % ACCESSES, tests[at] // ACCESSES
+            share = 1.0
+            high = highs[at]
+            if test == _SAME or (test == _RANGE and lows[at] == high):
+                share = counts[_place(counts, keys, slot, high)] / (equal_in_slot[slot] + 30.0)
+            elif _STARTS <= test <= _HOLDS:
+                high = np.int64(string_start[high + 1] - string_start[high])
+            likelihood = in_slot[slot] * _likelihood(test, lows[at], high, share)
+            if likelihood < rarest:
+                best, rarest = at, likelihood
+        chosen[number] = best
+        if best < 0:
+            accesses[number] = slots * ACCESSES + (_ALWAYS if satisfiable[number] else _NEVER)
+            continue
+        test, low, high = tests[best] % ACCESSES, lows[best], highs[best]
+        exact = True
+        if test == _RANGE:
+            if low == high:
+                access, value = _EQUAL, low
+            elif low == LOWEST:
+                access, value = (_PRESENT, 0) if high == HIGHEST else (_UP_TO, ~high)
+            else:
+                access, value = (_FROM if high == HIGHEST else _BETWEEN), low
+        elif test == _SAME:
+            access, value = _EQUAL, high
+        elif _STARTS <= test <= _HOLDS:
+            access, value = _PREFIX + test - _STARTS, high
+        elif test == _IS_STRING:
+            access, value = _PRESENT, 0
+        elif test in (_DIFFERS, _UNEQUAL):
+            access, value, exact = _PRESENT, 0, False
+        else:
+            # Keys are the first bytes only: whoever has the bound's key is to be verified.
+            exact = False
+            below = test in (_BELOW, _TEST_AT_MOST)
+            access, value = (_UP_TO, ~low) if below else (_FROM, low)
+        unit = exact and starts[number + 1] - starts[number] == 1
+        if unit and access < _EQUAL:
+            access -= _TO_UNIT
+        accesses[number] = tests[best] // ACCESSES * ACCESSES + access
+        key[0, number], key[1, number] = value, 0 if unit else 1
+    return accesses, chosen, key
+
+
+@kernel
+def _file(
+    order: Native,
+    chosen: Native,
+    accesses: Native,
+    interfaces: Native,
+    starts: Native,
+    tests: Native,
+    lows: Native,
+    highs: Native,
+) -> Native:
+    """Postings and records in their order; the record that is a filter's access comes first."""
+    filters, records = len(order), len(tests)
+    interface, needs = np.empty(filters, np.int32), np.zeros(filters, np.int64)
+    lower, upper = np.zeros(filters, np.int64), np.full(filters, LOWEST, np.int64)
+    start = np.empty(filters + 1, np.int32)
+    test, a, b = np.empty(records, np.int32), np.empty(records, np.int64), np.empty(records, np.int64)
+    used = 0
+    for position in range(filters):
+        number = order[position]
+        interface[position], start[position] = interfaces[number], used
+        access, first = accesses[position] % ACCESSES, chosen[number]
+        for at in range(starts[number], starts[number + 1]):
+            to = used + at - starts[number]
+            # The chosen one and the first change places.
+            source = first if at == starts[number] else (starts[number] if at == first else at)
+            test[to], a[to], b[to] = tests[source], lows[source], highs[source]
+            needs[position] |= np.int64(1) << (tests[source] // ACCESSES & 63)
+        alone = starts[number + 1] - starts[number] == 1
+        if access < _PRESENT or access == _ALWAYS or (alone and _EQUAL <= access <= _SUBSTRING):
+            needs[position] = 0
+        if access < _EQUAL and access % _TO_UNIT != 0:
+            # A string's bound has one key, in a.
+            text = tests[first] % ACCESSES != _RANGE
+            lower[position] = lows[first]
+            upper[position] = lows[first] if text else highs[first]
+        used += starts[number + 1] - starts[number]
+    start[filters] = used
+    return interface, needs, start, test, a, b, lower, upper
+
+
+@kernel
+def _highest(values: _Longs, block: int) -> _Longs:
+    """The highest of each block of values."""
+    highest = np.full((len(values) + block - 1) // block, LOWEST, np.int64)
+    for at in range(len(values)):
+        highest[at // block] = max(highest[at // block], values[at])
+    return highest
+
+
+@kernel
+def _hashes(start: _Ints, text: npt.NDArray[np.uint8]) -> _Longs:
+    hashes = np.empty(len(start) - 1, np.int64)
+    for number in range(len(hashes)):
+        begin, end = start[number], start[number + 1]
+        hashes[number] = mixed(polynomial(text, begin, end), end - begin, STRING_HASH)
+    return hashes
+
+
+@kernel
+def _named_hashes(names: _Ints, types: _Ints, start: _Ints, text: npt.NDArray[np.uint8]) -> _Longs:
+    hashes = np.empty(len(names), np.int64)
+    for slot in range(len(names)):
+        begin, end = start[names[slot]], start[names[slot] + 1]
+        hashes[slot] = mixed(polynomial(text, begin, end), end - begin, NAME_HASH - types[slot])
+    return hashes
+
+
+@kernel
+def _group_hashes(groups: _Ints, values: _Longs, start: _Ints, text: npt.NDArray[np.uint8]) -> _Longs:
+    hashes = np.empty(len(groups), np.int64)
+    for number in range(len(groups)):
+        kind, value = np.int64(groups[number, GROUP_KEY]), values[number]
+        if kind % ACCESSES == _EQUAL:
+            hashes[number] = mixed(value, 0, kind)
+        else:
+            begin, end = start[value], start[value + 1]
+            hashes[number] = mixed(polynomial(text, begin, end), end - begin, kind)
+    return hashes
+
+
+@kernel
+def _hash_table(hashes: _Longs, bits: int) -> Native:
+    """Open addressing: the number of each item, -1 where there is none, and its hash."""
+    items, held = np.full(1 << bits, -1, np.int32), np.zeros(1 << bits, np.int64)
+    mask = (1 << bits) - 1
+    for item in range(len(hashes)):
+        at = hashes[item] & mask
+        while items[at] >= 0:
+            at = (at + 1) & mask
+        items[at], held[at] = item, hashes[item]
+    return items, held
+
+
+@kernel
+def _bloom(groups: _Ints, hashes: _Longs) -> _Longs:
+    """One bit for each pattern's hash, 16 to 32 times as many as there are patterns."""
+    patterns = 0
+    for number in range(len(groups)):
+        if groups[number, GROUP_KEY] % ACCESSES != _EQUAL:
+            patterns += 1
+    words = 1
+    while words * 64 < 16 * patterns:
+        words *= 2
+    bloom = np.zeros(words, np.int64)
+    for number in range(len(groups)):
+        if groups[number, GROUP_KEY] % ACCESSES != _EQUAL:
+            bit = hashes[number] >> 24 & (words * 64 - 1)
+            bloom[bit >> 6] |= np.int64(1) << (bit & 63)
+    return bloom

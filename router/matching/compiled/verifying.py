@@ -1,0 +1,136 @@
+"""Postings whose access constraint is satisfied: taking units, verifying the rest.
+
+`search` and `segment` are addresses of rows; see `layout.Search` and `layout.Part`. Functions on postings
+return True when every interface that was asked for has matched.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from router.matching.compiled.compiler import Native, inlined
+from router.matching.compiled.layout import ACCESSES, AT, KEY, LENGTH, TEXT, Part, Search, Test
+from router.matching.compiled.memory import byte_at, int_at, long_at, put_byte, put_int, put_long
+
+_RANGE, _DIFFERS, _IS_STRING, _SAME = int(Test.RANGE), int(Test.DIFFERS), int(Test.IS_STRING), int(Test.EQUAL)
+_UNEQUAL, _STARTS, _ENDS, _HOLDS = int(Test.UNEQUAL), int(Test.PREFIX), int(Test.SUFFIX), int(Test.SUBSTRING)
+_BELOW, _AT_MOST, _ABOVE = int(Test.BELOW), int(Test.AT_MOST), int(Test.ABOVE)
+_INTERFACE, _NEEDS, _RECORD_START = int(Part.INTERFACE), int(Part.NEEDS), int(Part.RECORD_START)
+_RECORD_TEST, _RECORD_A, _RECORD_B = int(Part.RECORD_TEST), int(Part.RECORD_A), int(Part.RECORD_B)
+_STRING_START, _PART_TEXT = int(Part.STRING_START), int(Part.TEXT)
+_OPEN, _WANTED, _NUMBER, _FOUND = (int(Search[n]) for n in ("OPEN", "WANTED", "NUMBER", "FOUND"))
+_BODY, _HAVE, _ATTRIBUTE_OF = int(Search.BODY), int(Search.HAVE), int(Search.ATTRIBUTE_OF)
+
+
+@inlined
+def same_bytes(one: Native, other: Native, length: Native) -> Native:
+    """Whether the bytes at two addresses are the same."""
+    for offset in range(length):  # noqa: SIM110 - a loop that compiles
+        if byte_at(one, offset) != byte_at(other, offset):
+            return False
+    return True
+
+
+@inlined
+def take(search: Native, segment: Native, begin: Native, end: Native) -> Native:
+    """The interfaces of these postings match."""
+    open_, interface = long_at(search, _OPEN), long_at(segment, _INTERFACE)
+    for posting in range(begin, end):
+        which = int_at(interface, posting)
+        if byte_at(open_, which) and _matched(search, open_, which):
+            return True
+    return False
+
+
+@inlined
+def verify(search: Native, segment: Native, begin: Native, end: Native) -> Native:
+    """The interfaces of those of these postings match whose records the message passes."""
+    open_, interface, needs = long_at(search, _OPEN), long_at(segment, _INTERFACE), long_at(segment, _NEEDS)
+    missing = ~long_at(search, _HAVE)
+    for posting in range(begin, end):
+        which = int_at(interface, posting)
+        if (
+            byte_at(open_, which)
+            and not long_at(needs, posting) & missing
+            and _passes_all(search, segment, posting)
+            and _matched(search, open_, which)
+        ):
+            return True
+    return False
+
+
+@inlined
+def _matched(search: Native, open_: Native, which: Native) -> Native:
+    """Notes an interface that matches."""
+    number = long_at(search, _NUMBER)
+    put_byte(open_, which, 0)
+    put_int(long_at(search, _FOUND), number, which)
+    put_long(search, _NUMBER, number + 1)
+    return number + 1 >= long_at(search, _WANTED)
+
+
+@inlined
+def _passes_all(search: Native, segment: Native, posting: Native) -> Native:
+    start, tests = long_at(segment, _RECORD_START), long_at(segment, _RECORD_TEST)
+    attribute_of = long_at(search, _ATTRIBUTE_OF)
+    for record in range(int_at(start, posting), int_at(start, posting + 1)):
+        code = int_at(tests, record)
+        row = long_at(attribute_of, code // ACCESSES)
+        if row == 0 or not _passes(search, segment, row, code % ACCESSES, record):
+            return False
+    return True
+
+
+@inlined
+def _passes(search: Native, segment: Native, row: Native, test: Native, record: Native) -> Native:
+    """Whether the value in the row of an attribute passes the test of a record."""
+    a, b = long_at(long_at(segment, _RECORD_A), record), long_at(long_at(segment, _RECORD_B), record)
+    key = long_at(row, KEY)
+    if test == _RANGE:
+        return a <= key <= b
+    if test == _SAME:
+        return long_at(row, TEXT) == b
+    if test == _DIFFERS:
+        return key != a
+    if test == _IS_STRING:
+        return True
+    if test == _UNEQUAL:
+        return long_at(row, TEXT) != b
+    if test > _HOLDS and key != a:
+        return (key < a) == (test <= _AT_MOST)
+    value, length = long_at(search, _BODY) + long_at(row, AT), long_at(row, LENGTH)
+    start = int_at(long_at(segment, _STRING_START), b)
+    text, size = long_at(segment, _PART_TEXT) + start, int_at(long_at(segment, _STRING_START), b + 1) - start
+    if test <= _HOLDS:
+        if size > length:
+            return False
+        if test == _STARTS:
+            return same_bytes(value, text, size)
+        if test == _ENDS:
+            return same_bytes(value + length - size, text, size)
+        return _contains(value, length, text, size)
+    order = _compare(value, length, text, size)
+    if test == _BELOW:
+        return order < 0
+    if test == _AT_MOST:
+        return order <= 0
+    return order > 0 if test == _ABOVE else order >= 0
+
+
+@inlined
+def _compare(value: Native, length: Native, text: Native, size: Native) -> Native:
+    """Negative, 0 or positive as a value is below, equal to or above a text."""
+    for offset in range(min(length, size)):
+        difference = byte_at(value, offset) - byte_at(text, offset)
+        if difference != 0:
+            return difference
+    return np.int64(length - size)
+
+
+@inlined
+def _contains(value: Native, length: Native, text: Native, size: Native) -> Native:
+    first = byte_at(text, 0)
+    for offset in range(length - size + 1):
+        if byte_at(value, offset) == first and same_bytes(value + offset, text, size):
+            return True
+    return False

@@ -1,0 +1,250 @@
+"""The file of a recording: what one router was made of, every event that it was given, what it answered.
+
+::
+
+    file    = "CBCB-REC" version:u8 length:u32 origin (JSON) { record }
+    record  = kind:u8 length:u32 content                                           little-endian throughout
+    content = event:  at:f64 (the router's clock, seconds), content of the event   kind: `EventKind`
+            | CLOCK:  at:f64, wall clock:u64 (ns)       the two clocks at one moment; about every second
+            | ACTIONS: what answered the event before; missing where that ended the router
+            | END:    nothing                           the router ended in order
+
+A router hands over what it has at the end of every turn of its loop, by one write(2): however it ends, what
+it did in earlier turns can be read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from router.matching.factory import factory
+from router.protocol.events import Action, Event
+from router.protocol.options import RouterOptions
+from router.protocol.router import Router
+from router.recording.encoding import EventKind, RecordingError, decode_event, encode_actions, encode_event
+
+_MAGIC = b"CBCB-REC"
+_VERSION = 1
+_HEAD = struct.Struct("<8sBI")
+_RECORD = struct.Struct("<BI")
+_INPUT = struct.Struct("<BId")
+_CLOCK_CONTENT = struct.Struct("<dQ")
+_F64 = struct.Struct("<d")
+_EVENTS = {int(kind): kind for kind in EventKind}
+_CLOCK, _ACTIONS, _END = 64, 65, 66
+#: Seconds between two looks at both clocks: the wall clock may be slewed.
+_CLOCK_INTERVAL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """All that makes one protocol core, and so what it does, beside its events.
+
+    Attributes:
+        node: its node identifier.
+        options: see there.
+        matcher: a name of `router.matching.factory`.
+        seed: seeds its jitter, together with `node`.
+        incarnation: see `Router`.
+    """
+
+    node: int
+    options: RouterOptions
+    matcher: str
+    seed: int
+    incarnation: int
+
+    def router(self) -> Router:
+        """A new core.
+
+        Raises:
+            ValueError: there is no such matcher, or the incarnation is out of range.
+        """
+        jitter = random.Random(f"{self.seed}/{self.node}")
+        return Router(self.node, self.options, factory(self.matcher), self.incarnation, jitter)
+
+
+class Recorder:
+    """Writes the recording of one router.
+
+    Args:
+        path: the file; an older one is replaced.
+        origin: of the router.
+        clocks: gives the router's clock (seconds) and the wall clock (ns).
+
+    Raises:
+        OSError: the file cannot be made.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        origin: Origin,
+        clocks: Callable[[], tuple[float, int]] = lambda: (time.monotonic(), time.time_ns()),
+    ) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self._clocks = clocks
+        self._clock_due = 0.0
+        described = json.dumps(asdict(origin), separators=(",", ":")).encode()
+        self._waiting = bytearray(_HEAD.pack(_MAGIC, _VERSION, len(described)) + described)
+        self._tell_time(*clocks())
+        self.flush()
+
+    def event(self, event: Event, at: float, wire: bytes | None = None) -> None:
+        """Takes an event before the router does.
+
+        Args:
+            at: the time that the router is told, seconds.
+            wire: the bytes of its frame as it came in, if it has one and they are at hand.
+        """
+        kind, content = encode_event(event, wire)
+        self._waiting += _INPUT.pack(kind, 8 + len(content), at)
+        self._waiting += content
+
+    def actions(self, event: Event, actions: Iterable[Action]) -> None:
+        """Takes what the router answered to the event that was taken last."""
+        data = encode_actions(event, actions)
+        self._waiting += _RECORD.pack(_ACTIONS, len(data))
+        self._waiting += data
+
+    def flush(self) -> None:
+        """Hands to the system what waits. To be called at the end of a turn.
+
+        Raises:
+            OSError: the file takes no more.
+        """
+        if not self._waiting:
+            return
+        at, wall_ns = self._clocks()
+        if at >= self._clock_due:
+            self._tell_time(at, wall_ns)
+        data = memoryview(bytes(self._waiting))
+        self._waiting.clear()
+        while data:
+            data = data[os.write(self._file, data) :]
+
+    def end(self) -> None:
+        """Says that the router ended in order. Raises OSError as `flush`."""
+        self._waiting += _RECORD.pack(_END, 0)
+        self.flush()
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _tell_time(self, at: float, wall_ns: int) -> None:
+        self._clock_due = at + _CLOCK_INTERVAL_S
+        self._waiting += _RECORD.pack(_CLOCK, _CLOCK_CONTENT.size) + _CLOCK_CONTENT.pack(at, wall_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One event of a recording.
+
+    Attributes:
+        number: its place among the events, from 1.
+        at: the router's clock, seconds.
+        t_ns: the wall clock, ns since 1970.
+        event: what the router was given.
+        actions: what it answered (`router.recording.encoding.encode_actions`); None: the recording breaks off
+            before that.
+    """
+
+    number: int
+    at: float
+    t_ns: int
+    event: Event
+    actions: bytes | None
+
+
+class Recording:
+    """Reads a recording.
+
+    Attributes:
+        path: the file.
+        origin: what the router was made of.
+        cut: once `inputs` is exhausted: how the recording breaks off, in words; None if the router ended in
+            order.
+
+    Raises:
+        RecordingError: the file cannot be read, is no recording, or is one of another version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.cut: str | None = None
+        try:
+            with path.open("rb") as file:
+                self.origin = self._read_head(file)
+                self._start = file.tell()
+        except OSError as error:
+            raise RecordingError(f"{path}: {error.strerror or error}") from error
+
+    def inputs(self) -> Iterator[Input]:
+        """The events in order, as far as the file goes.
+
+        Raises:
+            RecordingError: a record breaks the format (names its place in the file).
+        """
+        self.cut = "the router did not end in order"
+        event: tuple[int, float, int, Event] | None = None
+        number, offset_ns = 0, 0
+        with self.path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            place = file.seek(self._start)
+            while record := self._read_record(file, size):
+                kind, content = record
+                try:
+                    if kind == _ACTIONS and event is not None:
+                        yield Input(*event, content)
+                        event = None
+                    elif kind == _CLOCK:
+                        at, wall_ns = _CLOCK_CONTENT.unpack(content)
+                        offset_ns = wall_ns - round(at * 1e9)
+                    elif kind == _END:
+                        self.cut = None
+                    else:
+                        number += 1
+                        (at,) = _F64.unpack_from(content)
+                        received = decode_event(_EVENTS[kind], content[8:])
+                        event = (number, at, round(at * 1e9) + offset_ns, received)
+                except KeyError:
+                    raise RecordingError(f"{self.path}: byte {place}: no record is of kind {kind}") from None
+                except (ValueError, struct.error) as error:
+                    raise RecordingError(f"{self.path}: byte {place}: {error}") from error
+                place = file.tell()
+        if event is not None:
+            yield Input(*event, None)
+
+    def _read_head(self, file: IO[bytes]) -> Origin:
+        head = file.read(_HEAD.size)
+        if len(head) < _HEAD.size or not head.startswith(_MAGIC):
+            raise RecordingError(f"{self.path}: not the recording of a router")
+        _, version, length = _HEAD.unpack(head)
+        if version != _VERSION:
+            raise RecordingError(f"{self.path}: a recording of version {version}; expected {_VERSION}")
+        try:
+            fields: dict[str, Any] = json.loads(file.read(length))
+            return Origin(**{**fields, "options": RouterOptions(**fields["options"])})
+        except (ValueError, TypeError, KeyError) as error:
+            raise RecordingError(f"{self.path}: what the router was made of: {error}") from error
+
+    def _read_record(self, file: IO[bytes], size: int) -> tuple[int, bytes] | None:
+        """Kind and content of the next record; None if there is no whole one."""
+        head = file.read(_RECORD.size)
+        if not head:
+            return None
+        if len(head) == _RECORD.size:
+            kind, length = _RECORD.unpack(head)
+            if length <= size - file.tell():
+                return kind, file.read(length)
+        left = size - file.tell() + len(head)
+        self.cut = f"its last {left} bytes are part of a record that was not finished"
+        return None

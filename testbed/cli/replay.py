@@ -1,0 +1,91 @@
+"""`cbcb replay`: what live routers were given, through the same protocol core again."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import Console
+
+from router.predicates.printer import format_predicate
+from router.recording.encoding import RecordingError
+from router.recording.file import Recording
+from router.recording.replay import describe
+from testbed.errors import InputError
+from testbed.run.folder import find_run, recording_path
+from testbed.run.progress import Progress
+from testbed.run.replay import Verdict, recorded_nodes, replay_run, router_states, wall_clock_ns
+
+
+def main(arguments: Namespace) -> int:
+    """Returns 0 if every router answered as in the live run (or was only asked to be shown), else 1."""
+    run_dir = find_run(arguments.runs, arguments.run)
+    recorded = recorded_nodes(run_dir)
+    names = {str(node): node for node in recorded}
+    wanted = [text.removeprefix("r") for text in arguments.node]
+    for text in wanted:
+        if text not in names:
+            raise InputError(f"--node {text}: no recording of it; expected one of {', '.join(names)}")
+    nodes = sorted({names[text] for text in wanted}) or recorded
+    if arguments.at is not None:
+        return _tables(run_dir, nodes, arguments.at)
+    if arguments.show:
+        return _show(run_dir, nodes)
+    console = Console(soft_wrap=True, highlight=False)
+    verdicts = []
+    progress = Progress(console)
+    with progress.stage("replay_s", f"replay of {run_dir.name}: {_routers(len(nodes))}"):
+        for verdict in replay_run(run_dir, nodes):
+            verdicts.append(verdict)
+            progress.update(f"{len(verdicts)} done")
+    for line in _lines(verdicts):
+        console.print(line, markup=False)
+    return 1 if any(verdict.differences for verdict in verdicts) else 0
+
+
+def _lines(verdicts: Iterable[Verdict]) -> Iterable[str]:
+    """What there is to say of the routers, and then of all."""
+    all_of_them = list(verdicts)
+    for verdict in all_of_them:
+        if verdict.replayed.cut is not None:
+            yield f"r{verdict.node}: the recording is cut: {verdict.replayed.cut}"
+        for difference in verdict.differences:
+            yield f"r{verdict.node}: {difference}"
+        if verdict.replayed.cut is None and not verdict.compared:
+            yield f"r{verdict.node}: the run left no counters and tables to compare with"
+    inputs = sum(verdict.replayed.inputs for verdict in all_of_them)
+    differing = [f"r{verdict.node}" for verdict in all_of_them if verdict.differences]
+    if differing:
+        yield f"Replay: not as in the live run: {', '.join(differing)} of {_routers(len(all_of_them))}"
+        return
+    compared = sum(verdict.compared for verdict in all_of_them)
+    what = "answers, counters and final tables" if compared == len(all_of_them) else "answers"
+    yield f"Replay: {_routers(len(all_of_them))}, {inputs} events: {what} equal the live run's"
+
+
+def _routers(count: int) -> str:
+    return "1 router" if count == 1 else f"{count} routers"
+
+
+def _tables(run_dir: Path, nodes: Iterable[int], at_s: float) -> int:
+    """Prints the routing tables at a moment."""
+    t_ns = wall_clock_ns(run_dir, at_s)
+    for node in nodes:
+        (state,) = router_states(run_dir, node, [t_ns])
+        print(f"r{node}, epoch {state.epoch}")
+        for interface, predicate in sorted(state.predicates.items()):
+            behind = f"node {state.interfaces[interface]}" if interface else "applications"
+            print(f"    {interface} ({behind}): {format_predicate(predicate)}")
+    return 0
+
+
+def _show(run_dir: Path, nodes: Iterable[int]) -> int:
+    """Prints events and the live router's answers."""
+    for node in nodes:
+        try:
+            for line in describe(Recording(recording_path(run_dir, node))):
+                print(f"r{node} {line}")
+        except RecordingError as error:
+            raise InputError(str(error)) from error
+    return 0

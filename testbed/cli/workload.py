@@ -1,0 +1,52 @@
+"""`cbcb workload match`: a synthetic forwarding table and messages to it."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+
+from testbed.errors import InputError
+from testbed.run.progress import Progress
+from testbed.workload.matching import draw_messages, draw_table
+from testbed.workload.matching_files import write_driver, write_json
+from testbed.workload.matching_parameters import MatchingWorkload
+
+_WRITERS = {"driver": write_driver, "jsonl": write_json}
+
+
+def main(arguments: Namespace) -> int:
+    """Writes the table, then the messages."""
+    fields = MatchingWorkload.__dataclass_fields__
+    workload = MatchingWorkload(**{name: getattr(arguments, name) for name in fields})
+    progress = Progress(Console(stderr=True, quiet=arguments.output == "-" and not sys.stderr.isatty()))
+    with progress.stage("draw", f"drawing {workload.constraints:,} constraints"):
+        table = draw_table(workload)
+    total = len(table.interface) + workload.messages
+    with (
+        _output(arguments.output) as out,
+        progress.stage(
+            "write", f"writing {len(table.interface):,} filters and {workload.messages:,} messages"
+        ),
+    ):
+        _WRITERS[arguments.format](
+            table, draw_messages(workload), out, lambda done: progress.update(f"{done / total:.0%}")
+        )
+    return 0
+
+
+@contextmanager
+def _output(name: str) -> Iterator[TextIO]:
+    if name == "-":
+        yield sys.stdout
+        return
+    try:
+        with Path(name).open("w", encoding="utf-8") as out:
+            yield out
+    except OSError as error:
+        raise InputError(f"{name}: {error.strerror}") from error

@@ -1,0 +1,1 @@
+"""The driver of Siena Fast Forwarding (SFF): its language, and what answers it."""

@@ -1,0 +1,60 @@
+"""Simulations with the workload of the protocol paper (section 4.1) on Waxman networks of growing size.
+
+The experiment is the shipped `waxman3200` with fewer nodes: 20 % of the nodes send 3 messages a minute each
+from second 30 on, 75 % receive, half of these change their predicates once in 20 minutes; 60 s. So every
+receiver's advertisement has spread everywhere before the first message. No captures are kept, and nothing is
+accounted for. Each size runs in a process of its own, since memory is the process's. CPU seconds are of this
+process, not of the machine; growth is the exponent from one size to the next: 2 means four times as much for
+twice as many nodes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+_SIMULATE = "import sys; from testbed.cli.main import main; sys.exit(main())"
+_COLUMNS = {
+    "events": "events",
+    "set_up_cpu_s": "set-up CPU s",
+    "cpu_s": "run CPU s",
+    "events_per_cpu_s": "events/s",
+    "memory_per_router_bytes": "bytes/router",
+}
+_DECIMALS = {"set_up_cpu_s": 1, "cpu_s": 1}
+
+
+def _measure(nodes: int) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["simulate", "waxman3200", "--topology", f"waxman,{nodes}", "--captures", "none"]
+        subprocess.run(
+            [sys.executable, "-c", _SIMULATE, *command, "--no-account", "--runs", folder],
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        (run,) = Path(folder).iterdir()
+        measured: dict[str, Any] = json.loads((run / "simulation.json").read_text())
+    return measured
+
+
+def main(*sizes: int) -> None:
+    """Prints one line a size as it is measured, then the growth from each to the next."""
+    wanted = sorted(sizes or (200, 400, 800, 1600))
+    print("".join(f"{name:>14}" for name in ("nodes", *_COLUMNS.values())))
+    found = []
+    for nodes in wanted:
+        found.append(_measure(nodes))
+        print(
+            f"{nodes:14}" + "".join(f"{found[-1][key]:14,.{_DECIMALS.get(key, 0)}f}" for key in _COLUMNS),
+            flush=True,
+        )
+    for (small, before), (large, after) in zip(
+        zip(wanted, found, strict=True), list(zip(wanted, found, strict=True))[1:], strict=False
+    ):
+        exponents = (math.log(after[key] / before[key]) / math.log(large / small) for key in _COLUMNS)
+        print(f"{f'{small}-{large}':>14}" + "".join(f"{exponent:14.2f}" for exponent in exponents))

@@ -1,0 +1,38 @@
+"""Recordings of live routers: the core still answers as it did then, line by line.
+
+A case is a folder with the recording of one router and expected.txt, its events and answers for people.
+`python tests/conformance/test_recordings.py CASE` prints a new expected.txt.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from router.recording.encoding import describe_actions, describe_event, encode_actions
+from router.recording.file import Recording
+from router.recording.replay import check, describe, replay
+
+CASES = sorted(Path(__file__).parent.glob("*/*.rec"))
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.parent.name)
+def test_a_live_router_is_replayed(path: Path) -> None:
+    replayed = check(path)
+    assert (replayed.difference, replayed.cut) == (None, None)
+    assert replayed.inputs > 50
+    expected = (path.parent / "expected.txt").read_text().splitlines()
+    assert list(describe(Recording(path))) == expected
+    # Not only the recording says so: the core does.
+    again = []
+    for step in replay(Recording(path)):
+        event = step.input.event
+        again.append(f"{step.input.t_ns} {describe_event(event)}")
+        again += [f"    {line}" for line in describe_actions(event, encode_actions(event, step.actions))]
+    assert again == expected
+
+
+if __name__ == "__main__":
+    print("\n".join(describe(Recording(next(Path(sys.argv[1]).glob("*.rec"))))))

@@ -1,0 +1,256 @@
+"""A recording, replayed, gives the router that made it, whatever happened to that router."""
+
+from __future__ import annotations
+
+import random
+import struct
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from protocol_network import Graph, Network, random_graph
+from test_protocol_delivery import PREDICATES, SEEDS
+from test_protocol_updates import STEPS, play
+
+from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates.parser import parse_predicate
+from router.protocol.events import (
+    Action,
+    ApplicationGone,
+    Event,
+    HandlingTime,
+    RequestUpdate,
+    Settle,
+)
+from router.protocol.options import RouterOptions
+from router.recording.encoding import RecordingError, describe_actions, describe_event
+from router.recording.file import Input, Origin, Recorder, Recording
+from router.recording.replay import check, replay, states_at
+from router.wire.frames import FrameType
+
+EPOCH_NS = 10**18
+OPTIONS = RouterOptions(
+    sr_timeout=1.0, ur_freshness=3.0, ra_jitter=0.1, ra_min_interval=0.2, sr_policy="count", sr_threshold=3
+)
+
+
+class RecordedNetwork(Network):
+    """A network whose routers are recorded in `folder`.
+
+    Attributes:
+        history: node -> time, epoch and table after each event.
+    """
+
+    def __init__(self, graph: Graph, options: RouterOptions, seed: int, folder: Path) -> None:
+        self.now = 0.0
+        self.history: dict[int, list[tuple[int, int, Mapping[int, Predicate]]]] = {n: [] for n in graph}
+        self.recorders = {
+            node: Recorder(folder / f"r{node}.rec", Origin(node, options, "naive", seed, 1), self._clocks)
+            for node in sorted(graph)
+        }
+        super().__init__(graph, options, seed)
+
+    def _clocks(self) -> tuple[float, int]:
+        return self.now, EPOCH_NS + round(self.now * 1e9)
+
+    def handle(self, node: int, event: Event) -> list[Action]:
+        self.recorders[node].event(event, self.now)
+        actions = super().handle(node, event)
+        self.recorders[node].actions(event, actions)
+        router = self.routers[node]
+        self.history[node].append((self._clocks()[1], router.epoch, dict(router.predicates())))
+        if self.rng.random() < 0.2:
+            self.recorders[node].flush()
+        return actions
+
+    def close(self, in_order: bool = True) -> None:
+        for recorder in self.recorders.values():
+            if in_order:
+                recorder.end()
+            recorder.flush()
+            recorder.close()
+
+
+@contextmanager
+def a_folder() -> Iterator[Path]:
+    """Hypothesis wants a fresh one for each example."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+@settings(max_examples=150, deadline=None)
+@given(SEEDS, st.integers(2, 7), st.integers(0, 6), STEPS, PREDICATES, st.booleans())
+def test_a_replay_answers_as_the_router_did(
+    seed: int, nodes: int, extra: int, steps: list[tuple[int, Predicate | None]], held: Predicate, ends: bool
+) -> None:
+    rng = random.Random(seed)
+    graph = random_graph(rng, nodes, extra)
+    with a_folder() as folder:
+        network = RecordedNetwork(graph, OPTIONS, seed, folder)
+        # Before there is a table messages are held.
+        network.set_predicate(0, held)
+        network.send(0, Message({"a": 1, "b": 2}))
+        network.new_epoch()
+        network.loss, network.reordering = 0.1, True
+        play(network, steps)
+        network.wait(0.7)
+        network.new_epoch(tuple(rng.sample(sorted(graph.edges), 1)))
+        play(network, steps)
+        for number in range(10):
+            network.send(number % nodes, Message({"a": number % 4, "text": 'é"\u2028'}))
+            network.some_steps()
+        network.wait(0.4)
+        for event in (HandlingTime(1e-4), RequestUpdate(frozenset({1})), Settle(), ApplicationGone(1)):
+            network.handle(0, event)
+        network.settle()
+        network.close(ends)
+        for node, router in network.routers.items():
+            path = folder / f"r{node}.rec"
+            replayed = check(path)
+            assert replayed.difference is None
+            assert (replayed.cut is None) == ends
+            assert replayed.router.counters == router.counters
+            assert replayed.router.predicates() == router.predicates()
+            history = network.history[node]
+            assert replayed.inputs == len(history)
+            times = sorted({t_ns for t_ns, _, _ in history} | {EPOCH_NS - 1, EPOCH_NS + 10**9, 2 * EPOCH_NS})
+            for t_ns, state in zip(times, states_at(path, times), strict=True):
+                past = [entry for entry in history if entry[0] <= t_ns]
+                # The replay reads the wall clock with the precision of the router's own.
+                epoch, predicates = past[-1][1:] if past else (0, {})
+                assert (state.epoch, state.predicates) == (epoch, predicates)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The recording of a router that got a predicate, a message and a neighbour's advertisement."""
+    network = RecordedNetwork(random_graph(random.Random(3), 3, 1), RouterOptions(), 3, tmp_path)
+    network.new_epoch()
+    network.set_predicate(1, parse_predicate('class = "alert" and x > 3'))
+    network.settle()
+    network.send(0, Message({"class": "alert", "x": 4}))
+    network.settle()
+    network.close()
+    return tmp_path / "r1.rec"
+
+
+def test_wherever_it_is_cut_the_rest_can_be_read(path: Path, tmp_path: Path) -> None:
+    whole = path.read_bytes()
+    recording = Recording(path)
+    inputs = list(recording.inputs())
+    assert recording.cut is None
+    cut = tmp_path / "cut.rec"
+    read = []
+    for length in range(len(whole)):
+        cut.write_bytes(whole[:length])
+        try:
+            short = Recording(cut)
+        except RecordingError as error:
+            assert str(error).startswith(str(cut))
+            assert not read, "only the head cannot be missing"
+            continue
+        found = list(short.inputs())
+        # Of the last one the answer may be missing.
+        whole_inputs = inputs[: len(found)]
+        if found and found[-1].actions is None:
+            whole_inputs[-1] = replace(whole_inputs[-1], actions=None)
+        assert found == whole_inputs
+        assert short.cut is not None
+        assert check(cut).difference is None
+        read.append(len(found))
+    assert read == sorted(read)
+    assert set(read) == set(range(len(inputs) + 1))
+
+
+def test_the_first_difference_is_named(path: Path, tmp_path: Path) -> None:
+    whole = path.read_bytes()
+    other = tmp_path / "other.rec"
+    # The live router passed a message up to application 1; let it have been application 7.
+    delivered = struct.pack("<HI", 1, 1)
+    assert whole.count(delivered) == 1
+    other.write_bytes(whole.replace(delivered, struct.pack("<HI", 1, 7)))
+    difference = check(other).difference
+    assert difference is not None
+    assert 'MSG 0/4294967297, epoch 1, hop limit 64: class = "alert", x = 4; live: deliver' in difference
+    assert "to applications 7: " in difference.partition("replayed: ")[0]
+    assert "to applications 1: " in difference.partition("replayed: ")[2]
+    # Another seed, or another incarnation, is another router.
+    other.write_bytes(whole.replace(b'"incarnation":1', b'"incarnation":2'))
+    difference = check(other).difference
+    assert difference is not None
+    assert difference.startswith("event 1, at 0.000000 s: started; live: send to the controller: HELLO 1/1")
+
+
+def _another_kind(data: bytes) -> bytes:
+    """The first record after the head is no longer that of a clock."""
+    first = data.index(b"}", data.index(b'"incarnation"')) + 1
+    return data[:first] + b"\x63" + data[first + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (lambda _data: b"", "not the recording of a router"),
+        (lambda data: b"PK" + data[2:], "not the recording of a router"),
+        (lambda data: data[:8] + b"\x09" + data[9:], "a recording of version 9; expected 1"),
+        (lambda data: data.replace(b'"matcher"', b'"patcher"'), "what the router was made of"),
+        (lambda data: data.replace(b'"hop_limit":64', b'"hop_limit":99999'), "what the router was made of"),
+        (_another_kind, "no record is of kind 99"),
+        (lambda data: data.replace(b'"alert"', b'"al\xffrt"'), "codec can't decode"),
+    ],
+)
+def test_what_is_no_recording_is_refused(path: Path, damage: Callable[[bytes], bytes], problem: str) -> None:
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(RecordingError, match=f"^{path}.*{problem}"):
+        list(Recording(path).inputs())
+
+
+def test_times_must_ascend(path: Path) -> None:
+    with pytest.raises(ValueError, match="ascending"):
+        list(states_at(path, [2, 1]))
+
+
+def test_every_event_and_answer_can_be_read_by_people(path: Path) -> None:
+    inputs = Recording(path).inputs()
+    lines = [line for given in inputs for line in (describe_event(given.event), *_answers(given))]
+    assert lines[0] == "started"
+    assert 'application 1: set_predicate class = "alert" and x > 3' in lines
+    assert any(line.startswith("send through interfaces 1") and "RA 1/" in line for line in lines)
+    assert any(line.startswith("deliver 0/4294967297 to applications 1") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("filters", "sent"), [(2, "RA 0/4294967297, epoch 1"), (260, "RA with a body of 16")]
+)
+def test_large_predicates(tmp_path: Path, filters: int, sent: str) -> None:
+    """One that needs fragments; and one that no frame holds, which the link drops and the router survives."""
+    network = RecordedNetwork(random_graph(random.Random(1), 2, 0), RouterOptions(), 1, tmp_path)
+    network.new_epoch()
+    network.settle()
+    network.set_predicate(0, Predicate(tuple(_named(f"{n}{'x' * 65_000}") for n in range(filters))))
+    if filters == 260:
+        network.lose(0, 1, FrameType.RA)
+    network.settle()
+    network.close()
+    path = tmp_path / "r0.rec"
+    assert check(path).difference is None
+    answers = [line for step in replay(Recording(path)) for line in _answers(step.input)]
+    assert sum(line.startswith(f"send through interfaces 1: {sent}") for line in answers) == 1
+    if filters == 2:
+        replayed = check(tmp_path / "r1.rec")
+        assert replayed.difference is None
+        assert replayed.router.predicates() == network.routers[1].predicates() != {}
+
+
+def _named(text: str) -> Filter:
+    return Filter((Constraint("name", Type.STRING, Operator.EQ, text),))
+
+
+def _answers(given: Input) -> list[str]:
+    assert given.actions is not None
+    return describe_actions(given.event, given.actions)
