@@ -11,6 +11,8 @@ root=$(dirname "$(readlink -f "$0")")
 venv=$root/.venv
 python=/usr/bin/python3
 pip_version=26.3
+# Tests that need these are skipped without them.
+test_packages=(lua5.2 lua5.3 lua5.4 chromium)
 packages=(mininet openvswitch-switch tcpdump tshark nftables iproute2 kmod procps util-linux python3 python3-venv)
 
 say() { printf 'run.sh: %s\n' "$*" >&2; }
@@ -30,6 +32,21 @@ install_packages() {
     apt-get -qq -o DPkg::Lock::Timeout=300 update || fail "apt-get update failed: is there a network?"
     apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${missing[@]}" >/dev/null ||
         fail "could not install: apt-get install -y ${missing[*]}"
+}
+
+install_test_packages() {
+    local missing=() package
+    command -v apt-get >/dev/null || return 0
+    for package in "${test_packages[@]}"; do
+        [[ $(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null) == ii* ]] && continue
+        # Ubuntu has Chromium as a snap only; a package that merely fetches it is of no use here.
+        apt-cache show --no-all-versions "$package" 2>/dev/null | grep -qi '^Depends:.*snapd' && continue
+        [[ $(apt-cache policy "$package" 2>/dev/null) == *"Candidate: "[0-9]* ]] && missing+=("$package")
+    done
+    ((${#missing[@]})) || return 0
+    say "installing ${missing[*]}, for the tests"
+    DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends \
+        "${missing[@]}" >/dev/null || say "could not install them: the tests that need them are skipped"
 }
 
 java_is_new_enough() {
@@ -122,6 +139,7 @@ case ${1-} in
     setup) setup ;;
     test)
         setup test
+        install_test_packages
         run_tests "${@:2}"
         ;;
     bench)

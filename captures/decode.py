@@ -1,68 +1,57 @@
 """From captured bytes to columns: the Ethernet and CBCB headers of a block of frames, decoded at once.
 
-The fixed fields are taken by numpy; bodies of whole frames go through the codec, once for each distinct body,
-so that a message is decoded once however many links it crosses. Fragments are checked by their headers.
+Headers are gathered and taken apart by NumPy. Bodies go through the codec, once for each distinct body, so
+that a message is decoded once however many links it crosses; where no column needs them, compiled code tells
+those that surely decode. Fragments are put together again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from captures.pcap import Block
+from captures.bodies import NOTHING, BodyValues, body_columns, body_values
+from captures.columns import (
+    BODY_COLUMNS,
+    COLUMNS,
+    COMPLETING,
+    CONTROLLER,
+    FROM_ROUTER,
+    PARTIAL,
+    SCHEMA,
+    SPARK_SCHEMA,
+    TO_ROUTER,
+    WHOLE,
+)
+from captures.packets.compiling import worth_compiling
+from captures.packets.fragments import CapturedFragments
+from captures.packets.gather import gather
+from captures.packets.splitting import FilePart, PartState
+from captures.pcap import LINKTYPE_ETHERNET, NO_TIME, Block
 from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERTYPE
-from router.wire.codec import decode_body
-from router.wire.frames import VERSION, FrameType
-from router.wire.header import HEADER_LENGTH, TYPE_NAMES, DecodeError, Header, decode_header
+from router.wire.frames import VERSION
+from router.wire.header import HEADER_LENGTH, TYPE_NAMES, DecodeError, DecodeReason, decode_header
+
+__all__ = ["COLUMNS", "FROM_ROUTER", "SCHEMA", "SPARK_SCHEMA", "TO_ROUTER", "CaptureIdentity", "decode_block"]
 
 ETHERNET_LENGTH = 14
-#: Node id that stands for the controller in `from_node` and `to_node`.
-CONTROLLER = -1
-#: Values of `direction` on a host link.
-FROM_ROUTER, TO_ROUTER = "from_router", "to_router"
-
-#: Column -> (Arrow type, Spark SQL type, meaning). Columns that hold a header field are null where the header
-#: does not decode. `seq` holds the 64 bits of the unsigned field as a signed number.
-COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
-    "capture": (pa.string(), "string", "name of the capture"),
-    "kind": (pa.string(), "string", "`link` (between two routers) or `host` (a router's own link)"),
-    "link": (pa.int32(), "int", "index of the link; null on a host link"),
-    "node": (pa.int32(), "int", "node of a host link; null on a link"),
-    "direction": (pa.string(), "string", "on a host link `from_router` or `to_router`; null on a link"),
-    "from_node": (pa.int32(), "int", "node that sent the frame, by its source address; -1: the controller"),
-    "to_node": (
-        pa.int32(),
-        "int",
-        "the other end of a link; on a host link its router, -1: the controller, null: see `destination`",
-    ),
-    "time_ns": (pa.int64(), "bigint", "when it was captured, ns since 1970 UTC"),
-    "length": (pa.int32(), "int", "length on the wire in bytes, Ethernet header included"),
-    "type": (pa.string(), "string", "frame type (MSG, RA, ...)"),
-    "flags": (pa.int16(), "smallint", "flags"),
-    "hop_limit": (pa.int16(), "smallint", "remaining hops"),
-    "issuer": (pa.int64(), "bigint", "issuer (source of a MSG)"),
-    "seq": (pa.int64(), "bigint", "sequence or request number, 64 bits, as a signed number"),
-    "epoch": (pa.int64(), "bigint", "version of the broadcast tables"),
-    "total_length": (pa.int64(), "bigint", "bytes of the whole body"),
-    "fragment_index": (pa.int32(), "int", "index of the fragment, from 0"),
-    "fragment_count": (pa.int32(), "int", "fragments of the whole body"),
-    "destination": (pa.int64(), "bigint", "destination address as a 48-bit number"),
-    "undecodable": (pa.string(), "string", "why the frame does not decode; null for a good frame"),
-}
-SCHEMA = pa.schema([(name, arrow) for name, (arrow, _, _) in COLUMNS.items()])
-SPARK_SCHEMA = ", ".join(f"{name} {sql}" for name, (_, sql, _) in COLUMNS.items())
+#: Reasons that are not the codec's: no CBCB frame at all, or from a node that is at no end of the link.
+NOT_ETHERNET, BAD_ETHERTYPE, BAD_SOURCE = "not_ethernet", "bad_ethertype", "bad_source"
+_REASONS = [None, NOT_ETHERNET, BAD_ETHERTYPE, BAD_SOURCE, *(reason.value for reason in DecodeReason)]
+_REASON_NUMBERS = {reason: number for number, reason in enumerate(_REASONS)}
 
 _FRAME_DTYPE = np.dtype(
     [
         ("destination_high", ">u2"),
         ("destination_low", ">u4"),
-        ("source_prefix", ">u2"),
-        ("source_node", ">u4"),
+        ("source_high", ">u2"),
+        ("source_low", ">u4"),
         ("ethertype", ">u2"),
         ("version", "u1"),
         ("type", "u1"),
@@ -85,135 +74,340 @@ _CONTROLLER_SOURCE = int.from_bytes(CONTROLLER_SOURCE, "big")
 _CONTROLLER_DESTINATION = int.from_bytes(CONTROLLER_DESTINATION, "big")
 #: Arrow takes small integers as indices into these.
 _TYPE_LABELS = pa.array([TYPE_NAMES.get(number) for number in range(max(TYPE_NAMES) + 1)])
-_DIRECTION_LABELS = pa.array([FROM_ROUTER, TO_ROUTER])
+_DIRECTION_LABELS = pa.array([None, FROM_ROUTER, TO_ROUTER])
+_FRAGMENT_LABELS = pa.array([None, WHOLE, PARTIAL, COMPLETING])
+_WHOLE, _PARTIAL, _COMPLETING = 1, 2, 3
+_REASON_LABELS = pa.array(_REASONS)
 
 Mask = npt.NDArray[np.bool_]
+Int8s = npt.NDArray[np.int8]
 Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureIdentity:
-    """Which capture a file is: a link between `u` and `v` with its index, or the host link of `node`."""
+    """Which capture a file is: a link between `u` and `v` with its index, or the host link of `node`.
+
+    `kind` None: of no run; ends and directions are not known.
+    """
 
     name: str
-    kind: str
+    kind: str | None
     link: int | None = None
     u: int | None = None
     v: int | None = None
     node: int | None = None
 
 
-def decode_block(block: Block, capture: CaptureIdentity) -> pa.RecordBatch:
-    """The frames of a block as an Arrow batch with the columns of `SCHEMA`, in order."""
-    count = len(block.start)
-    frames = _fixed_part(block)
-    reasons, header_ok = _check(block, frames)
-    sender, known_sender = _senders(frames, block.captured >= ETHERNET_LENGTH)
-    destination = (frames["destination_high"].astype(np.int64) << 32) | frames["destination_low"]
+class FrameDecoder:
+    """Decodes the blocks of one capture, in order, as Arrow batches with some columns of `COLUMNS`.
 
-    columns: dict[str, pa.Array] = {
-        "capture": _repeat(capture.name, pa.string(), count),
-        "kind": _repeat(capture.kind, pa.string(), count),
-        "link": _repeat(capture.link, pa.int32(), count),
-        "node": _repeat(capture.node, pa.int32(), count),
-        "time_ns": pa.array(block.time_ns),
-        "length": pa.array(block.length.astype(np.int32)),
-        "destination": pa.array(destination),
-        "type": pa.DictionaryArray.from_arrays(
-            pa.array(np.where(header_ok, frames["type"], 0).astype(np.int8)), _TYPE_LABELS
-        ).cast(pa.string()),
-    }
-    if capture.kind == "link":
-        known_sender, receiver, known_receiver = _between_routers(sender, known_sender, capture)
-        columns["direction"] = _repeat(None, pa.string(), count)
-    else:
-        from_router = known_sender & (sender == capture.node)
-        to_controller = from_router & (destination == _CONTROLLER_DESTINATION)
-        receiver = np.where(to_controller, np.int64(CONTROLLER), np.int64(capture.node or 0))
-        known_receiver = ~from_router | to_controller
-        columns["direction"] = pa.DictionaryArray.from_arrays(
-            pa.array(np.where(from_router, 0, 1).astype(np.int8)), _DIRECTION_LABELS
-        ).cast(pa.string())
-    for row in np.flatnonzero(~known_sender).tolist():
-        reasons[row] = reasons[row] or "bad_source"
-    columns["from_node"] = pa.array(sender, mask=~known_sender).cast(pa.int32())
-    columns["to_node"] = pa.array(receiver, mask=~known_receiver).cast(pa.int32())
-    columns["undecodable"] = pa.array(reasons, pa.string())
-    for name in SCHEMA.names:
-        if name not in columns:
-            values = frames[name].astype(np.int64)
-            columns[name] = pa.array(values, mask=~header_ok).cast(SCHEMA.field(name).type)
-    return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+    Fragments are collected as a router does (`captures.packets.fragments`).
+    """
 
+    def __init__(self, capture: CaptureIdentity, columns: Sequence[str] = tuple(COLUMNS)) -> None:
+        self.capture = capture
+        self.columns = columns
+        self._bodies_wanted = not set(BODY_COLUMNS).isdisjoint(columns)
+        self._fragments = CapturedFragments()
 
-def _fixed_part(block: Block) -> Any:
-    """Ethernet and CBCB header of each frame, as a structured array; bytes not captured are zero."""
-    raw = np.frombuffer(block.data, dtype=np.uint8)
-    offsets = np.arange(_FIXED_LENGTH)
-    index = np.minimum(block.start[:, np.newaxis] + offsets, len(raw) - 1)
-    fixed = np.where(offsets < block.captured[:, np.newaxis], raw[index], 0).astype(np.uint8)
-    return np.ascontiguousarray(fixed).view(_FRAME_DTYPE).reshape(-1)
+    def carry(self, part: FilePart) -> None:
+        """Takes the fragments that were captured before `part` and are not whole at its start."""
+        self._fragments.carry(part.path, part.carry)
 
+    def pass_over(self, block: Block) -> None:
+        """Takes the fragments of a block that is not wanted."""
+        PartState(self._fragments).see(block)
 
-def _check(block: Block, frames: Any) -> tuple[list[str | None], Mask]:
-    """Why each frame does not decode (None: it does), and which headers do."""
-    total, here = frames["total_length"].astype(np.int64), frames["payload_length"].astype(np.int64)
-    whole = (frames["fragment_count"] == 1) & (frames["fragment_index"] == 0) & (here == total)
-    plain = (
-        (block.captured >= _FIXED_LENGTH + here)
-        & (frames["ethertype"] == ETHERTYPE)
-        & (frames["version"] == VERSION)
-        & (frames["type"] >= 1)
-        & (frames["type"] < len(_TYPE_LABELS))
-        & (frames["reserved"] == 0)
-        & whole
-    )
-    reasons: list[str | None] = [None] * len(plain)
-    header_ok = plain.copy()
-    starts, captured = block.start.tolist(), block.captured.tolist()
-    # Fragments and damaged frames are rare: the codec itself says what they are.
-    for row in np.flatnonzero(~plain).tolist():
-        payload = block.data[starts[row] + ETHERNET_LENGTH : starts[row] + captured[row]]
+    def decode(self, block: Block) -> pa.RecordBatch:
+        """The frames of a block, in order."""
+        return self.examine(block).batch(self.columns)
+
+    def examine(self, block: Block) -> Examined:
+        """Headers and bodies of a block, of which columns can be made."""
+        frames = _Frames(block, self.capture)
+        return Examined(frames, self._check(block, frames))
+
+    def _check(self, block: Block, frames: _Frames) -> _Checked:
+        plain = frames.plain
+        checked = _Checked(
+            np.zeros(len(plain), np.int8),
+            plain.copy(),
+            np.where(plain, np.int8(_WHOLE), np.int8(0)),
+            np.zeros(len(plain), np.int64),
+        )
+        checked.reason[~plain & (frames.fields["ethertype"] != ETHERTYPE)] = _REASON_NUMBERS[BAD_ETHERTYPE]
+        if block.link_type is not None:
+            checked.reason[block.link_type != LINKTYPE_ETHERNET] = _REASON_NUMBERS[NOT_ETHERNET]
+        # Fragments and damaged frames are rare: the codec itself says what they are.
+        for row in np.flatnonzero(~plain & (checked.reason == 0)).tolist():
+            self._check_one(block, row, checked)
+        self._check_bodies(block, frames, np.flatnonzero(plain), checked)
+        return checked
+
+    def _check_one(self, block: Block, row: int, checked: _Checked) -> None:
+        frame, place = block.packet(row)
         try:
-            if frames["ethertype"][row] != ETHERTYPE:
-                reasons[row] = "bad_ethertype"
-            else:
-                decode_header(payload)
-                header_ok[row] = True
+            decode_header(frame[ETHERNET_LENGTH:])
+            checked.header_ok[row] = True
+            checked.fragment[row] = _PARTIAL
+            whole = self._fragments.add(frame, place)
+            if whole is not None:
+                checked.fragment[row] = _COMPLETING
+                checked.take(row, body_values(int(whole[0].type), whole[1]))
         except DecodeError as error:
-            reasons[row] = error.reason.value
-    kinds, lengths = frames["type"].tolist(), here.tolist()
-    for row in np.flatnonzero(plain).tolist():
-        start = starts[row] + _FIXED_LENGTH
-        reasons[row] = _body_defect(kinds[row], block.data[start : start + lengths[row]])
-    return reasons, header_ok
+            checked.reason[row] = _REASON_NUMBERS[error.reason.value]
+
+    def _check_bodies(self, block: Block, frames: _Frames, rows: Int64s, checked: _Checked) -> None:
+        """The bodies of whole frames."""
+        start = block.start[rows] + _FIXED_LENGTH
+        length = frames.fields["payload_length"][rows].astype(np.int64)
+        kind = frames.fields["type"][rows].astype(np.int64)
+        if not worth_compiling(len(block.data)):
+            for row, at, here, number in zip(
+                rows.tolist(), start.tolist(), length.tolist(), kind.tolist(), strict=True
+            ):
+                checked.take(row, body_values(number, bytes(block.data[at : at + here])))
+            return
+        from captures.body_loops import group_bodies, surely_good
+
+        raw = np.frombuffer(block.data, np.uint8)
+        if not self._bodies_wanted:
+            doubtful = ~surely_good(raw, start, length, kind)
+            rows, start, length, kind = rows[doubtful], start[doubtful], length[doubtful], kind[doubtful]
+        group, first = group_bodies(raw, start, length, kind)
+        found = [
+            body_values(int(kind[one]), bytes(block.data[start[one] : start[one] + length[one]]))
+            for one in first.tolist()
+        ]
+        numbers = np.array([checked.number(values) for values in found], np.int64)
+        reasons = np.array([_REASON_NUMBERS[values.reason] for values in found], np.int8)
+        if len(rows):
+            checked.body[rows] = numbers[group]
+            checked.reason[rows] = reasons[group]
 
 
-@lru_cache(maxsize=16_384)
-def _body_defect(kind: int, body: bytes) -> str | None:
-    """Why the body of a whole frame does not decode; None if it does."""
-    try:
-        decode_body(Header(FrameType(kind), 0, 0, 0, 0, 0, len(body), 0, 1, len(body)), body)
-    except DecodeError as error:
-        return error.reason.value
-    return None
+class Examined:
+    """Frames whose headers and bodies are known, as columns."""
+
+    def __init__(self, frames: _Frames, checked: _Checked) -> None:
+        self._frames = frames
+        self._checked = checked
+
+    def batch(self, columns: Sequence[str]) -> pa.RecordBatch:
+        """Some of `COLUMNS`. Columns of the body are null unless the decoder was made for one of them."""
+        frames, checked = self._frames, self._checked
+        made = {**self._of_file(), **self._of_headers()}
+        if not set(BODY_COLUMNS).isdisjoint(columns):
+            bodies = body_columns(checked.bodies, checked.body, set(columns))
+            made |= {name: partial(_itself, column) for name, column in bodies.items()}
+        arrays = [made[name]() if name in made else frames.field(name, checked.header_ok) for name in columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([SCHEMA.field(name) for name in columns]))
+
+    def take(self, rows: Int64s) -> Examined:
+        """Some of the frames, without their bodies."""
+        return Examined(self._frames.take(rows), self._checked.take_rows(rows))
+
+    @cached_property
+    def reason(self) -> Int8s:
+        """Why each frame does not decode, as a number; 0: it does."""
+        bad_source = (self._checked.reason == 0) & ~self._frames.known_sender
+        return np.where(bad_source, np.int8(_REASON_NUMBERS[BAD_SOURCE]), self._checked.reason)
+
+    def keys(self) -> list[Int64s]:
+        """Numbers that are equal where type, direction and both ends are."""
+        frames, checked = self._frames, self._checked
+        type_number = np.where(checked.header_ok, frames.fields["type"], 0).astype(np.int64)
+        known = frames.known_sender.astype(np.int64) | frames.known_receiver.astype(np.int64) << 1
+        return [
+            type_number << 4 | frames.direction.astype(np.int64) << 2 | known,
+            np.where(frames.known_sender, frames.sender, 0),
+            np.where(frames.known_receiver, frames.receiver, 0),
+        ]
+
+    def _of_file(self) -> dict[str, Callable[[], pa.Array]]:
+        capture, count = self._frames.capture, len(self._frames.fields)
+        return {
+            "capture": lambda: _repeat(capture.name, pa.string(), count),
+            "kind": lambda: _repeat(capture.kind, pa.string(), count),
+            "link": lambda: _repeat(capture.link, pa.int32(), count),
+            "node": lambda: _repeat(capture.node, pa.int32(), count),
+        }
+
+    def _of_headers(self) -> dict[str, Callable[[], pa.Array]]:
+        frames, checked, block = self._frames, self._checked, self._frames.block
+        unaddressed = ~frames.has_addresses
+        return {
+            "time_ns": lambda: pa.array(block.time_ns, mask=_mask(block.time_ns == NO_TIME)),
+            "length": lambda: pa.array(np.minimum(block.length, 2**31 - 1).astype(np.int32)),
+            "captured": lambda: pa.array(block.captured.astype(np.int32)),
+            "destination": lambda: pa.array(frames.destination, mask=_mask(unaddressed)),
+            "source_address": lambda: pa.array(frames.source, mask=_mask(unaddressed)),
+            "ethertype": lambda: pa.array(
+                frames.fields["ethertype"].astype(np.int32), mask=_mask(unaddressed)
+            ),
+            "type": lambda: _labels(np.where(checked.header_ok, frames.fields["type"], 0), _TYPE_LABELS),
+            "fragment": lambda: _labels(checked.fragment, _FRAGMENT_LABELS),
+            "direction": lambda: _labels(frames.direction, _DIRECTION_LABELS),
+            "from_node": lambda: pa.array(frames.sender.astype(np.int32), mask=_mask(~frames.known_sender)),
+            "to_node": lambda: pa.array(frames.receiver.astype(np.int32), mask=_mask(~frames.known_receiver)),
+            "undecodable": lambda: _labels(self.reason, _REASON_LABELS),
+        }
 
 
-def _senders(frames: Any, has_source: Mask) -> tuple[Int64s, Mask]:
-    """Sending node of each frame by its source address (-1: the controller), and where it is one of ours."""
-    prefix, low = frames["source_prefix"].astype(np.int64), frames["source_node"].astype(np.int64)
-    controller = (prefix << 32 | low) == _CONTROLLER_SOURCE
-    node = (prefix == _NODE_PREFIX) & (low < 2**31)
-    return np.where(controller, CONTROLLER, low), has_source & (controller | node)
+def decode_block(block: Block, capture: CaptureIdentity) -> pa.RecordBatch:
+    """The frames of a block that stands alone."""
+    return FrameDecoder(capture).decode(block)
 
 
-def _between_routers(
-    sender: Int64s, known_sender: Mask, capture: CaptureIdentity
-) -> tuple[Mask, Int64s, Mask]:
-    """Where the sender is an end of the link, the other end, and where that is known (the same)."""
-    u, v = np.int64(capture.u or 0), np.int64(capture.v or 0)
-    at_an_end = known_sender & ((sender == u) | (sender == v))
-    return at_an_end, np.where(sender == u, v, u), at_an_end
+@dataclass(slots=True)
+class _Checked:
+    """Of each frame: why it does not decode (an index into `_REASONS`), whether its header does, the state of
+    its body (an index into `_FRAGMENT_LABELS`), and the index of its body in `bodies`."""
+
+    reason: Int8s
+    header_ok: Mask
+    fragment: Int8s
+    body: Int64s
+    bodies: list[BodyValues] = field(default_factory=lambda: [NOTHING])
+    _numbers: dict[int, int] = field(default_factory=lambda: {id(NOTHING): 0})
+
+    def number(self, values: BodyValues) -> int:
+        """The index of a body in `bodies`, where it is kept."""
+        number = self._numbers.setdefault(id(values), len(self.bodies))
+        if number == len(self.bodies):
+            self.bodies.append(values)
+        return number
+
+    def take(self, row: int, values: BodyValues) -> None:
+        """A row's body."""
+        self.body[row] = self.number(values)
+        self.reason[row] = _REASON_NUMBERS[values.reason]
+
+    def take_rows(self, rows: Int64s) -> _Checked:
+        """Some rows, without their bodies."""
+        return _Checked(self.reason[rows], self.header_ok[rows], self.fragment[rows], rows * 0)
+
+
+class _Frames:
+    """The headers of the frames of a block, and what follows from them and the capture."""
+
+    def __init__(self, block: Block, capture: CaptureIdentity, fields: Any = None) -> None:
+        self.block = block
+        self.capture = capture
+        if fields is None:
+            fields = gather(block, _FIXED_LENGTH).view(_FRAME_DTYPE).reshape(-1)
+        #: Ethernet and CBCB header of each frame; bytes not captured are zero.
+        self.fields: Any = fields
+
+    def take(self, rows: Int64s) -> _Frames:
+        """Some of the frames."""
+        return _Frames(self.block.take(rows), self.capture, self.fields[rows])
+
+    def field(self, name: str, header_ok: Mask) -> pa.Array:
+        """A header field, null where the header does not decode."""
+        kind = SCHEMA.field(name).type
+        values = self.fields[name].astype(np.int64 if kind == pa.int64() else kind.to_pandas_dtype())
+        return pa.array(values, kind, mask=_mask(~header_ok))
+
+    @cached_property
+    def plain(self) -> Mask:
+        """Frames whose header surely decodes, and which hold their whole body."""
+        fields = self.fields
+        here = fields["payload_length"].astype(np.int64)
+        plain: Mask = (
+            (self.block.captured >= _FIXED_LENGTH + here)
+            & (fields["ethertype"] == ETHERTYPE)
+            & (fields["version"] == VERSION)
+            & (fields["type"] >= 1)
+            & (fields["type"] < len(_TYPE_LABELS))
+            & (fields["reserved"] == 0)
+            & (fields["fragment_count"] == 1)
+            & (fields["fragment_index"] == 0)
+            & (here == fields["total_length"])
+        )
+        if self.block.link_type is not None:
+            plain &= self.block.link_type == LINKTYPE_ETHERNET
+        return plain
+
+    @cached_property
+    def has_addresses(self) -> Mask:
+        has: Mask = self.block.captured >= ETHERNET_LENGTH
+        if self.block.link_type is not None:
+            has &= self.block.link_type == LINKTYPE_ETHERNET
+        return has
+
+    @cached_property
+    def destination(self) -> Int64s:
+        return self._address("destination")
+
+    @cached_property
+    def source(self) -> Int64s:
+        return self._address("source")
+
+    def _address(self, name: str) -> Int64s:
+        address: Int64s = (self.fields[f"{name}_high"].astype(np.int64) << 32) | self.fields[f"{name}_low"]
+        return address
+
+    @cached_property
+    def sender(self) -> Int64s:
+        """Sending node by the source address; -1: the controller."""
+        controller = self.source == _CONTROLLER_SOURCE
+        return np.where(controller, CONTROLLER, self.fields["source_low"].astype(np.int64))
+
+    @cached_property
+    def known_sender(self) -> Mask:
+        """Where the sender is one of ours, and on a link one of its ends."""
+        node: Mask = (self.fields["source_high"] == _NODE_PREFIX) & (self.fields["source_low"] < 2**31)
+        known: Mask = self.has_addresses & (node | (self.source == _CONTROLLER_SOURCE))
+        if self.capture.kind == "link":
+            known &= (self.sender == self.capture.u) | (self.sender == self.capture.v)
+        return known
+
+    @cached_property
+    def _from_router(self) -> Mask:
+        from_router: Mask = self.known_sender & (self.sender == self.capture.node)
+        return from_router
+
+    @cached_property
+    def _to_controller(self) -> Mask:
+        to_controller: Mask = self._from_router & (self.destination == _CONTROLLER_DESTINATION)
+        return to_controller
+
+    @cached_property
+    def direction(self) -> Int8s:
+        """An index into `_DIRECTION_LABELS`."""
+        if self.capture.kind != "host":
+            return np.zeros(len(self.fields), np.int8)
+        return np.where(self._from_router, np.int8(1), np.int8(2))
+
+    @cached_property
+    def receiver(self) -> Int64s:
+        capture = self.capture
+        if capture.kind == "link":
+            return np.where(self.sender == capture.u, np.int64(capture.v or 0), np.int64(capture.u or 0))
+        return np.where(self._to_controller, np.int64(CONTROLLER), np.int64(capture.node or 0))
+
+    @cached_property
+    def known_receiver(self) -> Mask:
+        if self.capture.kind == "link":
+            return self.known_sender
+        if self.capture.kind == "host":
+            return ~self._from_router | self._to_controller
+        return np.zeros(len(self.fields), np.bool_)
+
+
+def _mask(nulls: Mask) -> Mask | None:
+    """The mask for Arrow; None where nothing is null, which is cheaper to send."""
+    return nulls if nulls.any() else None
+
+
+def _itself(column: pa.Array) -> pa.Array:
+    return column
+
+
+def _labels(index: npt.NDArray[Any], labels: pa.Array) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int8)), labels).cast(pa.string())
 
 
 def _repeat(value: object, kind: pa.DataType, count: int) -> pa.Array:

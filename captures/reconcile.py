@@ -26,7 +26,7 @@ _TSHARK_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """Frames and bytes of one capture in one direction and of one type, as Spark found them."""
+    """Frames and bytes of one capture in one direction and of one type; times of its first and last frame."""
 
     capture: str
     kind: str
@@ -39,6 +39,8 @@ class Total:
     frames: int
     bytes: int
     undecodable: int
+    first_ns: int | None = None
+    last_ns: int | None = None
 
 
 class TsharkError(RuntimeError):

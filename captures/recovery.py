@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting import Clock
+from captures.accounting.clock import Clock
 from captures.rundir import RunFolder, RunFolderError
 
 CONTROLLER = "logs/controller.jsonl"

@@ -11,6 +11,8 @@ from typing import Any
 
 from captures.decode import CaptureIdentity
 
+_LINK_PROPERTIES = ("bandwidth_mbps", "delay_ms", "loss_percent")
+
 
 class RunFolderError(ValueError):
     """A run folder that cannot be accounted for; the message names file and field."""
@@ -24,18 +26,26 @@ class CapturedFile:
     file: str
     captured: int
     dropped: int
+    received_by_filter: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LinkEnds:
-    """A link of topology.json, as far as the accounting needs it."""
+    """A link of topology.json (fields: `topos.model.Link`)."""
 
     index: int
     u: int
     v: int
     u_port: int
     v_port: int
-    lossy: bool
+    cost: int = 1
+    bandwidth_mbps: float | None = None
+    delay_ms: float | None = None
+    loss_percent: float | None = None
+
+    @property
+    def lossy(self) -> bool:
+        return bool(self.loss_percent)
 
 
 class RunFolder:
@@ -54,7 +64,8 @@ class RunFolder:
                     v=int(entry["v"]),
                     u_port=int(entry["u_port"]),
                     v_port=int(entry["v_port"]),
-                    lossy=bool(entry.get("loss_percent")),
+                    cost=int(entry.get("cost", 1)),
+                    **{name: _maybe_float(entry.get(name)) for name in _LINK_PROPERTIES},
                 )
                 for entry in entries
             ]
@@ -62,6 +73,24 @@ class RunFolder:
             raise RunFolderError(
                 f"{self.path / 'topology.json'}: links: expected index, u, v, u_port, v_port: {error!r}"
             ) from error
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """The nodes of topology.json: node, x and y (null: it says no place)."""
+        name = "topology.json"
+        entries = self._field(self._json(name), "nodes", name)
+        with self._expecting(name, "id, and perhaps x and y, of each node"):
+            return [
+                {"node": int(entry["id"]), **{axis: _maybe_float(entry.get(axis)) for axis in ("x", "y")}}
+                for entry in entries
+            ]
+
+    def routing_tables(self) -> dict[str, dict[str, str]]:
+        """logs/tables.json: node -> interface -> predicate; empty if the run kept none."""
+        name = "logs/tables.json"
+        if not (self.path / name).exists():
+            return {}
+        with self._expecting(name, "{node: {interface: predicate}}"):
+            return {node: dict(table) for node, table in self._json(name).items()}
 
     def captures(self) -> list[CapturedFile]:
         """The captures, each link with the index that topology.json gives it."""
@@ -79,11 +108,35 @@ class RunFolder:
                 else:
                     raise RunFolderError(f"{where}: kind {kind!r}, node {node!r}; expected a link or a host")
                 found.append(
-                    CapturedFile(identity, entry["file"], entry["captured"], entry["dropped_by_kernel"])
+                    CapturedFile(
+                        identity,
+                        entry["file"],
+                        entry["captured"],
+                        entry["dropped_by_kernel"],
+                        entry.get("received_by_filter"),
+                    )
                 )
             except KeyError as error:
                 raise RunFolderError(f"{where}: no field or no such link: {error}") from error
         return found
+
+    @property
+    def pcap_folder(self) -> Path:
+        """Where the capture files are."""
+        return self.path / "pcap"
+
+    def capture_paths(self) -> dict[str, CaptureIdentity]:
+        """The capture files by path: as capture.json says; of a run that goes on, as their names say."""
+        if (self.path / "capture.json").exists():
+            return {str(self.path / capture.file): capture.identity for capture in self.captures()}
+        found = {}
+        for link in self.links():
+            name = f"link-{link.u}-{link.v}"
+            found[name] = CaptureIdentity(name, "link", link.index, link.u, link.v)
+        for node in self._field(self._json("topology.json"), "nodes", "topology.json"):
+            name = f"host-{node['id']}"
+            found[name] = CaptureIdentity(name, "host", node=node["id"])
+        return {str(self.pcap_folder / f"{name}.pcap"): identity for name, identity in found.items()}
 
     def manifest(self) -> dict[str, Any]:
         manifest: dict[str, Any] = self._json("manifest.json")
@@ -169,3 +222,7 @@ def _object(where: str, line: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RunFolderError(f"{where}: expected a JSON object")
     return value
+
+
+def _maybe_float(value: Any) -> float | None:
+    return None if value is None else float(value)

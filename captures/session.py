@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import sys
@@ -20,6 +21,7 @@ _SHIPPED = ("captures", "router")
 #: A run's job is short: most of its time goes into compiling and planning, not into rows. The first compiler
 #: alone takes about half the processor time of both.
 _JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_ARCHIVE = "cbcb.zip"
 _SOURCE_ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -70,9 +72,26 @@ def spark_session(master: str = "local[2]", log: Path | None = None) -> Iterator
         shutil.rmtree(work, ignore_errors=True)
 
 
+def ship(spark: SparkSession) -> None:
+    """Makes the packages importable for the workers of a session that was made elsewhere; once.
+
+    Workers on this machine find them where they are, with what numba has compiled; others get a copy.
+    """
+    context = spark.sparkContext
+    if context.master.startswith("local"):
+        # What is already there stays: Spark puts it behind this.
+        context.environment["PYTHONPATH"] = str(_SOURCE_ROOT)
+        return
+    if any(Path(name).name == _ARCHIVE for name in context._python_includes):
+        return
+    folder = Path(tempfile.mkdtemp(prefix="cbcb-ship-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    context.addPyFile(str(_archive(folder)))
+
+
 def _archive(folder: Path) -> Path:
     """The shipped packages as a zip file that Python can import from."""
-    path = folder / "cbcb.zip"
+    path = folder / _ARCHIVE
     with zipfile.ZipFile(path, "w") as archive:
         for package in _SHIPPED:
             for module in sorted((_SOURCE_ROOT / package).rglob("*.py")):

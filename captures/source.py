@@ -1,121 +1,196 @@
-"""Captures in Spark: one row a captured frame; the columns are `captures.decode.COLUMNS`.
+"""Captures in Spark: anybody's packets (`pcap`), and CBCB frames decoded (`cbcb`).
 
-`captured_frames` is what the accounting uses. The same is a data source for others' jobs: after
-`spark.dataSource.register(CbcbPcapSource)`, `spark.read.format("cbcb_pcap").option("run", FOLDER).load()`.
-Spark starts Python processes to register such a source and to plan each read of it; on a small run they take
+    register(spark)
+    spark.read.format("pcap").load("captures/*.pcap")
+    spark.read.format("cbcb").load(RUN)
+    spark.readStream.format("cbcb").load(RUN)
+
+Options, columns and what is pushed down: docs/pcap-source.md. `captured_frames` is what the accounting uses:
+Spark starts Python processes to register a source and to plan each read of it; on a small run they take
 longer than the captures do.
 
-On a cluster the run folder must be reachable under the same path by every worker, and the packages `captures`
-and `router` shipped to them (`captures.session`).
-
-Options of the data source:
-    run: the run folder (holds capture.json, topology.json and the capture files).
-    partitions: into how many groups of files of about equal size the captures are split (default 4).
+On a cluster the files must be reachable under the same path or URI by the driver and every worker; the code
+is shipped to the workers by `register`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 
-from captures.decode import SPARK_SCHEMA, CaptureIdentity, decode_block
-from captures.pcap import PcapReader
+from captures.columns import COLUMNS
+from captures.packets.opening import FileEntry
+from captures.packets.splitting import DEFAULT_PART_BYTES, FilePart, group_parts, split_files
 from captures.rundir import RunFolder
+from captures.session import ship
+from captures.sources.options import OptionError, ReadOptions, read_options
+from captures.sources.pushdown import bounds_of
+from captures.sources.streaming import GrowingCaptures, PartGroup
+from captures.sources.views import CBCB_VIEWS, FILES, FRAMES, OF_FILE, PCAP_VIEWS, View, Views, spark_schema
 
-NAME = "cbcb_pcap"
+__all__ = ["CbcbSource", "PcapSource", "captured_frames", "register"]
+
 DEFAULT_PARTITIONS = 4
+#: Spark's switch for filters that reach a Python data source. A source that takes filters while it is off is
+#: an error, so that there are two forms of each source.
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
-#: Files that one task reads, each with what it is a capture of.
-Group = list[tuple[str, CaptureIdentity]]
+def register(spark: SparkSession) -> None:
+    """Makes the formats `pcap` and `cbcb` known to a session, and ships their code to its workers.
+
+    Filters reach them if the session's setting `spark.sql.python.filterPushdown.enabled` is `true` now.
+    """
+    ship(spark)
+    pushes = spark.conf.get(PUSHDOWN, "false") == "true"
+    spark.dataSource.register(PushingPcapSource if pushes else PcapSource)
+    spark.dataSource.register(PushingCbcbSource if pushes else CbcbSource)
 
 
-def captured_frames(spark: SparkSession, run: Path, partitions: int = DEFAULT_PARTITIONS) -> DataFrame:
-    """The captured frames of a run, read in at most `partitions` tasks.
+def captured_frames(
+    spark: SparkSession,
+    run: Path,
+    partitions: int = DEFAULT_PARTITIONS,
+    columns: Sequence[str] = tuple(COLUMNS),
+) -> DataFrame:
+    """The captured frames of a finished run, with some of `COLUMNS`, read in at most `partitions` tasks.
 
     Raises:
         RunFolderError: capture.json or topology.json is missing or bad.
+        PcapError: a capture file that is large enough to be split is no capture.
         OSError: a capture file is missing.
     """
-    groups = capture_groups(run.resolve(), partitions)
+    captures = RunFolder(run.resolve()).capture_paths()
+    view = View(FRAMES, tuple(columns), captures=captures)
+    files = [FileEntry(path, Path(path).stat().st_size) for path in captures]
+    groups = group_parts(split_files(files, DEFAULT_PART_BYTES), partitions)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from read_group(groups[number])
+                for part in groups[number]:
+                    yield from view.read(part)
 
     # One number, the index of its group, in each partition.
     count = max(1, len(groups))
-    return spark.range(0, len(groups), 1, count).mapInArrow(read, SPARK_SCHEMA)
+    return spark.range(0, len(groups), 1, count).mapInArrow(
+        read, spark_schema(CBCB_VIEWS, FRAMES, view.columns)
+    )
 
 
-def capture_groups(run: Path, groups: int) -> list[Group]:
-    """The captures of a run folder in at most `groups` groups of files of about equal size.
+class CaptureReader(DataSourceReader):
+    """Reads finished captures."""
 
-    Raises:
-        RunFolderError, OSError: as `captured_frames`.
-    """
-    files = [(str(run / capture.file), capture.identity) for capture in RunFolder(run).captures()]
-    sizes = [Path(path).stat().st_size for path, _ in files]
-    return [[files[i] for i in group] for group in balance(sizes, groups)]
+    def __init__(self, options: ReadOptions, view: View) -> None:
+        self._options = options
+        self._view = view
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The parts that can hold rows that are wanted, in groups of about equal size."""
+        options, view = self._options, self._view
+        files = [entry for entry in options.files() if view.needs(FilePart(entry.path))]
+        total = sum(entry.size for entry in files)
+        part_bytes = options.part_bytes(total)
+        if view.name == FILES:
+            parts = [FilePart(entry.path, size=entry.size) for entry in files]
+        else:
+            parts = split_files(files, part_bytes, skip_bad=options.skip_bad_files)
+        parts = [part for part in parts if view.needs(part)]
+        groups = max(options.partitions, -(-total // part_bytes))
+        # Spark takes no partitions for one that it makes itself.
+        return [PartGroup(group) for group in group_parts(parts, groups)] or [PartGroup([])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of the parts of a group."""
+        assert isinstance(partition, PartGroup)
+        for part in partition.parts:
+            yield from self._view.read(part)
 
 
-def read_group(group: Group) -> Iterator[pa.RecordBatch]:
-    """The frames of the files of a group, with the columns of `captures.decode.SCHEMA`."""
-    for path, identity in group:
-        for block in PcapReader(Path(path)).blocks():
-            yield decode_block(block, identity)
+class PushingReader(CaptureReader):
+    """The same, leaving out what filters rule out."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
+        """Notes what is wanted. Spark applies all of the filters again."""
+        self._view = replace(self._view, bounds=bounds_of(filters, OF_FILE))
+        yield from filters
 
 
-class CaptureGroup(InputPartition):
-    """The files that one task reads."""
+class PcapSource(DataSource):
+    """Format `pcap`: the packets of any capture."""
 
-    def __init__(self, files: Group) -> None:
-        super().__init__(None)
-        self.files = files
-
-
-class CbcbPcapSource(DataSource):
-    """See the module."""
+    _views: Views = PCAP_VIEWS
+    _reader = CaptureReader
 
     @classmethod
     def name(cls) -> str:
-        return NAME
+        return "pcap"
 
     def schema(self) -> str:
-        return SPARK_SCHEMA
+        options = self._read_options()
+        return spark_schema(self._views, options.view, options.columns)
 
     def reader(self, schema: object) -> DataSourceReader:  # noqa: ARG002 - Spark's signature
-        run = self.options.get("run")
-        if not run:
-            raise ValueError(f"{NAME}: option run is missing; expected the path of a run folder")
-        return _Reader(Path(run), int(self.options.get("partitions", DEFAULT_PARTITIONS)))
+        return self._reader(*self._options_and_view())
+
+    def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
+        options, view = self._options_and_view()
+        if view.name == FILES:
+            raise OptionError(f"{self.name()}: option view: {FILES} cannot be streamed")
+        return GrowingCaptures(options, replace(view, growing=True))
+
+    def _read_options(self) -> ReadOptions:
+        return read_options(self.name(), self.options, self._views)
+
+    def _options_and_view(self) -> tuple[ReadOptions, View]:
+        options = self._read_options()
+        return options, View(options.view, options.columns, options.skip_bad_files, bin_ns=options.bin_ns)
 
 
-class _Reader(DataSourceReader):
-    def __init__(self, run: Path, groups: int) -> None:
-        self.run = run
-        self.groups = groups
+class CbcbSource(PcapSource):
+    """Format `cbcb`: frames decoded, of the captures of a run folder or of any others."""
 
-    def partitions(self) -> Sequence[InputPartition]:
-        return [CaptureGroup(group) for group in capture_groups(self.run, self.groups)]
+    _views = CBCB_VIEWS
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, CaptureGroup)
-        return read_group(partition.files)
+    @classmethod
+    def name(cls) -> str:
+        return "cbcb"
+
+    def _options_and_view(self) -> tuple[ReadOptions, View]:
+        options, view = super()._options_and_view()
+        run = run_folder(options.paths)
+        if run is None:
+            return options, view
+        options = replace(options, paths=(str(run.pcap_folder),), may_be_missing=True)
+        return options, replace(view, captures=run.capture_paths())
 
 
-def balance(sizes: Sequence[int], groups: int) -> list[list[int]]:
-    """Splits indices into at most `groups` non-empty groups of about equal total size, largest first."""
-    loads = [0] * max(1, groups)
-    members: list[list[int]] = [[] for _ in loads]
-    for index in sorted(range(len(sizes)), key=lambda i: (-sizes[i], i)):
-        lightest = loads.index(min(loads))
-        members[lightest].append(index)
-        # Opening a file costs something too, so that empty files are spread as well.
-        loads[lightest] += sizes[index] + 1
-    return [group for group in members if group]
+class PushingPcapSource(PcapSource):
+    """For sessions whose filters reach Python data sources."""
+
+    _reader = PushingReader
+
+
+class PushingCbcbSource(CbcbSource):
+    """For sessions whose filters reach Python data sources."""
+
+    _reader = PushingReader
+
+
+def run_folder(paths: Sequence[str]) -> RunFolder | None:
+    """The run folder that the only path is; None if there are more, or it is none."""
+    if len(paths) != 1:
+        return None
+    run = RunFolder(Path(paths[0]).absolute())
+    return run if run.path.is_dir() and (run.path / "topology.json").exists() else None

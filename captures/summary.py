@@ -63,6 +63,17 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     ),
     "spurious_deliveries": ("deliveries", "distinct pairs delivered, decided and not expected"),
     "duplicate_deliveries": ("deliveries", "deliveries of a pair beyond its first"),
+    "delivery_delay": (
+        "object, wall seconds",
+        "from an application's request to send until the first delivery to an application, over the distinct "
+        "pairs: `median_s`, `p90_s`, `p99_s`, `max_s`, `mean_s`; null without a delivery",
+    ),
+    "stretch": (
+        "object, ratios",
+        "path of a message to a router over the shortest one in the whole topology, over the routers that "
+        "each message reached: `stretch_hops_mean`, `stretch_hops_max` in hops, `stretch_cost_mean`, "
+        "`stretch_cost_max` in cost; null where no message crossed a link",
+    ),
     "false_positives": (
         "messages",
         "messages that a router took, from a neighbour or its own applications, and neither forwarded to a "

@@ -23,14 +23,9 @@ from collections import OrderedDict
 from weakref import ref
 
 from router.predicates.filterset import FilterSet
-from router.predicates.model import Constraint, Filter, Predicate
+from router.predicates.model import Filter, Predicate
 from router.predicates.normal import normalise
 from router.predicates.pool import POOL
-
-
-def covers_constraint(a: Constraint, b: Constraint) -> bool:
-    """Whether every message that matches `b` matches `a`."""
-    return covers_filter(Filter((a,)), Filter((b,)))
 
 
 def covers_filter(a: Filter, b: Filter) -> bool:

@@ -121,11 +121,6 @@ def _has_patterns(a: ValueSet, b: ValueSet, parts: Parts) -> bool:
     return all(_implied(part, b) or part in stem for part in a.substrings for stem in parts.stems)
 
 
-def overlaps(a: ValueSet, b: ValueSet) -> bool:
-    """Whether some value may be in both: never wrong when it says no."""
-    return a.type is b.type and bool(iv.intersection(a.intervals, b.intervals))
-
-
 def includes_union(sets: Iterable[ValueSet], b: ValueSet) -> bool:
     """Whether every value of `b` is in at least one of the sets.
 

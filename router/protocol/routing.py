@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Set
 from router.matching.interface import EncodedMatcher, Matcher
 from router.predicates import semantics
 from router.predicates.builder import PredicateBuilder
-from router.predicates.model import NOTHING, Message, Predicate
+from router.predicates.model import NOTHING, Filter, Message, Predicate
 from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import EncodedMessage
 from router.wire.tlv import message_of
@@ -82,12 +82,17 @@ class RoutingTable:
 
     def set_application(self, app: int, predicate: Predicate) -> bool:
         """Overwrites the predicate of one application. Returns True if p0 changed."""
-        if self._applications.get(app, NOTHING) == predicate:
+        before = self._applications.get(app, NOTHING)
+        if before == predicate:
             return False
         if predicate:
             self._applications[app] = predicate
         else:
             del self._applications[app]
+        fresh = Predicate(tuple(_without(predicate, before)))
+        if PredicateBuilder(fresh).covers(Predicate(tuple(_without(before, predicate)))):
+            # It has grown, as it does with each subscription: p0 grows with it, whatever its size.
+            return self.widen(LOCAL_INTERFACE, fresh)
         local = PredicateBuilder()
         for own in self._applications.values():
             local.add(own)
@@ -151,3 +156,9 @@ class RoutingTable:
         from router.predicates.oversimplify import oversimplify
 
         return PredicateBuilder(oversimplify(known.predicate, most))
+
+
+def _without(one: Predicate, other: Predicate) -> Iterable[Filter]:
+    """The filters of `one` that `other` lacks, in order."""
+    known = frozenset(other)
+    return (filter_ for filter_ in one if filter_ not in known)

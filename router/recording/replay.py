@@ -97,7 +97,7 @@ def _difference(event: Event, answered: bytes, replayed: bytes) -> str:
 
 
 def describe(recording: Recording) -> Iterator[str]:
-    """A recording for people: each event with its time (wall clock, ns), and below it the live router's answers.
+    """A recording for people: each event with its time (wall clock, ns), and below it the live answers.
 
     Raises:
         RecordingError: a record breaks the format.
@@ -157,8 +157,3 @@ def states_at(path: Path, times_ns: Iterable[int]) -> Iterator[RouterState]:
         yield RouterState(
             t_ns, router.epoch, router.interfaces(), dict(router.predicates()), router.branches()
         )
-
-
-def state_at(path: Path, t_ns: int) -> RouterState:
-    """The state of one router at one moment: see `states_at`."""
-    return next(states_at(path, [t_ns]))

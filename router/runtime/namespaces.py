@@ -37,13 +37,13 @@ def enter_network_namespace(where: str | int) -> None:
         os.close(descriptor)
 
 
-def die_with(parent: int) -> None:
-    """Has the kernel kill this process when `parent`, which must be its parent, ends (prctl(2)).
+def die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
+    """Has the kernel send this process a signal when `parent`, which must be its parent, ends (prctl(2)).
 
     Raises:
         ProcessLookupError: the parent has ended already.
     """
-    _check(_libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0), "prctl")
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, int(by), 0, 0, 0), "prctl")
     # It may have ended before the kernel was asked.
     if os.getppid() != parent:
         raise ProcessLookupError(f"parent process {parent} has ended")

@@ -2,9 +2,9 @@
 --
 --   tshark -X lua_script:cbcb.lua -r FILE -Y 'cbcb.type == 1 && cbcb.predicate'
 --
--- Field names are those of the Scapy layers (router/wire/layers.py) after "cbcb."; beside them stand
--- readable texts (cbcb.attribute, cbcb.filter, cbcb.predicate) and, for a frame that breaks a rule, the
--- reason that the codec gives (cbcb.decode_error). Runs on Lua 5.2 to 5.4.
+-- Field names are those of the Scapy layers (router/wire/layers.py) after "cbcb."; docs/wireshark.md lists
+-- what stands beside them. Bytes are read from Lua strings, and nothing is shown that nobody looks at: calls into
+-- Wireshark are what costs. Runs on Lua 5.2 to 5.4.
 
 local cbcb = Proto("cbcb", "Content-based networking (CBCB)")
 
@@ -14,8 +14,17 @@ local HEADER_LENGTH = 32
 local TLV_HEADER_LENGTH = 5
 local MAX_BODY_LENGTH = 16 * 1024 * 1024
 local STRING_MAX_BYTES = 65535
+-- As in router/wire/fragments.py: seconds, bytes, frames.
+local REASSEMBLY_TIMEOUT = 2.0
+local REASSEMBLY_BYTES = 64 * 1024 * 1024
+local REASSEMBLY_FRAMES = 1024
+-- Wireshark gives up a frame with 1,000,000 items in its tree.
+local MAX_ITEMS = 250000
+-- What is remembered of names and addresses is forgotten when there are so many.
+local MAX_REMEMBERED = 10000
 
 local FRAME_TYPES = { "MSG", "RA", "SR", "UR", "HELLO", "TABLE", "COMMIT", "ACK" }
+local MSG, RA, SR, UR, HELLO, TABLE, COMMIT, ACK = 1, 2, 3, 4, 5, 6, 7, 8
 local TLV_TYPES = {
   "ATTRIBUTE", "FILTER", "TIMEOUT", "INCARNATION", "NEIGHBOUR", "TREE_ENTRY", "OLDEST_EPOCH", "ACKNOWLEDGED",
 }
@@ -27,66 +36,178 @@ local STRING_ONLY = { [7] = true, [8] = true, [9] = true }
 local RESERVED_NAMES = { any = true, ["and"] = true, ["or"] = true, ["true"] = true, ["false"] = true,
   none = true }
 
+local u8, u16, u32 = ProtoField.uint8, ProtoField.uint16, ProtoField.uint32
 local fields = {
-  version = ProtoField.uint8("cbcb.version", "Version"),
-  type = ProtoField.uint8("cbcb.type", "Type", base.DEC, FRAME_TYPES),
-  flags = ProtoField.uint8("cbcb.flags", "Flags", base.HEX),
+  -- The header.
+  version = u8("cbcb.version", "Version"),
+  type = u8("cbcb.type", "Type", base.DEC, FRAME_TYPES),
+  flags = u8("cbcb.flags", "Flags", base.HEX),
   partial = ProtoField.bool("cbcb.flags.partial", "Partial update reply", 8, nil, 0x01),
-  hop_limit = ProtoField.uint8("cbcb.hop_limit", "Hop limit"),
-  issuer = ProtoField.uint32("cbcb.issuer", "Issuer"),
+  hop_limit = u8("cbcb.hop_limit", "Hop limit"),
+  issuer = u32("cbcb.issuer", "Issuer"),
   seq = ProtoField.uint64("cbcb.seq", "Sequence or request number"),
-  epoch = ProtoField.uint32("cbcb.epoch", "Epoch"),
-  total_length = ProtoField.uint32("cbcb.total_length", "Length of the whole body"),
-  fragment_index = ProtoField.uint16("cbcb.fragment_index", "Fragment index"),
-  fragment_count = ProtoField.uint16("cbcb.fragment_count", "Fragment count"),
-  payload_length = ProtoField.uint16("cbcb.payload_length", "Length of the body in this frame"),
-  reserved = ProtoField.uint16("cbcb.reserved", "Reserved"),
-  padding = ProtoField.bytes("cbcb.padding", "Padding"),
-  fragment = ProtoField.bytes("cbcb.fragment", "Fragment of a body"),
-  tlv_type = ProtoField.uint8("cbcb.tlv_type", "TLV type", base.DEC, TLV_TYPES),
-  tlv_length = ProtoField.uint32("cbcb.tlv_length", "TLV length"),
+  epoch = u32("cbcb.epoch", "Epoch"),
+  total_length = u32("cbcb.total_length", "Length of the whole body"),
+  fragment_index = u16("cbcb.fragment_index", "Fragment index"),
+  fragment_count = u16("cbcb.fragment_count", "Fragment count"),
+  payload_length = u16("cbcb.payload_length", "Length of the body in this frame"),
+  reserved = u16("cbcb.reserved", "Reserved"),
+  -- The body.
+  load = ProtoField.bytes("cbcb.load", "Fragment of a body"),
+  tlvs = ProtoField.none("cbcb.tlvs", "TLV"),
+  tlv_type = u8("cbcb.tlv_type", "TLV type", base.DEC, TLV_TYPES),
+  tlv_length = u32("cbcb.tlv_length", "TLV length"),
   data = ProtoField.bytes("cbcb.data", "Value of an unknown TLV"),
-  name_length = ProtoField.uint8("cbcb.name_length", "Length of the name"),
+  constraints = ProtoField.none("cbcb.constraints", "Constraint"),
+  name_length = u8("cbcb.name_length", "Length of the name"),
   attribute_name = ProtoField.string("cbcb.attribute_name", "Name", base.UNICODE),
-  value_type = ProtoField.uint8("cbcb.value_type", "Value type", base.DEC, VALUE_TYPES),
-  operator = ProtoField.uint8("cbcb.operator", "Operator", base.DEC, OPERATORS),
-  value_length = ProtoField.uint16("cbcb.value_length", "Length of the value"),
+  value_type = u8("cbcb.value_type", "Value type", base.DEC, VALUE_TYPES),
+  operator = u8("cbcb.operator", "Operator", base.DEC, OPERATORS),
+  value_length = u16("cbcb.value_length", "Length of the value"),
   value = ProtoField.string("cbcb.value", "Value", base.UNICODE),
-  timeout_us = ProtoField.uint32("cbcb.timeout_us", "Timeout (us)"),
-  incarnation = ProtoField.uint32("cbcb.incarnation", "Incarnation"),
-  interface = ProtoField.uint16("cbcb.interface", "Interface"),
-  node = ProtoField.uint32("cbcb.node", "Node"),
-  source = ProtoField.uint32("cbcb.source", "Source of the tree"),
-  parent_interface = ProtoField.uint16("cbcb.parent_interface", "Parent interface"),
-  downstream = ProtoField.uint32("cbcb.downstream", "Downstream set"),
-  child_count = ProtoField.uint16("cbcb.child_count", "Child count"),
-  children = ProtoField.uint16("cbcb.children", "Child interface", base.DEC, nil, 0x3fff),
+  timeout_us = u32("cbcb.timeout_us", "Timeout (us)"),
+  incarnation = u32("cbcb.incarnation", "Incarnation"),
+  interface = u16("cbcb.interface", "Interface"),
+  node = u32("cbcb.node", "Node"),
+  source = u32("cbcb.source", "Source of the tree"),
+  parent_interface = u16("cbcb.parent_interface", "Parent interface"),
+  downstream = u32("cbcb.downstream", "Downstream set"),
+  child_count = u16("cbcb.child_count", "Child count"),
+  children = ProtoField.none("cbcb.children", "Child"),
   reusable = ProtoField.bool("cbcb.reusable", "Update replies may be reused", 16, nil, 0x8000),
   off_tree = ProtoField.bool("cbcb.off_tree", "Off the tree", 16, nil, 0x4000),
-  oldest_epoch = ProtoField.uint32("cbcb.oldest_epoch", "Oldest epoch"),
-  acknowledged = ProtoField.uint8("cbcb.acknowledged", "Acknowledged type", base.DEC, FRAME_TYPES),
+  oldest_epoch = u32("cbcb.oldest_epoch", "Oldest epoch"),
+  acknowledged = u8("cbcb.acknowledged", "Acknowledged type", base.DEC, FRAME_TYPES),
+  -- What is not in the frame as it stands.
+  padding = ProtoField.bytes("cbcb.padding", "Padding"),
+  sender = u32("cbcb.sender", "Sending router"),
+  ports = u16("cbcb.ports", "Port of the sending router's switch"),
   attribute = ProtoField.string("cbcb.attribute", "Attribute", base.UNICODE),
   filter = ProtoField.string("cbcb.filter", "Filter", base.UNICODE),
   predicate = ProtoField.string("cbcb.predicate", "Predicate", base.UNICODE),
   decode_error = ProtoField.string("cbcb.decode_error", "Undecodable because"),
+  reassembled_in = ProtoField.framenum("cbcb.reassembled_in", "Whole in frame"),
+  fragments = ProtoField.framenum("cbcb.fragments", "Fragment in frame"),
+  request_in = ProtoField.framenum("cbcb.request_in", "Request in frame", base.NONE, frametype.REQUEST),
+  response_in = ProtoField.framenum("cbcb.response_in", "Answer in frame", base.NONE, frametype.RESPONSE),
+  response_time = ProtoField.relative_time("cbcb.response_time", "Time since the request"),
+  repeat_of = ProtoField.framenum("cbcb.repeat_of", "Repeats frame"),
 }
 cbcb.fields = fields
 
-local malformed = ProtoExpert.new("cbcb.malformed", "Undecodable CBCB frame",
-  expert.group.MALFORMED, expert.severity.ERROR)
-cbcb.experts = { malformed }
+-- The fields inside a body: shown only if one of them is asked for.
+local BODY_FIELDS = {}
+for _, name in ipairs({ "load", "tlvs", "tlv_type", "tlv_length", "data", "constraints", "name_length",
+  "attribute_name", "value_type", "operator", "value_length", "value", "timeout_us", "incarnation", "interface",
+  "node", "source", "parent_interface", "downstream", "child_count", "children", "reusable", "off_tree",
+  "oldest_epoch", "acknowledged", "attribute", "filter", "predicate" }) do
+  table.insert(BODY_FIELDS, fields[name])
+end
 
--- Stops the dissection of a frame that breaks a rule; caught in cbcb.dissector.
-local function refuse(reason, detail)
-  error({ reason = reason, detail = detail }, 0)
+-- One expert info for each reason for which the codec refuses a frame (router.wire.header.DecodeReason).
+local REASONS = {
+  truncated = "Frame cut short",
+  bad_version = "Unknown version",
+  bad_type = "Unknown frame type",
+  bad_reserved = "Reserved field is not 0",
+  bad_length = "Lengths disagree",
+  bad_fragment = "Fragments contradict each other",
+  too_large = "Body too large",
+  bad_tlv = "Malformed TLV",
+  bad_name = "Malformed name",
+  bad_value = "Malformed value",
+  bad_constraint = "Malformed constraint",
+  duplicate_attribute = "Attribute twice",
+  duplicate_entry = "Entry twice",
+}
+local experts = {}
+for reason, text in pairs(REASONS) do
+  experts[reason] = ProtoExpert.new("cbcb.error." .. reason, text, expert.group.MALFORMED, expert.severity.ERROR)
+end
+-- Whole frames that every router drops (router.protocol.counters.Drop, router.runtime.link), or that go nowhere.
+local function drop(name, text)
+  experts[name] = ProtoExpert.new("cbcb.drop." .. name, text, expert.group.PROTOCOL, expert.severity.WARN)
+end
+drop("bad_source", "Neither from a router nor from the controller to a router")
+drop("not_from_controller", "A frame of the controller's, from a router")
+drop("not_from_router", "A frame of a router's, from the controller")
+drop("unknown_epoch", "Epoch 0: no router has tables for it")
+drop("hop_limit", "No hop left: dropped where it arrives")
+drop("no_port", "Addressed to no port: no switch hands it on")
+local function note(name, text)
+  experts[name] = ProtoExpert.new("cbcb.note." .. name, text, expert.group.SEQUENCE, expert.severity.NOTE)
+end
+note("partial", "Some downstream router is missing from this update reply")
+note("repeated", "Repeated: not acknowledged in time")
+note("unanswered", "No answer in this capture")
+note("incomplete", "Its frame never became whole in this capture")
+note("cut_by_capture", "The capture kept less of this frame than was sent")
+note("too_many_items", "Too many items: the rest is checked but not shown")
+local listed = {}
+for _, info in pairs(experts) do table.insert(listed, info) end
+cbcb.experts = listed
+
+cbcb.prefs.reassemble = Pref.bool("Reassemble fragmented frames", true,
+  "Whether the body of a fragmented frame is shown, with the fragment that completes it")
+
+local interface_id = Field.new("frame.interface_id")
+-- Addresses as bytes: as text they may be names (03:00:00:00:00:01 is NETBIOS- to Wireshark), which only serve
+-- to tell frames apart. There are no fields, of the frame's interface either, where Wireshark makes no tree: in
+-- the first of two passes.
+local eth_source, eth_destination = Field.new("eth.src"), Field.new("eth.dst")
+
+-- The bytes of the innermost address of a frame, or nil.
+local function address(extract)
+  local found = { extract() }
+  return #found > 0 and found[#found].range:raw() or nil
+end
+
+-- ---- Numbers --------------------------------------------------------------------------------------
+
+-- Offsets count from 0, as they do in Wireshark.
+local function number16(raw, at)
+  local high, low = raw:byte(at + 1, at + 2)
+  return high * 256 + low
+end
+
+local function number32(raw, at)
+  local a, b, c, d = raw:byte(at + 1, at + 4)
+  return a * 16777216 + b * 65536 + c * 256 + d
+end
+
+-- The decimal text of high * 2^32 + low, which a double cannot hold. 2^32 is 4294 millions and 967296.
+local function decimal(high, low)
+  local units = high * 967296 + low
+  local millions = high * 4294 + math.floor(units / 1000000)
+  if millions == 0 then return string.format("%.0f", units) end
+  return string.format("%.0f%06.0f", millions, units % 1000000)
+end
+
+local function integer_text(raw, at)
+  local high, low = number32(raw, at), number32(raw, at + 4)
+  if high < 2147483648 then return decimal(high, low) end
+  -- Two's complement.
+  if low == 0 then return "-" .. decimal(4294967296 - high, 0) end
+  return "-" .. decimal(4294967295 - high, 4294967296 - low)
+end
+
+-- The double in eight bytes, or nil if it is not finite.
+local function double_at(raw, at)
+  local high, low = number32(raw, at), number32(raw, at + 4)
+  local sign = high >= 2147483648 and -1.0 or 1.0
+  local exponent = math.floor(high / 1048576) % 2048
+  local mantissa = high % 1048576 * 4294967296 + low
+  if exponent == 2047 then return nil end
+  if exponent == 0 then return sign * (mantissa * 2.0 ^ -1074) end
+  return sign * ((mantissa + 4503599627370496) * 2.0 ^ (exponent - 1075))
 end
 
 -- ---- Text -----------------------------------------------------------------------------------------
 
 -- Whether bytes are UTF-8 as RFC 3629 has it: no surrogates, no overlong forms, at most U+10FFFF.
 local function is_utf8(text)
-  local at, size = 1, #text
-  while at <= size do
+  local at, size = text:find("[\128-\255]"), #text
+  while at and at <= size do
     local first = text:byte(at)
     local more, low, high
     if first < 0x80 then more = 0
@@ -115,15 +236,12 @@ end
 local ESCAPES = { ["\n"] = "\\n", ["\t"] = "\\t", ["\\"] = "\\\\", ['"'] = '\\"' }
 
 local function quote(text)
-  local escaped = text:gsub('[\0-\31\127"\\]', function(char)
-    return ESCAPES[char] or string.format("\\x%02x", char:byte())
-  end)
-  return '"' .. escaped .. '"'
-end
-
-local function name_text(name)
-  if name:match("^[A-Za-z_][A-Za-z0-9_.-]*$") and not RESERVED_NAMES[name] then return name end
-  return quote(name)
+  if text:find('[\0-\31\127"\\]') then
+    text = text:gsub('[\0-\31\127"\\]', function(char)
+      return ESCAPES[char] or string.format("\\x%02x", char:byte())
+    end)
+  end
+  return '"' .. text .. '"'
 end
 
 -- The shortest decimal that reads back as the same double, always with a point or an exponent.
@@ -137,36 +255,101 @@ local function double_text(number)
   return text:find("[.e]") and text or text .. ".0"
 end
 
--- ---- Values ---------------------------------------------------------------------------------------
-
-local function checked_name(range)
-  local name = range:raw()
-  if not is_utf8(name) then refuse("bad_name", "name is not UTF-8") end
-  -- Display strings end at a zero byte, so a name with control characters is shown quoted.
-  return name:find("[\0-\31\127]") and quote(name) or name
+-- A table that remembers what `make` returns for a string.
+local function remembered(make)
+  local size = 0
+  return setmetatable({}, { __index = function(known, text)
+    if size >= MAX_REMEMBERED then
+      size = 0
+      for key in pairs(known) do known[key] = nil end
+    end
+    size = size + 1
+    local made = make(text)
+    known[text] = made
+    return made
+  end })
 end
 
+-- name -> { shown: as the field's value, text: as the notation of predicates writes it }, or false: not UTF-8.
+local names = remembered(function(name)
+  if not is_utf8(name) then return false end
+  local plain = name:match("^[A-Za-z_][A-Za-z0-9_.-]*$") and not RESERVED_NAMES[name]
+  -- Display strings end at a zero byte, so a name with control characters is shown quoted.
+  return { shown = name:find("[\0-\31\127]") and quote(name) or name, text = plain and name or quote(name) }
+end)
+
+-- ---- Addresses (router/wire/addresses.py) ---------------------------------------------------------
+
+-- Source address -> { node } of a router, { controller = true }, or false.
+local sources = remembered(function(bytes)
+  if bytes == "\2\202\0\0\0\1" then return { controller = true } end
+  return bytes:sub(1, 2) == "\2\203" and { node = number32(bytes, 2) }
+end)
+
+-- Destination address -> { ports }, without any for the controller and from it, or false: nobody's.
+local destinations = remembered(function(bytes)
+  if bytes == "\3\255\0\0\0\0" then return { ports = {} } end
+  if bytes == "\3\254\0\0\0\0" then return { ports = {}, router = true } end
+  local kind, page = bytes:byte(1, 2)
+  if kind ~= 3 or page >= 254 then return false end
+  local bits, ports = number32(bytes, 2), {}
+  for bit = 1, 32 do
+    if bits % 2 == 1 then table.insert(ports, page * 32 + bit) end
+    bits = math.floor(bits / 2)
+  end
+  return #ports > 0 and { ports = ports }
+end)
+
+-- ---- The tree -------------------------------------------------------------------------------------
+
+-- Stops the dissection of a frame that breaks a rule; caught in cbcb.dissector.
+local function refuse(reason, detail)
+  error({ reason = reason, detail = detail }, 0)
+end
+
+-- Shows a field of the bytes in `state`, if there is a tree; returns its item.
+local function put(state, tree, field, at, size, value)
+  if tree == nil then return nil end
+  if state.room <= 0 then
+    state.overfull = true
+    return nil
+  end
+  state.room = state.room - 1
+  if value == nil then return tree:add(field, state.tvb(at, size)) end
+  return tree:add(field, state.tvb(at, size), value)
+end
+
+-- Shows what is not in the frame as such.
+local function generate(state, tree, field, value)
+  if tree == nil or state.room <= 0 then return end
+  state.room = state.room - 1
+  tree:add(field, value):set_generated()
+end
+
+local function append(item, text)
+  if item then item:append_text(text) end
+end
+
+-- ---- Values ---------------------------------------------------------------------------------------
+
 -- The text of the value in `size` bytes at `at`; refuses what is not a value of the type.
-local function value_text(tvb, name, kind, at, size)
+local function value_text(raw, name, kind, at, size)
   if kind == STRING then
     if size > STRING_MAX_BYTES then refuse("bad_value", name .. ": string of " .. size .. " bytes") end
-    local text = size > 0 and tvb:range(at, size):raw() or ""
+    local text = raw:sub(at + 1, at + size)
     if not is_utf8(text) then refuse("bad_value", name .. ": not UTF-8") end
     return quote(text)
   elseif kind == INTEGER then
-    if size == 8 then return tostring(tvb:range(at, 8):int64()) end
+    if size == 8 then return integer_text(raw, at) end
   elseif kind == DOUBLE then
     if size == 8 then
-      local number = tvb:range(at, 8):float()
-      if number ~= number or number == math.huge or number == -math.huge then
-        refuse("bad_value", name .. ": double is not finite")
-      end
+      local number = double_at(raw, at)
+      if number == nil then refuse("bad_value", name .. ": double is not finite") end
       return double_text(number)
     end
   elseif kind == BOOLEAN then
-    if size == 1 and tvb:range(at, 1):uint() <= 1 then
-      return tvb:range(at, 1):uint() == 1 and "true" or "false"
-    end
+    local byte = size == 1 and raw:byte(at + 1)
+    if byte == 1 then return "true" elseif byte == 0 then return "false" end
   else
     refuse("bad_value", name .. ": value type " .. kind)
   end
@@ -175,136 +358,152 @@ end
 
 -- ---- TLVs -----------------------------------------------------------------------------------------
 
--- Each takes the buffer, the tree of the TLV, where its value starts and how long it is, and the state of
--- the frame; it adds its fields and to the texts in the state.
+-- Each takes the state of the frame, the tree of the TLV, where its value starts and how long it is;
+-- it shows its fields and adds to the texts in the state.
 local readers = {}
 
 local function wrong_size(tlv, size) refuse("bad_tlv", tlv .. " of " .. size .. " bytes") end
 
-readers[1] = function(tvb, tree, at, size, state)
+readers[1] = function(state, tree, at, size)
+  local raw = state.raw
   if size < 3 then wrong_size("ATTRIBUTE", size) end
-  local name_length = tvb:range(at, 1):uint()
-  tree:add(fields.name_length, tvb:range(at, 1))
+  local name_length = raw:byte(at + 1)
+  put(state, tree, fields.name_length, at, 1)
   if name_length == 0 then refuse("bad_name", "empty attribute name") end
   if name_length + 2 > size then refuse("bad_tlv", "name leaves no room for a value") end
-  local name = checked_name(tvb:range(at + 1, name_length))
-  tree:add(fields.attribute_name, tvb:range(at + 1, name_length), name)
-  if state.names[name] then refuse("duplicate_attribute", name) end
-  state.names[name] = true
+  local bytes = raw:sub(at + 2, at + 1 + name_length)
+  local name = names[bytes]
+  if not name then refuse("bad_name", "name is not UTF-8") end
+  put(state, tree, fields.attribute_name, at + 1, name_length, name.shown)
+  if state.names[bytes] then refuse("duplicate_attribute", name.text) end
+  state.names[bytes] = true
   local kind_at = at + 1 + name_length
-  local kind = tvb:range(kind_at, 1):uint()
-  tree:add(fields.value_type, tvb:range(kind_at, 1))
+  put(state, tree, fields.value_type, kind_at, 1)
   local value_size = size - name_length - 2
-  local value = value_text(tvb, name, kind, kind_at + 1, value_size)
-  tree:add(fields.value, tvb:range(kind_at, value_size + 1), value)
-  local text = name_text(name) .. "=" .. value
-  tree:add(fields.attribute, tvb:range(at, size), text):set_generated()
-  tree:append_text(": " .. text)
-  table.insert(state.texts, text)
+  local value = value_text(raw, name.text, raw:byte(kind_at + 1), kind_at + 1, value_size)
+  -- An item of no bytes cannot be shown: an empty string shares the byte before it.
+  put(state, tree, fields.value, kind_at + (value_size > 0 and 1 or 0), math.max(value_size, 1), value)
+  local text = name.text .. "=" .. value
+  generate(state, tree, fields.attribute, text)
+  append(tree, ": " .. text)
+  state.texts[#state.texts + 1] = text
 end
 
 -- One constraint; returns where the next one starts, and the text.
-local function read_constraint(tvb, tree, at, stop)
-  local name_length = tvb:range(at, 1):uint()
+local function read_constraint(state, tree, at, stop)
+  local raw = state.raw
+  local name_length = raw:byte(at + 1)
   if name_length == 0 then refuse("bad_name", "empty name in a constraint") end
   local head = at + 1 + name_length
   if head + 4 > stop then refuse("bad_tlv", "constraint runs past its filter") end
-  local name = checked_name(tvb:range(at + 1, name_length))
-  local kind, operator = tvb:range(head, 1):uint(), tvb:range(head + 1, 1):uint()
-  local size = tvb:range(head + 2, 2):uint()
+  local name = names[raw:sub(at + 2, head)]
+  if not name then refuse("bad_name", "name is not UTF-8") end
+  local kind, operator = raw:byte(head + 1, head + 2)
+  local size = number16(raw, head + 2)
   local value_at = head + 4
   if value_at + size > stop then refuse("bad_tlv", "value runs past its filter") end
-  local branch = tree:add(cbcb, tvb:range(at, value_at + size - at), "Constraint")
-  branch:add(fields.name_length, tvb:range(at, 1))
-  branch:add(fields.attribute_name, tvb:range(at + 1, name_length), name)
-  branch:add(fields.value_type, tvb:range(head, 1))
-  branch:add(fields.operator, tvb:range(head + 1, 1))
-  branch:add(fields.value_length, tvb:range(head + 2, 2))
-  if OPERATORS[operator] == nil then refuse("bad_constraint", name .. ": operator " .. operator) end
-  if VALUE_TYPES[kind] == nil then refuse("bad_value", name .. ": value type " .. kind) end
+  local branch = put(state, tree, fields.constraints, at, value_at + size - at)
+  put(state, branch, fields.name_length, at, 1)
+  put(state, branch, fields.attribute_name, at + 1, name_length, name.shown)
+  put(state, branch, fields.value_type, head, 1)
+  put(state, branch, fields.operator, head + 1, 1)
+  put(state, branch, fields.value_length, head + 2, 2)
+  if OPERATORS[operator] == nil then refuse("bad_constraint", name.text .. ": operator " .. operator) end
+  if VALUE_TYPES[kind] == nil then refuse("bad_value", name.text .. ": value type " .. kind) end
   local text
   if operator == ANY then
-    if size > 0 then refuse("bad_constraint", name .. ": operator any takes no value") end
-    text = name_text(name) .. " any " .. VALUE_TYPES[kind]
+    if size > 0 then refuse("bad_constraint", name.text .. ": operator any takes no value") end
+    text = name.text .. " any " .. VALUE_TYPES[kind]
   else
     if STRING_ONLY[operator] and kind ~= STRING then
-      refuse("bad_constraint", name .. ": operator " .. OPERATORS[operator] .. " is for strings only")
+      refuse("bad_constraint", name.text .. ": operator " .. OPERATORS[operator] .. " is for strings only")
     end
-    local value = value_text(tvb, name, kind, value_at, size)
-    branch:add(fields.value, tvb:range(head + 2, size + 2), value)
-    text = name_text(name) .. " " .. OPERATORS[operator] .. " " .. value
+    local value = value_text(raw, name.text, kind, value_at, size)
+    put(state, branch, fields.value, value_at - (size > 0 and 0 or 1), math.max(size, 1), value)
+    text = name.text .. " " .. OPERATORS[operator] .. " " .. value
   end
-  branch:set_text("Constraint: " .. text)
+  append(branch, ": " .. text)
   return value_at + size, text
 end
 
-readers[2] = function(tvb, tree, at, size, state)
+readers[2] = function(state, tree, at, size)
   local stop = at + size
   local texts = {}
   local next_at = at
   while next_at < stop do
-    local text
-    next_at, text = read_constraint(tvb, tree, next_at, stop)
-    table.insert(texts, text)
+    next_at, texts[#texts + 1] = read_constraint(state, tree, next_at, stop)
   end
   local text = #texts > 0 and table.concat(texts, " and ") or "*"
-  tree:add(fields.filter, tvb:range(at - TLV_HEADER_LENGTH, size + TLV_HEADER_LENGTH), text):set_generated()
-  tree:append_text(": " .. text)
-  table.insert(state.texts, text)
+  generate(state, tree, fields.filter, text)
+  append(tree, ": " .. text)
+  state.texts[#state.texts + 1] = text
 end
 
 -- A TLV of one unsigned number, which must occur once.
 local function single(tlv, field, size, format)
-  return function(tvb, tree, at, length, state)
+  return function(state, tree, at, length)
     if length ~= size then wrong_size(tlv, length) end
     if state.single then refuse("bad_tlv", tlv .. " twice") end
-    state.single = true
-    tree:add(field, tvb:range(at, size))
-    table.insert(state.texts, format(tvb:range(at, size):uint()))
+    state.single = size == 1 and state.raw:byte(at + 1) or number32(state.raw, at)
+    put(state, tree, field, at, size)
+    local text = format(state.single)
+    append(tree, ": " .. text)
+    state.texts[#state.texts + 1] = text
   end
 end
 
-readers[3] = single("TIMEOUT", fields.timeout_us, 4, function(number) return "timeout " .. number .. " us" end)
-readers[4] = single("INCARNATION", fields.incarnation, 4, function(number) return "incarnation " .. number end)
-readers[7] = single("OLDEST_EPOCH", fields.oldest_epoch, 4, function(number) return "oldest " .. number end)
+readers[3] = single("TIMEOUT", fields.timeout_us, 4, function(number)
+  return string.format("timeout %.0f us", number)
+end)
+readers[4] = single("INCARNATION", fields.incarnation, 4, function(number)
+  return string.format("incarnation %.0f", number)
+end)
+readers[7] = single("OLDEST_EPOCH", fields.oldest_epoch, 4, function(number)
+  return string.format("oldest %.0f", number)
+end)
 readers[8] = single("ACKNOWLEDGED", fields.acknowledged, 1, function(number)
-  if FRAME_TYPES[number] == nil then refuse("bad_value", "acknowledged frame type " .. number) end
-  return FRAME_TYPES[number]
+  return FRAME_TYPES[number] or "type " .. number
 end)
 
-readers[5] = function(tvb, tree, at, size, state)
+readers[5] = function(state, tree, at, size)
   if size ~= 6 then wrong_size("NEIGHBOUR", size) end
-  local interface, node = tvb:range(at, 2):uint(), tvb:range(at + 2, 4):uint()
-  tree:add(fields.interface, tvb:range(at, 2))
-  tree:add(fields.node, tvb:range(at + 2, 4))
+  local interface = number16(state.raw, at)
+  put(state, tree, fields.interface, at, 2)
+  put(state, tree, fields.node, at + 2, 4)
   if state.interfaces[interface] then refuse("duplicate_entry", "interface " .. interface) end
   state.interfaces[interface] = true
   state.neighbours = state.neighbours + 1
-  tree:append_text(": interface " .. interface .. " to node " .. node)
+  append(tree, string.format(": interface %d to node %.0f", interface, number32(state.raw, at + 2)))
 end
 
-readers[6] = function(tvb, tree, at, size, state)
+readers[6] = function(state, tree, at, size)
+  local raw = state.raw
   if size < 12 then wrong_size("TREE_ENTRY", size) end
-  local source, count = tvb:range(at, 4):uint(), tvb:range(at + 10, 2):uint()
-  tree:add(fields.source, tvb:range(at, 4))
-  tree:add(fields.parent_interface, tvb:range(at + 4, 2))
-  tree:add(fields.downstream, tvb:range(at + 6, 4))
-  tree:add(fields.child_count, tvb:range(at + 10, 2))
+  local source, count = number32(raw, at), number16(raw, at + 10)
+  put(state, tree, fields.source, at, 4)
+  put(state, tree, fields.parent_interface, at + 4, 2)
+  put(state, tree, fields.downstream, at + 6, 4)
+  put(state, tree, fields.child_count, at + 10, 2)
   if size ~= 12 + 2 * count then wrong_size("TREE_ENTRY", size) end
-  local children = {}
-  for index = 0, count - 1 do
-    local word = tvb:range(at + 12 + 2 * index, 2)
-    local child = word:uint() % 0x4000
-    tree:add(fields.children, word)
-    tree:add(fields.reusable, word)
-    tree:add(fields.off_tree, word)
-    if children[child] then refuse("duplicate_entry", "child " .. child .. " of source " .. source) end
+  local children, shown = {}, {}
+  for index = 1, count do
+    local child_at = at + 10 + 2 * index
+    local child = number16(raw, child_at) % 0x4000
+    local branch = put(state, tree, fields.children, child_at, 2)
+    put(state, branch, fields.reusable, child_at, 2)
+    put(state, branch, fields.off_tree, child_at, 2)
+    put(state, branch, fields.interface, child_at, 2, child)
+    append(branch, ": interface " .. child)
+    if children[child] then
+      refuse("duplicate_entry", string.format("child %d of source %.0f", child, source))
+    end
     children[child] = true
+    shown[index] = child
   end
-  if state.sources[source] then refuse("duplicate_entry", "source " .. source) end
+  if state.sources[source] then refuse("duplicate_entry", string.format("source %.0f", source)) end
   state.sources[source] = true
   state.entries = state.entries + 1
-  tree:append_text(": source " .. source)
+  append(tree, string.format(": source %.0f, children %s", source, count > 0 and table.concat(shown, " ") or "none"))
 end
 
 -- ---- Bodies ---------------------------------------------------------------------------------------
@@ -314,125 +513,395 @@ local ALLOWED = {
   { [1] = true }, { [2] = true }, { [3] = true }, { [2] = true },
   { [4] = true }, { [5] = true, [6] = true }, { [7] = true }, { [8] = true },
 }
-local REQUIRED = { [3] = 3, [5] = 4, [7] = 7, [8] = 8 }
+local REQUIRED = { [SR] = 3, [HELLO] = 4, [COMMIT] = 7, [ACK] = 8 }
 
-local function read_tlvs(tvb, tree, at, stop, kind, state)
+local function read_tlvs(state, tree, at, stop, kind)
+  local raw = state.raw
   while at < stop do
     if at + TLV_HEADER_LENGTH > stop then refuse("bad_tlv", "TLV runs past the body's end") end
-    local tlv, size = tvb:range(at, 1):uint(), tvb:range(at + 1, 4):uint()
+    local tlv, size = raw:byte(at + 1), number32(raw, at + 1)
     local value_at = at + TLV_HEADER_LENGTH
     if value_at + size > stop then refuse("bad_tlv", "TLV runs past the body's end") end
-    local branch = tree:add(cbcb, tvb:range(at, TLV_HEADER_LENGTH + size), TLV_TYPES[tlv] or "Unknown TLV")
-    branch:add(fields.tlv_type, tvb:range(at, 1))
-    branch:add(fields.tlv_length, tvb:range(at + 1, 4))
+    local branch = put(state, tree, fields.tlvs, at, TLV_HEADER_LENGTH + size)
+    if branch then branch:set_text(TLV_TYPES[tlv] or "Unknown TLV") end
+    put(state, branch, fields.tlv_type, at, 1)
+    put(state, branch, fields.tlv_length, at + 1, 4)
     if ALLOWED[kind][tlv] then
-      readers[tlv](tvb, branch, value_at, size, state)
+      readers[tlv](state, branch, value_at, size)
     elseif tlv == 0 or TLV_TYPES[tlv] then
       refuse("bad_tlv", "TLV of type " .. tlv .. " has no place in " .. FRAME_TYPES[kind])
     elseif size > 0 then
-      branch:add(fields.data, tvb:range(value_at, size))
+      put(state, branch, fields.data, value_at, size)
     end
     at = value_at + size
   end
   if REQUIRED[kind] and not state.single then
     refuse("bad_tlv", FRAME_TYPES[kind] .. " without " .. TLV_TYPES[REQUIRED[kind]])
   end
-end
-
--- The incarnation (high half) is left out where it is 0.
-local function seq_text(range)
-  local high, low = range:range(0, 4):uint(), range:range(4, 4):uint()
-  return high == 0 and tostring(low) or high .. ":" .. low
-end
-
-local function info_text(kind, issuer, seq, epoch, state)
-  local content = table.concat(state.texts, kind == 1 and ", " or " or ")
-  if kind == 1 then return issuer .. "/" .. seq .. (content ~= "" and " " .. content or "") end
-  if kind == 2 or kind == 4 then
-    local predicate = content ~= "" and content or "none"
-    local direction = kind == 2 and "from " or "to "
-    return direction .. issuer .. (state.partial and " (partial): " or ": ") .. predicate
+  -- After the TLVs, as the codec does: what else is wrong with them comes first.
+  if kind == ACK and FRAME_TYPES[state.single] == nil then
+    refuse("bad_value", "acknowledged frame type " .. state.single)
   end
-  if kind == 3 then return "from " .. issuer .. " request " .. seq .. ", " .. content end
-  if kind == 6 then
-    return "to " .. issuer .. " epoch " .. epoch .. ", " .. state.neighbours .. " neighbours, "
+end
+
+local function info_text(header, state)
+  local kind, issuer = header.type, header.issuer_text
+  local content = table.concat(state.texts, kind == MSG and ", " or " or ")
+  if kind == MSG then return issuer .. "/" .. header.seq .. (content ~= "" and " " .. content or "") end
+  if kind == RA or kind == UR then
+    local predicate = content ~= "" and content or "none"
+    return (kind == RA and "from " or "to ") .. issuer .. (header.partial and " (partial): " or ": ") .. predicate
+  end
+  if kind == SR then return "from " .. issuer .. " request " .. header.seq .. ", " .. content end
+  if kind == TABLE then
+    return "to " .. issuer .. " epoch " .. header.epoch_text .. ", " .. state.neighbours .. " neighbours, "
       .. state.entries .. " trees"
   end
-  return (kind == 7 and "to " or "from ") .. issuer .. " epoch " .. epoch .. ", " .. content
+  return (kind == COMMIT and "to " or "from ") .. issuer .. " epoch " .. header.epoch_text .. ", " .. content
 end
 
-local function read_body(tvb, tree, kind, size, state)
-  local body = tree:add(cbcb, tvb:range(HEADER_LENGTH, size), FRAME_TYPES[kind])
-  read_tlvs(tvb, body, HEADER_LENGTH, HEADER_LENGTH + size, kind, state)
-  return body
+-- Reads the whole body in `size` bytes at `at` of the state; returns the text for the Info column.
+local function read_body(state, tree, at, size, header)
+  local name = FRAME_TYPES[header.type]
+  local body = tree
+  state.texts = {}
+  if header.type == MSG then
+    state.names = {}
+  elseif header.type == TABLE then
+    state.interfaces, state.sources, state.neighbours, state.entries = {}, {}, 0, 0
+  end
+  if tree and size > 0 then body = tree:add(state.tvb(at, size), name) end
+  read_tlvs(state, body, at, at + size, header.type)
+  if body and (header.type == RA or header.type == UR) then
+    generate(state, body, fields.predicate, #state.texts > 0 and table.concat(state.texts, " or ") or "none")
+  end
+  return name .. " " .. info_text(header, state)
 end
 
-local function read_frame(tvb, tree, pinfo)
-  local length = tvb:len()
+-- ---- Reassembly -----------------------------------------------------------------------------------
+
+-- What is known of the capture, by frame number where it belongs to a frame. Made in the first pass over the
+-- frames, in their order, and read in every later one.
+local capture
+
+local function forget()
+  capture = {
+    partials = {},      -- key -> the fragments of a frame so far
+    oldest = {}, first = 1, last = 0,  -- the same in the order of their first fragment
+    count = 0, bytes = 0,
+    fragments = {},     -- frame number -> { in frame number, body, frame numbers }; a fragment of a whole frame
+    contradictions = {},  -- frame number -> why the fragments of its frame were given up
+    requests = {},      -- key -> frame number and time of what awaits an answer
+    -- Frame number -> frame number, or seconds; flat, because captures are long.
+    request_of = {}, time_of = {}, response_of = {}, repeat_of = {},
+  }
+end
+
+forget()
+
+function cbcb.init()
+  forget()
+end
+
+local function give_up(key)
+  local partial = capture.partials[key]
+  if partial then
+    capture.partials[key] = nil
+    capture.count = capture.count - 1
+    capture.bytes = capture.bytes - partial.length
+  end
+end
+
+-- Makes room for one more fragment, as router.wire.fragments.Reassembler does.
+local function make_room(size)
+  while capture.bytes + size > REASSEMBLY_BYTES or capture.count >= REASSEMBLY_FRAMES do
+    local entry = capture.oldest[capture.first]
+    if entry == nil then return end
+    capture.oldest[capture.first] = nil
+    capture.first = capture.first + 1
+    if capture.partials[entry.key] == entry then give_up(entry.key) end
+  end
+end
+
+local function contradiction(key, number, detail)
+  give_up(key)
+  capture.contradictions[number] = detail
+end
+
+-- Takes a fragment in the first pass.
+local function collect(pinfo, key, header, chunk)
+  local number, now = pinfo.number, pinfo.rel_ts
+  local partial = capture.partials[key]
+  if partial and now - partial.since >= REASSEMBLY_TIMEOUT then
+    give_up(key)
+    partial = nil
+  end
+  if partial and partial.common ~= header.common then
+    return contradiction(key, number, "headers of the fragments differ")
+  end
+  local known = partial and partial.chunks[header.index]
+  if known == chunk then return end
+  if known then return contradiction(key, number, "two fragments " .. header.index .. " differ") end
+  if not partial then
+    make_room(#chunk)
+    partial = { key = key, since = now, common = header.common, chunks = {}, numbers = {}, have = 0, length = 0 }
+    capture.partials[key] = partial
+    capture.last = capture.last + 1
+    capture.oldest[capture.last] = partial
+    capture.count = capture.count + 1
+  end
+  local length, missing = partial.length + #chunk, header.count - partial.have - 1
+  -- Every fragment still missing has at least one byte.
+  if length + missing > header.total or missing == 0 and length < header.total then
+    return contradiction(key, number, "fragments do not add up to " .. header.total .. " bytes")
+  end
+  partial.chunks[header.index], partial.numbers[header.index] = chunk, number
+  partial.have, partial.length = partial.have + 1, length
+  capture.bytes = capture.bytes + #chunk
+  if missing > 0 then return end
+  give_up(key)
+  local whole = { number = number, numbers = {}, body = table.concat(partial.chunks, "", 0, header.count - 1) }
+  for index = 0, header.count - 1 do
+    whole.numbers[index + 1] = partial.numbers[index]
+    capture.fragments[partial.numbers[index]] = whole
+  end
+end
+
+-- ---- Requests and answers -------------------------------------------------------------------------
+
+-- Which captured interface, of which router: the same frame crosses several links of a merged capture.
+local function scope()
+  local id = interface_id()
+  return id and tostring(id) or ""
+end
+
+local function answer(number, now, request, asked_at)
+  capture.request_of[number], capture.time_of[number] = request, now - asked_at
+  if not capture.response_of[request] then capture.response_of[request] = number end
+end
+
+-- Remembers a sender request, of which there are as many as there are routers on the way. Where a router's own
+-- frames are captured, it is asked and asks: an answer is to the last request of another. So the last is kept,
+-- and the last of another sender than that one's.
+local function requested(key, number, now, sender)
+  local asked = capture.requests[key]
+  if not asked then
+    capture.requests[key] = { number, now, sender }
+    return
+  end
+  if asked[3] ~= sender then asked[4], asked[5], asked[6] = asked[1], asked[2], asked[3] end
+  asked[1], asked[2], asked[3] = number, now, sender
+end
+
+local function replied(key, number, now, sender)
+  local asked = capture.requests[key]
+  if not asked then return end
+  if asked[3] ~= sender then
+    answer(number, now, asked[1], asked[2])
+  elseif asked[4] then
+    answer(number, now, asked[4], asked[5])
+  end
+end
+
+-- Remembers a request, or finds that of an answer, in the first pass.
+local function link(pinfo, header, single_value, sender)
+  local kind, number, now = header.type, pinfo.number, pinfo.rel_ts
+  local about = scope() .. "/" .. header.issuer_text
+  if kind == SR then
+    requested(about .. "/" .. header.seq, number, now, sender)
+  elseif kind == UR then
+    replied(about .. "/" .. header.seq, number, now, sender)
+  elseif kind == HELLO then
+    capture.requests[about] = { number, now }
+  elseif kind == TABLE or kind == COMMIT then
+    local hello = kind == TABLE and capture.requests[about]
+    if hello then
+      answer(number, now, hello[1], hello[2])
+      capture.requests[about] = nil
+    end
+    local key = about .. "/" .. kind .. "/" .. header.seq .. "/" .. header.epoch_text
+    local first = capture.requests[key] and capture.requests[key][3]
+    capture.repeat_of[number] = first
+    capture.requests[key] = { number, now, first or number }
+  elseif kind == ACK then
+    local asked = capture.requests[about .. "/" .. single_value .. "/" .. header.seq .. "/" .. header.epoch_text]
+    if asked then answer(number, now, asked[1], asked[2]) end
+  end
+end
+
+local ASKS = { [SR] = true, [HELLO] = true, [TABLE] = true, [COMMIT] = true }
+
+local function show_link(pinfo, tree, header_tree, kind)
+  local number = pinfo.number
+  local request, response = capture.request_of[number], capture.response_of[number]
+  local repeated = capture.repeat_of[number]
+  if header_tree then
+    if request then
+      header_tree:add(fields.request_in, request):set_generated()
+      local time = capture.time_of[number]
+      local seconds = math.floor(time)
+      local nanoseconds = math.floor((time - seconds) * 1e9 + 0.5)
+      header_tree:add(fields.response_time, NSTime.new(seconds, nanoseconds)):set_generated()
+    end
+    if response then header_tree:add(fields.response_in, response):set_generated() end
+    if repeated then header_tree:add(fields.repeat_of, repeated):set_generated() end
+  end
+  if repeated then tree:add_proto_expert_info(experts.repeated) end
+  -- Whether an answer comes is known when all frames have been seen once.
+  if ASKS[kind] and not response and pinfo.visited then tree:add_proto_expert_info(experts.unanswered) end
+end
+
+-- ---- Frames ---------------------------------------------------------------------------------------
+
+-- Shows the header and checks its rules, in the order of docs/wire-format.md.
+local function read_header(state, tree)
+  local raw = state.raw
+  local length = #raw
   if length < HEADER_LENGTH then refuse("truncated", "header has " .. HEADER_LENGTH .. " bytes") end
-  local function number(at, size) return tvb:range(at, size):uint() end
-  local function add(field, at, size) return tree:add(fields[field], tvb:range(at, size)) end
-  add("version", 0, 1)
-  if number(0, 1) ~= VERSION then refuse("bad_version", "version " .. number(0, 1)) end
-  add("type", 1, 1)
-  add("flags", 2, 1):add(fields.partial, tvb:range(2, 1))
-  add("hop_limit", 3, 1)
-  add("issuer", 4, 4)
-  add("seq", 8, 8)
-  add("epoch", 16, 4)
-  add("total_length", 20, 4)
-  add("fragment_index", 24, 2)
-  add("fragment_count", 26, 2)
-  add("payload_length", 28, 2)
-  add("reserved", 30, 2)
-  local kind, total = number(1, 1), number(20, 4)
-  local index, count, here = number(24, 2), number(26, 2), number(28, 2)
+  local version, kind, flags, hop_limit = raw:byte(1, 4)
+  put(state, tree, fields.version, 0, 1)
+  if version ~= VERSION then refuse("bad_version", "version " .. version) end
+  put(state, tree, fields.type, 1, 1)
+  put(state, put(state, tree, fields.flags, 2, 1), fields.partial, 2, 1)
+  put(state, tree, fields.hop_limit, 3, 1)
+  put(state, tree, fields.issuer, 4, 4)
+  local high, low = number32(raw, 8), number32(raw, 12)
+  -- The incarnation (high half) is left out where it is 0.
+  local seq = string.format(high == 0 and "%.0f" or "%.0f:%.0f", high == 0 and low or high, low)
+  append(put(state, tree, fields.seq, 8, 8), high ~= 0 and " (" .. seq .. ")" or "")
+  put(state, tree, fields.epoch, 16, 4)
+  put(state, tree, fields.total_length, 20, 4)
+  put(state, tree, fields.fragment_index, 24, 2)
+  put(state, tree, fields.fragment_count, 26, 2)
+  put(state, tree, fields.payload_length, 28, 2)
+  put(state, tree, fields.reserved, 30, 2)
+  local total, index, count = number32(raw, 20), number16(raw, 24), number16(raw, 26)
+  local here = number16(raw, 28)
   if FRAME_TYPES[kind] == nil then refuse("bad_type", "frame type " .. kind) end
-  if number(30, 2) ~= 0 then refuse("bad_reserved", "reserved field is not 0") end
-  if total > MAX_BODY_LENGTH then refuse("too_large", "body of " .. total .. " bytes") end
+  if number16(raw, 30) ~= 0 then refuse("bad_reserved", "reserved field is not 0") end
+  if total > MAX_BODY_LENGTH then refuse("too_large", string.format("body of %.0f bytes", total)) end
   if index >= count then refuse("bad_fragment", "fragment " .. index .. " of " .. count) end
   if count == 1 and here ~= total or count > 1 and (here < 1 or here > total - (count - 1)) then
     refuse("bad_length", "payload_length " .. here .. ", total_length " .. total)
   end
   if HEADER_LENGTH + here > length then refuse("truncated", "payload_length " .. here) end
   if HEADER_LENGTH + here < length then
-    tree:add(fields.padding, tvb:range(HEADER_LENGTH + here, length - HEADER_LENGTH - here))
+    put(state, tree, fields.padding, HEADER_LENGTH + here, length - HEADER_LENGTH - here)
   end
+  return {
+    type = kind, hop_limit = hop_limit, partial = kind == UR and flags % 2 == 1, seq = seq,
+    issuer_text = string.format("%.0f", number32(raw, 4)), epoch = number32(raw, 16),
+    epoch_text = string.format("%.0f", number32(raw, 16)),
+    total = total, index = index, count = count, here = here,
+    -- What the fragments of one frame have in common, beside what makes it this frame.
+    common = raw:sub(3, 4) .. raw:sub(17, 24) .. raw:sub(27, 28),
+  }
+end
 
-  local issuer, seq, epoch = number(4, 4), seq_text(tvb:range(8, 8)), number(16, 4)
-  local name = FRAME_TYPES[kind]
-  if count > 1 then
-    tree:add(fields.fragment, tvb:range(HEADER_LENGTH, here))
-    pinfo.cols.info = string.format("%s %d/%s fragment %d of %d", name, issuer, seq, index + 1, count)
-    return
+-- Shows which router sent the frame, and to which ports of its switch. Returns who that is, or nil: not known.
+local function read_addresses(state, tree)
+  local from, to = address(eth_source), address(eth_destination)
+  if from == nil or to == nil then return nil end
+  local source, destination = sources[from], destinations[to]
+  if source and source.node then generate(state, tree, fields.sender, source.node) end
+  for _, port in ipairs(destination and destination.ports or {}) do generate(state, tree, fields.ports, port) end
+  return source, destination
+end
+
+local FROM_CONTROLLER = { [TABLE] = true, [COMMIT] = true }
+local TO_CONTROLLER = { [HELLO] = true, [ACK] = true }
+
+local function show_drops(tree, header, source, destination)
+  local kind = header.type
+  if not source or source.controller and not (destination and destination.router) then
+    tree:add_proto_expert_info(experts.bad_source)
+  elseif source.controller and not FROM_CONTROLLER[kind] then
+    tree:add_proto_expert_info(experts.not_from_router)
+  elseif source.node and FROM_CONTROLLER[kind] then
+    tree:add_proto_expert_info(experts.not_from_controller)
   end
-  pinfo.cols.info = name .. " " .. issuer .. "/" .. seq
-  local state = { texts = {}, names = {}, interfaces = {}, sources = {}, neighbours = 0, entries = 0,
-    partial = kind == 4 and number(2, 1) % 2 == 1 }
-  local body = tree
-  if here > 0 then
-    body = read_body(tvb, tree, kind, here, state)
+  if not destination then tree:add_proto_expert_info(experts.no_port) end
+  if FROM_CONTROLLER[kind] or TO_CONTROLLER[kind] then return end
+  if header.epoch == 0 then tree:add_proto_expert_info(experts.unknown_epoch) end
+  if header.hop_limit == 0 and kind ~= UR then tree:add_proto_expert_info(experts.hop_limit) end
+end
+
+-- A fragment: its bytes and, if it makes its frame whole, the body. Returns the text for the Info column.
+local function read_fragment(state, tree, header_tree, body_tree, pinfo, header)
+  local chunk = state.raw:sub(HEADER_LENGTH + 1, HEADER_LENGTH + header.here)
+  put(state, body_tree, fields.load, HEADER_LENGTH, header.here)
+  local text = string.format("%s %s/%s fragment %d of %d", FRAME_TYPES[header.type], header.issuer_text, header.seq,
+    header.index + 1, header.count)
+  if not cbcb.prefs.reassemble then return text end
+  if not pinfo.visited then
+    local key = table.concat({ scope(), tostring(pinfo.dl_src), tostring(pinfo.dl_dst), header.type,
+      header.issuer_text, header.seq }, "/")
+    collect(pinfo, key, header, chunk)
+  end
+  local problem, whole = capture.contradictions[pinfo.number], capture.fragments[pinfo.number]
+  if problem then refuse("bad_fragment", problem) end
+  if not whole then
+    if pinfo.visited then tree:add_proto_expert_info(experts.incomplete) end
+    return text
+  end
+  if whole.number ~= pinfo.number then
+    if header_tree then tree:add(fields.reassembled_in, whole.number):set_generated() end
+    return text
+  end
+  if header_tree then
+    for _, number in ipairs(whole.numbers) do generate(state, tree, fields.fragments, number) end
+  end
+  state.raw = whole.body
+  if body_tree then state.tvb = ByteArray.new(whole.body, true):tvb("Reassembled CBCB body") end
+  return read_body(state, body_tree, 0, #whole.body, header)
+end
+
+local this_dissector
+
+local function read_frame(state, tree, tvb, pinfo)
+  this_dissector = this_dissector or Dissector.get("cbcb")
+  -- Nothing is added to a tree that nobody looks at, and no body to one of which only the header is asked for.
+  local header_tree = tree:referenced(this_dissector) and tree or nil
+  local body_tree = header_tree and tree.visible and tree or nil
+  if header_tree and not body_tree then
+    for _, field in ipairs(BODY_FIELDS) do
+      if tree:referenced(field) then
+        body_tree = tree
+        break
+      end
+    end
+  end
+  local source, destination = read_addresses(state, header_tree)
+  local header = read_header(state, header_tree)
+  if source ~= nil then show_drops(tree, header, source, destination) end
+  if header.count > 1 then
+    pinfo.cols.info = read_fragment(state, tree, header_tree, body_tree, pinfo, header)
+    local whole = capture.fragments[pinfo.number]
+    if not whole or whole.number ~= pinfo.number then return end
   else
-    read_tlvs(tvb, tree, HEADER_LENGTH, HEADER_LENGTH, kind, state)
+    pinfo.cols.info = read_body(state, body_tree, HEADER_LENGTH, header.here, header)
   end
-  if kind == 2 or kind == 4 then
-    local predicate = #state.texts > 0 and table.concat(state.texts, " or ") or "none"
-    body:add(fields.predicate, predicate):set_generated()
+  if header.partial then tree:add_proto_expert_info(experts.partial) end
+  if header.type >= SR then
+    if not pinfo.visited then link(pinfo, header, state.single, tostring(pinfo.dl_src)) end
+    show_link(pinfo, tree, header_tree, header.type)
   end
-  pinfo.cols.info = name .. " " .. info_text(kind, issuer, seq, epoch, state)
 end
 
 function cbcb.dissector(tvb, pinfo, root)
   pinfo.cols.protocol = "CBCB"
   local tree = root:add(cbcb, tvb())
-  local done, problem = pcall(read_frame, tvb, tree, pinfo)
+  local state = { tvb = tvb, raw = tvb:raw(), room = MAX_ITEMS }
+  local done, problem = pcall(read_frame, state, tree, tvb, pinfo)
   if not done then
     -- A Lua error other than ours is a fault of this file: let Wireshark show it.
     if type(problem) ~= "table" then error(problem, 0) end
     tree:add(fields.decode_error, problem.reason):set_generated()
-    tree:add_proto_expert_info(malformed, problem.reason .. ": " .. problem.detail)
+    tree:add_proto_expert_info(experts[problem.reason], problem.reason .. ": " .. problem.detail)
     pinfo.cols.info = "Undecodable: " .. problem.reason .. ": " .. problem.detail
   end
+  if tvb:len() < tvb:reported_len() then tree:add_proto_expert_info(experts.cut_by_capture) end
+  if state.overfull then tree:add_proto_expert_info(experts.too_many_items) end
   return tvb:len()
 end
 

@@ -46,6 +46,7 @@ class Reassembler:
     Attributes:
         evicted: partial frames given up to make room, so far.
         expired: partial frames given up after the timeout, so far.
+        used_bytes: memory charged to partial frames; never above `max_bytes`.
 
     Raises:
         ValueError: a limit is not positive.
@@ -64,7 +65,7 @@ class Reassembler:
         self.max_partial = max_partial
         self.evicted = 0
         self.expired = 0
-        self._used = 0
+        self.used_bytes = 0
         # In order of arrival of the first fragment, hence of deadline: dictionaries keep insertion order.
         self._partial: dict[_Key, _Partial] = {}
 
@@ -72,10 +73,10 @@ class Reassembler:
         """The number of partial frames held."""
         return len(self._partial)
 
-    @property
-    def used_bytes(self) -> int:
-        """Memory charged to partial frames; never above `max_bytes`."""
-        return self._used
+    def held(self, sender: Hashable, kind: int, issuer: int, seq: int) -> frozenset[int]:
+        """The indices of the fragments held of the frame of this type, issuer and seq from `sender`."""
+        partial = self._partial.get((sender, kind, issuer, seq))
+        return frozenset(partial.chunks) if partial else frozenset()
 
     def add(self, sender: Hashable, payload: bytes, now: float) -> tuple[Header, bytes] | None:
         """Take one Ethernet payload; return header and body if it makes a frame whole.
@@ -148,7 +149,7 @@ class Reassembler:
         self._partial[key] = partial
         partial.chunks[header.fragment_index] = chunk
         partial.length = length
-        self._used += cost
+        self.used_bytes += cost
         if missing:
             return None
         self._give_up(key)
@@ -157,7 +158,7 @@ class Reassembler:
     def _make_room(self, key: _Key, cost: int) -> None:
         """Give up the oldest partial frames other than `key`'s until one more fragment fits."""
         allowed = self.max_partial if key in self._partial else self.max_partial - 1
-        while self._used + cost > self.max_bytes or len(self._partial) > allowed:
+        while self.used_bytes + cost > self.max_bytes or len(self._partial) > allowed:
             oldest = next(other for other in self._partial if other != key)
             self._give_up(oldest)
             self.evicted += 1
@@ -165,7 +166,7 @@ class Reassembler:
     def _give_up(self, key: _Key) -> None:
         partial = self._partial.pop(key, None)
         if partial is not None:
-            self._used -= partial.cost
+            self.used_bytes -= partial.cost
 
     def expire(self, now: float) -> int:
         """Give up the partial frames whose time is over; return how many."""

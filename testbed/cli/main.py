@@ -17,6 +17,9 @@ from testbed.cli.workload_arguments import add_arguments as add_matching_argumen
 from testbed.errors import TestbedError
 from testbed.run.folder import DEFAULT_RUNS
 
+#: Port of the page of a live run.
+DEFAULT_PORT = 8642
+
 VERSION = "0.1.0"
 INTERRUPTED = 130
 
@@ -50,6 +53,12 @@ def build_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="keep the network up until Ctrl-C, which then ends the workload, not the run",
     )
+    run.add_argument(
+        "--live",
+        action="store_true",
+        help="show traffic and deliveries while it runs, here and on a page on this machine",
+    )
+    _port_argument(run, "--live-port")
     run.add_argument("--master", default="local[2]", help="Spark master URL (local[2])")
     run.add_argument(
         "--no-account",
@@ -76,6 +85,12 @@ def build_parser() -> argparse.ArgumentParser:
         help="end after the simulation; `cbcb account` does the rest later",
     )
 
+    live = command("live", "live", "watch a run, in the terminal and on a page on this machine")
+    _run_argument(live)
+    _port_argument(live, "--port")
+    live.add_argument("--until-end", action="store_true", help="end with the run, not only with Ctrl-C")
+    live.add_argument("--master", default="local[1]", help="Spark master URL (local[1])")
+
     account = command("account", "account", "account for a run again, from its captures and logs, on Spark")
     _run_argument(account)
     account.add_argument("--master", default="local[2]", help="Spark master URL (local[2])")
@@ -92,9 +107,56 @@ def build_parser() -> argparse.ArgumentParser:
     replay.add_argument(
         "--node", action="append", default=[], metavar="N", help="only this router, such as 3 or r3 (all)"
     )
-    replay.add_argument(
+    instead = replay.add_mutually_exclusive_group()
+    instead.add_argument(
         "--show", action="store_true", help="print what the routers were given and answered, instead"
     )
+    instead.add_argument(
+        "--at", type=float, metavar="S", help="print the routing tables at S experiment seconds, instead"
+    )
+
+    query = command("query", "query", "ask in SQL about the tables of a run (docs/tables.md)")
+    query.usage = "cbcb query [RUN] SQL [options]\n       cbcb query [RUN] --tables"
+    _run_argument(query)
+    query.add_argument(
+        "sql", nargs="?", metavar="SQL", help="a question in DuckDB's SQL, such as 'SELECT * FROM messages'"
+    )
+    query.add_argument("--tables", action="store_true", help="list the tables and what their columns mean")
+    query.add_argument(
+        "--format",
+        choices=["table", "csv", "json", "parquet"],
+        default="table",
+        help="aligned columns (table), or json: one object a line",
+    )
+    query.add_argument("--output", "-o", type=Path, metavar="FILE", help="write the answer there")
+    query.add_argument(
+        "--rows", type=_not_negative, default=200, metavar="N", help="rows of an aligned table; 0: all (200)"
+    )
+    query.add_argument(
+        "--master",
+        metavar="URL",
+        help="ask Spark SQL there instead, such as local[2]; it takes seconds to start",
+    )
+
+    trace = command(
+        "trace", "trace", "show the way of one message: hop by hop, where it was pruned and why, who got it"
+    )
+    trace.usage = (
+        "cbcb trace [RUN] SOURCE:NUMBER [options]\n       cbcb trace [RUN] [--where PREDICATE] [--missed]"
+    )
+    _run_argument(trace)
+    trace.add_argument(
+        "message",
+        nargs="?",
+        metavar="SOURCE:NUMBER",
+        help="a message, such as 3:17; without one, they are listed",
+    )
+    trace.add_argument(
+        "--where", metavar="PREDICATE", help="list messages that it selects, for example 'price > 100'"
+    )
+    trace.add_argument("--missed", action="store_true", help="list messages that somebody missed")
+    trace.add_argument("--json", action="store_true", help="as JSON; a list: one object a line")
+    trace.add_argument("--full", action="store_true", help="do not cut long lines to the terminal")
 
     pub = command("pub", "talk", "send messages from a node of a running emulation")
     _node_arguments(pub)
@@ -109,6 +171,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("--count", type=_positive, help="end after so many messages")
     sub.add_argument("--timeout-s", type=float, help="end after so many seconds")
+
+    wireshark = command("wireshark", "wireshark", "let your Wireshark and tshark show CBCB frames")
+    wireshark.add_argument("action", choices=["install"], help="install into your personal folders")
+    wireshark.add_argument("--uninstall", action="store_true", help="remove what was installed")
+    wireshark.add_argument("--print", action="store_true", help="only say where, and what is there")
+    wireshark.add_argument(
+        "--force", action="store_true", help="also overwrite or remove files that you changed"
+    )
 
     text = "match messages against a table, in the language of the Siena Fast Forwarding driver"
     match = command("match", "match", text)
@@ -167,10 +237,34 @@ def _run_argument(parser: argparse.ArgumentParser) -> None:
     _runs_argument(parser)
 
 
+def _port_argument(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument(
+        name,
+        type=_port,
+        default=DEFAULT_PORT,
+        metavar="PORT",
+        help=f"port of the page; another one if that is in use ({DEFAULT_PORT})",
+    )
+
+
 def _node_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("node", help="a node: 3 or r3")
     parser.add_argument("--run", metavar="TAG", help="tag of the run, where several are live")
     parser.add_argument("--app", help="name of this application (its command and process id)")
+
+
+def _not_negative(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError("expected 0 or a positive number")
+    return number
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError("expected a port, 0 to 65535")
+    return number
 
 
 def _positive(text: str) -> int:

@@ -8,17 +8,18 @@ from pathlib import Path
 
 from rich.console import Console
 
+from router.predicates.printer import format_predicate
 from router.recording.encoding import RecordingError
 from router.recording.file import Recording
 from router.recording.replay import describe
 from testbed.errors import InputError
 from testbed.run.folder import find_run, recording_path
 from testbed.run.progress import Progress
-from testbed.run.replay import Verdict, recorded_nodes, replay_run
+from testbed.run.replay import Verdict, recorded_nodes, replay_run, router_states, wall_clock_ns
 
 
 def main(arguments: Namespace) -> int:
-    """Returns 0 if every router answered as in the live run, else 1."""
+    """Returns 0 if every router answered as in the live run (or was only asked to be shown), else 1."""
     run_dir = find_run(arguments.runs, arguments.run)
     recorded = recorded_nodes(run_dir)
     names = {str(node): node for node in recorded}
@@ -27,6 +28,8 @@ def main(arguments: Namespace) -> int:
         if text not in names:
             raise InputError(f"--node {text}: no recording of it; expected one of {', '.join(names)}")
     nodes = sorted({names[text] for text in wanted}) or recorded
+    if arguments.at is not None:
+        return _tables(run_dir, nodes, arguments.at)
     if arguments.show:
         return _show(run_dir, nodes)
     console = Console(soft_wrap=True, highlight=False)
@@ -54,7 +57,7 @@ def _lines(verdicts: Iterable[Verdict]) -> Iterable[str]:
     inputs = sum(verdict.replayed.inputs for verdict in all_of_them)
     differing = [f"r{verdict.node}" for verdict in all_of_them if verdict.differences]
     if differing:
-        yield f"Replay: {len(differing)} of {_routers(len(all_of_them))} differ: {', '.join(differing)}"
+        yield f"Replay: not as in the live run: {', '.join(differing)} of {_routers(len(all_of_them))}"
         return
     compared = sum(verdict.compared for verdict in all_of_them)
     what = "answers, counters and final tables" if compared == len(all_of_them) else "answers"
@@ -63,6 +66,18 @@ def _lines(verdicts: Iterable[Verdict]) -> Iterable[str]:
 
 def _routers(count: int) -> str:
     return "1 router" if count == 1 else f"{count} routers"
+
+
+def _tables(run_dir: Path, nodes: Iterable[int], at_s: float) -> int:
+    """Prints the routing tables at a moment."""
+    t_ns = wall_clock_ns(run_dir, at_s)
+    for node in nodes:
+        (state,) = router_states(run_dir, node, [t_ns])
+        print(f"r{node}, epoch {state.epoch}")
+        for interface, predicate in sorted(state.predicates.items()):
+            behind = f"node {state.interfaces[interface]}" if interface else "applications"
+            print(f"    {interface} ({behind}): {format_predicate(predicate)}")
+    return 0
 
 
 def _show(run_dir: Path, nodes: Iterable[int]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import ExitStack
 
 from rich.console import Console
 
@@ -12,6 +13,7 @@ from testbed.errors import MachineError
 from testbed.machine import datapath, require_machine
 from testbed.network.cleanup import clean_dead_runs
 from testbed.run.emulation import emulate
+from testbed.run.live import LiveView
 from testbed.run.progress import Progress
 
 
@@ -31,11 +33,13 @@ def main(arguments: Namespace) -> int:
     cleaned = clean_dead_runs()
     if cleaned.tags:
         progress.note(f"removed what {len(cleaned.tags)} dead runs had left")
-    run_dir = emulate(experiment, arguments.runs, chosen, progress, hold=arguments.hold)
-    if arguments.no_account:
-        progress.note(f"not accounted for: cbcb account {run_dir}")
-        return 0
-    # Spark, pandas and matplotlib take seconds to load: only now are they needed.
-    from testbed.run.finish import account_and_report
+    with ExitStack() as stack:
+        view = stack.enter_context(LiveView(progress, arguments.live_port)) if arguments.live else None
+        run_dir = emulate(experiment, arguments.runs, chosen, progress, arguments.hold, view)
+        if arguments.no_account:
+            progress.note(f"not accounted for: cbcb account {run_dir}")
+            return 0
+        # Spark, pandas and matplotlib take seconds to load: only now are they needed.
+        from testbed.run.finish import account_and_report
 
-    return account_and_report(run_dir, arguments.master, progress, console)
+        return account_and_report(run_dir, arguments.master, progress, console)

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import signal
 import sys
 import warnings
 from pathlib import Path
 
+from router.runtime.namespaces import die_with
 from testbed.controller.settings import Settings, read_settings
 from testbed.errors import InputError
-
-_PR_SET_PDEATHSIG = 1
-
-
-def _die_with_parent(parent_pid: int | None) -> None:
-    """Has the kernel send SIGTERM when the thread that started this process ends."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
-    if parent_pid is not None and os.getppid() != parent_pid:
-        raise SystemExit("the process that started the controller is gone")
 
 
 def main(arguments: list[str]) -> int:
@@ -35,7 +23,12 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return error.status
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the runner, which then ends us in order
-    _die_with_parent(settings.parent_pid)
+    if settings.parent_pid is not None:
+        try:
+            die_with(settings.parent_pid, signal.SIGTERM)
+        except ProcessLookupError as error:
+            print(error, file=sys.stderr)
+            return 1
     # Ryu has no other event library; eventlet's advice to move on would only hide our own last words.
     warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
     # Imported late: Ryu takes half a second, and a wrong configuration should not.

@@ -99,28 +99,37 @@ def read_history(run_dir: Path) -> History:
     applications = run_dir / "logs" / "applications.jsonl"
     if not applications.exists():
         raise InputError(f"{applications}: not found; expected the applications' log of a run")
-    for _ in _parsed(applications, lambda record: _take(history, record)):
+    for _ in _parsed(applications, lambda record: take_record(history, record)):
         pass
     for timeline in history.timelines.values():
         timeline.settings.sort(key=lambda setting: setting.confirmed_ns)
     history.sendings.sort(key=lambda sending: sending.requested_ns)
     controller = run_dir / "logs" / "controller.jsonl"
     if controller.exists():
-        events = list(_parsed(controller, _checked))
+        events = list(_parsed(controller, checked_event))
         history.tree_changes = tree_changes(events)
         history.connectivity = connectivity(events, read_network(run_dir / "topology.json"))
     return history
 
 
-def _checked(record: dict[str, Any]) -> dict[str, Any]:
-    """An event of the controller, with the fields that are needed of it."""
+def checked_event(record: dict[str, Any]) -> dict[str, Any]:
+    """An event of the controller, with the fields that are needed of it.
+
+    Raises:
+        KeyError: it lacks one.
+    """
     int(record["t_ns"])
     for field_name in _NEEDED.get(record["event"], ()):
         record[field_name]
     return record
 
 
-def _take(history: History, record: dict[str, Any]) -> None:
+def take_record(history: History, record: dict[str, Any]) -> None:
+    """Adds one event of the applications to what is known, in the order of the log.
+
+    Raises:
+        KeyError: it lacks a field.
+    """
     if record["event"] == "set_predicate":
         application = Application(record["node"], record["app"])
         timeline = history.timelines.setdefault(application, Timeline())

@@ -20,6 +20,17 @@ TABLES: dict[str, tuple[str, ...]] = {
     "false_negative_curve": ("t_s", "fraction"),
     "false_positive_curve": ("t_s", "fraction"),
     "control_share_curve": ("t_s", "fraction"),
+    "control_rate_curve": ("t_s", "ra_per_s", "sr_ur_per_s"),
+    "link_utilisation": ("link", "from_node", "to_node", "bin_s", "bits_per_s", "utilisation"),
+    "deliveries": ("delay_s",),
+    "arrivals": ("hops", "cost", "shortest_hops", "shortest_cost"),
+    "talkers": ("node", "type", "frames_sent", "bytes_sent", "frames_received", "bytes_received"),
+    "predicates": ("node", "app", "predicate", "filters", "from_s", "until_s", "deliveries"),
+    "advertised": ("type", "predicate", "issuers", "crossings", "body_bytes"),
+    "captures": (
+        *("capture", "kind", "captured", "received_by_filter", "dropped_by_kernel", "defect"),
+        *("frames", "bytes", "undecodable", "first_s", "last_s"),
+    ),
 }
 
 

@@ -1,8 +1,9 @@
-"""Where to draw nodes that have no coordinates."""
+"""Where to draw nodes: at their coordinates or, if they have none, where hops would put them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -10,8 +11,18 @@ from numpy.typing import NDArray
 
 _ITERATIONS = 300
 
+Point = tuple[float, float]
 
-def layout(nodes: Iterable[int], links: Iterable[tuple[int, int]]) -> dict[int, tuple[float, float]]:
+
+def positions(topology: dict[str, Any]) -> dict[int, Point]:
+    """Where to draw each node: its own x and y if every node has them, else a layout made from the links."""
+    nodes = topology["nodes"]
+    if all(node.get("x") is not None and node.get("y") is not None for node in nodes):
+        return {node["id"]: (float(node["x"]), float(node["y"])) for node in nodes}
+    return layout((node["id"] for node in nodes), ((link["u"], link["v"]) for link in topology["links"]))
+
+
+def layout(nodes: Iterable[int], links: Iterable[tuple[int, int]]) -> dict[int, Point]:
     """Positions at which distances resemble numbers of hops.
 
     Classical scaling of the hop counts, refined by stress majorization with unit weights (Gansner, Koren and

@@ -26,6 +26,16 @@ def seconds(value: Any) -> str:
     return f"{value:,.0f} s".replace(",", " ") if value >= 100 else f"{value:.3g} s"
 
 
+def milliseconds(value: Any) -> str:
+    """A time in seconds as milliseconds, to three digits."""
+    return ABSENT if value is None else f"{1000 * value:.3g} ms"
+
+
+def ratio(value: Any) -> str:
+    """A ratio such as a stretch, to three digits behind the point."""
+    return ABSENT if value is None else f"{value:.3f}"
+
+
 def share(part: Any, whole: Any) -> str:
     """`part` of `whole` in per cent, or the dash if that means nothing."""
     return ABSENT if part is None or not whole else f"{100 * part / whole:.2g} %"

@@ -7,18 +7,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from testbed.report import numbers
 from testbed.report.data import RunData, read_run
-from testbed.report.figures import Drawing, all_figures
+from testbed.report.distributions import delays, matches, stretch
+from testbed.report.figures import Drawing, curve, frames_over_time, rates, recovery, utilisation
+from testbed.report.sheets import all_sheets
 from testbed.report.style import save, styled
 from testbed.report.topology_figure import topology
-
-#: Captures shown before the rest is folded away.
-_CAPTURES_SHOWN = 8
 
 
 def write_report(run_dir: Path) -> Path:
@@ -31,7 +29,7 @@ def write_report(run_dir: Path) -> Path:
         testbed.errors.InputError: the folder lacks summary.json or topology.json, or a file is malformed.
     """
     run = read_run(run_dir)
-    drawings = {"topology": topology(run), **all_figures(run)}
+    drawings = {"topology": topology(run), **_figures(run)}
     with styled():
         figures = {name: _inline(drawing, run_dir, name) for name, drawing in drawings.items()}
     page = (
@@ -44,11 +42,8 @@ def write_report(run_dir: Path) -> Path:
             verdict=numbers.verdict(run.summary),
             figures=figures,
             frames_by_type=_frames_by_type(run.summary),
-            links=_link_rows(run),
-            captures=sorted(
-                run.captures, key=lambda one: (-int(one.get("dropped_by_kernel") or 0), one["name"])
-            ),
-            captures_shown=_CAPTURES_SHOWN,
+            sheets=all_sheets(run),
+            recovery=run.summary.get("recovery_s") or [],
             reconciliations=numbers.reconciliations(run.summary),
             manifest=sorted(_flat(run.manifest)),
             css=Markup(_resource("report.css")),
@@ -58,6 +53,25 @@ def write_report(run_dir: Path) -> Path:
     path = run_dir / "report.html"
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def _figures(run: RunData) -> dict[str, Drawing | None]:
+    """Every figure but the topology, by file name."""
+    tables = run.tables
+    return {
+        "false_negatives": curve(tables["false_negative_curve"], "deliveries missed (%)", line=False),
+        "false_positives": curve(tables["false_positive_curve"], "messages unneeded (%)"),
+        "frames": frames_over_time(tables["type_bins"]),
+        "control_share": curve(
+            tables["control_share_curve"], "control frames (%)", part=("ra_fraction", "RA alone")
+        ),
+        "rates": rates(tables["control_rate_curve"]),
+        "utilisation": utilisation(tables["link_utilisation"], 2 * len(run.topology["links"])),
+        "delays": delays(tables["deliveries"]),
+        "stretch": stretch(tables["arrivals"]),
+        "matches": matches(run.matched),
+        "recovery": recovery(run.summary.get("recovery_s") or []),
+    }
 
 
 def _inline(drawing: Drawing | None, run_dir: Path, name: str) -> dict[str, Any] | None:
@@ -72,37 +86,6 @@ def _frames_by_type(summary: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     return [
         (kind, frames, sizes.get(kind)) for kind, frames in numbers.by_type(summary.get("frames_by_type"))
     ]
-
-
-def _link_rows(run: RunData) -> list[dict[str, Any]]:
-    """For each link of the topology: frames by direction and type, and bytes; the busiest first."""
-    totals = run.tables["link_totals"].dropna(subset=["link"])
-    frames: dict[tuple[int, int], int] = _sums(totals, ["link", "from_node"], "frames")
-    kinds: dict[tuple[int, str], int] = _sums(totals, ["link", "type"], "frames")
-    sizes: dict[int, int] = _sums(totals, ["link"], "bytes")
-    rows = []
-    for link in run.topology["links"]:
-        index, u, v = link["index"], link["u"], link["v"]
-        forward, back = frames.get((index, u), 0), frames.get((index, v), 0)
-        messages = kinds.get((index, "MSG"), 0)
-        rows.append(
-            {
-                "u": u,
-                "v": v,
-                "cost": link["cost"],
-                "forward": forward,
-                "back": back,
-                "messages": messages,
-                "control": forward + back - messages,
-                "bytes": sizes.get(index, 0),
-            }
-        )
-    return sorted(rows, key=lambda row: -(row["forward"] + row["back"]))
-
-
-def _sums(table: pd.DataFrame, keys: list[str], column: str) -> dict[Any, int]:
-    sums = table.groupby(keys if len(keys) > 1 else keys[0])[column].sum()
-    return {key: int(value) for key, value in sums.items()}
 
 
 def _flat(manifest: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
@@ -130,6 +113,11 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(count=numbers.count, seconds=numbers.seconds)
+    environment.filters.update(
+        count=numbers.count,
+        seconds=numbers.seconds,
+        milliseconds=numbers.milliseconds,
+        ratio=numbers.ratio,
+    )
     environment.globals.update(share=numbers.share)
     return environment

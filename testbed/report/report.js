@@ -11,8 +11,12 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const down = heading.getAttribute("aria-sort") !== "descending";
       headings.forEach((other) => other.removeAttribute("aria-sort"));
       heading.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const value = (row) => Number(row.cells[column].dataset.value);
-      const rows = [...body.rows].sort((a, b) => (down ? value(b) - value(a) : value(a) - value(b)));
+      const text = (row) => row.cells[column].textContent.trim();
+      // A cell without a number, such as a dash, comes after all that have one.
+      const number = (row) => Number(row.cells[column].dataset.value ?? -Infinity);
+      const numeric = heading.classList.contains("n");
+      const order = (a, b) => (numeric ? number(a) - number(b) : text(a).localeCompare(text(b), "en", { numeric: true }));
+      const rows = [...body.rows].sort((a, b) => (down ? order(b, a) : order(a, b)));
       body.append(...rows);
     });
   });

@@ -44,6 +44,7 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     def time(key: str) -> str:
         return numbers.seconds(summary.get(key))
 
+    delay, stretch = summary.get("delivery_delay") or {}, summary.get("stretch") or {}
     frames = ", ".join(
         f"{kind} {numbers.count(value)}" for kind, value in numbers.by_type(summary.get("frames_by_type"))
     )
@@ -61,6 +62,13 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         (
             "not wanted",
             f"{total('spurious_deliveries')} spurious, {total('duplicate_deliveries')} duplicate",
+        ),
+        (
+            "delivery delay",
+            f"{numbers.milliseconds(delay.get('median_s'))} median, "
+            f"{numbers.milliseconds(delay.get('p99_s'))} at 99 %; stretch "
+            f"{numbers.ratio(stretch.get('stretch_hops_mean'))} in hops, "
+            f"{numbers.ratio(stretch.get('stretch_cost_mean'))} in cost",
         ),
         (
             "false positives",

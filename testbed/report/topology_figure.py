@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 
 from testbed.report.data import RunData
 from testbed.report.figures import Drawing
-from testbed.report.layout import layout
+from testbed.report.layout import positions
 from testbed.report.style import ACCENT, NODE, ORANGE, new_figure, styled
 
 #: Visible from end to end on a light page and on a dark one.
@@ -19,16 +19,6 @@ LOAD_COLOURS = LinearSegmentedColormap.from_list("load", ["#b9bdc5", ACCENT])
 _WIDEST_PT, _NARROWEST_PT = 6.0, 0.8
 #: Above this many nodes, numbers would cover the picture.
 _LABELS_UP_TO = 60
-
-Point = tuple[float, float]
-
-
-def positions(topology: dict[str, Any]) -> dict[int, Point]:
-    """Where to draw each node: its own x and y if every node has them, else a layout made from the links."""
-    nodes = topology["nodes"]
-    if all(node.get("x") is not None and node.get("y") is not None for node in nodes):
-        return {node["id"]: (float(node["x"]), float(node["y"])) for node in nodes}
-    return layout((node["id"] for node in nodes), ((link["u"], link["v"]) for link in topology["links"]))
 
 
 def link_frames(link_totals: pd.DataFrame) -> dict[int, int]:

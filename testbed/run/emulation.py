@@ -30,6 +30,7 @@ from testbed.network.state import RunState
 from testbed.polling import wait_until
 from testbed.run.applog import APPLICATIONS_LOG, merge_departures
 from testbed.run.folder import manifest, new_run_folder, recording_path, write_json
+from testbed.run.live import LiveView
 from testbed.run.processes import Controller, Routers
 from testbed.run.progress import Progress
 from testbed.run.router_options import router_options
@@ -51,7 +52,12 @@ _CAUSE_POLL_S = 0.05
 
 
 def emulate(
-    experiment: Experiment, runs: Path, datapath: str, progress: Progress, hold: bool = False
+    experiment: Experiment,
+    runs: Path,
+    datapath: str,
+    progress: Progress,
+    hold: bool = False,
+    view: LiveView | None = None,
 ) -> Path:
     """Emulates an experiment; everything that was set up is gone when it returns or raises.
 
@@ -61,6 +67,7 @@ def emulate(
         datapath: Open vSwitch datapath, "kernel" or "user".
         progress: where stages are shown.
         hold: after the workload, keep the network up until the user interrupts.
+        view: started before the network; the workload waits until it is ready.
 
     Returns:
         The run folder, complete but for the accounting.
@@ -74,7 +81,12 @@ def emulate(
     emulation = Emulation(experiment, run_dir, datapath, progress)
     try:
         with progress.stage("bring_up_s", _describe(experiment)):
+            emulation.write_inputs()
+            if view is not None:
+                view.start(run_dir)
             emulation.bring_up()
+        if view is not None:
+            view.wait_ready()
         with progress.stage("run_s", "workload"):
             emulation.run(hold)
         with progress.stage("teardown_s", "counters, captures, take-down"), _uninterrupted():
@@ -116,7 +128,6 @@ class Emulation:
     def bring_up(self) -> None:
         """Starts everything. On return every table is committed at every router."""
         self.state.nodes = len(self.nodes)
-        self._write_inputs()
         controller = self._controller = Controller(self.run_dir, self.experiment.broadcast.layer)
         self.state.add_process(controller.child.pid)
         self.progress.update("hosts and links")
@@ -223,7 +234,8 @@ class Emulation:
         wait_until(changed, self._barrier_s, "the switches' counters stand still")
         return last
 
-    def _write_inputs(self) -> None:
+    def write_inputs(self) -> None:
+        """Writes what the run is made of into its folder."""
         experiment, run_dir = self.experiment, self.run_dir
         (run_dir / "experiment.toml").write_text(dump_experiment(experiment), encoding="utf-8")
         (run_dir / "topology.json").write_text(to_json(experiment.topology), encoding="utf-8")

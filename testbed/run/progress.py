@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.status import Status
 
 
@@ -19,13 +19,16 @@ class Progress:
         self.seconds: dict[str, float] = {}
         self._status: Status | None = None
         self._text = ""
+        self._detail = ""
+        self._panel: RenderableType | None = None
 
     @contextmanager
     def stage(self, key: str, text: str) -> Iterator[None]:
         """Shows `text` while the block runs, and how long it took afterwards."""
         started = time.monotonic()
-        with self.console.status(text) as status:
-            self._status, self._text = status, text
+        with self.console.status(text, refresh_per_second=8) as status:
+            self._status, self._text, self._detail = status, text, ""
+            self._show()
             try:
                 yield
             finally:
@@ -35,9 +38,20 @@ class Progress:
 
     def update(self, text: str) -> None:
         """Adds detail to the line of the current stage."""
-        if self._status is not None:
-            self._status.update(f"{self._text}: {text}")
+        self._detail = text
+        self._show()
+
+    def show_panel(self, panel: RenderableType | None) -> None:
+        """Shows something below the line of the current stage, on a terminal. Any thread may call it."""
+        self._panel = panel
+        self._show()
 
     def note(self, text: str) -> None:
         """Prints a line of its own."""
-        self.console.print(text, highlight=False)
+        self.console.print(text, highlight=False, soft_wrap=True)
+
+    def _show(self) -> None:
+        status = self._status
+        if status is not None:
+            line = f"{self._text}: {self._detail}" if self._detail else self._text
+            status.update(line if self._panel is None else Group(line, self._panel))

@@ -15,6 +15,7 @@ from router.protocol.router import Router
 from router.recording.encoding import RecordingError
 from router.recording.replay import Replayed, RouterState, check, states_at
 from testbed.errors import InputError
+from testbed.oracle.history import read_history
 from testbed.run.folder import RECORDING_SUFFIX, recording_path
 from testbed.run.tables import read_tables
 
@@ -32,9 +33,27 @@ def recorded_nodes(run_dir: Path) -> list[int]:
     return nodes
 
 
-def router_state(run_dir: Path, node: int, t_ns: int) -> RouterState:
-    """The state of the router of `node` at the moment `t_ns` (wall clock, ns): see `router_states`."""
-    return next(router_states(run_dir, node, [t_ns]))
+def wall_clock_ns(run_dir: Path, at_s: float) -> int:
+    """Experiment seconds as wall clock, ns. Second 0 is when the first predicate was requested.
+
+    Raises:
+        InputError: the manifest or the applications' log is missing or malformed.
+    """
+    path = run_dir / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        time_scale, started_ns = float(manifest["time_scale"]), int(manifest["started_ns"])
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path}: expected the manifest of a run: {error}") from error
+    except KeyError as error:
+        raise InputError(f"{path}: no field {error}") from error
+    requested = [
+        setting.requested_ns
+        for timeline in read_history(run_dir).timelines.values()
+        for setting in timeline.settings
+        if setting.filters
+    ]
+    return min(requested, default=started_ns) + round(at_s / time_scale * 1e9)
 
 
 def router_states(run_dir: Path, node: int, times_ns: Iterable[int]) -> Iterator[RouterState]:

@@ -181,6 +181,8 @@ class Driver:
             if progress and time.monotonic() >= next_report:
                 next_report = time.monotonic() + _TICK_S
                 progress(now_s, self._answers["send_message"], self.delivered)
+                # Who follows the log sees it as it grows.
+                self._log.flush()
             due_s = min(agenda[0][0], duration_s) if agenda else duration_s
             if now_s >= duration_s and (not agenda or agenda[0][0] > now_s):
                 break

@@ -64,7 +64,7 @@ def match_distribution(workload: Workload) -> list[float]:
         if item.predicate is not None:
             in_force.setdefault(item.node, {})[item.subscription] = number_of[item.predicate]
         elif item.subscription is not None:
-            del in_force[item.node][item.subscription]
+            in_force.get(item.node, {}).pop(item.subscription, None)
         elif item.attributes is not None and in_force:
             matching = index.matching(item.attributes)
             selecting = sum(not matching.isdisjoint(own.values()) for own in in_force.values())

@@ -1,60 +1,71 @@
-"""`./run.sh bench [NAME[:SIZE,...] ...]`: runs the benchmarks named, or all.
+"""`./run.sh bench [NAME ...]` runs the benchmarks named, or all.
 
-Sizes (nodes) are for those that grow: `simulate:200,3200`, `ur_reuse:100`. Options after a single name are
-the benchmark's own (`./run.sh bench match --help`).
+`./run.sh bench NAME OPTIONS` runs one with options of its own; `./run.sh bench NAME --help` lists them.
 """
 
 from __future__ import annotations
 
-import re
+import argparse
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from inspect import Parameter, cleandoc, signature
+from types import ModuleType
+from typing import Any
 
 #: Name -> what it measures.
 BENCHMARKS = {
     "algebra": "predicates that grow to 10,000 filters",
     "codec": "the struct codec beside Scapy",
+    "dissector": "tshark with the Wireshark dissector",
+    "recording": "what recording costs a router",
     "match": "the matching engines beside the C++ original, and the papers' figures",
     "match_update": "changes of a forwarding table of 1,000,000 constraints",
     "forwarding": "a live router at saturation (root)",
     "simulate": "simulations of growing networks: events per second, memory per router",
     "ur_reuse": "SR and UR frames with and without reuse of URs, on both kinds of trees",
+    "pcap": "captures to counts in Parquet, beside tshark, Scapy and dpkt",
+    "pcap_memory": "a capture of 4 GB read by Spark in 2 GB",
+    "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
     "bring_up": "the emulated network beside bare Mininet (root)",
 }
-#: Those that take numbers of nodes.
-SIZED = ("simulate", "ur_reuse")
 
 
 def main(arguments: list[str]) -> int:
-    count = next((i for i, argument in enumerate(arguments) if argument.startswith("-")), len(arguments))
+    count = next((i for i, argument in enumerate(arguments) if argument not in BENCHMARKS), len(arguments))
     names, options = arguments[:count], arguments[count:]
-    asked: list[tuple[str, list[int]]] = []
-    for argument in names or BENCHMARKS:
-        name, _, sizes = argument.partition(":")
-        if name not in BENCHMARKS:
-            known = ", ".join(f"{name} ({what})" for name, what in BENCHMARKS.items())
-            print(f"bench: unknown benchmark {name!r}; expected one of {known}", file=sys.stderr)
-            return 2
-        if sizes and (name not in SIZED or not re.fullmatch(r"\d+(,\d+)*", sizes)):
-            print(
-                f"bench: {argument}: expected sizes as in simulate:200,400, for {' or '.join(SIZED)}",
-                file=sys.stderr,
-            )
-            return 2
-        asked.append((name, [int(size) for size in sizes.split(",") if size]))
     if options and len(names) != 1:
-        print(f"bench: {options[0]}: options belong to one benchmark: NAME {options[0]} ...", file=sys.stderr)
+        known = "".join(f"\n  {name:14} {what}" for name, what in BENCHMARKS.items())
+        if options[0] in ("-h", "--help"):
+            print(f"{cleandoc(__doc__ or '')}\n{known}")
+            return 0
+        print(f"bench: {options[0]!r}: expected names, or one name and its options:{known}", file=sys.stderr)
         return 2
-    for name, numbers in asked:
+    for name in names or BENCHMARKS:
         print(f"== {name}: {BENCHMARKS[name]}", flush=True)
         module = import_module(f"tests.bench.{name}")
-        if options and not hasattr(module, "configure"):
-            print(f"bench: {name} has no options", file=sys.stderr)
-            return 2
         run: Callable[..., None] = module.main
-        run(*numbers, **(module.configure(options) if hasattr(module, "configure") else {}))
+        positional, named = _parsed(name, module, options)
+        run(*positional, **named)
     return 0
+
+
+def _parsed(name: str, module: ModuleType, options: list[str]) -> tuple[list[int], dict[str, Any]]:
+    """The arguments of a benchmark's `main`: by its own `configure`, or its numbers by their names."""
+    if hasattr(module, "configure"):
+        return [], module.configure(options)
+    parser = argparse.ArgumentParser(prog=f"./run.sh bench {name}", description=module.__doc__)
+    several = None
+    for parameter in signature(module.main).parameters.values():
+        if parameter.kind is Parameter.VAR_POSITIONAL:
+            several = parameter.name
+            parser.add_argument(several, type=int, nargs="*", metavar="N")
+        else:
+            option = "--" + parameter.name.replace("_", "-")
+            help_text = f"({parameter.default:,})"
+            parser.add_argument(option, type=int, default=parameter.default, metavar="N", help=help_text)
+    named = vars(parser.parse_args(options))
+    return (named.pop(several) if several is not None else []), named
 
 
 if __name__ == "__main__":

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from captures.pcap import PcapReader
+from router.wire.addresses import node_address
+from router.wire.frames import FrameType
+from router.wire.header import decode_header
+from testbed.run.replay import router_states
 from tests.emulation.conftest import CBCB, ROOT
 
 pytestmark = pytest.mark.emulation
@@ -49,6 +56,47 @@ def test_each_change_is_answered_by_an_epoch(run_dir: Path) -> None:
         print(f"{event}: trees {change['committed_s']:.3f} s, RAs {change['advertised_s']:.3f} s")
         assert event in change["events"]
         assert 0 < change["committed_s"] < change["advertised_s"]
+
+
+def test_no_router_forwards_a_message_twice(run_dir: Path) -> None:
+    """Whatever the trees did: a router sends a message once, in one frame for all its interfaces."""
+    sent: Counter[tuple[bytes, int, int, int]] = Counter()
+    for path in (run_dir / "pcap").glob("host-*.pcap"):
+        own = node_address(int(path.stem.removeprefix("host-")))
+        for record in PcapReader(path).records():
+            header = decode_header(record.data[14:])
+            if record.data[6:12] == own and header.type is FrameType.MSG:
+                sent[own, header.issuer, header.seq, header.fragment_index] += 1
+    assert len(sent) > 200
+    assert set(sent.values()) == {1}
+
+
+def test_the_report_shows_the_time_to_recover(run_dir: Path) -> None:
+    page = (run_dir / "report.html").read_text()
+    assert "Changes of the network" in page
+    rows = re.findall(r'<th scope="row">((?:link|node)_[^<]*)', page)
+    assert len(rows) == len(EVENTS)
+    assert all(event in row for event, row in zip(EVENTS, rows, strict=True))
+    assert (run_dir / "figures" / "recovery.svg").exists()
+
+
+def test_routers_whose_links_came_and_went_are_replayed(run_dir: Path) -> None:
+    done = subprocess.run(
+        [*CBCB, "replay", str(run_dir)], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 routers" in done.stdout
+    epochs = [e["t_ns"] for e in lines(run_dir / "logs" / "controller.jsonl") if e["event"] == "committed"]
+    # A tenth of a second after each commit, node 3 is in that epoch, and knows its neighbours of it.
+    states = list(router_states(run_dir, 3, [t_ns + 10**8 for t_ns in epochs]))
+    assert [state.epoch for state in states] == list(range(1, 2 + len(EVENTS)))
+    assert [sorted(state.interfaces.values()) for state in states] == [
+        *([[2, 4]] * 2),
+        [4],
+        *([[2, 4]] * 2),
+        [2],
+        [2, 4],
+    ]
 
 
 def test_the_oracle_expects_nothing_across_a_gap_but_all_within_a_part(run_dir: Path) -> None:

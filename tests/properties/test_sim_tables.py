@@ -63,7 +63,7 @@ def troubled(draw: st.DrawFn) -> Experiment:
     )
 
 
-@settings(max_examples=cases(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=cases(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(troubled())
 def test_one_round_of_requests_makes_every_table_exact(experiment: Experiment) -> None:
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "output").open("w") as output:

@@ -19,13 +19,21 @@ from router.wire.addresses import (
     port_addresses,
 )
 from router.wire.codec import fragment
-from router.wire.frames import BroadcastTable, Frame, FrameType, Hello
+from router.wire.frames import BroadcastTable, Frame, FrameType, Hello, TreeEntry
 
 START_NS = 1_700_000_000_000_000_000
 TIME_SCALE = 10.0
 #: u, v, u_port, v_port of each link.
 LINKS = ((0, 1, 1, 1), (1, 2, 2, 1))
 NODES = (0, 1, 2)
+#: Each node's part in the tree of every source, as the controller would tell it.
+TABLES = {
+    0: BroadcastTable(((1, 1),), (TreeEntry(0, 0, (1,), 0), TreeEntry(1, 1, (), 0), TreeEntry(2, 1, (), 0))),
+    1: BroadcastTable(
+        ((1, 0), (2, 2)), (TreeEntry(0, 1, (2,), 0), TreeEntry(1, 0, (1, 2), 0), TreeEntry(2, 2, (1,), 0))
+    ),
+    2: BroadcastTable(((1, 1),), (TreeEntry(0, 1, (), 0), TreeEntry(1, 1, (), 0), TreeEntry(2, 0, (1,), 0))),
+}
 WIDE = Predicate((Filter((Constraint("price", Type.INTEGER, Operator.LT, 200),)),))
 FILTERS = [[["price", "integer", "<", 100]]]
 #: Incarnation with the highest bit set, so that numbers exceed a signed 64-bit integer.
@@ -60,6 +68,7 @@ class RunBuilder:
         self.oracle: list[dict[str, Any]] = []
         self.workload: list[dict[str, Any]] = []
         self.drops: Counter[str] = Counter()
+        self.routing_tables = {"0": {"1": "price < 200"}, "1": {"0": "price < 100", "2": "price < 100"}}
 
     def tick(self, ms: int = 1) -> int:
         self.now_ns += ms * 1_000_000
@@ -89,7 +98,7 @@ class RunBuilder:
     def set_up(self, node: int) -> None:
         """A HELLO to the controller and the TABLE that answers it."""
         hello = Frame(FrameType.HELLO, node, 1, 0, 1, Hello(7))
-        table = Frame(FrameType.TABLE, node, 1, 1, 1, BroadcastTable((), ()))
+        table = Frame(FrameType.TABLE, node, 1, 1, 1, TABLES[node])
         for frame, addresses, way, counter in (
             (hello, CONTROLLER_DESTINATION + node_address(node), "frames_sent", "rx_packets"),
             (table, ROUTER_DESTINATION + CONTROLLER_SOURCE, "frames_received", "tx_packets"),
@@ -188,10 +197,14 @@ class RunBuilder:
         }
         for name, document in documents.items():
             (folder / name).write_text(json.dumps(document))
+        (folder / "logs" / "tables.json").write_text(json.dumps(self.routing_tables))
         for name, lines in {
             "logs/applications.jsonl": self.events,
             "oracle.jsonl": self.oracle,
             "workload.jsonl": self.workload,
+            "logs/controller.jsonl": [
+                {"t_ns": START_NS, "event": "committed", "epoch": 1, "routers": len(NODES)}
+            ],
         }.items():
             (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
         return folder

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from captures import job
 from captures.job import account
 from captures.rundir import RunFolderError
-from captures.source import CbcbPcapSource, captured_frames
+from captures.source import captured_frames, register
 from captures.summary import SUMMARY_KEYS
 from captures.tables import TABLES
 from tests.spark.run_folder import NODES, SEQ, RunBuilder, good_run
@@ -228,14 +228,14 @@ def test_large_runs_have_the_same_numbers(
     for name in TABLES:
         tables = [_table(run, name) for run in (small, large)]
         rows = [sorted(map(str, table.select(sorted(TABLES[name][1])).to_pylist())) for table in tables]
-        assert rows[0], name
+        assert rows[0] or name == "repeated_frames", name
         assert rows[0] == rows[1], name
 
 
 def test_data_source_gives_the_frames_of_the_accounting(tmp_path: Path, spark: SparkSession) -> None:
     run = good_run().write(tmp_path / "run")
-    spark.dataSource.register(CbcbPcapSource)
-    loaded = spark.read.format("cbcb_pcap").option("run", str(run)).option("partitions", 3).load()
+    register(spark)
+    loaded = spark.read.format("cbcb").option("partitions", 3).load(str(run))
     frames = captured_frames(spark, run, partitions=2)
     assert loaded.schema == frames.schema
     rows = [sorted(map(str, table.collect())) for table in (loaded, frames)]

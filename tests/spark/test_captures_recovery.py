@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from captures.accounting import Clock
+from captures.accounting.clock import Clock
 from captures.decode import COLUMNS, SPARK_SCHEMA
 from captures.recovery import Change, advertised_again, epochs, read_epochs, recovery
 from captures.rundir import RunFolder, RunFolderError

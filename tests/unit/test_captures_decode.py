@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from captures.decode import SCHEMA, CaptureIdentity, decode_block
+from captures.columns import BODY_COLUMNS, SCHEMA
+from captures.decode import CaptureIdentity, decode_block
 from captures.pcap import Block
 from router.predicates.model import Message
+from router.predicates.parser import parse_predicate
+from router.predicates.printer import format_predicate
 from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, node_address
 from router.wire.codec import encode, fragment
-from router.wire.frames import Commit, Frame, FrameType, Hello
+from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello, SenderRequest
 
 LINK = CaptureIdentity("link-3-5", "link", link=7, u=3, v=5)
 HOST = CaptureIdentity("host-3", "host", node=3)
@@ -45,6 +48,11 @@ def test_every_field_of_a_message_on_a_link() -> None:
         "to_node": 3,
         "time_ns": 10,
         "length": 14 + len(encode(MESSAGE)),
+        "captured": 14 + len(encode(MESSAGE)),
+        "destination": 0x0300_0000_0001,
+        "source_address": 0x02CB_0000_0005,
+        "ethertype": 0x88B5,
+        "version": 1,
         "type": "MSG",
         "flags": 0,
         "hop_limit": 63,
@@ -54,7 +62,14 @@ def test_every_field_of_a_message_on_a_link() -> None:
         "total_length": len(encode(MESSAGE)) - 32,
         "fragment_index": 0,
         "fragment_count": 1,
-        "destination": 0x0300_0000_0001,
+        "payload_length": len(encode(MESSAGE)) - 32,
+        "fragment": "whole",
+        "attributes": [("price", {"string": None, "integer": 3, "double": None, "boolean": None})],
+        "predicate": None,
+        "timeout_us": None,
+        "incarnation": None,
+        "oldest_epoch": None,
+        "acknowledged": None,
         "undecodable": None,
     }
 
@@ -80,15 +95,72 @@ def test_directions_on_a_host_link() -> None:
     assert [row["undecodable"] for row in rows] == [None] * 4
 
 
-def test_fragments_are_checked_by_their_headers() -> None:
+def test_fragments_are_put_together() -> None:
     long = Frame(FrameType.MSG, 9, 4, 2, 63, Message({"text": "x" * 2000}))
     payloads = fragment(long)
     assert len(payloads) == 2
-    rows = _rows([_ethernet(TO_PORT_1, node_address(5), payload) for payload in payloads], LINK)
-    assert [(row["fragment_index"], row["fragment_count"], row["undecodable"]) for row in rows] == [
-        (0, 2, None),
-        (1, 2, None),
+    # From the other end, the same fragments are another frame's.
+    sent = [(5, payloads[1]), (3, payloads[0]), (5, payloads[0])]
+    rows = _rows([_ethernet(TO_PORT_1, node_address(node), payload) for node, payload in sent], LINK)
+    assert [(row["fragment_index"], row["fragment"], row["undecodable"]) for row in rows] == [
+        (1, "partial", None),
+        (0, "partial", None),
+        (0, "completing", None),
     ]
+    assert [row["attributes"] and row["attributes"][0][1]["string"] for row in rows] == [
+        None,
+        None,
+        "x" * 2000,
+    ]
+
+
+def test_contradicting_fragments_are_told() -> None:
+    payloads = fragment(Frame(FrameType.MSG, 9, 4, 2, 63, Message({"text": "x" * 2000})))
+    other = fragment(Frame(FrameType.MSG, 9, 4, 2, 63, Message({"text": "y" * 2000})))
+    frames = [payloads[0], other[0], payloads[1]]
+    rows = _rows([_ethernet(TO_PORT_1, node_address(5), payload) for payload in frames], LINK)
+    assert [row["undecodable"] for row in rows] == [None, "bad_fragment", None]
+    assert [row["type"] for row in rows] == ["MSG"] * 3
+
+
+def test_the_columns_of_each_body() -> None:
+    values = Message({"s": "ä", "i": -(2**63), "d": 0.1, "b": False})
+    predicate = parse_predicate('s = "x" and i < 3 or b any boolean')
+    bodies = {
+        FrameType.MSG: values,
+        FrameType.RA: predicate,
+        FrameType.SR: SenderRequest(250_000),
+        FrameType.UR: predicate,
+        FrameType.HELLO: Hello(7),
+        FrameType.TABLE: BroadcastTable(((1, 5),), ()),
+        FrameType.COMMIT: Commit(3),
+        FrameType.ACK: Ack(FrameType.TABLE),
+    }
+    frames = [
+        _ethernet(TO_PORT_1, node_address(5), encode(Frame(kind, 5, 1, 1, 1, body)))
+        for kind, body in bodies.items()
+    ]
+    rows = dict(zip(bodies, _rows(frames, LINK), strict=True))
+    expected: dict[FrameType, tuple[str, Any]] = {
+        FrameType.RA: ("predicate", format_predicate(predicate)),
+        FrameType.UR: ("predicate", format_predicate(predicate)),
+        FrameType.SR: ("timeout_us", 250_000),
+        FrameType.HELLO: ("incarnation", 7),
+        FrameType.COMMIT: ("oldest_epoch", 3),
+        FrameType.ACK: ("acknowledged", "TABLE"),
+    }
+    attributes = rows[FrameType.MSG]["attributes"]
+    assert [(name, {k: v for k, v in value.items() if v is not None}) for name, value in attributes] == [
+        ("s", {"string": "ä"}),
+        ("i", {"integer": -(2**63)}),
+        ("d", {"double": 0.1}),
+        ("b", {"boolean": False}),
+    ]
+    for kind, row in rows.items():
+        assert row["undecodable"] is None
+        found = {name: row[name] for name in BODY_COLUMNS if row[name] is not None}
+        if kind is not FrameType.MSG:
+            assert found == dict([expected[kind]] if kind in expected else [])
 
 
 def test_what_does_not_decode_is_kept_with_its_reason() -> None:

@@ -16,7 +16,7 @@ from captures.reconcile import (
 from captures.rundir import CapturedFile, LinkEnds
 from router.wire.addresses import HOST_PORT
 
-LINK = LinkEnds(index=0, u=0, v=1, u_port=1, v_port=1, lossy=False)
+LINK = LinkEnds(index=0, u=0, v=1, u_port=1, v_port=1)
 TOTALS = [
     Total("link-0-1", "link", 0, None, None, 0, 1, "MSG", 4, 400, 0),
     Total("link-0-1", "link", 0, None, None, 1, 0, "RA", 2, 200, 0),
@@ -70,7 +70,7 @@ def test_switch_port_that_differs_is_named() -> None:
 def test_lossy_link_is_left_out() -> None:
     counters = _ovs()
     counters[1][1]["rx_packets"] = 3
-    lossy = LinkEnds(index=0, u=0, v=1, u_port=1, v_port=1, lossy=True)
+    lossy = LinkEnds(index=0, u=0, v=1, u_port=1, v_port=1, loss_percent=1.0)
     assert reconcile_ovs(TOTALS, counters, [lossy]) == {"expected": 12, "found": 12, "differences": []}
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from captures import summary, tables
 from captures.logs import read_applications
+from captures.packets.splitting import balance
 from captures.rundir import RunFolder, RunFolderError
-from captures.source import balance
+from captures.sources import document
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -111,3 +112,9 @@ def test_groups_of_files_are_of_about_equal_size() -> None:
     assert balance([9, 1, 1, 1, 1, 1], 2) == [[0], [1, 2, 3, 4, 5]]
     assert balance([], 4) == []
     assert balance([7], 4) == [[0]]
+
+
+def test_the_page_of_the_data_sources_has_their_options_and_columns() -> None:
+    page = (DOCS / "pcap-source.md").read_text()
+    assert document.options_table() in page
+    assert document.columns_tables() in page

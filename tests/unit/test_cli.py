@@ -43,7 +43,18 @@ def test_help_lists_every_command() -> None:
         text=True,
         check=True,
     ).stdout
-    for command in ("check", "run", "simulate", "account", "report", "pub", "sub", "doctor", "clean"):
+    for command in (
+        "check",
+        "run",
+        "simulate",
+        "account",
+        "report",
+        "replay",
+        "pub",
+        "sub",
+        "doctor",
+        "clean",
+    ):
         assert f"    {command} " in printed
 
 
@@ -148,3 +159,60 @@ def test_a_netem_request_is_honoured_or_refused_before_anything_starts(tmp_path:
     assert "sch_netem" in said
     assert "\n" not in said
     assert not (tmp_path / "runs").exists()
+
+
+def _replay(*arguments: str) -> tuple[int, str, str]:
+    command = [sys.executable, "-m", "testbed.cli.main", "replay", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr.strip()
+
+
+def test_a_replay_says_whether_the_core_still_answers_so(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    run = str(tmp_path)
+    assert _replay(run)[::2] == (
+        2,
+        f"cbcb: {tmp_path}/recordings: no recordings; an emulation with record = true makes them",
+    )
+    recording = tmp_path / "recordings" / "r2.rec"
+    recording.parent.mkdir()
+    live = (ROOT / "tests" / "conformance" / "live-figure-4" / "r2.rec").read_bytes()
+    recording.write_bytes(live)
+    status, said, _ = _replay(run)
+    assert status == 0
+    assert "r2: the run left no counters and tables to compare with" in said
+    assert "answers equal the live run's" in said
+    status, said, _ = _replay(run, "--node", "2", "--show")
+    assert status == 0
+    assert "\nr2     pass on through interfaces 1, 3\n" in said
+    assert _replay(run, "--node", "r5")[::2] == (2, "cbcb: --node 5: no recording of it; expected one of 2")
+
+    manifest = tmp_path / "manifest.json"
+    assert _replay(run, "--at", "1")[::2] == (2, f"cbcb: {manifest}: no field 'time_scale'")
+    # The recording begins at this time of the wall clock; two seconds later node 5 wants `price < 400`.
+    manifest.write_text('{"time_scale": 4, "started_ns": 1795290245819883858}')
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "applications.jsonl").write_text("")
+    assert _replay(run, "--at", "2") == (0, "r2, epoch 1\n    2 (node 3): price < 400\n", "")
+
+    recording.write_bytes(live[:3000])
+    status, said, _ = _replay(run)
+    assert status == 0
+    assert "r2: the recording is cut: its last " in said
+
+    recording.write_bytes(live.replace(b'"sr_policy":"periodic"', b'"sr_policy":"never"   '))
+    status, said, _ = _replay(run)
+    assert status == 1
+    assert "tick; live: send through interfaces 1, 2, 3: SR 2/" in said
+    assert "; replayed: nothing" in said
+    assert said.endswith("Replay: not as in the live run: r2 of 1 router\n")
+
+    (tmp_path / "counters").mkdir()
+    (tmp_path / "counters" / "routers.json").write_text('{"2": {"messages_sent": 7, "dropped": {}}}')
+    recording.write_bytes(live)
+    status, said, _ = _replay(run)
+    assert status == 1
+    assert "r2: messages_sent: live 7, replayed 1" in said
+
+    recording.write_bytes(b"something else")
+    assert _replay(run)[::2] == (2, f"cbcb: {recording}: not the recording of a router")

@@ -26,6 +26,7 @@ HEAVY = {
     "eventlet": ("testbed.controller.app",),
     "mininet": ("testbed.network", "topos.mininet_topos", "testbed.machine"),
     "pyspark": ("captures",),
+    "duckdb": ("captures.query",),
 }
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from router.predicates.algebra import covers, covers_constraint, covers_filter, disjoin, simplify
-from router.predicates.model import EVERYTHING, NOTHING, Constraint, Filter, Operator, Predicate, Type
+from router.predicates.algebra import covers, covers_filter, disjoin, simplify
+from router.predicates.model import EVERYTHING, NOTHING, Filter, Predicate
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
 from router.predicates.semantics import matches
@@ -90,11 +90,9 @@ def test_incomparable(a: str, b: str) -> None:
 
 
 def test_single_constraints_cover() -> None:
-    wide = Constraint("x", Type.INTEGER, Operator.LT, 5)
-    narrow = Constraint("x", Type.INTEGER, Operator.LE, 4)
-    assert covers_constraint(wide, narrow)
-    assert covers_constraint(narrow, wide)
-    assert not covers_constraint(narrow, Constraint("x", Type.INTEGER, Operator.LE, 5))
+    assert covers_filter(one("x < 5"), one("x <= 4"))
+    assert covers_filter(one("x <= 4"), one("x < 5"))
+    assert not covers_filter(one("x <= 4"), one("x <= 5"))
 
 
 @pytest.mark.parametrize(

@@ -16,17 +16,23 @@ from matplotlib.patches import Rectangle, StepPatch
 from rich.console import Console
 
 from testbed.errors import InputError
-from testbed.report import numbers
-from testbed.report.data import TABLES
-from testbed.report.figures import curve, frames_over_time, matches
-from testbed.report.layout import layout
+from testbed.report import numbers, sheets
+from testbed.report.data import TABLES, read_run
+from testbed.report.distributions import delays, matches, stretch
+from testbed.report.figures import curve, frames_over_time, utilisation
+from testbed.report.layout import layout, positions
 from testbed.report.render import write_report
 from testbed.report.terminal import terminal_summary
-from testbed.report.topology_figure import link_frames, positions
+from testbed.report.topology_figure import link_frames
+from tests.unit.browser import needs_chromium, shown
 
 NODES = 20
 DURATION_S = 1800
 KINDS = ("MSG", "RA", "SR", "UR")
+FIGURES = (
+    *("topology", "false_negatives", "false_positives", "frames", "control_share", "rates", "utilisation"),
+    *("delays", "stretch", "matches"),
+)
 
 
 def summary(**changes: Any) -> dict[str, Any]:
@@ -139,8 +145,31 @@ def synthetic_run(run: Path, **changes: Any) -> Path:
         "false_positive_curve": [(t, 0.07 + 0.5 * 0.97**t + random.uniform(0, 0.01)) for t in times],
         "control_share_curve": [(t, 0.15 + 0.8 * 0.98**t + random.uniform(0, 0.02)) for t in times],
     }
+    tables: dict[str, list[tuple[Any, ...]]] = {
+        "link_totals": totals,
+        "type_bins": bins,
+        "control_rate_curve": [(t, 2.5 * 0.98**t, 0.05) for t in times],
+        "link_utilisation": [
+            (link["index"], link["u"], link["v"], float(start), random.uniform(0, 9000), None)
+            for link in links
+            for start in range(0, DURATION_S, 60)
+        ],
+        "deliveries": [(random.lognormvariate(-5, 0.6),) for _ in range(1231)],
+        "arrivals": [(n % 4 + 1, 100 + n % 3, n % 4 or 1, 100) for n in range(1500)],
+        "talkers": [(node, kind, 10 * node + 1, 999, 7, 700) for node in range(NODES) for kind in KINDS],
+        "predicates": [(node, "workload", f"a < {node % 4}", 1, 0.5, 1800.0, node) for node in range(15)],
+        "advertised": [
+            ("RA", "a < 1 or " + "b = 2 or " * 30 + "c = 3", 2, 19, 1900),
+            ("UR", "a < 2", 1, 2, 20),
+        ],
+        "captures": [
+            (one["name"], "link", 900, 900, one["dropped_by_kernel"], None, 900, 90_000, 0, 0.5, 1799.0)
+            for one in captures
+        ],
+        **curves,
+    }
     (run / "parquet").mkdir()
-    for name, rows in {"link_totals": totals, "type_bins": bins, **curves}.items():
+    for name, rows in tables.items():
         folder = run / "parquet" / name
         folder.mkdir()
         pd.DataFrame(rows, columns=list(TABLES[name])).to_parquet(folder / "part-0.parquet")
@@ -177,17 +206,46 @@ def test_a_report_of_a_full_run(tmp_path: Path) -> None:
     assert path == tmp_path / "report.html"
     text = path.read_text()
     page = Page(text)
-    assert sum(tag == "svg" for tag, _ in page.tags) == 6
+    assert sum(tag == "svg" for tag, _ in page.tags) == len(FIGURES)
     described = [attributes for _, attributes in page.tags if attributes.get("role") == "img"]
-    assert len(described) == 6 and all(len(one["aria-label"] or "") > 30 for one in described)
+    assert len(described) == len(FIGURES) and all(len(one["aria-label"] or "") > 30 for one in described)
     identifiers = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(identifiers) == len(set(identifiers))
     for wanted in ("✓ Holds", "1,231".replace(",", " "), "Load of the links", "experiment time (s)", "link-"):
         assert wanted in text
-    names = {"topology", "false_negatives", "false_positives", "frames", "control_share", "matches"}
     assert {file.name for file in (tmp_path / "figures").iterdir()} == {
-        f"{name}.{suffix}" for name in names for suffix in ("svg", "png")
+        f"{name}.{suffix}" for name in FIGURES for suffix in ("svg", "png")
     }
+
+
+def test_changes_of_the_network_have_a_section_of_their_own(tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path)
+    assert "Changes of the network" not in write_report(run).read_text()
+
+    def report(**values: Any) -> str:
+        (run / "summary.json").write_text(json.dumps(summary(**values)))
+        return write_report(run).read_text()
+
+    changes = [
+        {"events": ["link_down 0-1"], "at_s": 100.0, "epoch": 2, "committed_s": 0.071, "advertised_s": 0.12},
+        {"events": ["node_down 4", "link_up 0-1"], "at_s": 512.25, "epoch": 3, "committed_s": 0.25},
+        {"events": ["node_up 4"], "at_s": 600.0, "epoch": None, "committed_s": None},
+    ]
+    text = report(recovery_s=[{"advertised_s": None, **change} for change in changes], frames_repeated=0)
+    page = Page(text)
+    assert sum(tag == "svg" for tag, _ in page.tags) == len(FIGURES) + 1
+    section = text[text.index("Changes of the network") : text.index("Can the numbers be trusted?")]
+    assert "no message crossed a link twice in one direction" in section
+    assert "New trees everywhere: at most 0.25 s; last advertisement: at most 0.12 s." in section
+    rows = [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in section.split("<tr>")[2:]]
+    assert rows == [
+        ["link_down 0-1", "100 s", "2", "0.071 s", "0.12 s"],
+        ["node_down 4, link_up 0-1", "512 s", "3", "0.25 s", "–"],
+        ["node_up 4", "600 s", "–", "–", "–"],
+    ]
+    assert (run / "figures" / "recovery.svg").exists()
+    looping = report(recovery_s=changes[:1], frames_repeated=3)
+    assert "3 message frames crossed a link twice" in looping
 
 
 def test_a_report_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
@@ -230,15 +288,17 @@ def test_a_failed_run_shows_reasons_and_differences(tmp_path: Path) -> None:
         verdict_reasons=["3 deliveries missed <after> convergence"],
         reconciliation=reconciliation,
     )
-    captures = json.loads((run / "capture.json").read_text())
-    captures[20]["dropped_by_kernel"] = 17
-    (run / "capture.json").write_text(json.dumps(captures))
+    path = run / "parquet" / "captures" / "part-0.parquet"
+    captures = pd.read_parquet(path)
+    captures.loc[20, "dropped_by_kernel"] = 17
+    captures.to_parquet(path)
     text = write_report(run).read_text()
     assert "✗ Fails" in text and "missed &lt;after&gt; convergence" in text
     assert "router 3: sent MSG: 5 there, 4 accounted" in text
     assert "not made" in text
-    first = re.search(r"worst first.*?<tbody>.*?<th scope=\"row\">([^<]*)", text, re.DOTALL)
-    assert first is not None and first[1] == captures[20]["name"]
+    first = re.search(r"those with a fault first.*?<tbody>.*?<td>([^<]*)</td>(.*?)</tr>", text, re.DOTALL)
+    assert first is not None and first[1] == captures["capture"][20]
+    assert '<strong class="bad">17</strong>' in first[2]
 
 
 def test_the_same_run_gives_the_same_report(tmp_path: Path) -> None:
@@ -300,6 +360,16 @@ def test_matches_are_put_into_bins_that_end_at_multiples_of_five_per_cent() -> N
     assert matches([]) is None
 
 
+def test_a_part_is_drawn_where_it_is_not_the_whole() -> None:
+    table = pd.DataFrame({"t_s": [2.0, 4.0], "fraction": [0.5, 0.25], "ra_fraction": [0.5, 0.125]})
+    lines = []
+    for ra_fraction in (table["ra_fraction"], table["fraction"]):
+        drawing = curve(table.assign(ra_fraction=ra_fraction), "share", part=("ra_fraction", "RA alone"))
+        assert drawing is not None
+        lines.append([list(line.get_ydata()) for line in drawing.figure.axes[0].get_lines()])
+    assert lines == [[[0.5, 0.25], [0.5, 0.125]], [[0.5, 0.25]]]
+
+
 def test_a_curve_without_points_is_none() -> None:
     assert curve(pd.DataFrame({"t_s": [], "fraction": []}), "x (%)") is None
     assert curve(pd.DataFrame({"t_s": [1.0], "fraction": [None]}), "x (%)") is None
@@ -355,3 +425,80 @@ def test_a_layout_keeps_neighbours_near_and_nodes_apart() -> None:
     leaves = [star[leaf] for leaf in range(1, 7)]
     assert min(dist(a, b) for a, b in combinations(leaves, 2)) > 0.3
     assert layout([4], []).keys() == {4}
+
+
+#: Sorts a table by two headings and says what came first, and whether the page is wider than its window.
+SORTING = """
+const table = document.querySelector('section[aria-labelledby="links"] table');
+const first = (column) => {
+  table.tHead.rows[0].cells[column].querySelector("button").click();
+  return table.tBodies[0].rows[0].cells[column].dataset.value;
+};
+const found = [first(7), first(7), first(2), document.documentElement.scrollWidth <= window.innerWidth];
+document.body.textContent = JSON.stringify(found);
+"""
+
+
+@needs_chromium
+def test_a_browser_sorts_the_tables_and_a_narrow_window_holds_the_page(tmp_path: Path) -> None:
+    path = write_report(synthetic_run(tmp_path))
+    page = path.read_text().replace("</body>", f"<script>{SORTING}</script></body>")
+    (tmp_path / "sorted.html").write_text(page)
+    body = re.search(
+        r"<body>(.*)</body>",
+        shown(f"file://{tmp_path}/sorted.html", tmp_path / "profile", "--window-size=500,900"),
+        re.DOTALL,
+    )
+    assert body is not None
+    rows = sheets.links(read_run(tmp_path)).rows
+    sizes, costs = ([row[column].value for row in rows] for column in (7, 2))
+    most, least, dearest, fits = json.loads(body[1])
+    assert [float(most), float(least), float(dearest)] == [max(sizes), min(sizes), max(costs)]
+    assert fits
+
+
+def test_the_delay_figure_ends_at_the_last_delivery() -> None:
+    drawing = delays(pd.DataFrame({"delay_s": [0.004, 0.002, 0.001, 0.008]}))
+    assert drawing is not None
+    (line, *_) = drawing.figure.axes[0].get_lines()
+    assert list(line.get_xdata()) == [1, 1, 2, 4, 8]
+    assert list(line.get_ydata()) == [0, 25, 50, 75, 100]
+    assert drawing.note == "4 deliveries, half of them within 3 ms, the last after 8 ms."
+    assert delays(pd.DataFrame({"delay_s": []})) is None
+
+
+def test_stretch_counts_hops_and_cost() -> None:
+    table = pd.DataFrame(
+        {"hops": [1, 3, None], "cost": [10, 30, 1], "shortest_hops": [1, 2, 1], "shortest_cost": [10, 30, 1]}
+    )
+    drawing = stretch(table)
+    assert drawing is not None
+    assert "1.250 in hops and 1.000 in cost; at most 1.5" in drawing.note
+    heights = {
+        round(bar.get_x() + bar.get_width() / 2, 2): bar.get_height()
+        for bar in drawing.figure.axes[0].patches
+        if isinstance(bar, Rectangle) and bar.get_height()
+    }
+    assert heights == {0.98: 50, 1.48: 50, 1.02: 100}
+    assert stretch(table.head(0)) is None
+
+
+def test_use_of_links_counts_silent_bins_and_directions_as_zero() -> None:
+    rows = [(0, 0, 1, 0.0, 4000.0, 0.4), (0, 1, 0, 0.0, 2000.0, 0.2), (0, 0, 1, 10.0, 9000.0, 0.9)]
+    rows.append((0, 0, 1, 30.0, 1000.0, 0.1))
+    table = pd.DataFrame(rows, columns=list(TABLES["link_utilisation"]))
+    drawing = utilisation(table, 4)
+    assert drawing is not None
+    fullest, mean = (patch for patch in drawing.figure.axes[0].patches if isinstance(patch, StepPatch))
+    assert list(fullest.get_data().values) == pytest.approx([40, 90, 0, 10])
+    assert list(mean.get_data().values) == pytest.approx([15, 22.5, 0, 2.5])
+    assert drawing.note.startswith("Highest: 90 %, from 0 to 1 at 10 s")
+    unlimited = utilisation(table.assign(utilisation=None), 4)
+    assert unlimited is not None and unlimited.note.endswith("The topology declares no bandwidth.")
+
+
+def test_long_predicates_are_folded_and_short_ones_are_not() -> None:
+    rows = [("RA", "a < 1", 1, 1, 5), ("UR", "b = 22 or " * 20 + "c", 2, 3, 500)]
+    sheet = sheets.advertised(pd.DataFrame(rows, columns=list(TABLES["advertised"])))
+    assert [row[0].text + row[0].rest for row in sheet.rows] == [rows[1][1], rows[0][1]]
+    assert [bool(row[0].rest) for row in sheet.rows] == [True, False]

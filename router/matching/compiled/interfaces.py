@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,8 @@ from router.matching.compiled.memory import address_of
 
 #: Bytes of sets that are kept; beyond, all are made anew.
 _KEPT_BYTES = 16 * 1024 * 1024
+#: What a set costs beside its array, roughly.
+_OVERHEAD = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +47,6 @@ class Interfaces:
 
     def __len__(self) -> int:
         return len(self._dense)
-
-    def __iter__(self) -> Iterable[int]:
-        return iter(self._dense)
-
-    def __contains__(self, interface: int) -> bool:
-        return interface in self._dense
 
     def __getitem__(self, interface: int) -> int:
         return self._dense[interface]
@@ -107,9 +102,9 @@ class Interfaces:
         numbers = [dense for dense in chosen if dense is not None]
         open_[numbers] = 1
         asked = Asked(open_, address_of(open_), len(numbers))
-        if self._kept + size > _KEPT_BYTES:
+        self._kept += size + _OVERHEAD
+        if self._kept > _KEPT_BYTES:
             self._forget_sets()
-        self._kept += size
         self._asked[among] = asked
         return asked
 

@@ -1,0 +1,148 @@
+"""The way of each message through the network: links crossed, hops and cost, repetitions, stretch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
+
+from captures.accounting.counting import MESSAGE
+
+_WALKED = (
+    "source bigint, seq bigint, node int, from_node int, link int, arrived_ns bigint, hops int, cost bigint"
+)
+_WALKED_SCHEMA = pa.schema(
+    [
+        *(("source", pa.int64()), ("seq", pa.int64()), ("node", pa.int32()), ("from_node", pa.int32())),
+        *(("link", pa.int32()), ("arrived_ns", pa.int64()), ("hops", pa.int32()), ("cost", pa.int64())),
+    ]
+)
+
+
+def repeated(frames: DataFrame) -> DataFrame:
+    """MSG frames that crossed a link in the same direction before: evidence of a loop.
+
+    Columns: link, from_node, issuer, seq, fragment_index, times (2 or more).
+    """
+    return (
+        frames.where("kind = 'link' and type = 'MSG'")
+        .groupBy("link", "from_node", "issuer", "seq", "fragment_index")
+        .agg(F.count("*").alias("times"))
+        .where("times > 1")
+    )
+
+
+def repeated_total(table: DataFrame) -> DataFrame:
+    """One row: frames_repeated, the frames of `repeated` beyond the first of each."""
+    return table.agg(F.coalesce(F.sum(F.expr("times - 1")), F.lit(0)).alias("frames_repeated"))
+
+
+def crossings(frames: DataFrame, trees: DataFrame) -> DataFrame:
+    """One row a message on a link in one direction.
+
+    Args:
+        trees: epoch, node, source, parent: the neighbour from which each node takes a source's frames.
+
+    Columns: source, seq, epoch, link, from_node, to_node, first_ns, frames, bytes, on_tree (its receiver
+    takes what comes from there; null: no table of that epoch was captured).
+    """
+    crossed = (
+        frames.where("kind = 'link' and type = 'MSG' and undecodable is null")
+        .groupBy(F.col("issuer").alias("source"), "seq", "epoch", "link", "from_node", "to_node")
+        .agg(
+            F.min("time_ns").alias("first_ns"),
+            F.count("*").alias("frames"),
+            F.sum("length").cast("bigint").alias("bytes"),
+        )
+    )
+    parents = trees.select("epoch", F.col("node").alias("to_node"), "source", "parent")
+    return (
+        crossed.join(parents, ["epoch", "to_node", "source"], "left")
+        .withColumn("on_tree", F.col("from_node") == F.col("parent"))
+        .drop("parent")
+    )
+
+
+def arrivals(crossed: DataFrame, links: DataFrame, shortest: DataFrame) -> DataFrame:
+    """One row a message at a router that it reached over links.
+
+    Where it came over several links, the one on the source's tree counts, else the first.
+
+    Args:
+        crossed: `crossings`.
+        shortest: source, node, shortest_hops, shortest_cost: over all links of the topology.
+
+    Columns: source, seq, node, from_node, link, arrived_ns (first frame on that link), hops, cost (of the
+    path from the source; null where a hop before is in no capture), shortest_hops, shortest_cost.
+    """
+    best = F.struct(F.coalesce(~F.col("on_tree"), F.lit(False)), "first_ns", "from_node", "link")
+    into = (
+        crossed.where("to_node is not null and to_node <> source")
+        .groupBy(*MESSAGE, F.col("to_node").alias("node"))
+        .agg(F.min(best).alias("best"))
+        .select(*MESSAGE, "node", "best.from_node", "best.link", "best.first_ns")
+        .join(F.broadcast(links.select("link", F.col("cost").alias("link_cost"))), "link")
+        .select(*MESSAGE, "node", "from_node", "link", F.col("first_ns").alias("arrived_ns"), "link_cost")
+    )
+    return into.repartition(*MESSAGE).mapInArrow(_walk, _WALKED).join(shortest, ["source", "node"], "left")
+
+
+def arrival_totals(table: DataFrame) -> DataFrame:
+    """One row over `arrivals` that are not at the shortest possible: the mean and largest stretch.
+
+    Columns: stretch_hops_mean, stretch_hops_max, stretch_cost_mean, stretch_cost_max (path taken over the
+    shortest; null without an arrival).
+    """
+    return table.agg(
+        *(
+            function(F.col(what) / F.col(f"shortest_{what}")).alias(f"stretch_{what}_{name}")
+            for what in ("hops", "cost")
+            for name, function in (("mean", F.avg), ("max", F.max))
+        )
+    )
+
+
+def _walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Hops and cost from the source of each (message, node), all rows of a message being in one partition.
+
+    Pointer doubling: each row points to the row by which its upstream node got the message; in each round it
+    adds what that row has summed up and points where that one points.
+    """
+    held = list(batches)
+    if not held:
+        return
+    table = pa.Table.from_batches(held).combine_chunks()
+    source, seq, node, upstream, cost = (
+        table[name].to_numpy() for name in ("source", "seq", "node", "from_node", "link_cost")
+    )
+    # Messages as numbers, so that message and node make one key that sorts.
+    together = np.lexsort((seq, source))
+    begins = (np.diff(source[together], prepend=-1) != 0) | (np.diff(seq[together], prepend=0) != 0)
+    message = np.empty(len(source), dtype=np.int64)
+    message[together] = np.cumsum(begins)
+    width = int(max(node.max(), upstream.max())) + 1
+    key, wanted = message * width + node, message * width + upstream
+    order = np.argsort(key)
+    place = np.minimum(np.searchsorted(key[order], wanted), len(order) - 1)
+    # Row -1 stands for the source, row -2 for a hop that no capture shows.
+    pointer = np.where(key[order][place] == wanted, order[place], -2)
+    pointer = np.where(upstream == source, -1, pointer)
+    hops, costs = np.ones(len(node), dtype=np.int64), cost.astype(np.int64)
+    for _ in range(max(1, int(width).bit_length())):
+        open_rows = np.flatnonzero(pointer >= 0)
+        if not len(open_rows):
+            break
+        ahead = pointer[open_rows]
+        hops[open_rows], costs[open_rows] = hops[open_rows] + hops[ahead], costs[open_rows] + costs[ahead]
+        pointer[open_rows] = pointer[ahead]
+    # A path that does not end at the source is a loop, or has a gap.
+    unknown = pointer != -1
+    columns = [table[name].combine_chunks() for name in _WALKED_SCHEMA.names[:6]]
+    columns += [
+        pa.array(values, mask=unknown).cast(kind)
+        for values, kind in ((hops, pa.int32()), (costs, pa.int64()))
+    ]
+    yield from pa.table(columns, schema=_WALKED_SCHEMA).to_batches()

@@ -1,0 +1,86 @@
+"""The columns of a decoded frame: one row a captured frame, whatever the reader.
+
+`attributes` holds a message's attributes by name, each as a struct with one field a type of the protocol, of
+which the one that the attribute has is set: `attributes['price'].integer < 300`. Types stay apart as in
+the predicates, and no value is changed.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+#: Node id that stands for the controller in `from_node` and `to_node`.
+CONTROLLER = -1
+#: Values of `direction` on a host link.
+FROM_ROUTER, TO_ROUTER = "from_router", "to_router"
+#: Values of `fragment`.
+WHOLE, PARTIAL, COMPLETING = "whole", "partial", "completing"
+
+#: Type of an attribute -> Arrow type; the fields of a value in `attributes`.
+VALUE_TYPES: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "integer": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+}
+VALUE = pa.struct(list(VALUE_TYPES.items()))
+ATTRIBUTES = pa.map_(pa.string(), VALUE)
+_SQL_ATTRIBUTES = "map<string, struct<string: string, integer: bigint, double: double, boolean: boolean>>"
+
+#: Column -> (Arrow type, Spark SQL type, meaning). Columns that hold a header field are null where the header
+#: does not decode. `seq` holds the 64 bits of the unsigned field as a signed number.
+COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
+    "capture": (pa.string(), "string", "name of the capture"),
+    "kind": (pa.string(), "string", "`link` (between two routers) or `host` (a router's own link)"),
+    "link": (pa.int32(), "int", "index of the link; null on a host link"),
+    "node": (pa.int32(), "int", "node of a host link; null on a link"),
+    "direction": (pa.string(), "string", "on a host link `from_router` or `to_router`; null on a link"),
+    "from_node": (pa.int32(), "int", "node that sent the frame, by its source address; -1: the controller"),
+    "to_node": (
+        pa.int32(),
+        "int",
+        "the other end of a link; on a host link its router, -1: the controller, null: see `destination`",
+    ),
+    "time_ns": (pa.int64(), "bigint", "when it was captured, ns since 1970 UTC"),
+    "length": (pa.int32(), "int", "length on the wire in bytes, Ethernet header included"),
+    "captured": (
+        pa.int32(),
+        "int",
+        "bytes of it in the capture; fewer than `length`: cut by the snapshot length",
+    ),
+    "destination": (pa.int64(), "bigint", "Ethernet destination address as a 48-bit number; null if cut off"),
+    "source_address": (pa.int64(), "bigint", "Ethernet source address as a 48-bit number; null if cut off"),
+    "ethertype": (pa.int32(), "int", "Ethernet type; 35,003 (0x88B5) is CBCB; null if cut off"),
+    "version": (pa.int16(), "smallint", "version of the frame format"),
+    "type": (pa.string(), "string", "frame type (MSG, RA, ...)"),
+    "flags": (pa.int16(), "smallint", "flags; 1: PARTIAL (of a UR)"),
+    "hop_limit": (pa.int16(), "smallint", "remaining hops"),
+    "issuer": (pa.int64(), "bigint", "issuer (source of a MSG)"),
+    "seq": (pa.int64(), "bigint", "sequence or request number, 64 bits, as a signed number"),
+    "epoch": (pa.int64(), "bigint", "version of the broadcast tables"),
+    "total_length": (pa.int64(), "bigint", "bytes of the whole body"),
+    "fragment_index": (pa.int32(), "int", "index of the fragment, from 0"),
+    "fragment_count": (pa.int32(), "int", "fragments of the whole body"),
+    "payload_length": (pa.int32(), "int", "bytes of the body in this frame"),
+    "fragment": (
+        pa.string(),
+        "string",
+        "state of the body: `whole` (in this frame), `partial` (a fragment, others are missing yet), "
+        "`completing` (the fragment that made it whole: the columns below are those of the whole body)",
+    ),
+    "attributes": (
+        ATTRIBUTES,
+        _SQL_ATTRIBUTES,
+        "of a MSG: name -> value, of whose fields `string`, `integer`, `double`, `boolean` one is set",
+    ),
+    "predicate": (pa.string(), "string", "of an RA or UR: the predicate in the readable notation"),
+    "timeout_us": (pa.int64(), "bigint", "of an SR: how long its issuer waits, in microseconds"),
+    "incarnation": (pa.int64(), "bigint", "of a HELLO: how often the router has been started"),
+    "oldest_epoch": (pa.int64(), "bigint", "of a COMMIT: the oldest epoch that is still forwarded"),
+    "acknowledged": (pa.string(), "string", "of an ACK: the type of the frame that is acknowledged"),
+    "undecodable": (pa.string(), "string", "why the frame does not decode; null for a good frame"),
+}
+#: Columns made of the body, which cost most: a reader that does without them leaves them out of its schema.
+BODY_COLUMNS = ("attributes", "predicate", "timeout_us", "incarnation", "oldest_epoch", "acknowledged")
+SCHEMA = pa.schema([(name, arrow) for name, (arrow, _, _) in COLUMNS.items()])
+SPARK_SCHEMA = ", ".join(f"{name} {sql}" for name, (_, sql, _) in COLUMNS.items())

@@ -1,0 +1,1 @@
+"""Packets of capture files: formats, the compiled walk over records, splitting, opening."""

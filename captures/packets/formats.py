@@ -1,0 +1,133 @@
+"""The formats of capture files, told by their first bytes, and what is in their headers.
+
+pcap: draft-ietf-opsawg-pcap. pcapng: draft-ietf-opsawg-pcapng.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+LINKTYPE_ETHERNET = 1
+PCAP_HEADER_LENGTH = 24
+#: A packet longer than this is damage (the limit of libpcap on a snapshot length), unless the file says more.
+_MOST_CAPTURED = 262_144
+#: What a file may say at most, so that a reader's memory has a bound.
+_MOST_SNAPLEN = 16 * 1024 * 1024
+#: Magic number -> (byte order for struct, nanoseconds per unit of the stamp's fraction).
+_PCAP = {
+    bytes.fromhex("a1b2c3d4"): (">", 1000),
+    bytes.fromhex("d4c3b2a1"): ("<", 1000),
+    bytes.fromhex("a1b23c4d"): (">", 1),
+    bytes.fromhex("4d3cb2a1"): ("<", 1),
+}
+GZIP_MAGIC = b"\x1f\x8b"
+SECTION_HEADER = 0x0A0D0D0A
+_SECTION_MAGIC = SECTION_HEADER.to_bytes(4, "big")
+_ORDER_MAGIC = {bytes.fromhex("1a2b3c4d"): ">", bytes.fromhex("4d3c2b1a"): "<"}
+INTERFACE_DESCRIPTION, OLD_PACKET, SIMPLE_PACKET, ENHANCED_PACKET = 1, 2, 3, 6
+_TIME_RESOLUTION, _TIME_OFFSET, _NAME, _END_OF_OPTIONS = 9, 14, 2, 0
+_INT64_MAX = 2**63 - 1
+
+
+class PcapError(ValueError):
+    """A file that is no capture; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PcapHeader:
+    """The header of a pcap file."""
+
+    order: str
+    unit_ns: int
+    link_type: int
+    most_captured: int
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """An interface of a pcapng section.
+
+    A stamp of t ticks is `(t * mul // div) + offset_ns` with `shift` 0, else t / 2^shift seconds + offset_ns;
+    stamps above `most_ticks` have no time in 64 bits of nanoseconds.
+    """
+
+    link_type: int
+    snaplen: int
+    name: str | None = None
+    mul: int = 1000
+    div: int = 1
+    shift: int = 0
+    offset_ns: int = 0
+    most_ticks: int = _INT64_MAX // 1000
+
+
+def read_pcap_header(name: str, header: bytes) -> PcapHeader:
+    """Raises PcapError: `header`, the first bytes of file `name`, is no pcap header."""
+    found = _PCAP.get(header[:4])
+    if found is None and len(header) >= 4:
+        raise PcapError(
+            f"{name}: starts with {header[:4].hex()}; expected the magic number of pcap, pcapng or gzip"
+        )
+    if found is None or len(header) < PCAP_HEADER_LENGTH:
+        raise PcapError(f"{name}: {len(header)} bytes; expected a pcap header of {PCAP_HEADER_LENGTH} bytes")
+    order, unit_ns = found
+    snaplen, network = struct.unpack(order + "II", header[16:24])
+    # The upper bits carry the length of a frame check sequence, not the link type.
+    return PcapHeader(order, unit_ns, network & 0xFFFF, most_captured(snaplen))
+
+
+def most_captured(snaplen: int) -> int:
+    """How many bytes a packet may have where the file gives a snapshot length of `snaplen`."""
+    return max(_MOST_CAPTURED, min(snaplen, _MOST_SNAPLEN))
+
+
+def is_pcapng(header: bytes) -> bool:
+    """Whether a file that starts so is pcapng."""
+    return header[:4] == _SECTION_MAGIC
+
+
+def section_order(block: bytes) -> str | None:
+    """Byte order of the section that a Section Header Block opens; None: it is none."""
+    return _ORDER_MAGIC.get(block[8:12])
+
+
+def read_interface(block: bytes, order: str) -> Interface:
+    """The interface that an Interface Description Block (header and trailer included) describes.
+
+    Options that run past the block end the list, as do those of a wrong length.
+    """
+    link_type, _, snaplen = struct.unpack_from(order + "HHI", block, 8)
+    resolution, offset_s, name = 6, 0, None
+    at, end = 16, len(block) - 4
+    while at + 4 <= end:
+        code, length = struct.unpack_from(order + "HH", block, at)
+        value = block[at + 4 : at + 4 + length]
+        at += 4 + (length + 3 & ~3)
+        if code == _END_OF_OPTIONS or at > end:
+            break
+        if code == _TIME_RESOLUTION and length == 1:
+            resolution = value[0]
+        elif code == _TIME_OFFSET and length == 8:
+            (offset_s,) = struct.unpack(order + "q", value)
+        elif code == _NAME:
+            name = value.decode("utf-8", "replace").rstrip("\0")
+    return _with_resolution(link_type, snaplen, name, resolution, offset_s * 1_000_000_000)
+
+
+def _with_resolution(
+    link_type: int, snaplen: int, name: str | None, resolution: int, offset_ns: int
+) -> Interface:
+    if not -_INT64_MAX <= offset_ns <= _INT64_MAX:
+        return Interface(link_type, snaplen, name, 0, 1, 0, 0, -1)
+    most_ns = _INT64_MAX - max(offset_ns, 0)
+    power = resolution & 0x7F
+    if resolution & 0x80 and power:
+        return Interface(
+            link_type, snaplen, name, 1, 1, min(power, 63), offset_ns,
+            min(_INT64_MAX, (most_ns << power) // 1_000_000_000),
+        )  # fmt: skip
+    if resolution & 0x80:
+        power = 0
+    mul, div = 10 ** max(0, 9 - power), 10 ** min(18, max(0, power - 9))
+    return Interface(link_type, snaplen, name, mul, div, 0, offset_ns, min(_INT64_MAX, most_ns * div // mul))

@@ -1,0 +1,120 @@
+"""Captures that are still being written, as a stream of micro-batches.
+
+The offset of a stream says, for each file, behind which whole record the next batch begins, and what its
+reader must know of what came before (`FilePart`). All of it is in Spark's checkpoint: a query that starts
+again reads on where its last batch ended. Files may appear at any time; none may shrink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from captures.packets.opening import FileEntry, is_compressed
+from captures.packets.splitting import FilePart, PartState, fixed, group_parts
+from captures.pcap import PcapError, PcapReader
+from captures.sources.options import ReadOptions
+from captures.sources.views import View
+
+#: Offset of a stream: path -> position, context and carry of the part that comes next.
+Offset = dict[str, dict[str, Any]]
+
+
+class PartGroup(InputPartition):
+    """The parts of files that one task reads."""
+
+    def __init__(self, parts: Sequence[FilePart]) -> None:
+        super().__init__(None)
+        self.parts = tuple(parts)
+
+
+class GrowingCaptures(DataSourceStreamReader):
+    """Reads files that grow: batches end behind the last record that is whole."""
+
+    def __init__(self, options: ReadOptions, view: View) -> None:
+        self._options = options
+        self._view = view
+        self._reached: Offset = {}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Nothing has been read of any file."""
+        return {}
+
+    def latestOffset(  # noqa: N802 - Spark's name
+        self,
+        start: Offset | None = None,
+        limit: object = None,  # noqa: ARG002 - Spark's signature
+    ) -> Offset:
+        """How far the files have been written, from `start` on (without one: from what was reached before).
+
+        Raises:
+            PcapError: a file is no capture, is compressed, or has shrunk.
+            OSError: a path of the options does not exist.
+        """
+        reached = dict(self._reached if start is None else start)
+        for entry in self._options.files():
+            try:
+                following = _walk(entry, reached.get(entry.path))
+            except PcapError:
+                if not self._options.skip_bad_files:
+                    raise
+                continue
+            if following is not None:
+                reached[entry.path] = following
+        self._reached = reached
+        return reached
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """The parts between two offsets, in groups of about equal size."""
+        self._reached = end
+        parts = []
+        for path, to in sorted(end.items()):
+            since = start.get(path, {"position": None, "context": [], "carry": []})
+            if since["position"] != to["position"]:
+                parts.append(
+                    FilePart(
+                        path,
+                        since["position"],
+                        to["position"],
+                        fixed(since["context"]),  # type: ignore[arg-type]
+                        fixed(since["carry"]),  # type: ignore[arg-type]
+                        to["position"] - (since["position"] or 0),
+                    )
+                )
+        return [PartGroup(group) for group in group_parts(parts, self._options.partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of the parts of a group."""
+        assert isinstance(partition, PartGroup)
+        for part in partition.parts:
+            yield from self._view.read(part)
+
+    def commit(self, end: Offset) -> None:
+        """Nothing is kept that a batch that has been taken would set free."""
+
+
+def _walk(entry: FileEntry, since: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The offset behind the last whole record of a file; None: it holds nothing beyond `since`."""
+    path = entry.path
+    position = None if since is None else since["position"]
+    if position is not None and entry.size <= position:
+        if entry.size < position:
+            raise PcapError(f"{path}: has shrunk from {position} to {entry.size} bytes; expected it to grow")
+        return None
+    if entry.size and is_compressed(path):
+        raise PcapError(f"{path}: is compressed; only plain files can be followed while they grow")
+    context = () if since is None else tuple(since["context"])
+    carry: Any = () if since is None else fixed(since["carry"])
+    state = PartState()
+    state.fragments.carry(path, carry)
+    reader = PcapReader(path, link_type=None, start=position, context=context, growing=True)
+    for block in reader.blocks():
+        state.see(block)
+    if reader.defect is not None:
+        raise PcapError(f"{path}: {reader.defect}")
+    if reader.position == (position or 0):
+        return None
+    return {"position": reader.position, "context": reader.context, "carry": state.fragments.held()}

@@ -1,0 +1,149 @@
+"""What a data source makes of a part of a file: the rows of one of its views."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from captures.columns import COLUMNS
+from captures.decode import CaptureIdentity, FrameDecoder
+from captures.packets.splitting import FilePart
+from captures.pcap import NO_TIME, Block, PcapError, PcapReader
+from captures.sources.files import FILE_COLUMNS, file_health
+from captures.sources.packets import PACKET_COLUMNS, PacketDecoder
+from captures.sources.pushdown import Bounds
+from captures.sources.traffic import TRAFFIC_COLUMNS, TrafficDecoder
+from router.wire.frames import FrameType
+
+#: Name of a view -> its columns (column -> Arrow type, Spark SQL type, meaning); the first is the default.
+Views = Mapping[str, Mapping[str, tuple[pa.DataType, str, str]]]
+PACKETS, FRAMES, TRAFFIC, FILES = "packets", "frames", "traffic", "files"
+PCAP_VIEWS: Views = {PACKETS: PACKET_COLUMNS, FILES: FILE_COLUMNS}
+CBCB_VIEWS: Views = {FRAMES: COLUMNS, TRAFFIC: TRAFFIC_COLUMNS, FILES: FILE_COLUMNS}
+#: Columns that are the same in a whole file.
+OF_FILE = ("file", "capture", "kind", "link", "node")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The rows wanted of the files.
+
+    Attributes:
+        name: `packets`, `frames`, `traffic` or `files`.
+        columns: the columns wanted, in order.
+        skip_bad_files: leave out what is no capture; else that is an error.
+        growing: the files are being written: an unfinished record at the end of a part is no defect.
+        bin_ns: width of the time bins of `traffic`.
+        captures: path -> which capture of a run the file is (`frames`, `traffic`).
+        bounds: which rows may be left out.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    skip_bad_files: bool = False
+    growing: bool = False
+    bin_ns: int = 1_000_000_000
+    captures: Mapping[str, CaptureIdentity] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=Bounds)
+
+    def identity(self, path: str) -> CaptureIdentity:
+        """Which capture a file is; of a file that is of no run, by its name."""
+        return self.captures.get(path) or CaptureIdentity(_stem(path), None)
+
+    def needs(self, part: FilePart) -> bool:
+        """Whether a part can hold rows that are wanted, as far as that is known without reading it."""
+        identity = self.identity(part.path)
+        constants: dict[str, Any] = {"file": part.path}
+        if self.name in (FRAMES, TRAFFIC):
+            constants |= {
+                "capture": identity.name, "kind": identity.kind, "link": identity.link, "node": identity.node,
+            }  # fmt: skip
+        if not self.bounds.needs_file(constants):
+            return False
+        return self.name == FILES or self.bounds.needs_part(part, FrameType.__members__)
+
+    def read(self, part: FilePart) -> Iterator[pa.RecordBatch]:
+        """The rows of a part; no batch is empty.
+
+        A file that ends inside a record is read up to it, with a warning.
+
+        Raises:
+            PcapError: the file is no capture.
+            OSError: it cannot be read.
+        """
+        if self.name == FILES:
+            yield file_health(part, self.columns)
+            return
+        reader = PcapReader(
+            part.path, link_type=None, start=part.start, end=part.end, context=part.context,
+            growing=self.growing,
+        )  # fmt: skip
+        decoder = self._decoder(part)
+        try:
+            for block in reader.blocks():
+                if self._outside(block):
+                    if not isinstance(decoder, PacketDecoder):
+                        decoder.pass_over(block)
+                    continue
+                batch = self._wanted(decoder.decode(block))
+                if batch.num_rows:
+                    yield batch
+        except (PcapError, OSError):
+            if not self.skip_bad_files:
+                raise
+        if reader.defect:
+            warnings.warn(f"{part.path}: {reader.defect}", stacklevel=2)
+
+    def _decoder(self, part: FilePart) -> PacketDecoder | FrameDecoder | TrafficDecoder:
+        if self.name == PACKETS:
+            return PacketDecoder(part.path, self.columns)
+        identity = self.identity(part.path)
+        decoder: FrameDecoder | TrafficDecoder
+        if self.name == TRAFFIC:
+            decoder = TrafficDecoder(identity, self.columns, self.bin_ns)
+        else:
+            decoder = FrameDecoder(identity, self.columns)
+        decoder.carry(part)
+        return decoder
+
+    def _outside(self, block: Block) -> bool:
+        """Whether no packet of a block was captured in the time wanted."""
+        first, last = self.bounds.first_ns, self.bounds.last_ns
+        if first is None and last is None:
+            return False
+        inside = block.time_ns != NO_TIME
+        if first is not None:
+            inside &= block.time_ns >= first
+        if last is not None:
+            inside &= block.time_ns <= last
+        return not np.any(inside)
+
+    def _wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        bounds = self.bounds
+        mask: Any = None
+        if bounds.types is not None and "type" in self.columns and self.name != PACKETS:
+            mask = pc.is_in(batch.column("type"), pa.array(sorted(bounds.types), pa.string()))
+        if self.name in (PACKETS, FRAMES) and "time_ns" in self.columns:
+            for bound, compare in ((bounds.first_ns, pc.greater_equal), (bounds.last_ns, pc.less_equal)):
+                if bound is not None:
+                    inside = compare(batch.column("time_ns"), bound)
+                    mask = inside if mask is None else pc.and_(mask, inside)
+        return batch if mask is None else batch.filter(mask)
+
+
+def spark_schema(views: Views, view: str, columns: tuple[str, ...]) -> str:
+    """The schema of some columns of a view, for Spark."""
+    return ", ".join(f"{name} {views[view][name][1]}" for name in columns)
+
+
+def _stem(path: str) -> str:
+    """Name of a capture file without what says that it is one."""
+    name = PurePosixPath(path).name.removesuffix(".gz")
+    return name.rsplit(".", 1)[0] or name

@@ -1,0 +1,157 @@
+"""`cbcb query`: questions in SQL about the tables of a run."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from captures.query import QueryError, Table, ask, describe
+from testbed.errors import InputError
+from testbed.run.folder import find_run
+
+#: Characters of a value that the aligned table shows.
+_WIDEST = 60
+
+
+def main(arguments: Namespace) -> int:
+    """Prints the answer, or the list of tables. Wrong SQL is an InputError (exit status 2)."""
+    wanted, sql = arguments.run, arguments.sql
+    if sql is None and wanted is not None and not arguments.tables:
+        # One argument that reads like SQL is a question about the newest run.
+        if not any(character.isspace() for character in wanted):
+            raise InputError(f"no SQL; expected cbcb query {wanted} 'SELECT ...', or --tables")
+        wanted, sql = None, wanted
+    run = find_run(arguments.runs, wanted)
+    try:
+        if arguments.tables or sql is None:
+            print("\n".join(_described(describe(run))))
+            return 0
+        if arguments.master is None:
+            answer = ask(run, sql)
+        else:
+            from captures.query_spark import ask_spark  # starts in seconds, not in a fraction of one
+
+            answer = ask_spark(run, sql, arguments.master)
+        _write(answer, arguments)
+    except QueryError as error:
+        raise InputError(str(error)) from error
+    return 0
+
+
+def _write(answer: Iterator[pa.RecordBatch], arguments: Namespace) -> None:
+    path: Path | None = arguments.output
+    if arguments.format == "parquet":
+        if path is None:
+            raise InputError("--format parquet: expected --output FILE as well")
+        schema = next(answer).schema
+        with pq.ParquetWriter(_writable(path), schema) as writer:
+            for batch in answer:
+                writer.write_batch(batch)
+        return
+    write = {"table": _write_table, "csv": _write_csv, "json": _write_json}[arguments.format]
+    if path is None:
+        write(answer, sys.stdout, arguments.rows)
+    else:
+        # Asked first: wrong SQL leaves the file as it was.
+        first = next(answer)
+        with _writable(path).open("w", encoding="utf-8", newline="") as file:
+            write(_chain(first, answer), file, arguments.rows)
+
+
+def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest
+
+
+def _writable(path: Path) -> Path:
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"{path}: no such folder: {path.absolute().parent}")
+    return path
+
+
+def _write_table(answer: Iterator[pa.RecordBatch], file: IO[str], most: int) -> None:
+    """Aligned columns: numbers to the right, at most `most` rows (0: all), then how many there are."""
+    schema = next(answer).schema
+    lines: list[list[str]] = []
+    count = 0
+    for batch in answer:
+        count += batch.num_rows
+        kept = batch if not most else batch.slice(0, max(0, most - len(lines)))
+        lines += [[_cell(value) for value in row] for row in _rows(kept)]
+    widths = [max(map(len, column)) for column in zip(schema.names, *lines, strict=True)]
+    right = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in schema.types]
+
+    def line(cells: list[str]) -> str:
+        padded = (
+            cell.rjust(width) if numeric else cell.ljust(width)
+            for cell, width, numeric in zip(cells, widths, right, strict=True)
+        )
+        return "  ".join(padded).rstrip()
+
+    print(line(schema.names), file=file)
+    print("  ".join("-" * width for width in widths), file=file)
+    for cells in lines:
+        print(line(cells), file=file)
+    shown = "" if len(lines) == count else f", the first {len(lines)} shown (--rows 0: all)"
+    print(f"({count} row{'' if count == 1 else 's'}{shown})", file=file)
+
+
+def _write_csv(answer: Iterator[pa.RecordBatch], file: IO[str], _most: int) -> None:
+    """RFC 4180, with a heading; nothing for null, JSON for maps and lists."""
+    writer = csv.writer(file)
+    writer.writerow(next(answer).schema.names)
+    for batch in answer:
+        for row in _rows(batch):
+            writer.writerow(
+                [json.dumps(value) if isinstance(value, (dict, list)) else value for value in row]
+            )
+
+
+def _write_json(answer: Iterator[pa.RecordBatch], file: IO[str], _most: int) -> None:
+    """One object a line."""
+    names = next(answer).schema.names
+    for batch in answer:
+        for row in _rows(batch):
+            print(json.dumps(dict(zip(names, row, strict=True)), default=str), file=file)
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[list[Any]]:
+    columns = [_plain(column) for column in batch.columns]
+    return (list(row) for row in zip(*columns, strict=True))
+
+
+def _plain(column: pa.Array) -> list[Any]:
+    """Python values; maps as dictionaries, numbers that JSON lacks as None."""
+    values: list[Any] = column.to_pylist(maps_as_pydicts="lossy")
+    if pa.types.is_floating(column.type):
+        return [None if value is not None and not math.isfinite(value) else value for value in values]
+    return values
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, (dict, list)):
+        value = json.dumps(value, default=str)
+    text = str(value).replace("\n", " ")
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
+
+
+def _described(tables: list[Table]) -> Iterator[str]:
+    for table in tables:
+        yield f"{table.name}: one row a {table.row}"
+        widest = max(len(name) for name, _, _ in table.columns)
+        types = [kind if len(kind) <= 20 else kind.partition("(")[0] for _, kind, _ in table.columns]
+        for (name, _, meaning), kind in zip(table.columns, types, strict=True):
+            yield f"  {name.ljust(widest)}  {kind.ljust(max(map(len, types)))}  {meaning}"

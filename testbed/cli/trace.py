@@ -1,0 +1,44 @@
+"""`cbcb trace`: the way of one message through a run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from argparse import Namespace
+from dataclasses import asdict
+
+from captures.query import QueryError, connect
+from testbed.errors import InputError
+from testbed.run.folder import find_run
+from testbed.trace.build import trace
+from testbed.trace.find import find, is_message_id, listed
+from testbed.trace.show import lines, listing
+
+
+def main(arguments: Namespace) -> int:
+    """Prints the trace of a message, or the list of messages."""
+    wanted, message = arguments.run, arguments.message
+    if message is None and wanted is not None and is_message_id(wanted):
+        wanted, message = None, wanted
+    run = find_run(arguments.runs, wanted)
+    width = None if arguments.full or not sys.stdout.isatty() else shutil.get_terminal_size().columns
+    try:
+        database = connect(run)
+    except QueryError as error:
+        raise InputError(str(error)) from error
+    with database:
+        if message is None:
+            messages = listed(database, arguments.where, missed=arguments.missed)
+            if arguments.json:
+                for one in messages:
+                    print(json.dumps(asdict(one)))
+            else:
+                print("\n".join(listing(messages, width)))
+            return 0
+        found = trace(run, database, find(database, message))
+    if arguments.json:
+        print(json.dumps(asdict(found), indent=1))
+    else:
+        print("\n".join(lines(found, width)))
+    return 0

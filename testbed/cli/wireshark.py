@@ -1,0 +1,46 @@
+"""`cbcb wireshark install`: the dissector, the statistics and the profile for the user's Wireshark."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from testbed.errors import InputError
+from testbed.wireshark import PROFILE, Installation, act_as_caller, folders, read_sources
+
+
+def main(arguments: Namespace) -> int:
+    """Installs, or as the options say, removes or prints. Returns 0."""
+    sources = read_sources()  # perhaps with rights that are given up next
+    act_as_caller()
+    installation = Installation(sources, folders())
+    if arguments.print:
+        for target in installation.files:
+            print(f"{installation.state(target):9} {target}")
+        return 0
+    if arguments.uninstall:
+        done = installation.uninstall(lambda target: _may(arguments, target, "remove"))
+    else:
+        done = installation.install(lambda target: _may(arguments, target, "overwrite"))
+    for target, what in done.items():
+        print(f"{what:9} {target}")
+    kept = [target for target, what in done.items() if what == "kept"]
+    if kept:
+        raise InputError(
+            f"{len(kept)} files are not as we installed them, and were kept: {', '.join(map(str, kept))};"
+            f" --force {'removes' if arguments.uninstall else 'overwrites'} them"
+        )
+    if arguments.uninstall:
+        print("removed" if done else "nothing was installed")
+    else:
+        print(f"Wireshark shows CBCB frames; colours, columns and filter buttons: wireshark -C {PROFILE}")
+    return 0
+
+
+def _may(arguments: Namespace, target: Path, what: str) -> bool:
+    if arguments.force:
+        return True
+    if not sys.stdin.isatty():
+        return False
+    return input(f"{target} is not as we installed it; {what} it? [y/N] ").strip().lower() in ("y", "yes")

@@ -1,0 +1,46 @@
+"""`python -m testbed.live RUN_DIR PORT`: the watcher and the page of a run, beside its emulation.
+
+Prints one line of JSON, `{"url": ...}`, when the page is served. Ends on SIGTERM, or when standard input
+ends: with whoever started it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from pathlib import Path
+
+from testbed.cli.signals import end_like_ctrl_c
+from testbed.errors import TestbedError
+from testbed.live.server import LiveServer
+from testbed.live.watch import Watcher, open_state
+
+
+def main() -> int:
+    run_dir, port = Path(sys.argv[1]), int(sys.argv[2])
+    end_like_ctrl_c()
+    starter_gone = threading.Event()
+
+    def wait_for_starter() -> None:
+        sys.stdin.buffer.read()
+        starter_gone.set()
+
+    threading.Thread(target=wait_for_starter, daemon=True).start()
+    try:
+        state = open_state(run_dir)
+        with LiveServer(state, port) as server:
+            print(json.dumps({"url": server.url}), flush=True)
+            # The emulation waits with its workload until the stream runs.
+            with Watcher(state, busy=False):
+                starter_gone.wait()
+    except KeyboardInterrupt:
+        return 0
+    except TestbedError as error:
+        print(error, file=sys.stderr)
+        return error.status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""Deliveries and false negatives so far: the oracle's rules on logs that grow.
+
+A message is judged once the log has gone on for the oracle's window, and a margin, after it was sent: from
+then on no change that is still to come can alter the answer. Until then it counts as open. The verdict at the
+end of the run is made of the whole logs anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from testbed.oracle.connectivity import Network, connectivity, tree_changes
+from testbed.oracle.decide import judge
+from testbed.oracle.history import Application, History, checked_event, take_record
+
+#: Wall seconds beside the window: confirmations and deliveries are logged later than they were made.
+_MARGIN_S = 1.0
+#: A message at an application: source, seq, application.
+Pair = tuple[int, int, Application]
+
+
+@dataclass
+class Deliveries:
+    """What applications sent and got, and what they should have got.
+
+    Args:
+        window_s: `oracle.in_flight_window_s`, wall seconds.
+        network: nodes and links.
+
+    Attributes:
+        sent: messages; `judged` of them are no longer open.
+        delivered: deliveries; `duplicates` of them were made before.
+        expected: deliveries that the oracle is sure of, of judged messages; `made` of them were made.
+        undecided: pairs (message, application) that a change leaves open.
+        missing: expected and not made, and when the message was sent (wall clock, ns): false negatives so
+            far. A late delivery takes its pair out again.
+        spurious: made, although the oracle is sure that they should not have been.
+        started_ns: when the first predicate was requested: experiment second 0.
+    """
+
+    window_s: float
+    network: Network
+    sent: int = 0
+    judged: int = 0
+    delivered: int = 0
+    duplicates: int = 0
+    expected: int = 0
+    undecided: int = 0
+    missing: dict[Pair, int] = field(default_factory=dict)
+    spurious: int = 0
+    started_ns: int | None = None
+    _history: History = field(default_factory=History)
+    _events: list[Mapping[str, Any]] = field(default_factory=list)
+    _made: dict[tuple[int, int], set[Application]] = field(default_factory=dict)
+    #: Of judged messages: whom a delivery may go to.
+    _allowed: dict[tuple[int, int], set[Application]] = field(default_factory=dict)
+
+    def take_applications(self, records: Iterable[dict[str, Any]]) -> None:
+        """Lines of `logs/applications.jsonl`, in their order.
+
+        Raises:
+            KeyError: a line lacks a field.
+        """
+        for record in records:
+            event = record["event"]
+            if event == "deliver":
+                self._deliver(record)
+                continue
+            take_record(self._history, record)
+            if event == "send_message":
+                self.sent += 1
+            elif event == "set_predicate" and self.started_ns is None:
+                self.started_ns = record["requested_ns"]
+
+    def take_controller(self, events: Iterable[dict[str, Any]]) -> None:
+        """Lines of `logs/controller.jsonl`, in their order.
+
+        Raises:
+            KeyError: a line lacks a field.
+        """
+        fresh = [checked_event(event) for event in events]
+        if fresh:
+            self._events += fresh
+            self._history.tree_changes = tree_changes(self._events)
+            self._history.connectivity = connectivity(self._events, self.network)
+
+    def judge_until(self, now_ns: int) -> None:
+        """Judges the messages about which nothing can change any more.
+
+        Args:
+            now_ns: wall clock up to which the logs have been taken.
+        """
+        before_ns = now_ns - round((self.window_s + _MARGIN_S) * 1e9)
+        due = [sending for sending in self._history.sendings if sending.confirmed_ns < before_ns]
+        if not due:
+            return
+        self._history.sendings = [one for one in self._history.sendings if one.confirmed_ns >= before_ns]
+        for timeline in self._history.timelines.values():
+            timeline.settings.sort(key=lambda setting: setting.confirmed_ns)
+        part = History(
+            self._history.timelines,
+            sorted(due, key=lambda sending: sending.requested_ns),
+            self._history.tree_changes,
+            self._history.connectivity,
+        )
+        allowed: dict[tuple[int, int], set[Application]] = {(one.source, one.seq): set() for one in due}
+        for judgement in judge(part, self.window_s):
+            message = (judgement.source, judgement.seq)
+            allowed[message].add(judgement.application)
+            if not judgement.decided:
+                self.undecided += 1
+            elif judgement.expected:
+                self.expected += 1
+                if judgement.application not in self._made.get(message, ()):
+                    self.missing[*message, judgement.application] = judgement.sent_ns
+        for message, applications in allowed.items():
+            self.spurious += len(self._made.get(message, set()) - applications)
+        self._allowed |= allowed
+        self.judged += len(due)
+
+    @property
+    def made(self) -> int:
+        """Expected deliveries of judged messages that were made."""
+        return self.expected - len(self.missing)
+
+    def _deliver(self, record: Mapping[str, Any]) -> None:
+        message = (record["source"], record["seq"])
+        application = Application(record["node"], record["app"])
+        self.delivered += 1
+        made = self._made.setdefault(message, set())
+        if application in made:
+            self.duplicates += 1
+            return
+        made.add(application)
+        pair = (*message, application)
+        if pair in self.missing:
+            del self.missing[pair]
+        elif message in self._allowed and application not in self._allowed[message]:
+            self.spurious += 1

@@ -1,0 +1,184 @@
+"""The page of a live run: a small HTTP server on loopback, and nowhere else.
+
+/           the page, whole, with the state of the moment: no other file, no network
+/topology   what does not change, JSON
+/state      the snapshot, JSON
+/events     the same as server-sent events, about one a second
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from types import TracebackType
+from typing import Any, Self
+
+from testbed.errors import MachineError
+from testbed.live.state import LiveState
+
+HOST = "127.0.0.1"
+#: Wall seconds between two snapshots.
+_INTERVAL_S = 1.0
+_LOOPBACK_NAMES = ("127.0.0.1", "localhost")
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self';"
+        " img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+class LiveServer:
+    """Serves a state until it is closed. A context manager.
+
+    Args:
+        port: where to listen; if it is in use another one is chosen, see `url`.
+
+    Raises:
+        MachineError: loopback cannot be listened on.
+    """
+
+    def __init__(self, state: LiveState, port: int) -> None:
+        self._state = state
+        self._fresh = threading.Condition()
+        self._snapshot = b"{}"
+        self._version = 0
+        self._over = threading.Event()
+        handler = type("_Handler", (_Requests,), {"live": self})
+        self._server = _listen(port, handler)
+        self._threads = [
+            threading.Thread(target=self._server.serve_forever, args=(0.2,), name="http", daemon=True),
+            threading.Thread(target=self._refresh, name="snapshots", daemon=True),
+        ]
+        self._topology = json.dumps(state.topology()).encode()
+        self._page = files("testbed.live").joinpath("page.html").read_bytes()
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self._server.server_address[1]}/"
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        with self._fresh:
+            self._fresh.notify_all()
+        self._server.shutdown()
+        self._server.server_close()
+        for thread in self._threads:
+            thread.join()
+
+    def _refresh(self) -> None:
+        while True:
+            snapshot = json.dumps(self._state.snapshot(), separators=(",", ":")).encode()
+            with self._fresh:
+                self._snapshot, self._version = snapshot, self._version + 1
+                self._fresh.notify_all()
+            if self._over.wait(_INTERVAL_S):
+                return
+
+    def document(self, path: str) -> tuple[str, bytes] | None:
+        """Content type and content of what is not a stream."""
+        if path == "/topology":
+            return "application/json", self._topology
+        if path not in ("/", "/state"):
+            return None
+        with self._fresh:
+            self._fresh.wait_for(lambda: self._version > 0)
+            snapshot = self._snapshot
+        if path == "/state":
+            return "application/json", snapshot
+        page = self._page
+        for name, content in ((b"{{topology}}", self._topology), (b"{{state}}", snapshot)):
+            # Inside a script element, only "</" could end it.
+            page = page.replace(name, content.replace(b"</", b"<\\/"), 1)
+        return "text/html; charset=utf-8", page
+
+    def next_snapshot(self, seen: int) -> tuple[int, bytes] | None:
+        """The first snapshot after number `seen`; None when the server ends."""
+        with self._fresh:
+            self._fresh.wait_for(lambda: self._version > seen or self._over.is_set())
+            return None if self._over.is_set() else (self._version, self._snapshot)
+
+
+class _Requests(BaseHTTPRequestHandler):
+    """Answers GET; anything else, and any other host's name, is refused."""
+
+    live: LiveServer
+    protocol_version = "HTTP/1.1"
+    server_version = "cbcb"
+    sys_version = ""
+    #: Seconds after which a connection that says nothing is closed.
+    timeout = 30
+
+    def do_GET(self) -> None:
+        # A page elsewhere may have its own name lead to 127.0.0.1 (DNS rebinding): it is told nothing.
+        if self.headers.get("Host", "").rpartition(":")[0] not in _LOOPBACK_NAMES:
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
+            return
+        path = self.path.partition("?")[0]
+        if path == "/events":
+            self._events()
+            return
+        found = self.live.document(path)
+        if found is None:
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return
+        kind, content = found
+        self._begin(kind, len(content))
+        self.wfile.write(content)
+
+    def _events(self) -> None:
+        self.close_connection = True
+        self._begin("text/event-stream", None)
+        seen = 0
+        try:
+            while (fresh := self.live.next_snapshot(seen)) is not None:
+                seen, snapshot = fresh
+                self.wfile.write(b"data: " + snapshot + b"\n\n")
+            self.wfile.write(b"event: end\ndata: {}\n\n")
+        except OSError:
+            return  # the reader has gone
+
+    def _begin(self, kind: str, length: int | None) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", kind)
+        if length is not None:
+            self.send_header("Content-Length", str(length))
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: requests are no news."""
+
+
+def _listen(port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
+    for candidate in (port, 0):
+        try:
+            server = _Server((HOST, candidate), handler)
+        except OSError as error:
+            if candidate and error.errno in (errno.EADDRINUSE, errno.EACCES):
+                continue
+            raise MachineError(f"cannot listen on {HOST}:{candidate}: {error.strerror}") from error
+        return server
+    raise AssertionError("unreachable")
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: a browser that goes away is no news."""

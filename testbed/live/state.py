@@ -1,0 +1,282 @@
+"""What is known of a run at a moment: fed by the stream and the logs, shown by the page and the terminal.
+
+`LiveState.snapshot` is the one form in which it leaves: JSON, described in docs/live.md.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from captures.live import SLOT_NS, UNDECODABLE, LinkCount
+from router.wire.codec import TYPE_NAMES
+from testbed.live.deliveries import Deliveries
+from testbed.network.state import STATE_ROOT
+from testbed.report.layout import positions
+
+#: Points of a curve at most; longer runs get wider ones.
+_MAX_POINTS = 180
+#: Slots over which the present load of a link is taken (five seconds). Frames come in batches, about two
+#: seconds late.
+_RECENT = 5 * 10**9 // SLOT_NS
+_SLOT_S = SLOT_NS / 1e9
+_MAX_EVENTS = 50
+#: Controller events worth showing, and how.
+_EVENTS = {
+    "link_down": "link {u}-{v} down",
+    "link_up": "link {u}-{v} up",
+    "node_down": "node {node} down",
+    "node_up": "node {node} up",
+    "switch_disconnected": "switch of node {node} disconnected",
+    "router_unresponsive": "router {node} does not answer",
+    "committed": "epoch {epoch} committed at {routers} routers",
+}
+Json = dict[str, Any]
+
+
+class LiveState:
+    """One run. Every method may be called from any thread.
+
+    Args:
+        run_dir: its folder.
+        experiment: `{"name", "duration_s", "time_scale"}`.
+        topology, manifest: the JSON objects of those files.
+        deliveries: what follows the applications' log.
+    """
+
+    def __init__(
+        self, run_dir: Path, experiment: Json, topology: Json, manifest: Json, deliveries: Deliveries
+    ) -> None:
+        self.run_dir = run_dir
+        self.deliveries = deliveries
+        self._experiment = experiment
+        self._manifest = manifest
+        self._lock = Lock()
+        self._links = [(link["index"], link["u"], link["v"]) for link in topology["links"]]
+        self._ends = {index: (u, v) for index, u, v in self._links}
+        place = positions(topology)
+        self._nodes = [{"id": node["id"], "at": place[node["id"]]} for node in topology["nodes"]]
+        self._types: Counter[str] = Counter()
+        self._bytes = 0
+        self._frames_of_link: Counter[int] = Counter()
+        self._bytes_of_link: Counter[int] = Counter()
+        #: Slot -> frames by type, and by link.
+        self._types_at: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        self._links_at: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        #: Slot -> messages sent, deliveries made.
+        self._sent_at: Counter[int] = Counter()
+        self._delivered_at: Counter[int] = Counter()
+        self._stream: Json = {"state": "starting", "detail": "", "batches": 0}
+        self._down_links: set[int] = set()
+        self._down_nodes: set[int] = set()
+        self._events: deque[Json] = deque(maxlen=_MAX_EVENTS)
+
+    def take_counts(self, counts: Sequence[LinkCount]) -> None:
+        """Frames that the stream has found."""
+        with self._lock:
+            for count in counts:
+                self._types[count.type] += count.frames
+                self._bytes += count.bytes
+                self._frames_of_link[count.link] += count.frames
+                self._bytes_of_link[count.link] += count.bytes
+                self._types_at[count.slot][count.type] += count.frames
+                self._links_at[count.slot][count.link] += count.frames
+            # The load of a link is only asked for the last slots.
+            for slot in sorted(self._links_at)[: -2 * _RECENT]:
+                del self._links_at[slot]
+
+    def set_stream(self, state: str, detail: str = "", batches: int | None = None) -> None:
+        """How the stream is: `starting`, `running`, `ended`, `failed` or `off`."""
+        with self._lock:
+            self._stream["state"], self._stream["detail"] = state, detail
+            if batches is not None:
+                self._stream["batches"] = batches
+
+    def take_applications(self, records: Sequence[Json]) -> None:
+        """New lines of the applications' log."""
+        with self._lock:
+            self.deliveries.take_applications(records)
+            for record in records:
+                if record["event"] == "send_message":
+                    self._sent_at[record["t_ns"] // SLOT_NS] += 1
+                elif record["event"] == "deliver":
+                    self._delivered_at[record["t_ns"] // SLOT_NS] += 1
+
+    def take_controller(self, events: Sequence[Json]) -> None:
+        """New lines of the controller's log."""
+        with self._lock:
+            self.deliveries.take_controller(events)
+            for event in events:
+                self._take_event(event)
+
+    def judge_until(self, now_ns: int) -> None:
+        """See `Deliveries.judge_until`."""
+        with self._lock:
+            self.deliveries.judge_until(now_ns)
+
+    def phase(self) -> str:
+        """`bring-up`, `running`, `settling`, `accounting`, `ended` or `interrupted`."""
+        with self._lock:
+            return self._phase(self._clock_s(), _json(self.run_dir / "summary.json"))
+
+    def topology(self) -> Json:
+        """What does not change: `{"nodes": [{"id", "at": [x, y], "sends", "receives"}], "links": [...]}`."""
+        senders, receivers = set(self._manifest.get("senders", ())), set(self._manifest.get("receivers", ()))
+        return {
+            "nodes": [
+                {**node, "sends": node["id"] in senders, "receives": node["id"] in receivers}
+                for node in self._nodes
+            ],
+            "links": [{"index": index, "u": u, "v": v} for index, u, v in self._links],
+        }
+
+    def snapshot(self) -> Json:
+        """Everything that changes, as it is now."""
+        summary = _json(self.run_dir / "summary.json")
+        with self._lock:
+            clock_s = self._clock_s()
+            phase = self._phase(clock_s, summary)
+            return {
+                "run": {**self._experiment, "id": self.run_dir.name, "folder": str(self.run_dir)},
+                "phase": phase,
+                "clock_s": clock_s,
+                "stream": dict(self._stream),
+                "verdict": self._verdict(summary),
+                "frames": {name: self._types[name] for name in (*TYPE_NAMES.values(), UNDECODABLE)},
+                "bytes": self._bytes,
+                "messages": self._messages(),
+                "links": self._link_loads(),
+                "down_nodes": sorted(self._down_nodes),
+                "series": self._series(),
+                "events": list(self._events),
+            }
+
+    def _take_event(self, event: Mapping[str, Any]) -> None:
+        name = event["event"]
+        if name == "epoch_started":
+            self._down_links, self._down_nodes = set(event["down_links"]), set(event["down_nodes"])
+        for what, down in (("link", self._down_links), ("node", self._down_nodes)):
+            if name == f"{what}_down":
+                down.add(event[what])
+            elif name == f"{what}_up":
+                down.discard(event[what])
+        if name in _EVENTS:
+            u, v = self._ends.get(event.get("link", -1), ("?", "?"))
+            text = _EVENTS[name].format_map(defaultdict(lambda: "?", {**event, "u": u, "v": v}))
+            self._events.append({"t_s": self._experiment_s(event["t_ns"]), "text": text})
+
+    def _experiment_s(self, at_ns: int) -> float | None:
+        if self.deliveries.started_ns is None:
+            return None
+        scale: float = self._experiment["time_scale"]
+        return round((at_ns - self.deliveries.started_ns) / 1e9 * scale, 1)
+
+    def _clock_s(self) -> float | None:
+        now_s = self._experiment_s(time.time_ns())
+        if now_s is None:
+            return None
+        duration: float = self._experiment["duration_s"]
+        return min(now_s, duration)
+
+    def _phase(self, clock_s: float | None, summary: Json | None) -> str:
+        if summary is not None:
+            return "ended"
+        if (self.run_dir / "timings.json").exists():
+            return "accounting"
+        tag = self._manifest.get("tag")
+        if tag is not None and not (STATE_ROOT / tag).exists():
+            return "interrupted"
+        if clock_s is None:
+            return "bring-up"
+        return "running" if clock_s < self._experiment["duration_s"] else "settling"
+
+    def _verdict(self, summary: Json | None) -> Json:
+        if summary is not None:
+            return {"state": summary["verdict"], "reasons": summary.get("verdict_reasons", [])}
+        found = self.deliveries
+        reasons = [
+            text
+            for number, text in (
+                (len(found.missing), f"{len(found.missing)} deliveries missed"),
+                (found.spurious, f"{found.spurious} spurious deliveries"),
+                (found.duplicates, f"{found.duplicates} duplicate deliveries"),
+                (self._types[UNDECODABLE], f"{self._types[UNDECODABLE]} undecodable frames"),
+            )
+            if number
+        ]
+        if reasons:
+            return {"state": "does not hold so far", "reasons": reasons}
+        return {"state": "holds so far" if found.judged else "nothing judged yet", "reasons": []}
+
+    def _messages(self) -> Json:
+        found = self.deliveries
+        return {
+            "sent": found.sent,
+            "judged": found.judged,
+            "delivered": found.delivered,
+            "expected": found.expected,
+            "made": found.made,
+            "missing": len(found.missing),
+            "undecided": found.undecided,
+            "spurious": found.spurious,
+            "duplicates": found.duplicates,
+        }
+
+    def _link_loads(self) -> list[Json]:
+        # The last slots that the stream knows, not those of the clock: it is a moment behind.
+        last = max(self._links_at, default=0)
+        recent: Counter[int] = Counter()
+        for slot in range(last - _RECENT + 1, last + 1):
+            recent.update(self._links_at.get(slot, {}))
+        quiet = time.time_ns() // SLOT_NS - last > 2 * _RECENT
+        return [
+            {
+                "index": index,
+                "frames": self._frames_of_link[index],
+                "bytes": self._bytes_of_link[index],
+                "recent": 0.0 if quiet else recent[index] / (_RECENT * _SLOT_S),
+                "up": index not in self._down_links,
+            }
+            for index, _, _ in self._links
+        ]
+
+    def _series(self) -> Json:
+        """Curves over experiment time, in bins of `bin_s`: counts a bin; `missing` by when they were sent."""
+        started_ns = self.deliveries.started_ns
+        first = (self._manifest.get("started_ns") if started_ns is None else started_ns) or time.time_ns()
+        first //= SLOT_NS
+        slots = [*self._types_at, *self._sent_at, *self._delivered_at]
+        last = max(slots, default=first)
+        width = max(1, -(-(last - first + 1) // _MAX_POINTS))
+        bins = max(0, last - first) // width + 1
+
+        def binned(counted: Iterable[tuple[int, int]]) -> list[int]:
+            found = [0] * bins
+            for slot, number in counted:
+                found[max(0, slot - first) // width] += number
+            return found
+
+        return {
+            "bin_s": width * _SLOT_S * self._experiment["time_scale"],
+            "types": {
+                name: binned((slot, types[name]) for slot, types in self._types_at.items())
+                for name in TYPE_NAMES.values()
+                if self._types[name]
+            },
+            "sent": binned(self._sent_at.items()),
+            "delivered": binned(self._delivered_at.items()),
+            "missing": binned((at_ns // SLOT_NS, 1) for at_ns in self.deliveries.missing.values()),
+        }
+
+
+def _json(path: Path) -> Json | None:
+    try:
+        document: Json = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return document

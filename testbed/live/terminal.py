@@ -1,0 +1,80 @@
+"""A live run in the terminal: a table that stays in place, or plain lines where there is no terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from testbed.report.numbers import count
+
+_BUSIEST = 5
+_BAR = 24
+Snapshot = Mapping[str, Any]
+
+
+def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str | None) -> RenderableType:
+    """The snapshot as a table: verdict so far, frames by type, deliveries, the busiest links."""
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    verdict = snapshot["verdict"]
+    style = (
+        "bold red" if verdict["reasons"] else "bold blue" if verdict["state"].startswith("holds") else "bold"
+    )
+    table.add_row("verdict", Text("; ".join([verdict["state"], *verdict["reasons"]]), style=style))
+    table.add_row("time", f"{_clock(snapshot)}, {snapshot['phase']}")
+    table.add_row("frames", _frames(snapshot))
+    messages = snapshot["messages"]
+    table.add_row(
+        "messages",
+        f"{count(messages['sent'])} sent, {count(messages['sent'] - messages['judged'])} to be judged",
+    )
+    table.add_row("deliveries", _deliveries(messages))
+    ends = {link["index"]: f"{link['u']}-{link['v']}" for link in topology["links"]}
+    busiest = sorted(snapshot["links"], key=lambda link: (-link["recent"], -link["frames"]))[:_BUSIEST]
+    most = max((link["recent"] for link in busiest), default=0)
+    for position, link in enumerate(busiest):
+        bar = "█" * round(_BAR * link["recent"] / most) if most else ""
+        line = Text.assemble(
+            f"{ends[link['index']]:>9}  {link['recent']:7.1f} frames/s  ", (bar, "blue"), no_wrap=True
+        )
+        table.add_row("busiest links" if position == 0 else "", line)
+    if url is not None:
+        table.add_row("page", Text(url, overflow="fold"))
+    return Group(table)
+
+
+def live_line(snapshot: Snapshot) -> str:
+    """The snapshot in one line."""
+    return (
+        f"live: {_clock(snapshot)}; {_frames(snapshot)}; "
+        f"{count(snapshot['messages']['sent'])} messages sent; "
+        f"{_deliveries(snapshot['messages'])}; verdict {snapshot['verdict']['state']}"
+    )
+
+
+def _clock(snapshot: Snapshot) -> str:
+    return f"{snapshot['clock_s'] or 0:.0f} of {snapshot['run']['duration_s']:g} s"
+
+
+def _frames(snapshot: Snapshot) -> str:
+    stream = snapshot["stream"]
+    if stream["state"] == "starting":
+        return "frames: Spark is starting"
+    if stream["state"] == "failed":
+        return f"frames: the stream failed: {stream['detail']}"
+    frames = {name: number for name, number in snapshot["frames"].items() if number}
+    by_type = ", ".join(f"{name} {count(number)}" for name, number in frames.items())
+    return f"{count(sum(frames.values()))} frames" + (f" ({by_type})" if by_type else "")
+
+
+def _deliveries(messages: Mapping[str, int]) -> str:
+    return (
+        f"{count(messages['delivered'])} delivered, "
+        f"{count(messages['made'])} of {count(messages['expected'])} expected, "
+        f"{count(messages['missing'])} missed, {count(messages['spurious'])} spurious"
+    )

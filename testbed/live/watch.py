@@ -1,0 +1,170 @@
+"""Watching a run folder: one thread follows the logs, another runs the stream on Spark.
+
+Spark takes some seconds to start and then catches up: the captures hold everything from their beginning. All
+of this process and what it has started gives way to the emulation.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from captures.live import LinkCount, flush_captures, stream_counts
+from captures.session import spark_session
+from testbed.config.load import load_experiment
+from testbed.errors import InputError
+from testbed.live.deliveries import Deliveries
+from testbed.live.state import LiveState
+from testbed.oracle.connectivity import read_network
+from testbed.run.eventlog import EventLog
+
+#: Wall seconds between two looks at the logs, and between two micro-batches.
+INTERVAL_S = 1.0
+_NICE = 19
+_QUIET_PHASES = ("accounting", "ended", "interrupted")
+
+
+def open_state(run_dir: Path) -> LiveState:
+    """The state of a run, nothing of which has been read yet but its inputs.
+
+    Raises:
+        InputError: not a run folder.
+    """
+    experiment = load_experiment(run_dir / "experiment.toml")
+    return LiveState(
+        run_dir,
+        {
+            "name": experiment.name,
+            "duration_s": experiment.duration_s,
+            "time_scale": experiment.time_scale,
+            "routers": len(experiment.topology.nodes),
+            "links": len(experiment.topology.links),
+        },
+        _object(run_dir / "topology.json"),
+        _object(run_dir / "manifest.json"),
+        Deliveries(experiment.oracle.in_flight_window_s, read_network(run_dir / "topology.json")),
+    )
+
+
+class Watcher:
+    """Feeds a state from a run folder. A context manager: its threads run inside.
+
+    Args:
+        state: what to feed.
+        master: Spark's master URL; None: no stream, the logs alone.
+        busy: whether the emulation is at work already, so that Spark has to give way from its start on.
+    """
+
+    def __init__(self, state: LiveState, master: str | None = "local[1]", busy: bool = True) -> None:
+        self.state = state
+        self._master = master
+        if busy:
+            give_way()
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._follow_logs, name="logs", daemon=True)]
+        if master is None:
+            state.set_stream("off")
+        else:
+            self._threads.append(threading.Thread(target=self._stream, name="stream", daemon=True))
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _follow_logs(self) -> None:
+        logs = self.state.run_dir / "logs"
+        applications = EventLog(logs / "applications.jsonl", lambda: None)
+        controller = EventLog(logs / "controller.jsonl", lambda: None)
+        while True:
+            # Before the logs are read: what was logged until then is in what is read.
+            now_ns = time.time_ns()
+            self.state.take_controller(controller.read())
+            self.state.take_applications(applications.read())
+            self.state.judge_until(now_ns)
+            for log in (applications, controller):
+                log.events.clear()
+            if self._over.wait(INTERVAL_S):
+                return
+
+    def _stream(self) -> None:
+        assert self._master is not None
+        state, run_dir = self.state, self.state.run_dir
+        folder = Path(tempfile.mkdtemp(prefix="cbcb-live-"))
+        try:
+            with spark_session(self._master, run_dir / "logs" / "live-spark.log") as spark:
+                batches = 0
+
+                def take(counts: Sequence[LinkCount]) -> None:
+                    nonlocal batches
+                    batches += 1
+                    state.take_counts(counts)
+                    if batches == 1:
+                        give_way()
+                    state.set_stream("running", batches=batches)
+
+                query = stream_counts(spark, run_dir, take, folder, INTERVAL_S)
+                try:
+                    self._until_quiet(query)
+                finally:
+                    query.stop()
+            state.set_stream("ended")
+        except Exception as error:  # Py4J and Spark raise all kinds; the rest of the page goes on without it
+            if not self._over.is_set():
+                state.set_stream("failed", str(error).partition("\n")[0][:300])
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _until_quiet(self, query: Any) -> None:
+        """Returns when the emulation has ended and all that it left has been read, or when told to end."""
+        run_dir = self.state.run_dir
+        while not self._over.wait(INTERVAL_S):
+            if query.exception() is not None:
+                raise query.exception()
+            # Read before the last batch: what is written after it is of no run.
+            ended = self.state.phase() in _QUIET_PHASES
+            if ended:
+                query.processAllAvailable()
+                return
+            flush_captures(run_dir)
+
+
+def give_way() -> None:
+    """Gives every thread of every process of this session the lowest priority."""
+    session = os.getsid(0)
+    for process in Path("/proc").iterdir():
+        # A process may end meanwhile.
+        with suppress(OSError, ValueError):
+            if os.getsid(int(process.name)) != session:
+                continue
+            for thread in (process / "task").iterdir():
+                with suppress(OSError):
+                    os.setpriority(os.PRIO_PROCESS, int(thread.name), _NICE)
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; expected a file of a run") from error
+    except ValueError as error:
+        raise InputError(f"{path}: expected JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise InputError(f"{path}: expected a JSON object")
+    return document

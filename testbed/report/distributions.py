@@ -1,0 +1,137 @@
+"""Figures of how something is distributed: delays, stretch, the shares of predicates that messages match."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, NullLocator
+
+from testbed.report.figures import Drawing
+from testbed.report.style import ACCENT, GREY, INK, ORANGE, new_figure, styled
+
+#: Width of a bar of the matching distribution: a share of the predicates.
+MATCH_BIN = 0.05
+
+
+def delays(deliveries: pd.DataFrame) -> Drawing | None:
+    """The share of the deliveries that were made within a time.
+
+    Args:
+        deliveries: delay_s (wall seconds) of each.
+    """
+    values = np.sort(deliveries["delay_s"].dropna().to_numpy(dtype=float)) * 1000
+    values = values[values > 0]
+    if not len(values):
+        return None
+    shares = np.arange(1, len(values) + 1) / len(values)
+    with styled():
+        figure, axes = new_figure(6.2, 2.9)
+        axes.plot([values[0], *values], [0, *shares * 100], color=ACCENT, drawstyle="steps-post")
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: f"{value:g}"))
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_ylim(0, 100)
+        axes.set_xlim(values[0] * 0.9, values[-1] * 1.1)
+        axes.yaxis.set_major_locator(MultipleLocator(25))
+        axes.grid(axis="x")
+        axes.set_xlabel("delay (ms of wall time)")
+        axes.set_ylabel("deliveries (%)")
+        for share in (0.5, 0.99):
+            at = float(np.quantile(values, share))
+            axes.plot([at], [share * 100], "o", color=ACCENT, markersize=5, clip_on=False)
+            axes.annotate(
+                f"{share:.0%}: {at:.3g} ms",
+                (at, share * 100),
+                xytext=(6, -4),
+                textcoords="offset points",
+                va="top",
+                color=INK,
+                fontsize=8.5,
+            )
+    median, last = float(np.median(values)), float(values[-1])
+    return Drawing(
+        figure,
+        f"{len(values)} deliveries, half of them within {median:.3g} ms, the last after {last:.3g} ms.",
+    )
+
+
+def stretch(arrivals: pd.DataFrame) -> Drawing | None:
+    """How much longer than the shortest paths the paths of messages were.
+
+    Args:
+        arrivals: hops, cost, shortest_hops, shortest_cost of each message at a router that it reached.
+    """
+    known = arrivals.dropna(subset=["hops", "cost", "shortest_hops", "shortest_cost"])
+    known = known[known["shortest_hops"] > 0]
+    if known.empty:
+        return None
+    by = {
+        "hops": (known["hops"] / known["shortest_hops"]).to_numpy(dtype=float),
+        "cost": (known["cost"] / known["shortest_cost"].clip(lower=1)).to_numpy(dtype=float),
+    }
+    # Bars of a tenth; what lies beyond three shares the last one.
+    edges = np.append(np.arange(0.95, 3.0, 0.1), np.inf)
+    with styled():
+        figure, axes = new_figure(6.2, 2.9)
+        last = 0
+        for place, (name, ratios) in enumerate(by.items()):
+            counts, _ = np.histogram(ratios, bins=edges)
+            last = max(last, int(np.flatnonzero(counts)[-1]))
+            centres = 1 + 0.1 * np.arange(len(counts))
+            axes.bar(
+                centres + (place - 0.5) * 0.042,
+                100 * counts / len(ratios),
+                width=0.04,
+                color=(ACCENT, ORANGE)[place],
+                label=f"in {name}",
+            )
+        axes.set_xlim(0.9, max(1.5, 1 + 0.1 * last + 0.1))
+        axes.set_xlabel("length of the path taken / length of the shortest")
+        axes.set_ylabel("messages at routers (%)")
+        axes.legend(loc="upper right")
+    means = " and ".join(f"{ratios.mean():.3f} in {name}" for name, ratios in by.items())
+    worst = max(float(ratios.max()) for ratios in by.values())
+    return Drawing(figure, f"1 means: the shortest path. On average {means}; at most {worst:.3g}.")
+
+
+def matches(shares: list[float]) -> Drawing | None:
+    """How many messages match which share of the predicates (0..1)."""
+    if not shares:
+        return None
+    none = sum(share == 0 for share in shares)
+    bars = max(1, max(_bar(share) for share in shares))
+    heights = [0] * bars
+    for share in shares:
+        if share > 0:
+            heights[_bar(share) - 1] += 1
+    labels = [f"{100 * MATCH_BIN * bar:.0f}–{100 * MATCH_BIN * (bar + 1):.0f}" for bar in range(bars)]
+    with styled():
+        figure, axes = new_figure(6.2, 2.6)
+        percents = [100 * count / len(shares) for count in (none, *heights)]
+        axes.bar(range(bars + 1), percents, width=0.8, color=[GREY, *[ACCENT] * bars])
+        for position, percent in enumerate(percents):
+            axes.annotate(
+                f"{percent:.0f}",
+                (position, percent),
+                ha="center",
+                va="bottom",
+                xytext=(0, 1.5),
+                textcoords="offset points",
+                color=INK,
+                fontsize=8.5,
+            )
+        axes.set_xticks(range(bars + 1), ["none", *labels], rotation=0 if bars <= 8 else 45)
+        axes.set_xlabel("share of the predicates that select the message (%)")
+        axes.set_ylabel("messages (%)")
+    matched = sorted(share for share in shares if share > 0)
+    middle = f" The median of the others is {matched[len(matched) // 2]:.1%}." if matched else ""
+    highest = f"The highest share is {max(shares):.1%}."
+    note = f"{none} of {len(shares)} messages match no predicate.{middle} {highest}"
+    return Drawing(figure, note)
+
+
+def _bar(share: float) -> int:
+    """0 for no match; otherwise the bar, from 1, of (0, 5 %], (5 %, 10 %] and so on."""
+    # Shares are ratios of counts: the small term keeps 3/20 in the bar that ends at 15 %.
+    return 0 if share == 0 else int((share - 1e-9) / MATCH_BIN) + 1

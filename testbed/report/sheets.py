@@ -1,0 +1,239 @@
+"""The sortable tables of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from testbed.report import numbers
+from testbed.report.data import RunData
+
+#: Characters of a predicate that are shown before it is unfolded.
+_FOLDED = 90
+#: Predicates shown: those that did most.
+_PREDICATES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What stands in a cell; `value` is what it sorts by (None: its text), `bad` sets it off.
+
+    `rest` is what follows a text that is folded.
+    """
+
+    text: str
+    value: float | None = None
+    bad: bool = False
+    rest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table: its caption, its headings (with True for columns of numbers), its rows."""
+
+    caption: str
+    columns: tuple[tuple[str, bool], ...]
+    rows: list[list[Cell]]
+
+
+def all_sheets(run: RunData) -> dict[str, Sheet]:
+    """Every sortable table, by the name of its place on the page."""
+    return {
+        "links": links(run),
+        "talkers": talkers(run.tables["talkers"]),
+        "predicates": predicates(run.tables["predicates"]),
+        "advertised": advertised(run.tables["advertised"]),
+        "captures": captures(run),
+    }
+
+
+def links(run: RunData) -> Sheet:
+    """Every link of the topology, the busiest first."""
+    totals = run.tables["link_totals"].dropna(subset=["link"])
+    frames = _sums(totals, ["link", "from_node"], "frames")
+    kinds = _sums(totals, ["link", "type"], "frames")
+    sizes = _sums(totals, ["link"], "bytes")
+    use = run.tables["link_utilisation"]
+    limited = bool(use["utilisation"].notna().any())
+    column = "utilisation" if limited else "bits_per_s"
+    peaks = use.groupby("link")[column].max() if not use.empty else pd.Series(dtype=float)
+    rows = []
+    for link in run.topology["links"]:
+        index, u, v = link["index"], link["u"], link["v"]
+        forward, back = frames.get((index, u), 0), frames.get((index, v), 0)
+        messages = kinds.get((index, "MSG"), 0)
+        peak = float(peaks.get(index, 0.0) or 0.0)
+        rows.append(
+            [
+                *(_count(value) for value in (u, v, link["cost"], forward, back, messages)),
+                *(_count(value) for value in (forward + back - messages, sizes.get(index, 0))),
+                Cell(f"{peak:.1%}" if limited else f"{peak / 1000:.1f}", peak),
+            ]
+        )
+    return Sheet(
+        "Frames over the whole run. The peak is that of the fuller direction in any time bin.",
+        (
+            *((name, True) for name in ("u", "v", "Cost", "Frames u to v", "Frames v to u", "Messages")),
+            *(("Control", True), ("Bytes", True)),
+            ("Peak utilisation" if limited else "Peak kbit/s", True),
+        ),
+        _by_value(rows, lambda row: (row[3].value or 0) + (row[4].value or 0)),
+    )
+
+
+def talkers(table: pd.DataFrame) -> Sheet:
+    """Every router by what it sent."""
+    rows = []
+    for node, of_node in table.groupby("node"):
+        sent = {str(kind): int(count) for kind, count in of_node.groupby("type")["frames_sent"].sum().items()}
+        rows.append(
+            [
+                _count(node),
+                _count(of_node["frames_sent"].sum()),
+                _count(sent.get("MSG", 0)),
+                _count(sum(sent.get(kind, 0) for kind in ("RA", "SR", "UR"))),
+                _count(of_node["bytes_sent"].sum()),
+                _count(of_node["frames_received"].sum()),
+                _count(of_node["bytes_received"].sum()),
+            ]
+        )
+    return Sheet(
+        "Frames between a router and its switch: one to several neighbours leaves the router once.",
+        tuple(
+            (name, True)
+            for name in (
+                "Router",
+                "Frames sent",
+                "Messages",
+                "Control",
+                "Bytes sent",
+                "Frames received",
+                "Bytes received",
+            )
+        ),
+        _by_value(rows, lambda row: row[1].value or 0),
+    )
+
+
+def predicates(table: pd.DataFrame) -> Sheet:
+    """Predicates in force by the deliveries that they brought."""
+    most = table.sort_values("deliveries", ascending=False, kind="stable").head(_PREDICATES)
+    rows = [
+        [
+            _folded(row.predicate),
+            _count(row.node),
+            Cell(str(row.app)),
+            Cell(f"{row.from_s:.0f}–{row.until_s:.0f}", float(row.from_s)),
+            _count(row.deliveries),
+        ]
+        for row in most.itertuples()
+    ]
+    return Sheet(
+        f"{_of_all(len(rows), len(table))} predicates that applications had in force, by what they brought.",
+        (
+            ("Predicate", False),
+            ("Node", True),
+            ("Application", False),
+            ("In force (s)", True),
+            ("Deliveries", True),
+        ),
+        rows,
+    )
+
+
+def advertised(table: pd.DataFrame) -> Sheet:
+    """Predicates that RAs and URs carried by the bytes that they cost on links."""
+    most = table.sort_values("body_bytes", ascending=False, kind="stable").head(_PREDICATES)
+    rows = [
+        [
+            _folded(row.predicate),
+            Cell(str(row.type)),
+            _count(row.issuers),
+            _count(row.crossings),
+            _count(row.body_bytes),
+        ]
+        for row in most.itertuples()
+    ]
+    return Sheet(
+        f"{_of_all(len(rows), len(table))} predicates in RAs and URs on links, by the bytes of their bodies.",
+        (
+            ("Predicate", False),
+            ("In", False),
+            ("Issuers", True),
+            ("Link crossings", True),
+            ("Body bytes", True),
+        ),
+        rows,
+    )
+
+
+def captures(run: RunData) -> Sheet:
+    """Every capture, the worst first."""
+    devices = {one["name"]: str(one.get("device") or "") for one in run.captures}
+    table = run.tables["captures"]
+    rows = []
+    for row in table.itertuples():
+        dropped, undecodable = int(row.dropped_by_kernel), int(row.undecodable)
+        defect = "" if pd.isna(row.defect) else str(row.defect)
+        rows.append(
+            [
+                Cell(str(row.capture)),
+                Cell(devices.get(str(row.capture), "")),
+                _count(row.frames),
+                _count(row.bytes),
+                _count(None if pd.isna(row.received_by_filter) else row.received_by_filter),
+                Cell(numbers.count(dropped), dropped, bad=dropped > 0),
+                Cell(numbers.count(undecodable), undecodable, bad=undecodable > 0),
+                Cell(
+                    "–" if pd.isna(row.last_s) else f"{row.last_s:.1f}",
+                    None if pd.isna(row.last_s) else float(row.last_s),
+                ),
+                Cell(defect or "whole", bad=bool(defect)),
+            ]
+        )
+    return Sheet(
+        f"{len(rows)} captures, those with a fault first.",
+        (
+            *(
+                ("Capture", False),
+                ("Device", False),
+                ("Frames", True),
+                ("Bytes", True),
+                ("Seen by the filter", True),
+            ),
+            *(
+                ("Dropped by the kernel", True),
+                ("Undecodable", True),
+                ("Last frame (s)", True),
+                ("File", False),
+            ),
+        ),
+        _by_value(rows, lambda row: (row[8].bad, row[5].value or 0, row[6].value or 0)),
+    )
+
+
+def _by_value(rows: list[list[Cell]], key: Callable[[list[Cell]], Any]) -> list[list[Cell]]:
+    return sorted(rows, key=key, reverse=True)
+
+
+def _count(value: Any) -> Cell:
+    return Cell(numbers.count(value), None if value is None else float(value))
+
+
+def _folded(predicate: Any) -> Cell:
+    text = str(predicate)
+    if len(text) <= _FOLDED + 20:
+        return Cell(text)
+    return Cell(text[:_FOLDED], rest=text[_FOLDED:])
+
+
+def _of_all(shown: int, whole: int) -> str:
+    return f"The {shown} first of {whole}" if shown < whole else f"The {whole}"
+
+
+def _sums(table: pd.DataFrame, keys: list[str], column: str) -> dict[Any, int]:
+    sums = table.groupby(keys if len(keys) > 1 else keys[0])[column].sum()
+    return {key: int(value) for key, value in sums.items()}

@@ -1,0 +1,118 @@
+"""The trace of a message, from the evidence on it.
+
+Which links the message could take is what routers were told: the tables of its epoch, as captured on the way
+to them. Which it took, and when, is what the captures show. Why it took no other is p_i: from the router's
+recording as it was at that moment, else as the run ended with it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from captures.query import Database
+from router.predicates.model import NOTHING, Message, Predicate
+from router.predicates.parser import parse_message, parse_predicate
+from router.predicates.printer import format_predicate
+from router.predicates.semantics import matches
+from testbed.trace.evidence import Evidence, gather
+from testbed.trace.find import Listed
+from testbed.trace.model import Branch, Pruned, Stop, Trace
+from testbed.trace.recorded import Decision, decision
+
+
+def trace(run: Path, database: Database, message: Listed) -> Trace:
+    """The way of one message.
+
+    Args:
+        database: the tables of the run (`captures.query.connect`).
+
+    Raises:
+        InputError: a router's recording is malformed.
+    """
+    evidence = gather(database, message)
+    return _Builder(run, message, evidence).trace()
+
+
+class _Builder:
+    def __init__(self, run: Path, message: Listed, evidence: Evidence) -> None:
+        self.run = run
+        self.listed = message
+        self.content: Message = parse_message(message.message)
+        self.seen = evidence
+
+    def trace(self) -> Trace:
+        source = self.listed.source
+        stops = [Stop(source, None, 0, 0.0)]
+        reached = {source}
+        for stop in stops:  # it grows meanwhile
+            self._fill(stop)
+            for branch in stop.branches:
+                if branch.to is None or branch.pruned is not None or branch.to in reached or branch.off_tree:
+                    continue
+                reached.add(branch.to)
+                arrived_ns = self.seen.arrived.get((stop.node, branch.to))
+                stops.append(Stop(branch.to, stop.node, stop.hop + 1, self._after(arrived_ns)))
+        there = {stop.node for stop in stops if stop.arrived_s is not None}
+        return Trace(
+            source=source,
+            seq=self.listed.seq % (1 << 64),
+            number=self.listed.number,
+            message=self.listed.message,
+            sent_s=self.listed.sent_s,
+            sent_ns=self.seen.sent_ns,
+            epoch=self.seen.epoch,
+            tree_known=bool(self.seen.tree),
+            stops=stops,
+            unreached={node: who for node, who in sorted(self.seen.receivers.items()) if node not in there},
+        )
+
+    def _fill(self, stop: Stop) -> None:
+        """Says what became of the message at a router."""
+        if stop.arrived_s is None:
+            return
+        node = stop.node
+        stop.receivers = self.seen.receivers.get(node, [])
+        found = decision(self.run, node, self.listed.source, self.listed.seq % (1 << 64))
+        stop.recorded = found is not None
+        stop.dropped = found.dropped if found is not None else None
+        part = self.seen.tree.get(node)
+        ways = part.children if part is not None else []
+        known = {to for _, to in ways}
+        # Links that it crossed although no table says so.
+        ways = [*ways, *((0, v) for u, v in self.seen.crossed if u == node and v not in known)]
+        for interface, to in ways:
+            sent = interface in self.seen.ports.get(node, ())
+            crossed_ns, times = self.seen.crossed.get((node, to if to is not None else -1), (None, 0))
+            pruned = None
+            if not sent and crossed_ns is None:
+                pruned = self._pruned(node, interface, to, found)
+            off_tree = part is not None and to in part.off_tree
+            stop.branches.append(
+                Branch(interface, to, sent, self._after(crossed_ns), times, off_tree, pruned)
+            )
+
+    def _pruned(self, node: int, interface: int, to: int | None, found: Decision | None) -> Pruned:
+        predicate: Predicate | None
+        if found is not None:
+            predicate, known = found.predicates.get(interface, NOTHING), "recording"
+        elif self.seen.tables:
+            text = self.seen.tables.get((node, interface))
+            predicate, known = (NOTHING if text is None else parse_predicate(text)), "end"
+        else:
+            return Pruned(None, None, None, self._beyond(node, to))
+        selects = matches(predicate, self.content)
+        return Pruned(format_predicate(predicate), known, selects, self._beyond(node, to))
+
+    def _beyond(self, node: int, to: int | None) -> list[int]:
+        """The nodes that the tree has from `to` on, away from `node`."""
+        found: list[int] = [] if to is None else [to]
+        for one in found:  # it grows meanwhile
+            part = self.seen.tree.get(one)
+            if part is not None:
+                found += [
+                    v for _, v in part.children if v is not None and v not in (node, *part.off_tree, *found)
+                ]
+        return found
+
+    def _after(self, t_ns: int | None) -> float | None:
+        return None if t_ns is None else (t_ns - self.seen.sent_ns) / 1e9

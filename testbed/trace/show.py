@@ -1,0 +1,167 @@
+"""A trace on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from testbed.trace.find import Listed
+from testbed.trace.model import Branch, Pruned, Receiver, Stop, Trace
+
+_BESIDE, _LAST, _PAST, _NOTHING = "├─ ", "└─ ", "│  ", "   "
+_NODES_NAMED = 8
+
+
+def lines(trace: Trace, width: int | None = None) -> Iterator[str]:
+    """The trace as a tree of lines.
+
+    Args:
+        width: predicates and messages are cut to lines of so many characters; None: they are not.
+    """
+    yield _cut(f"message {trace.source}:{trace.number}  {trace.message}", width)
+    epoch = "no frame of it was captured" if trace.epoch is None else f"epoch {trace.epoch}"
+    when = f"sent at {trace.sent_s:.3f} s (experiment time) by r{trace.source}"
+    yield f"{when}, sequence number {trace.seq}, {epoch}"
+    yield _verdict(trace)
+    if not trace.tree_known:
+        yield "the tables of its epoch are in no capture: only links that it crossed appear"
+    yield ""
+    by_parent = {(stop.parent, stop.node): stop for stop in trace.stops}
+    # Depth first, without recursion: a path may have a thousand hops.
+    waiting: list[tuple[Stop, str, str, Branch | None]] = [(trace.stops[0], "", "", None)]
+    while waiting:
+        stop, first, rest, via = waiting.pop()
+        yield _cut(first + _stop(stop, via), width)
+        onward = [
+            (by_parent[stop.node, branch.to], branch)
+            for branch in stop.branches
+            if branch.to is not None and (stop.node, branch.to) in by_parent
+        ]
+        taken = {id(branch) for _, branch in onward}
+        # What ends here comes first, so that the lines of a subtree stand together.
+        ends = [*map(_receiver, stop.receivers), *_decision(stop)]
+        ends += [_end(branch) for branch in stop.branches if id(branch) not in taken]
+        for position, text in enumerate(ends, 1):
+            last = position == len(ends) and not onward
+            yield _cut(rest + (_LAST if last else _BESIDE) + text, width)
+        following = []
+        for position, (reached, branch) in enumerate(onward, 1):
+            lead, hang = (_LAST, _NOTHING) if position == len(onward) else (_BESIDE, _PAST)
+            following.append((reached, rest + lead, rest + hang, branch))
+        waiting += reversed(following)
+    for node, receivers in trace.unreached.items():
+        for receiver in receivers:
+            yield f"r{node} (not reached): {_receiver(receiver)}"
+    if any(
+        branch.pruned and branch.pruned.known == "end" for stop in trace.stops for branch in stop.branches
+    ):
+        yield ""
+        yield "p1, p2, ... are those of the end of the run: it left no recordings of what they were before"
+
+
+def listing(messages: Iterable[Listed], width: int | None = None) -> Iterator[str]:
+    """A line a message."""
+    rows = [
+        (
+            f"{one.source}:{one.number}",
+            f"{one.sent_s:.3f}",
+            f"{one.delivered}/{one.expected}" + (f", {one.missed} missed" if one.missed else ""),
+            one.message,
+        )
+        for one in messages
+    ]
+    heading = ("message", "sent (s)", "delivered/expected", "content")
+    widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
+    for name, sent, delivered, content in (heading, *rows):
+        line = f"{name.ljust(widths[0])}  {sent.rjust(widths[1])}  {delivered.ljust(widths[2])}  {content}"
+        yield _cut(line, width)
+    yield f"({len(rows)} message{'' if len(rows) == 1 else 's'})"
+
+
+def _verdict(trace: Trace) -> str:
+    everybody = [one for stop in trace.stops for one in stop.receivers]
+    everybody += [one for receivers in trace.unreached.values() for one in receivers]
+    expected = sum(one.expected for one in everybody)
+    made = sum(one.delay_s is not None for one in everybody)
+    missed = sum(one.missed for one in everybody)
+    routers = sum(stop.arrived_s is not None for stop in trace.stops)
+    pruned = sum(branch.pruned is not None for stop in trace.stops for branch in stop.branches)
+    said = (
+        f"{made} delivered, {expected} expected{f', {missed} MISSED' if missed else ''}; "
+        f"at {routers} router{'' if routers == 1 else 's'}"
+    )
+    return f"{said}; pruned at {pruned} interfaces" if trace.tree_known else said
+
+
+def _stop(stop: Stop, via: Branch | None) -> str:
+    if via is None:
+        return f"r{stop.node}"
+    name = f"r{stop.node}  by interface {via.interface}"
+    if stop.arrived_s is None:
+        where = "lost before the link" if via.crossed_s is None else "lost between the link and the router"
+        return f"{name}: {where}"
+    times = "" if via.crossings <= 1 else f", {via.crossings} TIMES over that link"
+    return f"{name}, hop {stop.hop}, {_ms(stop.arrived_s)}{times}"
+
+
+def _decision(stop: Stop) -> Iterator[str]:
+    if stop.arrived_s is None:
+        return
+    if stop.dropped is not None:
+        yield f"✗ dropped: {stop.dropped}"
+    elif not any(branch.pruned is None for branch in stop.branches) and not any(
+        receiver.delay_s is not None for receiver in stop.receivers
+    ):
+        what = "nobody wants it" if stop.parent is None else "false positive: neither forwarded nor delivered"
+        yield f"✗ {what}"
+
+
+def _receiver(receiver: Receiver) -> str:
+    if receiver.delay_s is None:
+        if receiver.expected:
+            undecided = "" if receiver.decided else " (undecided: a change lay close)"
+            return f"✗ MISSED by {receiver.app}{undecided}"
+        return f"· undecided for {receiver.app}, not delivered"
+    odd = [] if receiver.times == 1 else [f"{receiver.times} TIMES"]
+    if not receiver.decided:
+        odd.append("undecided")
+    elif not receiver.expected:
+        odd.append("NOT EXPECTED")
+    return f"✓ delivered to {receiver.app} {_ms(receiver.delay_s)}" + (f" ({', '.join(odd)})" if odd else "")
+
+
+def _end(branch: Branch) -> str:
+    to = "?" if branch.to is None else f"r{branch.to}"
+    if branch.pruned is not None:
+        return f"✂ {to}{_beyond(branch.pruned)}  {_reason(branch.pruned, branch.interface)}"
+    if branch.off_tree:
+        return f"· {to}  by interface {branch.interface}: dropped there, its reverse path is another"
+    return f"· {to}  by interface {branch.interface}: reached before by another way"
+
+
+def _beyond(pruned: Pruned) -> str:
+    behind = [f"r{node}" for node in pruned.beyond[1:]]
+    if not behind:
+        return ""
+    more = len(behind) - _NODES_NAMED
+    return f" (and beyond it {', '.join(behind[:_NODES_NAMED])}{f' and {more} more' if more > 0 else ''})"
+
+
+def _reason(pruned: Pruned, interface: int) -> str:
+    name = f"p{interface}"
+    if pruned.predicate is None:
+        return f"not sent there; {name} is not known"
+    if pruned.predicate == "none":
+        return f"{name} is empty"
+    if not pruned.matches:
+        return f"{name} does not select it: {pruned.predicate}"
+    if pruned.known == "end":
+        return f"{name} of the end of the run selects it, that of the moment did not: {pruned.predicate}"
+    return f"{name} SELECTS IT, yet it was not sent there: {pruned.predicate}"
+
+
+def _ms(seconds: float) -> str:
+    return f"+{1000 * seconds:.2f} ms"
+
+
+def _cut(text: str, width: int | None) -> str:
+    return text if width is None or len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,199 @@
+"""Installing the dissector, the statistics and the profile into a user's Wireshark folders.
+
+What was installed is recorded with its hash, so that a file that the user has changed since, or that was
+there before, is told from one of ours and never overwritten or removed unasked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pwd
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from router.wire import codec
+from testbed.errors import InputError, MachineError
+
+#: Name of the profile: `wireshark -C CBCB`.
+PROFILE = "CBCB"
+#: In the profile's folder: path of each installed file -> SHA-256 of what was written.
+RECORD = "installed.json"
+_WIRE = Path(codec.__file__).parent
+_TSHARK_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where Wireshark looks for the user's Lua plugins and profiles."""
+
+    plugins: Path
+    profile: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What is installed, as name -> content."""
+
+    plugins: dict[str, bytes]
+    profile: dict[str, bytes]
+
+
+def read_sources() -> Sources:
+    """Reads the files that this project ships."""
+    return Sources(
+        {path.name: path.read_bytes() for path in sorted(_WIRE.glob("*.lua"))},
+        {path.name: path.read_bytes() for path in sorted((_WIRE / "profile").iterdir())},
+    )
+
+
+def folders() -> Folders:
+    """The personal folders, as tshark names them.
+
+    Raises:
+        MachineError: tshark is missing or does not name them.
+    """
+    try:
+        done = subprocess.run(
+            ["tshark", "-G", "folders"],
+            capture_output=True,
+            text=True,
+            timeout=_TSHARK_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MachineError(f"cannot run tshark ({error}): apt-get install -y tshark") from error
+    named = {}
+    for line in done.stdout.splitlines():
+        name, _, path = line.partition(":")
+        named[name.strip()] = path.strip()
+    try:
+        configuration = Path(named["Personal configuration"])
+        plugins = Path(named.get("Personal Lua Plugins") or named["Personal Plugins"])
+    except KeyError as error:
+        raise MachineError(
+            f"`tshark -G folders` names no {error}; is this Wireshark built without Lua?"
+        ) from error
+    return Folders(plugins, configuration / "profiles" / PROFILE)
+
+
+def act_as_caller() -> None:
+    """Under sudo, goes on as the user who called it: Wireshark is theirs, and so are its folders."""
+    if os.geteuid() != 0 or "SUDO_UID" not in os.environ:
+        return
+    try:
+        user = pwd.getpwuid(int(os.environ["SUDO_UID"]))
+    except (KeyError, ValueError):
+        return
+    os.initgroups(user.pw_name, user.pw_gid)
+    os.setgid(user.pw_gid)
+    os.setuid(user.pw_uid)
+    os.environ["HOME"] = user.pw_dir
+    os.environ.pop("XDG_CONFIG_HOME", None)
+
+
+class Installation:
+    """The files of ours in a user's folders.
+
+    Attributes:
+        files: target -> content.
+    """
+
+    def __init__(self, sources: Sources, where: Folders) -> None:
+        self.where = where
+        self.files = {where.plugins / name: content for name, content in sources.plugins.items()}
+        self.files |= {where.profile / name: content for name, content in sources.profile.items()}
+        self._record = where.profile / RECORD
+        self._installed = self._read_record()
+
+    def state(self, target: Path) -> str:
+        """`missing`, `current`, `outdated` (ours, of another version) or `foreign`: the user's own."""
+        try:
+            content = target.read_bytes()
+        except FileNotFoundError:
+            return "missing"
+        except OSError as error:
+            raise InputError(f"{target}: {error.strerror}") from error
+        if content == self.files[target]:
+            return "current"
+        return "outdated" if self._installed.get(str(target)) == _hash(content) else "foreign"
+
+    def install(self, may_overwrite: Callable[[Path], bool]) -> dict[Path, str]:
+        """Writes what is missing or outdated.
+
+        Args:
+            may_overwrite: asked for every file that is not ours.
+
+        Returns:
+            What became of each file: `written`, `current` or `kept`.
+
+        Raises:
+            InputError: a file or folder cannot be written.
+        """
+        done = {}
+        for target, content in self.files.items():
+            state = self.state(target)
+            if state == "foreign" and not may_overwrite(target):
+                done[target] = "kept"
+                continue
+            if state != "current":
+                _write(target, content)
+            self._installed[str(target)] = _hash(content)
+            done[target] = "current" if state == "current" else "written"
+        _write(self._record, (json.dumps(self._installed, indent=1) + "\n").encode())
+        return done
+
+    def uninstall(self, may_remove: Callable[[Path], bool]) -> dict[Path, str]:
+        """Removes our files, and the profile's folder if nothing else is in it.
+
+        Returns:
+            What became of each file that was there: `removed` or `kept`.
+
+        Raises:
+            InputError: a file cannot be removed.
+        """
+        done = {}
+        for target in self.files:
+            state = self.state(target)
+            if state == "missing":
+                continue
+            if state == "foreign" and not may_remove(target):
+                done[target] = "kept"
+                continue
+            _remove(target)
+            done[target] = "removed"
+        _remove(self._record)
+        if self.where.profile.is_dir() and not any(self.where.profile.iterdir()):
+            self.where.profile.rmdir()
+        return done
+
+    def _read_record(self) -> dict[str, str]:
+        try:
+            record = json.loads(self._record.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return record if isinstance(record, dict) else {}
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _write(target: Path, content: bytes) -> None:
+    temporary = target.with_name(f".{target.name}.new")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content)
+        temporary.replace(target)
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror}") from error
+
+
+def _remove(target: Path) -> None:
+    try:
+        target.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot remove {target}: {error.strerror}") from error

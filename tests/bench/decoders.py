@@ -1,0 +1,246 @@
+"""Fuzzed frames through every decoder: codec, Scapy's layers, dissector in tshark, decoding for Spark.
+
+Frames are mutations of the golden vectors (tests/vectors): bits and bytes changed, inserted and cut out, two
+of them spliced, lengths and tags set to values at their limits. The decoders must agree on each: the same
+reason why it does not decode, or the same header and the same content. Each frame has a source address of its
+own, so that no two fragments make a frame.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from scapy.layers.l2 import Ether
+
+from captures.columns import COLUMNS
+from captures.packets.compiling import numba_is_there
+from captures.packets.splitting import FilePart
+from captures.sources.views import FRAMES, View
+from router.predicates.model import Message, Predicate, type_of
+from router.predicates.printer import format_predicate
+from router.wire import codec
+from router.wire.addresses import node_address
+from router.wire.frames import VERSION, Ack, Body, Commit, FrameType, Hello, SenderRequest
+from router.wire.header import DecodeError
+from router.wire.layers import CBCB, to_frame
+from tests.unit.wire_tshark import ethernet, rows, write_capture
+from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
+
+_CHUNK = 20_000
+_PORT_1 = bytes.fromhex("030000000001")
+_SEEDS = [
+    *(vector.payload for vector in WHOLE),
+    *(vector.payload for vector in MALFORMED),
+    *(payload for vector in FRAGMENTED for payload in vector.payloads),
+]
+#: Bytes at which a rule turns: types, operators, lengths, the borders of UTF-8.
+_TELLING = bytes((0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 0x7F, 0x80, 0xBF, 0xC2, 0xE0, 0xED, 0xF0, 0xF4, 0xFE, 0xFF))
+_FIELDS = ("type", "flags", "hop_limit", "issuer", "seq", "epoch", "total_length", "fragment_index")
+_FIELDS += ("fragment_count", "payload_length")
+_SHOWN = ("decode_error", *_FIELDS, "attribute_name", "value_type", "predicate", "timeout_us", "incarnation")
+_SHOWN += ("oldest_epoch", "acknowledged")
+_HEADERS_ONLY = ("type", "undecodable")
+
+#: What a decoder says of a frame: why it does not decode, or its header fields and its content.
+Outcome = tuple[Any, ...]
+
+
+def mutated(random: Random) -> bytes:
+    """One fuzzed Ethernet payload."""
+    payload = bytearray(random.choice(_SEEDS))
+    for _ in range(random.choice((0, 1, 1, 1, 2, 3, 8))):
+        at = random.randrange(len(payload) + 1)
+        change = random.randrange(8)
+        if change == 0:
+            payload[at : at + 1] = random.randbytes(1)
+        elif change == 1:
+            payload[at : at + 1] = bytes((random.choice(_TELLING),))
+        elif change == 2 and at < len(payload):
+            payload[at] ^= 1 << random.randrange(8)
+        elif change == 3:
+            payload[at:at] = bytes(random.choices(_TELLING, k=random.randint(1, 9)))
+        elif change == 4:
+            del payload[at : at + random.randint(1, 9)]
+        elif change == 5:
+            other = random.choice(_SEEDS)
+            payload[at:] = other[random.randrange(len(other) + 1) :]
+        elif change == 6:
+            del payload[at:]
+        else:
+            _mend_header(payload)
+    if random.random() < 0.6:
+        _mend_header(payload)
+    return bytes(payload)
+
+
+def _mend_header(payload: bytearray) -> None:
+    """Makes the header that of an unfragmented frame, so that the body is looked at."""
+    here = len(payload) - codec.HEADER_LENGTH
+    if 0 <= here <= 65_535:
+        payload[0] = VERSION
+        payload[1] = payload[1] if 1 <= payload[1] <= len(FrameType) else 1
+        payload[20:32] = here.to_bytes(4, "big") + b"\0\0\0\1" + here.to_bytes(2, "big") + b"\0\0"
+
+
+def _content(body: Body) -> Any:
+    """A body as the columns of the Spark decode have it."""
+    if isinstance(body, Message):
+        return [(name, type_of(value).name.lower(), value) for name, value in body.items()]
+    if isinstance(body, Predicate):
+        return format_predicate(body)
+    if isinstance(body, SenderRequest):
+        return body.timeout_us
+    if isinstance(body, Hello):
+        return body.incarnation
+    if isinstance(body, Commit):
+        return body.oldest_epoch
+    return body.acknowledged.name if isinstance(body, Ack) else None
+
+
+def _by_codec(payload: bytes) -> Outcome:
+    try:
+        header = codec.decode_header(payload)
+        if header.fragment_count != 1:
+            return (None, *header, "fragment")
+        end = codec.HEADER_LENGTH + header.payload_length
+        return (None, *header, _content(codec.decode_body(header, payload[codec.HEADER_LENGTH : end])))
+    except DecodeError as error:
+        return (error.reason.value,)
+
+
+def _by_scapy(frame: bytes) -> Outcome:
+    """As the codec's `decode`, by way of Scapy's fields and back; and what Scapy itself has changed."""
+    packet = Ether(frame)
+    if CBCB not in packet:
+        return ("truncated",)
+    layer = packet[CBCB]
+    if bytes(layer) != frame[14:]:
+        return ("other bytes",)
+    try:
+        decoded = to_frame(packet)
+    except DecodeError as error:
+        if error.reason.value == "bad_fragment" and layer.fragment_count != 1:
+            return _by_codec(bytes(layer))
+        return (error.reason.value,)
+    return (None, *(int(getattr(layer, name)) for name in _FIELDS), _content(decoded.body))
+
+
+def _by_spark(capture: Path, columns: Sequence[str], compiled: bool) -> list[dict[str, Any]]:
+    """The rows of the decoder that Spark's workers run, with or without compiled loops."""
+    with ExitStack() as patches:
+        for module in ("captures.pcap", "captures.packets.gather", "captures.decode"):
+            patches.enter_context(patch(f"{module}.worth_compiling", return_value=compiled))
+        batches = list(View(FRAMES, tuple(columns)).read(FilePart(str(capture))))
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def _spark_outcome(row: dict[str, Any]) -> Outcome:
+    if row["undecodable"] is not None:
+        return (row["undecodable"],)
+    header = (FrameType[row["type"]], *(row[name] for name in _FIELDS[1:]))
+    if row["fragment"] == "partial":
+        return (None, *_unsigned(header), "fragment")
+    content: Any = None
+    if row["attributes"] is not None:
+        content = [
+            (name, kind, one)
+            for name, value in row["attributes"]
+            for kind, one in value.items()
+            if one is not None
+        ]
+    for name in ("predicate", "timeout_us", "incarnation", "oldest_epoch", "acknowledged"):
+        content = row[name] if row[name] is not None else content
+    return (None, *_unsigned(header), content)
+
+
+def _unsigned(header: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`seq`, of which Spark has the 64 bits as a signed number."""
+    return (*header[:4], header[4] % 2**64, *header[5:])
+
+
+def _dissector_differs(row: dict[str, list[str]], outcome: Outcome) -> bool:
+    """Whether the dissector says otherwise than the codec; text outside ASCII is written in other ways."""
+    shown = row.get("decode_error", [None])[0]
+    if shown != outcome[0]:
+        return True
+    if outcome[0] is not None:
+        return False
+    if [int(row[name][0], 0) for name in _FIELDS] != [int(value) for value in outcome[1:-1]]:
+        return True
+    content = outcome[-1]
+    if content == "fragment":
+        return False
+    if isinstance(content, list):
+        names = row.get("attribute_name", [])
+        return len(names) != len(content) or any(
+            name != found for (name, _, _), found in zip(content, names, strict=True) if _plain(name)
+        )
+    if isinstance(content, str) and "predicate" in row:
+        return _plain(content) and row["predicate"] != [content]
+    return False
+
+
+def _plain(text: str) -> bool:
+    return all(32 <= ord(character) < 127 and character not in '"\\' for character in text)
+
+
+def check(seed: int, count: int) -> tuple[Counter[str], list[str]]:
+    """Fuzzes `count` frames; how many had which outcome, and the disagreements, one a line."""
+    random = Random(f"decoders/{seed}")
+    frames = [ethernet(node_address(number), _PORT_1, mutated(random)) for number in range(count)]
+    outcomes = [_by_codec(frame[14:]) for frame in frames]
+    wrong: list[str] = []
+
+    def tell(number: int, decoder: str, found: object) -> None:
+        wrong.append(f"{decoder}: {found}; codec: {outcomes[number]}; {frames[number][14:].hex()}")
+
+    with tempfile.TemporaryDirectory(prefix="cbcb-fuzz-") as folder:
+        capture = write_capture(Path(folder) / "fuzz.pcap", enumerate(frames))
+        shown = rows(capture, [f"cbcb.{name}" for name in _SHOWN])
+        ways = sorted({False, numba_is_there()})
+        full = [_by_spark(capture, list(COLUMNS), compiled) for compiled in ways]
+        headers = [_by_spark(capture, _HEADERS_ONLY, compiled) for compiled in ways]
+    assert {len(shown), *map(len, full), *map(len, headers)} == {count}
+    for number, outcome in enumerate(outcomes):
+        if (found := _by_scapy(frames[number])) != outcome:
+            tell(number, "Scapy", found)
+        for decoded in {str(_spark_outcome(table[number])) for table in full} - {str(outcome)}:
+            tell(number, "Spark", decoded)
+        for table in headers:
+            if table[number]["undecodable"] != outcome[0]:
+                tell(number, "Spark, headers only", table[number])
+        if _dissector_differs(shown[number], outcome):
+            tell(number, "dissector", shown[number])
+    return Counter(str(outcome[0] or "decodes") for outcome in outcomes), wrong
+
+
+def main(frames: int = 1_000_000, seed: int = 1) -> None:
+    """Fuzzes `frames` frames on all processors, and prints what they were and who disagreed."""
+    chunks = -(-frames // _CHUNK)
+    started = time.perf_counter()
+    totals: Counter[str] = Counter()
+    wrong: list[str] = []
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        of_chunk = partial(check, count=min(_CHUNK, frames))
+        for counts, found in pool.map(of_chunk, range(seed, seed + chunks)):
+            totals += counts
+            wrong += found
+            print(f"{totals.total()} frames, {len(wrong)} disagreements", end="\r", flush=True)
+    seconds = time.perf_counter() - started
+    print(f"{totals.total()} frames in {seconds:.0f} s: {len(wrong)} disagreements")
+    for reason, count in totals.most_common():
+        print(f"{reason:20} {count:9}")
+    for line in wrong[:20]:
+        print(line)
+    assert not wrong, f"{len(wrong)} disagreements"

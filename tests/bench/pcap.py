@@ -1,0 +1,215 @@
+"""From captures to counts by link, type and second in Parquet: Spark with our source beside other readers.
+
+The captures are made up (`tests.bench.generated_captures`): eight links. Spark's times are of the query, in a
+session that has run a small one before; the code is compiled then. Each of the others counts the same in a
+dictionary, on one core; the slow ones read a part of the first file. *Raw read* reads every byte and looks at
+none.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dpkt
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
+from scapy.utils import PcapReader as ScapyReader
+
+from captures.source import register
+from router.wire.header import TYPE_NAMES
+from router.wire.layers import CBCB
+from tests.bench.generated_captures import FRAME_BYTES, write_captures
+
+_LUA = Path(__file__).resolve().parents[2] / "router" / "wire" / "cbcb.lua"
+_RECORD_BYTES = 16 + FRAME_BYTES
+#: Frames by link, type and second.
+Counts = Counter[tuple[int, str, int]]
+
+
+@contextmanager
+def session(master: str, folder: Path) -> Iterator[SparkSession]:
+    """A session with Spark's own settings, apart from noise."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = (
+        SparkSession.builder.master(master)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.local.dir", str(folder))
+        .getOrCreate()
+    )
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _rows(spark: SparkSession, run: Path) -> DataFrame:
+    """Every frame goes through Spark, with the columns that the question needs."""
+    frames = spark.read.format("cbcb").option("columns", "link,type,time_ns").load(str(run))
+    return frames.groupBy("link", "type", F.expr("time_ns div 1000000000").alias("second")).agg(
+        F.count("*").alias("frames")
+    )
+
+
+def _traffic(spark: SparkSession, run: Path) -> DataFrame:
+    """Frames are counted while they are decoded; Spark adds up."""
+    traffic = spark.read.format("cbcb").option("view", "traffic").load(str(run))
+    return traffic.groupBy("link", "type", F.expr("bin_ns div 1000000000").alias("second")).agg(
+        F.sum("frames").alias("frames")
+    )
+
+
+def _all_columns(spark: SparkSession, run: Path) -> DataFrame:
+    """The decoded frames as they are, attributes and predicates included."""
+    return spark.read.format("cbcb").load(str(run))
+
+
+QUERIES = {"rows": _rows, "view traffic": _traffic, "all columns": _all_columns}
+
+
+def _spark(master: str, run: Path, small: Path, out: Path) -> Iterator[tuple[str, float, Path]]:
+    """Each query's name, seconds and result."""
+    with session(master, out) as spark:
+        register(spark)
+        for name, query in QUERIES.items():
+            target = out / f"{master}-{query.__name__}"
+            query(spark, small).write.mode("overwrite").parquet(str(target))
+            started = time.perf_counter()
+            query(spark, run).write.mode("overwrite").parquet(str(target))
+            yield name, time.perf_counter() - started, target
+
+
+def _counts(table: Path) -> Counts:
+    counts: Counts = Counter()
+    for row in pq.read_table(table).to_pylist():
+        counts[row["link"], row["type"], row["second"]] += row["frames"]
+    return counts
+
+
+def _raw(files: list[Path]) -> Counts:
+    buffer = bytearray(4 * 1024 * 1024)
+    for path in files:
+        with path.open("rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
+    return Counter()
+
+
+def _dpkt(files: list[Path]) -> Counts:
+    counts: Counts = Counter()
+    for path in files:
+        with path.open("rb") as file:
+            for seconds, data in dpkt.pcap.Reader(file):
+                payload = dpkt.ethernet.Ethernet(data).data
+                counts[_link(path), TYPE_NAMES[payload[1]], int(seconds)] += 1
+    return counts
+
+
+def _scapy(files: list[Path]) -> Counts:
+    counts: Counts = Counter()
+    for path in files:
+        with ScapyReader(str(path)) as reader:
+            for packet in reader:
+                counts[_link(path), TYPE_NAMES[packet[CBCB].type], int(packet.time)] += 1
+    return counts
+
+
+def _tshark(files: list[Path]) -> Counts:
+    counts: Counts = Counter()
+    for path in files:
+        command = ["tshark", "-X", f"lua_script:{_LUA}", "-r", str(path), "-T", "fields"]
+        command += ["-e", "frame.time_epoch", "-e", "cbcb.type"]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as tshark:
+            assert tshark.stdout is not None
+            for line in tshark.stdout:
+                stamp, kind = line.split()
+                counts[_link(path), TYPE_NAMES[int(kind)], int(stamp.partition(".")[0])] += 1
+        assert tshark.returncode == 0
+    return counts
+
+
+def _part(source: Path, frames: int, folder: Path) -> Path:
+    """The first frames of a capture, under the same name."""
+    folder.mkdir()
+    part = folder / source.name
+    with source.open("rb") as file:
+        part.write_bytes(file.read(24 + frames * _RECORD_BYTES))
+    return part
+
+
+def main(frames: int = 5_000_000, part: int = 50_000, rounds: int = 3) -> None:
+    """Prints packets a second, and Spark's on two cores over the others' (the best of `rounds` of the fast
+    ones). dpkt reads one file, the slow ones the first `part` frames of it."""
+    with tempfile.TemporaryDirectory(prefix="cbcb-bench-") as made:
+        folder = Path(made)
+        started = time.perf_counter()
+        files = write_captures(folder / "run", frames)
+        seconds = time.perf_counter() - started
+        frames = sum(path.stat().st_size - 24 for path in files) // _RECORD_BYTES
+        size = sum(path.stat().st_size for path in files)
+        print(f"{frames} frames of {FRAME_BYTES} bytes, {size / 1e6:.0f} MB, made in {seconds:.1f} s")
+        write_captures(folder / "small", 400_000)
+        piece = _part(files[0], part, folder / "part")
+        results: list[tuple[str, float]] = []
+        found: dict[str, Counts] = {}
+        for name, read, inputs, count, times in (
+            ("raw read", _raw, files, frames, rounds),
+            ("dpkt", _dpkt, files[:1], frames // len(files), 1),
+            ("Scapy PcapReader", _scapy, [piece], part, 1),
+            ("tshark -T fields", _tshark, [piece], part, 1),
+        ):
+            best, found[name] = _best(read, inputs, times)
+            results.append((f"{name} ({count} frames)", count / best))
+        for cores in (1, 2):
+            best_of: dict[str, float] = {}
+            for _ in range(rounds):
+                for name, took, table in _spark(f"local[{cores}]", folder / "run", folder / "small", folder):
+                    best_of[name] = min(took, best_of.get(name, took))
+                    if name != "all columns":
+                        found[name] = _counts(table)
+                        assert sum(found[name].values()) == frames
+            label = f"{cores} core{'s'[: cores - 1]}"
+            results += [(f"Spark, {name}, {label}", frames / took) for name, took in best_of.items()]
+        _compare(found, _link(files[0]))
+        best_spark = next(rate for name, rate in results if name == "Spark, view traffic, 2 cores")
+        rows = next(rate for name, rate in results if name == "Spark, rows, 2 cores")
+        print(f"{'':34} {'packets/s':>12} {'traffic is':>11} {'rows are':>9}")
+        for name, rate in results:
+            print(f"{name:34} {rate:12,.0f} {best_spark / rate:10.2f}x {rows / rate:8.2f}x")
+
+
+def _best(read: Callable[[list[Path]], Counts], files: list[Path], rounds: int) -> tuple[float, Counts]:
+    best, counts = float("inf"), Counter[tuple[int, str, int]]()
+    for _ in range(rounds):
+        started = time.perf_counter()
+        counts = read(files)
+        best = min(best, time.perf_counter() - started)
+    return best, counts
+
+
+def _link(path: Path) -> int:
+    """The link that a capture is of; in a line of routers, its lower end."""
+    return int(path.stem.split("-")[1])
+
+
+def _compare(found: dict[str, Counts], first: int) -> None:
+    """All count the same, of what they read."""
+    assert found["rows"] == found["view traffic"]
+    of_first = Counter({key: count for key, count in found["rows"].items() if key[0] == first})
+    assert found["dpkt"] == of_first
+    assert found["Scapy PcapReader"] == found["tshark -T fields"]
+    assert found["tshark -T fields"] <= of_first

@@ -1,0 +1,107 @@
+"""`cbcb run --live`: shown while the network runs, the accounting's numbers, nothing left behind."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.emulation.conftest import Cbcb, left_behind, poll
+
+pytestmark = pytest.mark.emulation
+
+EXPERIMENT = """
+duration_s = 120
+time_scale = 10
+[topology]
+generator = "ring"
+nodes = 5
+[workload]
+messages_per_minute = 60
+senders_percent = 60
+receivers_percent = 100
+first_message_s = 10
+"""
+
+
+def state_of(port: int) -> dict[str, Any] | None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/state")
+        document: dict[str, Any] = json.loads(connection.getresponse().read())
+    except OSError:
+        return None
+    else:
+        return document
+    finally:
+        connection.close()
+
+
+def test_a_live_run_shows_what_its_accounting_finds(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(EXPERIMENT)
+    run = cbcb("run", str(file), "--live", "--live-port", "0")
+    run_state = run.state()
+    assert run.process.stdout is not None
+    printed = ""
+
+    def port() -> int | None:
+        nonlocal printed
+        printed += run.process.stdout.readline()  # type: ignore[union-attr]
+        found = re.search(r"live: http://127\.0\.0\.1:(\d+)/", printed)
+        return int(found.group(1)) if found else None
+
+    page = poll(port, 60, "the page is served")
+    seen: list[dict[str, Any]] = []
+
+    def while_it_runs() -> bool | None:
+        snapshot = state_of(page)
+        if snapshot is not None:
+            seen.append(snapshot)
+            live = snapshot["phase"] in ("running", "settling")
+            if live and snapshot["frames"]["MSG"] and snapshot["messages"]["expected"]:
+                return True
+        return None
+
+    poll(while_it_runs, 60, "frames and deliveries are shown while the network runs")
+
+    def all_read() -> dict[str, Any] | None:
+        snapshot = state_of(page)
+        return snapshot if snapshot is not None and snapshot["stream"]["state"] == "ended" else None
+
+    last = poll(all_read, 60, "the stream has read every frame")
+    status, output = run.wait()
+    assert status == 0, printed + output
+    summary = json.loads(next(tmp_path.glob("*-small/summary.json")).read_text())
+    assert {name: number for name, number in last["frames"].items() if number} == {
+        name: number for name, number in summary["frames_by_type"].items() if number
+    }
+    messages = last["messages"]
+    assert messages["sent"] == summary["messages_sent"] > 0
+    assert messages["delivered"] == summary["deliveries_made"] > 0
+    assert (messages["missing"], messages["spurious"]) == (0, 0)
+    assert last["verdict"] == {"state": "holds so far", "reasons": []}
+    assert "live: " in printed + output
+    assert left_behind(run_state) == []
+    assert state_of(page) is None
+
+
+def test_ctrl_c_ends_the_live_view_with_the_run(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(EXPERIMENT)
+    run = cbcb("run", str(file), "--live", "--live-port", "0")
+    run_state = run.state()
+    folder = Path(run_state["run_dir"])
+    poll(lambda: (folder / "logs" / "live-spark.log").exists() or None, 60, "Spark starts")
+    run.interrupt()
+    status, printed = run.wait(60)
+    assert status == 130, printed
+    assert left_behind(run_state) == []
+    found = re.search(r"live: http://127\.0\.0\.1:(\d+)/", printed)
+    assert found is not None
+    assert state_of(int(found.group(1))) is None

@@ -1,0 +1,47 @@
+"""p0 is what the applications of a node want together, however each of them changes its mind."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_protocol_delivery import PREDICATES
+from test_protocol_updates import selected
+
+from router.matching.factory import factory
+from router.predicates.model import Predicate
+from router.protocol.routing import RoutingTable
+from router.runtime.subscriptions import Subscriptions
+
+#: Application; then a predicate to declare, one to subscribe to, or which of its subscriptions to revoke.
+STEPS = st.lists(
+    st.tuples(
+        st.integers(1, 3),
+        st.tuples(st.just("declare"), PREDICATES)
+        | st.tuples(st.just("subscribe"), PREDICATES)
+        | st.tuples(st.just("revoke"), st.integers(0, 5)),
+    ),
+    max_size=20,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(STEPS)
+def test_p0_is_the_union_of_all_parts(steps: list[tuple[int, tuple[str, Predicate | int]]]) -> None:
+    table = RoutingTable(factory("naive"))
+    applications = {app: Subscriptions() for app in (1, 2, 3)}
+    for number, (app, (action, what)) in enumerate(steps):
+        wanted = applications[app]
+        if isinstance(what, int):
+            numbers = sorted(wanted.numbered)
+            if numbers:
+                wanted.remove(numbers[what % len(numbers)])
+        elif action == "declare":
+            wanted.declare(what)
+        else:
+            wanted.add(number, what)
+        before = table.local
+        changed = table.set_application(app, wanted.predicate)
+        assert changed == (table.local != before)
+        parts = [p for own in applications.values() for p in (own.declared, *own.numbered.values())]
+        expected = [any(column) for column in zip(*map(selected, parts), strict=True)]
+        assert selected(table.local) == expected

@@ -1,0 +1,116 @@
+"""The data sources through Spark: formats, views, filters pushed down, files that are no captures."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
+
+from captures.packets.splitting import write_index
+from captures.source import PUSHDOWN, register
+from tests.spark.run_folder import good_run
+from tests.unit.capture_files import enhanced, interface, pcap, section
+
+pytestmark = pytest.mark.spark
+
+PACKETS = [(10**18 + number * 10**6, bytes(12) + b"\x08\x00" + bytes([number]) * 40) for number in range(200)]
+
+
+@pytest.fixture(params=["false", "true"])
+def pushing(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    """The session, with filters that do not reach the sources, and with filters that do."""
+    spark.conf.set(PUSHDOWN, request.param)
+    register(spark)
+    yield spark
+    spark.conf.unset(PUSHDOWN)
+
+
+def test_packets_of_files_of_every_kind(tmp_path: Path, pushing: SparkSession) -> None:
+    (tmp_path / "a.pcap").write_bytes(pcap(PACKETS))
+    (tmp_path / "b.pcap.gz").write_bytes(gzip.compress(pcap(PACKETS, ">", nano=False)))
+    (tmp_path / "c.pcapng").write_bytes(
+        section()
+        + interface(tsresol=6, link_type=1)
+        + interface(tsresol=9, link_type=113)
+        + enhanced(7, PACKETS[0][1], length=90)
+        + enhanced(8, b"cooked", number=1)
+    )
+    write_index(tmp_path / "a.pcap", 2000)
+    read = pushing.read.format("pcap").option("partitionBytes", 2000)
+    packets = read.load([f"{tmp_path}/a.pcap", f"file://{tmp_path}/c.pcapng", f"{tmp_path}/*.gz"])
+    assert packets.count() == 402
+    one = packets.where("eth_type = 2048 and cut").collect()
+    assert [(row.time_ns, row.captured, row.length, bytes(row.data)) for row in one] == [
+        (7_000, 54, 90, PACKETS[0][1])
+    ]
+    (other,) = packets.where("undecodable is not null").collect()
+    assert (other.link_type, other.interface, other.undecodable, other.eth_type) == (
+        113,
+        1,
+        "not_ethernet",
+        None,
+    )
+    late = packets.where(F.col("time_ns") >= PACKETS[150][0]).where(F.col("file").endswith("a.pcap"))
+    assert [row.time_ns for row in late.orderBy("time_ns").collect()] == [time for time, _ in PACKETS[150:]]
+    # Nothing is left: the filters rule out every part.
+    assert packets.where(F.col("time_ns") > 2 * 10**18).count() == 0
+    assert packets.where("file = 'none'").count() == 0
+
+
+def test_health_of_files_and_those_that_are_no_captures(tmp_path: Path, spark: SparkSession) -> None:
+    register(spark)
+    content = pcap(PACKETS)
+    (tmp_path / "cut.pcap").write_bytes(content[:-1])
+    (tmp_path / "text.pcap").write_text("no capture at all, but a text of some length")
+    read = spark.read.format("pcap")
+    with pytest.raises(PySparkException, match="starts with 6e6f2063; expected"):
+        read.load(str(tmp_path)).count()
+    assert read.option("onError", "skip").load(str(tmp_path)).count() == 199
+    rows = {Path(row.file).name: row for row in read.option("view", "files").load(str(tmp_path)).collect()}
+    assert rows["cut.pcap"].packets == 199
+    assert rows["cut.pcap"].first_ns == PACKETS[0][0]
+    start = len(content) - 16 - len(PACKETS[-1][1])
+    assert rows["cut.pcap"].defect == f"the file ends inside a record, which starts at byte {start}"
+    assert (rows["text.pcap"].packets, rows["cut.pcap"].error) == (0, None)
+    assert "expected the magic number" in rows["text.pcap"].error
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("colums", "file", "unknown option colums; expected one of path, "),
+        ("columns", "file,size", "option columns: no column 'size'; expected some of file, offset, "),
+        ("view", "frames", "option view: 'frames'; expected packets or files"),
+        ("partitions", "-1", "option partitions: '-1'; expected a whole number above 0"),
+    ],
+)
+def test_wrong_options_are_told(
+    tmp_path: Path, spark: SparkSession, option: str, value: str, message: str
+) -> None:
+    register(spark)
+    with pytest.raises(PySparkException, match=message):
+        spark.read.format("pcap").option(option, value).load(str(tmp_path))
+
+
+def test_traffic_is_the_sum_of_the_frames(tmp_path: Path, pushing: SparkSession) -> None:
+    run = str(good_run().write(tmp_path / "run"))
+    traffic = pushing.read.format("cbcb").option("view", "traffic").option("binSeconds", "0.01").load(run)
+    keys = ["capture", "kind", "link", "node", "direction", "from_node", "to_node", "type"]
+    sums = traffic.groupBy(*keys, "bin_ns").agg(F.sum("frames"), F.sum("bytes"), F.sum("undecodable"))
+    frames = pushing.read.format("cbcb").load(run)
+    expected = frames.groupBy(*keys, F.expr("time_ns div 10000000 * 10000000").alias("bin_ns")).agg(
+        F.count("*"), F.sum("length"), F.count("undecodable")
+    )
+    rows = [sorted(str(tuple(row)) for row in table.collect()) for table in (sums, expected)]
+    assert len(rows[0]) > 10
+    assert rows[0] == rows[1]
+    on_link = frames.where("link = 1 and type in ('MSG', 'RA')")
+    assert {row.capture for row in on_link.collect()} == {"link-1-2"}
+    assert (
+        frames.where("kind = 'host' and node = 2").count() == frames.where("capture = 'host-2'").count() > 0
+    )

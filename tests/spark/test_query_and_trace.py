@@ -1,0 +1,172 @@
+"""Questions to the tables of a run whose numbers are known, and the way of its messages."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from captures.job import account
+from captures.query import ask
+from captures.query_spark import answer
+from captures.tables import EXAMPLES, TABLES
+from testbed.cli.main import main
+from tests.spark.run_folder import SEQ, good_run
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """The good run, and a message with a receiver that it is not sent to."""
+    played = good_run()
+    played.tick(100)
+    played.send(4, 50, [(0, [1])], expected=True)
+    played.deliver(4, 1)
+    folder = played.write(tmp_path_factory.mktemp("runs") / "run")
+    account(folder, spark=spark)
+    return folder
+
+
+def _ask(run: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["query", str(run), *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_answers_as_table_csv_json_and_parquet(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sql = "select number, message, expected from messages order by number"
+    assert _ask(run, capsys, sql, "--rows", "2").splitlines() == [
+        "number  message                                                       expected",
+        "------  ------------------------------------------------------------  --------",
+        f'     1  price = 50, text = "{"x" * 39}…         2',
+        '     2  price = 500, text = ""                                               0',
+        "(4 rows, the first 2 shown (--rows 0: all))",
+    ]
+    rows = list(csv.reader(_ask(run, capsys, sql, "--format", "csv").splitlines()))
+    assert rows[0] == ["number", "message", "expected"]
+    assert rows[3] == ["3", 'price = 150, text = ""', "0"]
+    first, *_ = _ask(run, capsys, sql, "--format", "json").splitlines()
+    assert json.loads(first) == {
+        "number": 1,
+        "message": f'price = 50, text = "{"x" * 2000}"',
+        "expected": 2,
+    }
+    file = tmp_path / "answer.parquet"
+    assert _ask(run, capsys, sql, "--format", "parquet", "--output", str(file)) == ""
+    assert pq.read_table(file)["expected"].to_pylist() == [2, 0, 0, 2]
+
+
+def test_every_table_is_there_with_its_documented_columns(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described = _ask(run, capsys, "--tables").splitlines()
+    tables = [line.partition(":")[0] for line in described if not line.startswith(" ")]
+    assert tables == list(TABLES)
+    columns = [line.split()[0] for line in described if line.startswith(" ")]
+    assert columns == [column for _, meanings in TABLES.values() for column in meanings]
+
+
+@pytest.mark.parametrize(("question", "sql"), EXAMPLES, ids=[question for question, _ in EXAMPLES])
+def test_the_documented_questions_have_answers(
+    run: Path, capsys: pytest.CaptureFixture[str], question: str, sql: str
+) -> None:
+    said = _ask(run, capsys, sql, "--format", "json").splitlines()
+    assert said, question
+    if question.startswith("Which messages were missed"):
+        assert [json.loads(line)["node"] for line in said] == [2]
+
+
+def test_spark_gives_the_same_answer(run: Path, spark: SparkSession) -> None:
+    counts = "select type, kind, count(*) as n, min(time_ns) as first from frames"
+    sql = f"{counts} group by type, kind order by type, kind"
+    by_spark = [row for batch in answer(spark, run, sql) for row in batch.to_pylist()]
+    assert by_spark == [row for batch in ask(run, sql) for row in batch.to_pylist()]
+    assert len(by_spark) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["selec 1"], "syntax error at or near"),
+        (["select nope from messages"], '"nope" not found'),
+        ([""], "nothing was asked"),
+        (["select 1", "--format", "parquet"], "expected --output FILE as well"),
+        (["select 1", "--output", "/no/such/folder/x"], "/no/such/folder/x: no such folder"),
+    ],
+)
+def test_what_cannot_be_asked(
+    run: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert main(["query", str(run), *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_run_without_tables_says_how_to_make_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = good_run().write(tmp_path / "run")
+    for command in (["query", str(folder), "select 1"], ["trace", str(folder)]):
+        assert main(command) == 2
+        assert "has no tables; `cbcb account run` makes them" in capsys.readouterr().err
+
+
+def _trace(run: Path, capsys: pytest.CaptureFixture[str], message: str) -> list[str]:
+    assert main(["trace", str(run), message]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_message_that_reached_everybody(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = _trace(run, capsys, "0:1")
+    assert said[2] == "2 delivered, 2 expected; at 3 routers; pruned at 0 interfaces"
+    assert said[4] == "r0"
+    assert said[5].startswith("└─ r1  by interface 1, hop 1, +1.00 ms")
+    assert said[6].startswith("   ├─ ✓ delivered to app-1 +")
+    assert said[7].startswith("   └─ r2  by interface 2, hop 2, +1.00 ms")
+    assert said[8].startswith("      └─ ✓ delivered to app-2 +")
+
+
+def test_a_message_that_nobody_wanted(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _trace(run, capsys, "0:2")[4:6] == ["r0", "├─ ✗ nobody wants it"]
+    said = _trace(run, capsys, f"0:{SEQ + 3}")
+    assert said[5:8] == [
+        "└─ r1  by interface 1, hop 1, +1.00 ms",
+        "   ├─ ✗ false positive: neither forwarded nor delivered",
+        "   └─ ✂ r2  p2 does not select it: price < 100",
+    ]
+    assert said[-1].startswith("p1, p2, ... are those of the end of the run")
+
+
+def test_a_message_that_was_lost_on_its_way(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = _trace(run, capsys, "0/4")
+    assert said[2] == "1 delivered, 2 expected, 1 MISSED; at 2 routers; pruned at 1 interfaces"
+    assert "p2 of the end of the run selects it, that of the moment did not: price < 100" in said[-4]
+    assert said[-3] == "r2 (not reached): ✗ MISSED by app-2"
+    assert main(["trace", str(run), "0:4", "--json"]) == 0
+    trace = json.loads(capsys.readouterr().out)
+    assert [stop["node"] for stop in trace["stops"]] == [0, 1]
+    assert trace["stops"][1]["branches"][0]["pruned"] == {
+        "predicate": "price < 100",
+        "known": "end",
+        "matches": True,
+        "beyond": [2],
+    }
+
+
+def test_messages_are_listed_and_found(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def numbers(*arguments: str) -> list[str]:
+        assert main(["trace", str(run), *arguments]) == 0
+        return [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:-1]]
+
+    assert numbers() == ["0:1", "0:2", "0:3", "0:4"]
+    assert numbers("--where", "price >= 150") == ["0:2", "0:3"]
+    assert numbers("--missed") == ["0:4"]
+    assert main(["trace", str(run), "0:9"]) == 2
+    assert "0:9: no such message; node 0 sent 4, 0:1 to 0:4" in capsys.readouterr().err
+    assert main(["trace", str(run), "1:1"]) == 2
+    assert "node 1 sent no message" in capsys.readouterr().err

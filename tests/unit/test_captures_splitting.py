@@ -1,0 +1,218 @@
+"""Parts of files: reading them gives what reading the file gives; the index; what filters leave out."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    In,
+    IsNull,
+    LessThanOrEqual,
+    Not,
+    StringStartsWith,
+)
+
+from captures.columns import COLUMNS
+from captures.packets import splitting
+from captures.packets.opening import FileEntry, list_captures
+from captures.packets.splitting import (
+    FilePart,
+    check_capture,
+    index_file,
+    read_index,
+    split_files,
+    write_index,
+)
+from captures.pcap import PcapReader
+from captures.sources.packets import PACKET_COLUMNS
+from captures.sources.pushdown import bounds_of
+from captures.sources.views import FRAMES, OF_FILE, PACKETS, View
+from router.predicates.model import Message
+from router.wire.addresses import node_address
+from router.wire.codec import fragment
+from router.wire.frames import Frame, FrameType, SenderRequest
+from tests.unit.capture_files import interface, pcap, pcapng, section
+
+VIEWS = [View(PACKETS, tuple(PACKET_COLUMNS)), View(FRAMES, tuple(COLUMNS))]
+
+
+def _packets() -> list[tuple[int, bytes]]:
+    """Messages whole and in fragments, of two routers and interleaved; a request; damage. 3 s in all."""
+    payloads: list[tuple[int, bytes]] = []
+    for seq in range(12):
+        message = Frame(FrameType.MSG, seq % 2, seq, 1, 64, Message({"n": seq, "text": "x" * 30 * seq}))
+        payloads += [(seq % 2, payload) for payload in fragment(message, 150)]
+    payloads.sort(key=lambda each: len(each[1]) % 7)
+    payloads.append((0, fragment(Frame(FrameType.SR, 0, 9, 1, 64, SenderRequest(5)))[0]))
+    payloads.append((1, b"\x01damage"))
+    step_ns = 3_000_000_000 // len(payloads)
+    return [
+        (
+            10**18 + number * step_ns,
+            bytes.fromhex("030000000001") + node_address(node) + b"\x88\xb5" + payload,
+        )
+        for number, (node, payload) in enumerate(payloads)
+    ]
+
+
+def _rows(view: View, parts: Sequence[FilePart]) -> list[dict[str, object]]:
+    return [row for part in parts for batch in view.read(part) for row in batch.to_pylist()]
+
+
+def _two_sections(packets: Sequence[tuple[int, bytes]]) -> bytes:
+    half = len(packets) // 2
+    return pcapng(packets[:half]) + pcapng(packets[half:], ">")
+
+
+@pytest.mark.parametrize("made", [pcap, _two_sections])
+@pytest.mark.filterwarnings("ignore:.*the file ends inside a record")
+def test_split_reads_equal_unsplit_reads_at_every_cut(
+    tmp_path: Path, made: Callable[[Sequence[tuple[int, bytes]]], bytes]
+) -> None:
+    content = made(_packets())
+    assert len(content) > 4000
+    path = tmp_path / "a"
+    carried = defects = 0
+    for size in range(len(content) - 1024, len(content) + 1):
+        path.write_bytes(content[:size])
+        parts = index_file(str(path), 700)
+        assert len(parts) > 3
+        carried += any(part.carry for part in parts)
+        whole = PcapReader(path)
+        records = list(whole.records())
+        readers = [PcapReader(path, start=part.start, end=part.end, context=part.context) for part in parts]
+        assert [record for reader in readers for record in reader.records()] == records
+        # The last part, and it alone, tells of the cut.
+        assert [reader.defect for reader in readers] == [None] * (len(parts) - 1) + [whole.defect]
+        defects += whole.defect is not None
+        if size % 64 == 0 or size == len(content):
+            for view in VIEWS:
+                assert _rows(view, parts) == _rows(view, [FilePart(str(path))])
+    assert carried == 1025
+    assert 0 < defects < 1025
+
+
+def test_a_message_in_fragments_over_parts_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(_packets()))
+    rows = _rows(VIEWS[1], index_file(str(path), 300))
+    completing = [row for row in rows if row["fragment"] == "completing"]
+    assert len(completing) > 3
+    assert all(row["attributes"] and row["undecodable"] is None for row in completing)
+
+
+def test_an_index_is_used_until_its_file_changes(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(_packets()))
+    entry = FileEntry(str(path), path.stat().st_size)
+    assert split_files([entry], 10**6) == [FilePart(str(path), size=entry.size)]
+    write_index(path, 700)
+    parts = split_files([entry], 10**6)
+    assert parts == index_file(str(path), 700)
+    assert {number for part in parts for number in part.types or ()} == {1, 3}
+    assert [part.first_ns for part in parts] == sorted(part.first_ns or 0 for part in parts)
+    # The index itself is no capture.
+    assert [each.path for each in list_captures([str(tmp_path)])] == [str(path)]
+    os.utime(path, ns=(1, 1))
+    assert read_index(str(path)) is None
+    index = write_index(path)
+    index.write_text(json.dumps({"version": 1}))
+    assert read_index(str(path)) is None
+
+
+def test_checking_a_large_capture_leaves_its_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(_packets())[:-1])
+    defect = check_capture(path)
+    assert defect is not None
+    assert read_index(str(path)) is None
+    monkeypatch.setattr(splitting, "DEFAULT_PART_BYTES", 1000)
+    assert check_capture(path) == defect
+    assert read_index(str(path)) == index_file(str(path), 1000)
+
+
+def test_filters_leave_out_parts_and_files(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    packets = _packets()
+    path.write_bytes(pcap(packets))
+    parts = index_file(str(path), 700)
+
+    def needed(*filters: Filter) -> list[FilePart]:
+        view = View(FRAMES, tuple(COLUMNS), bounds=bounds_of(filters, OF_FILE))
+        return [part for part in parts if view.needs(part)]
+
+    assert needed() == parts
+    assert needed(EqualTo(("type",), "SR")) == [part for part in parts if 3 in (part.types or ())]
+    assert needed(In(("type",), ("RA", "UR"))) == []
+    assert needed(EqualTo(("type",), "MSG"), In(("type",), ("RA", "SR"))) == []
+    early = needed(LessThanOrEqual(("time_ns",), packets[3][0]))
+    assert 0 < len(early) < len(parts)
+    assert needed(GreaterThan(("time_ns",), packets[-1][0])) == []
+    assert needed(EqualTo(("capture",), "a")) == parts
+    assert needed(EqualTo(("capture",), "b")) == []
+    assert needed(Not(StringStartsWith(("capture",), "a"))) == []
+    assert needed(EqualTo(("link",), 3)) == parts  # Null, not false: Spark leaves it out.
+    assert needed(Not(IsNull(("link",)))) == []
+
+
+def test_rows_outside_the_bounds_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    packets = _packets()
+    path.write_bytes(pcap(packets))
+    first, last = packets[10][0], packets[20][0]
+    filters = [GreaterThan(("time_ns",), first), LessThanOrEqual(("time_ns",), last)]
+    view = View(FRAMES, tuple(COLUMNS), bounds=bounds_of(filters, OF_FILE))
+    everything = _rows(VIEWS[1], [FilePart(str(path))])
+    assert _rows(view, [FilePart(str(path))]) == everything[11:21]
+    # Blocks that are passed over give their fragments to messages that end later.
+    assert _rows(view, index_file(str(path), 300)) == everything[11:21]
+
+
+def test_columns_are_those_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(_packets()))
+    for name, columns in ((PACKETS, ("eth_type", "time_ns")), (FRAMES, ("type", "length", "undecodable"))):
+        (batch,) = View(name, columns).read(FilePart(str(path)))
+        (full,) = next(view for view in VIEWS if view.name == name).read(FilePart(str(path)))
+        assert batch.schema.names == list(columns)
+        assert pa.table(batch) == pa.table(full).select(columns)
+
+
+def test_captures_are_found(tmp_path: Path) -> None:
+    for name in ("a.pcap", "b.pcapng.gz", "c.pcap12", "d.txt", ".e.pcap", "sub/f.cap"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"12345")
+
+    def found(*paths: str, glob: str | None = None, recursive: bool = False) -> list[str]:
+        entries = list_captures(paths, glob, recursive)
+        assert {entry.size for entry in entries} == {5}
+        return [entry.path.split(f"{tmp_path}/")[1] for entry in entries]
+
+    folder = str(tmp_path)
+    assert found(folder) == ["a.pcap", "b.pcapng.gz", "c.pcap12"]
+    assert found(folder, recursive=True) == ["a.pcap", "b.pcapng.gz", "c.pcap12", "sub/f.cap"]
+    assert found(folder, glob="*.txt") == ["d.txt"]
+    assert found(f"{folder}/[ab].*", f"{folder}/a.pcap") == ["a.pcap", "b.pcapng.gz"]
+    assert found(f"file://{folder}") == ["a.pcap", "b.pcapng.gz", "c.pcap12"]
+    assert found(f"file://{folder}/*/f.cap", f"file://{folder}/d.txt") == ["d.txt", "sub/f.cap"]
+    for missing in (f"{folder}/none", f"{folder}/none*", f"file://{folder}/none", f"file://{folder}/none*"):
+        with pytest.raises(FileNotFoundError, match="none"):
+            list_captures([missing])
+
+
+def test_a_file_by_uri_is_read_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(section() + interface(tsresol=9))
+    assert list(PcapReader(f"file://{path}").records()) == []
+    path.write_bytes(pcapng(_packets()))
+    assert list(PcapReader(f"file://{path}").records()) == list(PcapReader(path).records())
+    rows = _rows(VIEWS[1], index_file(f"file://{path}", 700))
+    assert rows == _rows(VIEWS[1], [FilePart(str(path))])

@@ -1,0 +1,14 @@
+"""A part of `./run.sh bench decoders`: every decoder says the same of fuzzed frames."""
+
+from __future__ import annotations
+
+from tests.bench.decoders import check
+from tests.unit.wire_tshark import needs_tshark
+
+
+@needs_tshark
+def test_decoders_agree_on_fuzzed_frames() -> None:
+    counts, wrong = check(seed=0, count=4000)
+    assert wrong == []
+    assert counts["decodes"] > 300
+    assert len(counts) > 10

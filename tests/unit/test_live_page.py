@@ -1,0 +1,210 @@
+"""The page of a live run: served on loopback alone, whole, and shown by a real browser."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import socket
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from rich.console import Console
+
+from captures.live import SLOT_NS, LinkCount
+from testbed.config.load import load_experiment
+from testbed.config.shipped import find_experiment
+from testbed.live.server import HOST, LiveServer
+from testbed.live.state import LiveState
+from testbed.live.terminal import live_line, live_table
+from testbed.live.watch import Watcher, open_state
+from testbed.run.progress import Progress
+from testbed.sim.simulation import simulate
+from tests.emulation.conftest import poll
+from tests.unit.browser import needs_chromium, shown
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    experiment = load_experiment(find_experiment("ring5"))
+    return simulate(experiment, tmp_path_factory.mktemp("runs"), Progress(Console(file=StringIO())))
+
+
+@pytest.fixture
+def state(run_dir: Path) -> LiveState:
+    """The logs of a run have been followed; some frames have been counted."""
+    state = open_state(run_dir)
+    with Watcher(state, None):
+        poll(lambda: state.snapshot()["messages"]["judged"] or None, 30, "messages are judged")
+    state.set_stream("running", batches=1)
+    started_ns = state.deliveries.started_ns
+    assert started_ns is not None
+    slot = started_ns // SLOT_NS + 1
+    state.take_counts([LinkCount(0, "MSG", slot, 30, 3000), LinkCount(1, "RA", slot + 1, 10, 900)])
+    return state
+
+
+@pytest.fixture
+def server(state: LiveState) -> Iterator[LiveServer]:
+    with LiveServer(state, 0) as serving:
+        yield serving
+
+
+def get(url: str, path: str, host: str | None = None) -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
+    try:
+        connection.request("GET", path, headers={} if host is None else {"Host": host})
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read()
+    finally:
+        connection.close()
+
+
+def test_a_snapshot_says_what_is_known(state: LiveState, run_dir: Path) -> None:
+    snapshot = state.snapshot()
+    lines = [json.loads(line) for line in (run_dir / "logs/applications.jsonl").read_text().splitlines()]
+    messages = snapshot["messages"]
+    assert messages["sent"] == sum(line["event"] == "send_message" for line in lines)
+    assert messages["delivered"] == sum(line["event"] == "deliver" for line in lines)
+    assert messages["expected"] == messages["made"] > 0
+    assert (snapshot["frames"]["MSG"], snapshot["frames"]["RA"], snapshot["bytes"]) == (30, 10, 3900)
+    assert [link["frames"] for link in snapshot["links"]][:3] == [30, 10, 0]
+    series = snapshot["series"]
+    assert sum(series["types"]["MSG"]) == 30
+    assert sum(series["sent"]) == messages["sent"]
+    assert {len(values) for values in (series["sent"], series["delivered"], *series["types"].values())} == {
+        len(series["missing"])
+    }
+    assert snapshot["verdict"] == {"state": "holds so far", "reasons": []}
+    assert snapshot["phase"] == "accounting"
+
+
+def test_what_goes_wrong_is_said(state: LiveState) -> None:
+    deliver = {"t_ns": 1, "node": 0, "app": "workload", "event": "deliver", "source": 99, "seq": 1}
+    state.take_applications([deliver, deliver])
+    state.take_counts([LinkCount(0, "undecodable", 1, 2, 100)])
+    verdict = state.snapshot()["verdict"]
+    assert verdict["state"] == "does not hold so far"
+    assert verdict["reasons"] == ["1 duplicate deliveries", "2 undecodable frames"]
+
+
+def test_links_and_nodes_that_fail_are_shown(state: LiveState) -> None:
+    state.take_controller(
+        [
+            {"t_ns": 1, "event": "link_down", "link": 2},
+            {"t_ns": 2, "event": "node_down", "node": 4},
+        ]
+    )
+    snapshot = state.snapshot()
+    assert [link["index"] for link in snapshot["links"] if not link["up"]] == [2]
+    assert snapshot["down_nodes"] == [4]
+    assert [event["text"] for event in snapshot["events"]][-1] == "node 4 down"
+
+
+def test_the_terminal_shows_the_same(state: LiveState) -> None:
+    snapshot = state.snapshot()
+    console = Console(file=StringIO(), width=120)
+    console.print(live_table(snapshot, state.topology(), "http://127.0.0.1:1/"))
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    for expected in ("holds so far", "40 frames (MSG 30, RA 10)", "0 missed", "http://127.0.0.1:1/"):
+        assert expected in printed
+    assert "40 frames" in live_line(snapshot)
+    assert "\n" not in live_line(snapshot)
+
+
+def test_serves_the_page_and_its_data(server: LiveServer) -> None:
+    status, headers, page = get(server.url, "/")
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    # Nothing is loaded from anywhere: the only address is the name space of SVG.
+    assert set(re.findall(rb"https?://[^\"' ]+", page)) == {b"http://www.w3.org/2000/svg"}
+    status, headers, document = get(server.url, "/state")
+    assert (status, headers["Content-Type"]) == (200, "application/json")
+    assert json.loads(document)["frames"]["MSG"] == 30
+    assert len(json.loads(get(server.url, "/topology")[2])["nodes"]) == 5
+    assert get(server.url, "/../../etc/passwd")[0] == 404
+
+
+def test_tells_nothing_to_pages_of_other_hosts(server: LiveServer) -> None:
+    status, _, document = get(server.url, "/state", host="attacker.example:80")
+    assert status == 421
+    assert b"frames" not in document
+
+
+def test_sends_snapshots_as_they_come_and_says_when_it_ends(state: LiveState) -> None:
+    with LiveServer(state, 0) as server:
+        connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=10)
+        connection.request("GET", "/events")
+        answer = connection.getresponse()
+        assert answer.getheader("Content-Type") == "text/event-stream"
+
+        def next_snapshot() -> dict[str, Any]:
+            line = answer.readline()
+            assert answer.readline() == b"\n"
+            document: dict[str, Any] = json.loads(line.removeprefix(b"data: "))
+            return document
+
+        first = next_snapshot()
+        state.take_counts([LinkCount(0, "MSG", 1, 5, 10)])
+
+        def grown() -> bool | None:
+            return True if next_snapshot()["frames"]["MSG"] == first["frames"]["MSG"] + 5 else None
+
+        poll(grown, 10, "the next snapshot has the new frames")
+    assert b"event: end" in answer.read()
+    connection.close()
+
+
+def test_another_port_if_one_is_in_use(state: LiveState) -> None:
+    with socket.create_server((HOST, 0)) as other:
+        port = other.getsockname()[1]
+        with LiveServer(state, port) as server:
+            assert urlsplit(server.url).port not in (port, None)
+            assert get(server.url, "/state")[0] == 200
+
+
+class _Page(HTMLParser):
+    """What a browser made of the page: texts by the id of their element, and the shapes drawn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: dict[str, str] = {}
+        self.shapes: dict[str, int] = {}
+        self._inside: list[str | None] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.shapes[tag] = self.shapes.get(tag, 0) + 1
+        if tag not in ("meta", "link", "br"):
+            self._inside.append(dict(attributes).get("id"))
+
+    def handle_endtag(self, tag: str) -> None:
+        del tag
+        if self._inside:
+            self._inside.pop()
+
+    def handle_data(self, data: str) -> None:
+        for name in self._inside:
+            if name is not None:
+                self.texts[name] = self.texts.get(name, "") + data
+
+
+@needs_chromium
+def test_a_browser_shows_it(server: LiveServer, state: LiveState, tmp_path: Path) -> None:
+    page = _Page()
+    page.feed(shown(server.url, tmp_path))
+    assert page.texts["verdict"] == "holds so far"
+    assert page.texts["name"] == "ring5"
+    assert "40" in page.texts["tiles"]
+    assert page.texts["types"] == "MSG 30RA 10"
+    assert page.texts["links"].startswith("0–1")
+    # Links and nodes; a curve for each type and for what was sent and delivered.
+    assert page.shapes["line"] >= 5
+    assert page.shapes["circle"] >= 5
+    assert page.shapes["path"] == 4
+    assert page.texts["stream"].startswith("Frames: structured streaming")
+    assert state.snapshot()["messages"]["missing"] == 0

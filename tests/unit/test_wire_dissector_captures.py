@@ -1,0 +1,333 @@
+"""The dissector on captures: fragments, requests, faults, hostile bytes, statistics, the profile."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from router.predicates.model import Message
+from router.wire import codec
+from router.wire.addresses import (
+    CONTROLLER_DESTINATION,
+    CONTROLLER_SOURCE,
+    ROUTER_DESTINATION,
+    node_address,
+    port_addresses,
+)
+from router.wire.fragments import Reassembler
+from router.wire.frames import (
+    Ack,
+    Body,
+    BroadcastTable,
+    Commit,
+    Flags,
+    Frame,
+    FrameType,
+    Hello,
+    SenderRequest,
+)
+from testbed.wireshark import Folders, Installation, read_sources
+from tests.unit.wire_tshark import (
+    DISSECTOR,
+    ETHERNET,
+    STATISTICS,
+    ethernet,
+    needs_tshark,
+    rows,
+    tshark,
+    write_capture,
+)
+from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
+
+pytestmark = needs_tshark
+
+MS = 10**6
+PORT_1 = port_addresses([1])[0]
+LINK_FIELDS = ["cbcb.request_in", "cbcb.response_in", "cbcb.response_time", "cbcb.repeat_of"]
+Timed = tuple[int, bytes]
+
+
+def frame(kind: FrameType, issuer: int, seq: int, body: Body, flags: Flags = Flags.NONE) -> bytes:
+    return codec.encode(Frame(kind, issuer, seq, 1, 64, body, flags))
+
+
+def of_router(node: int, payload: bytes) -> bytes:
+    return ethernet(node_address(node), PORT_1, payload)
+
+
+def to_controller(node: int, payload: bytes) -> bytes:
+    return ethernet(node_address(node), CONTROLLER_DESTINATION, payload)
+
+
+def of_controller(payload: bytes) -> bytes:
+    return ethernet(CONTROLLER_SOURCE, ROUTER_DESTINATION, payload)
+
+
+def test_links_replies_to_requests(tmp_path: Path) -> None:
+    request = frame(FrameType.SR, 9, 5, SenderRequest(1000))
+    reply = frame(FrameType.UR, 9, 5, WHOLE[3].frame.body)
+    other = frame(FrameType.UR, 9, 6, WHOLE[3].frame.body)
+    # The capture of router 2: asked by 1, asks 3 and 4, is answered by both, answers 1.
+    frames = [
+        (0, of_router(1, request)),
+        (2 * MS, of_router(2, request)),
+        (5 * MS, of_router(3, reply)),
+        (7 * MS, of_router(4, reply)),
+        (8 * MS, of_router(2, reply)),
+        (9 * MS, of_router(3, other)),
+        (9 * MS, of_router(1, frame(FrameType.SR, 9, 7, SenderRequest(1000)))),
+    ]
+    columns = [*LINK_FIELDS, "_ws.expert.message"]
+    assert rows(write_capture(tmp_path / "links.pcap", frames), columns, "-2") == [
+        {"response_in": ["5"]},
+        {"response_in": ["3"]},
+        {"request_in": ["2"], "response_time": ["0.003000000"]},
+        {"request_in": ["2"], "response_time": ["0.005000000"]},
+        {"request_in": ["1"], "response_time": ["0.008000000"]},
+        {},
+        {"_ws.expert.message": ["No answer in this capture"]},
+    ]
+
+
+def test_links_what_routers_and_controller_say(tmp_path: Path) -> None:
+    table = frame(FrameType.TABLE, 4, 11, BroadcastTable((), ()))
+    commit = frame(FrameType.COMMIT, 4, 12, Commit(1))
+    frames = [
+        (0, to_controller(4, frame(FrameType.HELLO, 4, 1, Hello(1)))),
+        (1 * MS, of_controller(table)),
+        (3 * MS, of_controller(table)),
+        (4 * MS, to_controller(4, frame(FrameType.ACK, 4, 11, Ack(FrameType.TABLE)))),
+        (6 * MS, of_controller(commit)),
+        (7 * MS, to_controller(4, frame(FrameType.ACK, 4, 12, Ack(FrameType.COMMIT)))),
+    ]
+    found = rows(
+        write_capture(tmp_path / "controller.pcap", frames), [*LINK_FIELDS, "_ws.expert.message"], "-2"
+    )
+    assert found[0] == {"response_in": ["2"]}
+    assert found[1]["request_in"] == ["1"]
+    assert found[2]["repeat_of"] == ["2"]
+    assert found[2]["response_in"] == ["4"]
+    assert found[2]["_ws.expert.message"] == ["Repeated: not acknowledged in time"]
+    assert found[3] == {"request_in": ["3"], "response_time": ["0.001000000"]}
+    assert found[5] == {"request_in": ["5"], "response_time": ["0.001000000"]}
+
+
+def test_warns_of_what_every_router_drops(tmp_path: Path) -> None:
+    message = Frame(FrameType.MSG, 1, 1, 1, 64, Message({"a": 1}))
+    payload = codec.encode(message)
+    cases = {
+        "": of_router(1, payload),
+        "bad_source": ethernet(bytes(6), PORT_1, payload),
+        "not_from_controller": of_router(1, frame(FrameType.COMMIT, 1, 1, Commit(1))),
+        "not_from_router": of_controller(payload),
+        "unknown_epoch": of_router(1, codec.encode(Frame(FrameType.MSG, 1, 1, 0, 64, message.body))),
+        "hop_limit": of_router(1, codec.with_hop_limit(payload, 0)),
+        "no_port": ethernet(node_address(1), bytes.fromhex("030000000000"), payload),
+    }
+    names = [f"cbcb.drop.{name}" for name in cases if name]
+    found = rows(write_capture(tmp_path / "drops.pcap", ((0, data) for data in cases.values())), names)
+    assert found == [{f"drop.{name}": ["1"]} if name else {} for name in cases]
+
+
+def reassembled(frames: list[Timed]) -> list[tuple[str, int]]:
+    """What the router's own reassembly says of each frame: nothing, whole (bytes), or the reason."""
+    reassembler = Reassembler()
+    found = []
+    for at_ns, data in frames:
+        try:
+            whole = reassembler.add((data[:6], data[6:12]), data[14:], at_ns / 1e9)
+        except codec.DecodeError as error:
+            found.append((error.reason.value, 0))
+        else:
+            found.append(("whole", len(whole[1])) if whole else ("", 0))
+    return found
+
+
+def test_reassembles_as_the_routers_do(tmp_path: Path) -> None:
+    """Fragments out of order, repeated, changed, late, from several routers, of several frames at once."""
+    draw = random.Random(1)
+    frames: list[Timed] = []
+    at_ns = 0
+    for _ in range(1500):
+        at_ns += draw.choice([1, 1, 1, 1, 1, 1900]) * MS
+        vector = draw.choice(FRAGMENTED)
+        data = bytearray(of_router(draw.randrange(3), draw.choice(vector.payloads)))
+        if draw.random() < 0.1:
+            # Epoch, or a byte of the body: what fragments of one frame have in common, or their content.
+            data[draw.choice([14 + 19, 14 + 33])] ^= 1
+        frames.append((at_ns, bytes(data)))
+    expected = reassembled(frames)
+    assert {kind for kind, _ in expected} == {"", "whole", "bad_fragment"}
+    found = rows(
+        write_capture(tmp_path / "fragments.pcap", frames),
+        ["cbcb.decode_error", "cbcb.error.bad_fragment", "cbcb.fragments", "_ws.lua.error"],
+    )
+    for row, (kind, _) in zip(found, expected, strict=True):
+        assert "_ws.lua.error" not in row
+        assert ("error.bad_fragment" in row) == (kind == "bad_fragment")
+        # A whole of changed bytes may be undecodable, and shows its fragments all the same.
+        assert ("fragments" in row) == (kind == "whole")
+
+
+def decode_reason(payload: bytes) -> str | None:
+    try:
+        header = codec.decode_header(payload)
+        if header.fragment_count == 1:
+            codec.decode(payload)
+    except codec.DecodeError as error:
+        return error.reason.value
+    return None
+
+
+def mutated(draw: random.Random, payload: bytes) -> bytes:
+    data = bytearray(payload)
+    for _ in range(draw.randint(1, 3)):
+        at = draw.randrange(len(data)) if draw.random() < 0.7 else draw.randrange(min(len(data), 32))
+        if draw.random() < 0.8:
+            data[at] = draw.choice([0, 1, 2, 3, 4, 9, 10, 11, 127, 128, 255, draw.randrange(256)])
+        elif draw.random() < 0.5:
+            del data[at:]
+        else:
+            data[at:at] = draw.randbytes(draw.randint(1, 4))
+        if not data:
+            return b"\1"
+    return bytes(data)
+
+
+def test_agrees_with_the_codec_on_hostile_bytes(tmp_path: Path) -> None:
+    draw = random.Random(2)
+    good = [vector.payload for vector in WHOLE] + [vector.payload for vector in MALFORMED if vector.payload]
+    payloads = [mutated(draw, draw.choice(good)) for _ in range(6000)]
+    payloads += [draw.randbytes(draw.randint(1, 200)) for _ in range(200)]
+    # Each from a node of its own, so that fragments do not meet.
+    frames = ((0, ethernet(node_address(node), PORT_1, payload)) for node, payload in enumerate(payloads))
+    columns = ["cbcb.decode_error", "_ws.lua.error"]
+    found = rows(write_capture(tmp_path / "hostile.pcap", frames), columns)
+    expected = [decode_reason(payload) for payload in payloads]
+    assert {None, *codec.DecodeReason} <= {*expected} | {"bad_fragment"}
+    differences = [
+        (payload.hex(), reason, row)
+        for payload, reason, row in zip(payloads, expected, found, strict=True)
+        if row != ({"decode_error": [reason]} if reason else {})
+    ]
+    assert not differences, differences[:3]
+
+
+def test_a_body_of_too_many_items_is_checked_and_partly_shown(tmp_path: Path) -> None:
+    # 700,000 filters that match everything: more items than Wireshark allows in a frame.
+    body = b"\x02\0\0\0\0" * 700_000
+    chunk = 65_000
+    pieces = [body[at : at + chunk] for at in range(0, len(body), chunk)]
+    frames = [
+        (
+            index,
+            of_router(
+                1,
+                codec.HEADER.pack(1, 2, 0, 64, 1, 1, 1, len(body), index, len(pieces), len(piece), 0) + piece,
+            ),
+        )
+        for index, piece in enumerate(pieces)
+    ]
+    capture = write_capture(tmp_path / "many.pcap", frames, snaplen=262_144)
+    found = rows(capture, ["cbcb.note.too_many_items", "cbcb.decode_error", "_ws.lua.error"])
+    assert found == [{}] * (len(pieces) - 1) + [{"note.too_many_items": ["1"]}]
+
+
+def test_tells_a_cut_capture_from_a_short_frame(tmp_path: Path) -> None:
+    capture = write_capture(tmp_path / "cut.pcap", [(0, ETHERNET + WHOLE[1].payload)], snaplen=60)
+    found = rows(capture, ["cbcb.decode_error", "cbcb.note.cut_by_capture"])
+    assert found == [{"decode_error": ["truncated"], "note.cut_by_capture": ["1"]}]
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> Path:
+    payloads = [vector.payload for vector in WHOLE] + [MALFORMED[3].payload]
+    return write_capture(tmp_path / "vectors.pcap", ((0, ETHERNET + payload) for payload in payloads))
+
+
+def test_statistics_count_by_type_and_issuer(vectors: Path) -> None:
+    printed = tshark(vectors, "-q", "-z", "cbcb,frames").splitlines()
+    types = {kind.name for kind in FrameType}
+    counted = {words[0]: int(words[1]) for line in printed if (words := line.split()) and words[0] in types}
+    frames = [vector.frame for vector in WHOLE]
+    assert counted == Counter(frame.type.name for frame in frames)
+    assert any(line.startswith("bad_version") and "undecodable" in line for line in printed)
+    issuers = {line.split()[0] for line in printed[printed.index("") + 2 :]}
+    assert issuers == {str(frame.issuer) for frame in frames}
+    only = tshark(vectors, "-q", "-z", "cbcb,frames,cbcb.type == 2").splitlines()
+    assert [line.split()[0] for line in only[1:3]] == ["RA", "all"]
+
+
+def test_the_profile_colours_and_names_columns(vectors: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    where = Folders(home / ".local/lib/wireshark/plugins", home / ".config/wireshark/profiles/CBCB")
+    Installation(read_sources(), where).install(lambda _target: False)
+    environment = {**os.environ, "HOME": str(home), "COLORTERM": "truecolor"}
+    environment.pop("XDG_CONFIG_HOME", None)
+    command = ["tshark", "-C", "CBCB", "-n", "-r", str(vectors), "--color"]
+    done = subprocess.run(
+        [
+            *command,
+            "-T",
+            "fields",
+            "-e",
+            "cbcb.type",
+            "-e",
+            "frame.coloring_rule.name",
+            "-e",
+            "_ws.col.Router",
+        ],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    # No complaint about a preference, a colour rule or a plugin.
+    assert [line for line in done.stderr.splitlines() if "superuser" not in line and "root" not in line] == []
+    colours: dict[str, set[str]] = {}
+    for line in done.stdout.splitlines():
+        kind, colour, *_ = line.split("\t")
+        colours.setdefault(kind, set()).add(colour)
+    assert "CBCB receiver advertisement" in colours["2"]
+    assert colours[""] == {"CBCB undecodable"}
+    shown = subprocess.run(
+        command[:-1], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert " 3 1 " in shown.stdout  # router 3, to its port 1
+
+
+@pytest.mark.parametrize("version", ["5.2", "5.3", "5.4"])
+@pytest.mark.parametrize("script", [DISSECTOR, STATISTICS], ids=lambda path: path.name)
+def test_is_valid_in_every_lua(version: str, script: Path) -> None:
+    compiler = shutil.which(f"luac{version}")
+    if compiler is None:
+        pytest.skip(f"luac{version} is not installed (apt-get install lua{version})")
+    subprocess.run([compiler, "-p", str(script)], check=True)
+
+
+@pytest.mark.parametrize("version", ["5.2", "5.3", "5.4"])
+def test_decodes_the_vectors_in_every_lua(version: str, tmp_path: Path) -> None:
+    """Without Wireshark: a stand-in for its classes runs the dissector itself on the vectors."""
+    lua = shutil.which(f"lua{version}")
+    if lua is None:
+        pytest.skip(f"lua{version} is not installed (apt-get install lua{version})")
+    payloads = [vector.payload for vector in WHOLE] + [one.payload for one in MALFORMED if one.payload]
+    listing = tmp_path / "payloads"
+    listing.write_text("".join(payload.hex() + "\n" for payload in payloads))
+    stand_in = Path(__file__).with_name("wire_wireshark.lua")
+    done = subprocess.run(
+        [lua, str(stand_in), str(DISSECTOR), str(listing)], capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    infos = done.stdout.decode().splitlines()
+    expected = [vector.info for vector in WHOLE]
+    assert infos[: len(expected)] == expected
+    reasons = [info.removeprefix("Undecodable: ").partition(":")[0] for info in infos[len(expected) :]]
+    assert reasons == [one.reason for one in MALFORMED if one.payload]

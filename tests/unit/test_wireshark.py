@@ -1,0 +1,95 @@
+"""Installing into Wireshark's folders: idempotent, reversible, and careful with the user's files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.wireshark import Folders, Installation, Sources
+from tests.unit.wire_tshark import needs_tshark
+
+SOURCES = Sources({"cbcb.lua": b"-- new"}, {"colorfilters": b"@a", "preferences": b"b"})
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Folders:
+    return Folders(tmp_path / "plugins", tmp_path / "profiles" / "CBCB")
+
+
+def never(target: Path) -> bool:
+    raise AssertionError(f"asked about {target}")
+
+
+def no(_target: Path) -> bool:
+    return False
+
+
+def test_installs_once_and_brings_up_to_date(where: Folders) -> None:
+    assert set(Installation(SOURCES, where).install(never).values()) == {"written"}
+    assert set(Installation(SOURCES, where).install(never).values()) == {"current"}
+    newer = Sources({"cbcb.lua": b"-- newer"}, SOURCES.profile)
+    done = Installation(newer, where).install(never)
+    assert [target.name for target, what in done.items() if what == "written"] == ["cbcb.lua"]
+    assert (where.plugins / "cbcb.lua").read_bytes() == b"-- newer"
+
+
+def test_asks_before_it_overwrites_what_is_the_user_s(where: Folders) -> None:
+    where.plugins.mkdir(parents=True)
+    own = where.plugins / "cbcb.lua"
+    own.write_bytes(b"-- mine")
+    asked: list[Path] = []
+    assert Installation(SOURCES, where).install(lambda target: bool(asked.append(target)))[own] == "kept"
+    assert asked == [own]
+    assert own.read_bytes() == b"-- mine"
+    assert Installation(SOURCES, where).install(lambda _target: True)[own] == "written"
+    assert own.read_bytes() == b"-- new"
+
+
+def test_uninstalls_only_what_is_as_it_was_installed(where: Folders) -> None:
+    Installation(SOURCES, where).install(never)
+    changed = where.profile / "preferences"
+    changed.write_bytes(b"changed in Wireshark")
+    (where.plugins / "other.lua").write_bytes(b"-- not ours")
+    done = Installation(SOURCES, where).uninstall(no)
+    assert [target for target, what in done.items() if what == "kept"] == [changed]
+    assert sorted(path.name for path in where.profile.iterdir()) == ["preferences"]
+    assert [path.name for path in where.plugins.iterdir()] == ["other.lua"]
+    Installation(SOURCES, where).uninstall(lambda _target: True)
+    assert not where.profile.exists()
+
+
+@needs_tshark
+def test_from_the_command_line(tmp_path: Path) -> None:
+    def cbcb(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {key: value for key, value in os.environ.items() if key != "XDG_CONFIG_HOME"}
+        environment.pop("SUDO_UID", None)
+        return subprocess.run(
+            [sys.executable, "-m", "testbed.cli.main", "wireshark", "install", *arguments],
+            env={**environment, "HOME": str(tmp_path)},
+            cwd=Path(__file__).parents[2],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+
+    assert cbcb("--print").stdout.count("missing") == 5
+    assert not any(tmp_path.iterdir())
+    assert cbcb().returncode == 0
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    environment.pop("XDG_CONFIG_HOME", None)
+    named = subprocess.run(
+        ["tshark", "-G", "protocols"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert "\tcbcb\n" in named.stdout
+    (plugin,) = tmp_path.rglob("cbcb.lua")
+    plugin.write_text("-- mine")
+    refused = cbcb()
+    assert refused.returncode == 2
+    assert str(plugin) in refused.stderr
+    assert plugin.read_text() == "-- mine"
+    assert cbcb("--uninstall", "--force").returncode == 0
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
