@@ -297,11 +297,15 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
             source, seq, count = struct.unpack_from("<IQH", data, at)
             apps = struct.unpack_from(f"<{count}I", data, at + 14)
             at += 14 + 4 * count
-            message = _message_of(event)
             if kind is _ActionKind.DELIVER_OTHER:
                 text, at = _take(data, at)
                 message = Message(json.loads(text))
-            assert isinstance(message, Message)
+            elif isinstance(event, SendMessage):
+                message = event.message
+            else:
+                assert isinstance(event, FrameReceived)
+                assert isinstance(event.frame.body, Message | EncodedMessage)
+                message = message_of(event.frame.body)
             yield f"deliver {source}/{seq} to applications {_listed(apps)}: {format_message(message)}"
         elif kind is _ActionKind.ACCEPTED:
             app, source, seq = struct.unpack_from("<IIQ", data, at)
