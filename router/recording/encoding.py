@@ -272,7 +272,7 @@ def describe_actions(event: Event, data: bytes) -> list[str]:
     """
     try:
         return list(_described(event, data))
-    except (struct.error, IndexError) as error:
+    except (struct.error, IndexError, TypeError) as error:
         raise ValueError(f"actions: {error}") from error
 
 
@@ -301,7 +301,8 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
             if kind is _ActionKind.DELIVER_OTHER:
                 text, at = _take(data, at)
                 message = Message(json.loads(text))
-            assert isinstance(message, Message)
+            if not isinstance(message, Message):
+                raise ValueError("a delivery, where the event brought no message")
             yield f"deliver {source}/{seq} to applications {_listed(apps)}: {format_message(message)}"
         elif kind is _ActionKind.ACCEPTED:
             app, source, seq = struct.unpack_from("<IIQ", data, at)
