@@ -18,7 +18,8 @@ from router.predicates import intervals as iv
 from router.predicates.boxes import covered_jointly
 from router.predicates.index import FilterIndex
 from router.predicates.model import Message, Predicate
-from router.predicates.normal import Attribute, NormalFilter, normalise
+from router.predicates.normal import NormalFilter, normalise
+from router.predicates.relations import Relations
 from router.predicates.semantics import matches_filter
 from router.predicates.thresholds import Bits, numbers_in
 from router.predicates.values import ValueSet, common_texts, includes_union, pieces
@@ -36,55 +37,6 @@ class Holder(Protocol):
     def members(self) -> Bits: ...
 
 
-class _Relations:
-    """What is known of one filter and others of the pool. All are sets of numbers.
-
-    Attributes:
-        bit: the filter alone.
-        helpful: a superset of what can cover the filter, alone or with others.
-        above: of these, as far as they were `compared`, those that do so alone; and the filter.
-        partial: attribute -> those that do but for some values of that attribute.
-        low, high: those that allow the lowest (highest) corner of the filter, seen as a box; if it is one
-            (`plain`), some member of a set that covers it is in each.
-        helped: the filters for which this one is in `helpful`.
-        below: of these, as far as they were `tried`, those that this one covers.
-        doubtful: those that it covers but for some values of one attribute.
-        relatives: attribute -> those that differ from this one in the intervals of that attribute only, and
-            have values there that are its own, or beside them.
-        changed: all that may change when this filter joins them: `helped` and `relatives`.
-    """
-
-    __slots__ = (
-        *("above", "below", "bit", "changed", "compared", "doubtful", "helped", "helpful", "high"),
-        *("low", "partial", "plain", "relatives", "tried"),
-    )
-
-    def __init__(self, filter_: NormalFilter) -> None:
-        self.bit: Bits = 0
-        self.changed: Bits = 0
-        self.helpful: Bits = 0
-        self.compared: Bits = 0
-        self.above: Bits = 0
-        self.partial: dict[str, Bits] = {}
-        self.plain = all(values.is_plain for values in filter_.attributes.values())
-        self.low: Bits = 0
-        self.high: Bits = 0
-        self.helped: Bits = 0
-        self.tried: Bits = 0
-        self.below: Bits = 0
-        self.doubtful: Bits = 0
-        self.relatives: dict[Attribute, Bits] = dict.fromkeys((name for name, _ in filter_.items()), 0)
-
-    def keep_only(self, live: Bits) -> None:
-        for name in _SETS:
-            setattr(self, name, getattr(self, name) & live)
-        self.partial = {name: bits & live for name, bits in self.partial.items() if bits & live}
-        self.relatives = {name: bits & live for name, bits in self.relatives.items()}
-
-
-_SETS = ("above", "below", "changed", "compared", "doubtful", "helped", "helpful", "high", "low", "tried")
-
-
 class FilterPool:
     """Filters under numbers, and the relations between them.
 
@@ -94,7 +46,7 @@ class FilterPool:
     def __init__(self) -> None:
         self._index = FilterIndex()
         self._numbers: dict[tuple[tuple[str, ValueSet], ...], int] = {}
-        self._relations: dict[int, _Relations] = {}
+        self._relations: dict[int, Relations] = {}
         self._holders: WeakSet[Holder] = WeakSet()
         self._sweep_at = _SWEEP_AT
         self._prepared: dict[int, tuple[ref[Predicate], tuple[int, ...]]] = {}
@@ -299,7 +251,7 @@ class FilterPool:
             return ()
         return tuple(self.number(filter_.with_values(name, part)) for part in parts)
 
-    def _compare(self, number: int, relations: _Relations, others: Bits) -> None:
+    def _compare(self, number: int, relations: Relations, others: Bits) -> None:
         """Finds out what the others do for covering a filter."""
         filter_ = self.filter(number)
         theirs = filter_.attributes
@@ -333,7 +285,7 @@ class FilterPool:
     # Filters come and go.
 
     def _intern(self, filter_: NormalFilter, key: tuple[tuple[str, ValueSet], ...]) -> int:
-        index, own = self._index, _Relations(filter_)
+        index, own = self._index, Relations(filter_)
         own.helpful = index.helpful(filter_)
         own.helped = self._helped(filter_)
         for attribute in own.relatives:

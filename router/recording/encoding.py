@@ -297,11 +297,14 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
             source, seq, count = struct.unpack_from("<IQH", data, at)
             apps = struct.unpack_from(f"<{count}I", data, at + 14)
             at += 14 + 4 * count
-            message = _message_of(event)
             if kind is _ActionKind.DELIVER_OTHER:
                 text, at = _take(data, at)
                 message = Message(json.loads(text))
-            if not isinstance(message, Message):
+            elif isinstance(event, SendMessage):
+                message = event.message
+            elif isinstance(event, FrameReceived) and isinstance(event.frame.body, Message | EncodedMessage):
+                message = message_of(event.frame.body)
+            else:
                 raise ValueError("a delivery, where the event brought no message")
             yield f"deliver {source}/{seq} to applications {_listed(apps)}: {format_message(message)}"
         elif kind is _ActionKind.ACCEPTED:

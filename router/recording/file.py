@@ -228,7 +228,7 @@ class Recording:
             yield Input(*event, None)
 
     def _check_order(self, place: int, kind: int, unanswered: bool) -> None:
-        """Whether a record may stand where it does: each event is answered before the next, nothing after the end."""
+        """Raises RecordingError for a record that cannot stand there: events are answered one by one."""
         if kind not in _EVENTS and kind not in (_CLOCK, _ACTIONS, _END):
             problem = f"no record is of kind {kind}"
         elif self.cut is None and kind != _CLOCK:

@@ -116,6 +116,12 @@ class EncodedMessage:
         #: Once it has been read.
         self.decoded: Message | None = None
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EncodedMessage) and self.encoded == other.encoded
+
+    def __hash__(self) -> int:
+        return hash(self.encoded)
+
 
 Body = Message | EncodedMessage | Predicate | SenderRequest | Hello | BroadcastTable | Commit | Ack
 
