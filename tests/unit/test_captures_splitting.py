@@ -216,3 +216,12 @@ def test_a_file_by_uri_is_read_like_any_other(tmp_path: Path) -> None:
     assert list(PcapReader(f"file://{path}").records()) == list(PcapReader(path).records())
     rows = _rows(VIEWS[1], index_file(f"file://{path}", 700))
     assert rows == _rows(VIEWS[1], [FilePart(str(path))])
+
+
+def test_a_colon_in_a_name_makes_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "capture-2024-01-01T12:30:00.pcap"
+    path.write_bytes(pcap([(1, b"x")]))
+    monkeypatch.chdir(tmp_path)
+    (entry,) = list_captures([path.name])
+    assert (entry.path, entry.size) == (str(path), path.stat().st_size)
+    assert len(list(PcapReader(entry.path).records())) == 1
