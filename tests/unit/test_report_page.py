@@ -351,6 +351,16 @@ def test_frames_over_time_counts_empty_bins_as_zero() -> None:
     assert list(data["MSG"].edges) == [0.0, 2.0, 4.0, 6.0, 8.0]
 
 
+def test_a_frame_with_a_time_far_off_draws_no_bins_in_between() -> None:
+    bins = pd.DataFrame(
+        {"type": ["MSG"] * 3, "bin_s": [-1.7e10, 0.0, 0.5], "frames": [1, 2, 3], "bytes": [60, 120, 180]}
+    )
+    drawing = frames_over_time(bins)
+    assert drawing is not None
+    (steps,) = drawing.figure.axes[0].patches
+    assert steps.get_data().values.tolist() == [2.0, 0.0, 4.0, 6.0]
+
+
 def test_matches_are_put_into_bins_that_end_at_multiples_of_five_per_cent() -> None:
     drawing = matches([0.0, 0.0, 0.05, 3 / 20, 0.151, 0.02])
     assert drawing is not None
