@@ -73,10 +73,9 @@ def control_curve(frames: DataFrame, clock: Clock) -> DataFrame:
     )
     # The last step of the time up to the next frame.
     until = F.coalesce(F.lead("step").over(Window.orderBy("step")) - 1, F.col("step"))
-    decaying = F.sequence("step", F.least(until, F.col("step") + steps))
-    every_step = counted.where("step is not null").select(
-        F.explode(F.array_union(decaying, F.array(until))).alias("step")
-    )
+    spans = counted.where("step is not null").select("step", until.alias("until"))
+    decaying = F.sequence("step", F.least(F.col("until"), F.col("step") + steps))
+    every_step = spans.select(F.explode(F.array_union(decaying, F.array("until"))).alias("step"))
     sums = every_step.join(counted, "step", "left").select(
         ((F.col("step") + 1) * F.lit(STEP_S)).alias("t_s"),
         *(F.coalesce(F.sum(kind).over(trailing), F.lit(0)).alias(kind) for kind in ("MSG", *CONTROL_TYPES)),

@@ -19,9 +19,10 @@ from testbed.errors import InputError
 from testbed.report import numbers, sheets
 from testbed.report.data import TABLES, read_run
 from testbed.report.distributions import delays, matches, stretch
-from testbed.report.figures import curve, frames_over_time, utilisation
+from testbed.report.figures import curve, frames_over_time, recovery, utilisation
 from testbed.report.layout import layout, positions
 from testbed.report.render import write_report
+from testbed.report.style import save
 from testbed.report.terminal import terminal_summary
 from testbed.report.topology_figure import link_frames
 from tests.unit.browser import needs_chromium, shown
@@ -359,6 +360,13 @@ def test_a_frame_with_a_time_far_off_draws_no_bins_in_between() -> None:
     assert drawing is not None
     (steps,) = drawing.figure.axes[0].patches
     assert steps.get_data().values.tolist() == [2.0, 0.0, 4.0, 6.0]
+
+
+def test_text_in_a_figure_is_neither_formula_nor_markup(tmp_path: Path) -> None:
+    change = {"events": ["<script>$x_{"], "at_s": 1.0, "epoch": 2, "committed_s": None, "advertised_s": 0.5}
+    drawing = recovery([change])
+    assert drawing is not None
+    assert "&lt;script&gt;$x_{" in save(drawing.figure, tmp_path, "recovery")
 
 
 def test_matches_are_put_into_bins_that_end_at_multiples_of_five_per_cent() -> None:
