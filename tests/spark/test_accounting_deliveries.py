@@ -135,7 +135,16 @@ def test_predicates_get_what_came_while_they_were_in_force(spark: SparkSession) 
         ],
         "node int, app string, t_ns bigint, predicate string, filters int",
     )
-    times = [(1, "a", 2.0), (1, "a", 2.5), (1, "a", 4.0), (1, "a", 6.0), (1, "b", 4.0), (2, "a", 7.0)]
+    # What comes in the moment of a change belongs to the new predicate.
+    times = [
+        (1, "a", 2.0),
+        (1, "a", 2.5),
+        (1, "a", 3.0),
+        (1, "a", 5.0),
+        (1, "a", 6.0),
+        (1, "b", 4.0),
+        (2, "a", 8.0),
+    ]
     got = spark.createDataFrame(
         [(0, number, node, app, wall(at)) for number, (node, app, at) in enumerate(times)], DELIVERIES
     )
