@@ -16,7 +16,7 @@ from testbed.workload.model import Workload, read_workload
 #: The tables the report reads and the columns it needs of them (docs/tables.md describes them).
 TABLES: dict[str, tuple[str, ...]] = {
     "link_totals": ("link", "from_node", "to_node", "type", "frames", "bytes"),
-    "type_bins": ("type", "bin_s", "frames", "bytes"),
+    "type_bins": ("type", "bin_s", "frames", "bytes", "frames_per_s"),
     "false_negative_curve": ("t_s", "fraction"),
     "false_positive_curve": ("t_s", "fraction"),
     "control_share_curve": ("t_s", "fraction"),

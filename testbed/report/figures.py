@@ -63,12 +63,13 @@ def curve(
 
 
 def frames_over_time(type_bins: pd.DataFrame) -> Drawing | None:
-    """Frames per experiment second by frame type. `type_bins`: type, bin_s, frames."""
+    """Frames per experiment second by frame type. `type_bins`: type, bin_s, frames, frames_per_s."""
     frames = type_bins.groupby(["bin_s", "type"])["frames"].sum().unstack(fill_value=0)
     if frames.empty:
         return None
     starts = frames.index.to_numpy(dtype=float)
-    edges, width = _edges(starts)
+    width = bin_width(type_bins)
+    edges = _edges(starts, width)
     frames.index = pd.Index([round(start, 9) for start in starts])
     frames = frames.reindex(edges[:-1], fill_value=0)
     order = [kind for kind in TYPE_COLOURS if kind in frames.columns]
@@ -106,12 +107,13 @@ def rates(control_rates: pd.DataFrame) -> Drawing | None:
     return Drawing(figure, f"{highest} per second.")
 
 
-def utilisation(table: pd.DataFrame, directions: int) -> Drawing | None:
+def utilisation(table: pd.DataFrame, directions: int, width: float) -> Drawing | None:
     """How full links were: the fullest direction of a link and the mean over all, in each time bin.
 
     Args:
         table: link, from_node, to_node, bin_s, bits_per_s, utilisation (a share; null without a bandwidth).
         directions: of all links: twice their number.
+        width: of a bin, experiment seconds.
     """
     if table.empty or not directions:
         return None
@@ -119,7 +121,7 @@ def utilisation(table: pd.DataFrame, directions: int) -> Drawing | None:
     column, factor, unit = ("utilisation", 100.0, "%") if limited else ("bits_per_s", 1e-3, "kbit/s")
     busy = table.dropna(subset=[column])
     by_bin = busy.groupby("bin_s")[column]
-    edges, width = _edges(by_bin.max().index.to_numpy(dtype=float))
+    edges = _edges(by_bin.max().index.to_numpy(dtype=float), width)
     with styled():
         figure, axes = new_figure(6.2, 2.9)
         for values, colour, label in (
@@ -194,14 +196,19 @@ def _in_short(events: Sequence[str]) -> str:
     return named if len(events) == 1 else f"{named} and {len(events) - 1} more"
 
 
-def _edges(starts: NDArray[np.float64]) -> tuple[list[float], float]:
-    """The edges of the bins that begin at `starts` (ascending), and the width of these.
+def bin_width(type_bins: pd.DataFrame) -> float:
+    """The width of the time bins of a run, experiment seconds; 1 where there are none."""
+    widths = (type_bins["frames"] / type_bins["frames_per_s"]).dropna()
+    return float(widths.median()) if len(widths) else 1.0
+
+
+def _edges(starts: NDArray[np.float64], width: float) -> list[float]:
+    """The edges of the bins that begin at `starts` (ascending).
 
     Bins without a frame have no row: they are zeros, not a straight line between their neighbours. Those
     between two others are one wide bin: a clock that was set may leave any number of them.
     """
-    width = float((starts[1:] - starts[:-1]).min()) if len(starts) > 1 else 1.0
-    return sorted({round(float(edge), 9) for start in starts for edge in (start, start + width)}), width
+    return sorted({round(float(edge), 9) for start in starts for edge in (start, start + width)})
 
 
 def _time_axis(axes: Axes, end_s: float) -> None:

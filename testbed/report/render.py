@@ -13,7 +13,7 @@ from markupsafe import Markup
 from testbed.report import numbers
 from testbed.report.data import RunData, read_run
 from testbed.report.distributions import delays, matches, stretch
-from testbed.report.figures import Drawing, curve, frames_over_time, rates, recovery, utilisation
+from testbed.report.figures import Drawing, bin_width, curve, frames_over_time, rates, recovery, utilisation
 from testbed.report.sheets import all_sheets
 from testbed.report.style import save, styled
 from testbed.report.topology_figure import topology
@@ -66,7 +66,9 @@ def _figures(run: RunData) -> dict[str, Drawing | None]:
             tables["control_share_curve"], "control frames (%)", part=("ra_fraction", "RA alone")
         ),
         "rates": rates(tables["control_rate_curve"]),
-        "utilisation": utilisation(tables["link_utilisation"], 2 * len(run.topology["links"])),
+        "utilisation": utilisation(
+            tables["link_utilisation"], 2 * len(run.topology["links"]), bin_width(tables["type_bins"])
+        ),
         "delays": delays(tables["deliveries"]),
         "stretch": stretch(tables["arrivals"]),
         "matches": matches(run.matched),

@@ -131,7 +131,7 @@ def synthetic_run(run: Path, **changes: Any) -> Path:
         for kind, frames in zip(KINDS, (random.randint(0, 120), random.randint(0, 20), 1, 1), strict=True)
     ]
     bins = [
-        (kind, float(start), frames, frames * 150)
+        (kind, float(start), frames, frames * 150, frames / 10)
         for start in range(0, DURATION_S, 10)
         for kind, frames in (
             ("MSG", random.randint(5, 25)),
@@ -341,7 +341,8 @@ def test_positions_come_from_the_topology_or_from_its_links() -> None:
 
 def test_frames_over_time_counts_empty_bins_as_zero() -> None:
     table = pd.DataFrame(
-        [("MSG", 0.0, 4), ("MSG", 6.0, 2), ("RA", 2.0, 6)], columns=["type", "bin_s", "frames"]
+        [("MSG", 0.0, 4, 2.0), ("MSG", 6.0, 2, 1.0), ("RA", 2.0, 6, 3.0)],
+        columns=["type", "bin_s", "frames", "frames_per_s"],
     )
     drawing = frames_over_time(table)
     assert drawing is not None
@@ -350,11 +351,19 @@ def test_frames_over_time_counts_empty_bins_as_zero() -> None:
     assert list(data["MSG"].values) == [2.0, 0.0, 0.0, 1.0]
     assert list(data["RA"].values) == [0.0, 3.0, 0.0, 0.0]
     assert list(data["MSG"].edges) == [0.0, 2.0, 4.0, 6.0, 8.0]
+    # Of bins that lie far apart as well, the width is the table's.
+    sparse = frames_over_time(table[table["type"] == "MSG"])
+    assert sparse is not None and sparse.note.startswith("Bins of 2 s.")
 
 
 def test_a_frame_with_a_time_far_off_draws_no_bins_in_between() -> None:
     bins = pd.DataFrame(
-        {"type": ["MSG"] * 3, "bin_s": [-1.7e10, 0.0, 0.5], "frames": [1, 2, 3], "bytes": [60, 120, 180]}
+        {
+            "type": ["MSG"] * 3,
+            "bin_s": [-1.7e10, 0.0, 0.5],
+            "frames": [1, 2, 3],
+            "frames_per_s": [2.0, 4.0, 6.0],
+        }
     )
     drawing = frames_over_time(bins)
     assert drawing is not None
@@ -505,13 +514,13 @@ def test_use_of_links_counts_silent_bins_and_directions_as_zero() -> None:
     rows = [(0, 0, 1, 0.0, 4000.0, 0.4), (0, 1, 0, 0.0, 2000.0, 0.2), (0, 0, 1, 10.0, 9000.0, 0.9)]
     rows.append((0, 0, 1, 30.0, 1000.0, 0.1))
     table = pd.DataFrame(rows, columns=list(TABLES["link_utilisation"]))
-    drawing = utilisation(table, 4)
+    drawing = utilisation(table, 4, 10.0)
     assert drawing is not None
     fullest, mean = (patch for patch in drawing.figure.axes[0].patches if isinstance(patch, StepPatch))
     assert list(fullest.get_data().values) == pytest.approx([40, 90, 0, 10])
     assert list(mean.get_data().values) == pytest.approx([15, 22.5, 0, 2.5])
     assert drawing.note.startswith("Highest: 90 %, from 0 to 1 at 10 s")
-    unlimited = utilisation(table.assign(utilisation=None), 4)
+    unlimited = utilisation(table.assign(utilisation=None), 4, 10.0)
     assert unlimited is not None and unlimited.note.endswith("The topology declares no bandwidth.")
 
 
