@@ -14,12 +14,10 @@ class CountingOptions:
 
     Attributes:
         rounds: pre-processing rounds: how many attributes of the selectivity table are looked at (SIGCOMM
-        2003
-            paper, which has 10; slides, "Selectivity Preprocessing"). 0: there is no table. With this index
-            it costs more than it saves (docs/matching.md).
+            2003 paper, which has 10; slides, "Selectivity Preprocessing"). 0: there is no table. With this
+            index it costs more than it saves (docs/matching.md).
         bloom: filters of which the message lacks an attribute are passed over by a Bloom filter of
-        attributes,
-            before anything is counted (slides, "Bloom Filters").
+            attributes, before anything is counted (slides, "Bloom Filters").
         short_circuit: nothing more is evaluated for an interface that has matched (paper).
         single: filters of one constraint are not counted: their interfaces match at once (not in the papers).
         direct: where few filters are asked for, they are evaluated without the index (not in the papers).

@@ -7,6 +7,8 @@ Exit status: 0 the verdict holds (or the command did what it was asked), 1 it do
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -184,7 +186,10 @@ def build_parser() -> argparse.ArgumentParser:
     match = command("match", "match", text)
     match.add_argument("file", nargs="?", default="-", help="the statements; - is standard input (-)")
     match.add_argument(
-        "--engine", default=DEFAULT, metavar="NAME", help=f"{', '.join(sorted(ENGINES))} ({DEFAULT})"
+        "--engine",
+        default=DEFAULT,
+        metavar="NAME",
+        help=f"{', '.join(sorted(ENGINES))} ({DEFAULT}); counting has options: counting:rounds=10,bloom=off",
     )
     match.add_argument(
         "--stats", action="store_true", help="the table's size, build and time per message, to standard error"
@@ -288,6 +293,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone; nothing is left to say
         return 0
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        try:
+            sys.stdout.flush()
+        except OSError:  # or the interpreter would try once more when it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"cbcb: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        return 3
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] in {"testbed", "router", "topos", "captures"}:
             raise

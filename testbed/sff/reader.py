@@ -67,9 +67,10 @@ class Statement(NamedTuple):
     """One statement.
 
     Attributes:
-        keyword: one of `KEYWORDS`. message: of `select`. arguments: what follows: a word (`clear`, `output`,
-        `timer`), the format (`statistics`), name and value
-            (`set`), or nothing.
+        keyword: one of `KEYWORDS`.
+        message: of `select`.
+        arguments: what follows: a word (`clear`, `output`, `timer`), the format (`statistics`), name and
+            value (`set`), or nothing.
         filters, constraints: of `ifconfig`: how many went to the collector.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -66,4 +67,18 @@ def test_machine_code_is_made_anew_when_a_source_changes(
     monkeypatch.setattr(compiler, "__file__", str(source))
     first = compiler._version()
     source.write_text("# two")
-    assert compiler._version() != first
+    second = compiler._version()
+    assert second != first
+    # Numbers of the model and of the wire format stand in the machine code.
+    monkeypatch.setattr(compiler, "_CONSTANTS", ())
+    assert compiler._version() != second
+
+
+def test_machine_code_that_nobody_can_keep_is_removed_with_its_process(tmp_path: Path) -> None:
+    program = (
+        "from router.matching.compiled import compiler\n"
+        "compiler._rooms = lambda: iter(())\n"
+        "assert compiler.code_directory().is_dir()"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert not list(tmp_path.iterdir())

@@ -14,6 +14,7 @@ from router.matching.factory import ENGINES
 from router.predicates.driver import driver_value, literal
 from router.predicates.model import Message, Predicate
 from router.predicates.parser import parse_predicate
+from router.wire.tlv import encode_message
 from testbed.cli.main import main
 from testbed.errors import InputError
 from testbed.sff.collector import FilterCollector
@@ -245,3 +246,38 @@ def test_a_pipe_is_answered_as_it_comes() -> None:
         process.stdin.close()
         assert process.stdout.read() == b"->\n"
         assert process.wait() == 0
+
+
+@pytest.mark.parametrize("engine", sorted(ENGINES))
+def test_a_message_is_timed_in_the_form_that_the_engine_takes(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[Message] = []
+
+    def encode(message: Message) -> bytes:
+        encoded.append(message)
+        return encode_message(message)
+
+    monkeypatch.setattr("testbed.sff.session.encode_message", encode)
+    many = " ".join(f"a{number} = {number}" for number in range(100))
+    out = io.StringIO()
+    session = Session(engine, out)
+    session.run([f"ifconfig 1 a7 = 7; select a7 = 7; select a7 = 8; select {many};"], "test")
+    assert out.getvalue() == "-> 1\n->\n-> 1\n"
+    assert "messages     3" in session.statistics()
+    assert len(encoded) == (3 if engine == "compiled" else 0)
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "many.sff"
+    path.write_text("select a = 1;\n" * 10_000)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "testbed.cli.main", "match", str(path), "--engine", "naive"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            cwd=ROOT,
+        )
+    assert (done.returncode, done.stderr) == (3, "cbcb: output: No space left on device\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import os
@@ -17,9 +18,14 @@ from typing import Any, TypeVar
 import numba
 from numba.core import config
 
+from router.predicates import model
+from router.wire import tlv
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 #: A number (int64) or an array in a compiled function, whose types Numba infers and checks.
 Native = Any
+#: Modules of which numbers stand in the machine code.
+_CONSTANTS = (model, tlv)
 #: Directories of other versions that are left alone beside the one in use.
 _KEPT = 4
 
@@ -61,7 +67,9 @@ def code_directory() -> Path:
         except OSError:
             continue
     # Compiled by every process anew, but it serves.
-    return Path(tempfile.mkdtemp(prefix="cbcb-numba-"))
+    directory = Path(tempfile.mkdtemp(prefix="cbcb-numba-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
 
 
 def _rooms() -> Iterator[Path]:
@@ -84,7 +92,8 @@ def _ours(room: Path) -> bool:
 def _version() -> str:
     """Names all that the machine code depends on; Numba itself minds the processor."""
     digest = hashlib.sha256(f"{sys.version} {numba.__version__}".encode())
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    sources = [*sorted(Path(__file__).parent.glob("*.py")), *(Path(str(m.__file__)) for m in _CONSTANTS)]
+    for source in sources:
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -88,7 +88,7 @@ def normal_table(columns: ConstraintColumns, interface: npt.NDArray[np.int32]) -
     pair = columns.name.astype(np.int64) * 4 + (columns.type - np.uint8(1))
     counts = np.bincount(pair, minlength=4 * len(columns.names))
     slots = np.flatnonzero(counts)
-    # The most frequent first: the first 64 have a bit of their own in `Part.NEEDS`.
+    # The most frequent first: the first 64 share their bits in `Part.NEEDS` with rarer ones only.
     slots = slots[np.argsort(-counts[slots], kind="stable")]
     slot_of = np.full(len(counts), -1, np.int32)
     slot_of[slots] = np.arange(len(slots), dtype=np.int32)
