@@ -76,7 +76,7 @@ class FilterPool:
         if entry is not None and entry[0]() is predicate:
             return entry[1]
         if len(self) >= self._sweep_at:
-            self.sweep()
+            self._tidy()
         normals = [normal for normal in map(normalise, predicate) if normal is not None]
         found = tuple(dict.fromkeys(map(self.number, sorted(normals, key=lambda normal: normal.key))))
         self._prepare(predicate, found)
@@ -325,11 +325,23 @@ class FilterPool:
                     found ^= 1 << other
         return found
 
-    def sweep(self) -> None:
-        """Forgets the filters that nobody holds."""
+    def _held(self) -> Bits:
         live: Bits = 0
         for holder in self._holders:
             live |= holder.members
+        return live
+
+    def _tidy(self) -> None:
+        """Sweeps if a quarter of the filters would go: it takes long, and routers wait for it."""
+        held = self._held().bit_count()
+        if 4 * held <= 3 * len(self):
+            self.sweep()
+        else:
+            self._sweep_at = 2 * held
+
+    def sweep(self) -> None:
+        """Forgets the filters that nobody holds."""
+        live = self._held()
         self._index.keep_only(live)
         self._numbers = {key: number for key, number in self._numbers.items() if live >> number & 1}
         self._relations = {number: self._relations[number] for number in self._numbers.values()}

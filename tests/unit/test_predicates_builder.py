@@ -144,6 +144,22 @@ def test_a_pool_forgets_filters_that_nobody_holds() -> None:
     assert len(pool) == 0
 
 
+def test_a_pool_that_grows_with_its_tables_is_not_swept(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, table = FilterPool(), _Table()
+    pool.register(table)
+    swept: list[int] = []
+    whole = FilterPool.sweep
+    monkeypatch.setattr(FilterPool, "sweep", lambda self: (swept.append(len(self)), whole(self)))
+    for number in range(5_000):
+        table.members |= 1 << pool.numbers(parse_predicate(f"price = {2 * number}"))[0]
+    assert not swept
+    table.members &= (1 << 2_500) - 1
+    for number in range(4_000):
+        pool.numbers(parse_predicate(f"price = {2 * number + 1}"))
+    assert swept
+    assert len(pool) < 6_000
+
+
 class _Table:
     """Holds numbers of a pool."""
 
