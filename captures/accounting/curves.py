@@ -58,20 +58,24 @@ def false_positive_curve(processed_table: DataFrame, clock: Clock) -> DataFrame:
 def control_curve(frames: DataFrame, clock: Clock) -> DataFrame:
     """Frames on links that are messages or control, over a 120 s window (paper, figures 13 and 14).
 
-    Points lie every 2 s from the first such frame to the last, so that times of silence show as zeros.
+    Points lie every 2 s from the first such frame to the last, so that times of silence show as zeros; of a
+    silence longer than the window (a clock that was set, too) only those up to the first zero, and the last.
     Columns: t_s (end of the window), fraction (RA, SR and UR among all; null: none at all), ra_fraction (RA
     among all), msg_per_s, ra_per_s, sr_ur_per_s (frames per experiment second).
     """
     steps = round(WINDOW_S / STEP_S)
-    trailing = Window.orderBy("step").rowsBetween(-(steps - 1), Window.currentRow)
+    trailing = Window.orderBy("step").rangeBetween(-(steps - 1), Window.currentRow)
     counted = (
         frames.where("kind = 'link'")
         .where(F.col("type").isin("MSG", *CONTROL_TYPES))
         .groupBy(F.floor(clock.seconds(F.col("time_ns")) / STEP_S).alias("step"))
         .agg(*(count_if(f"type = '{kind}'").alias(kind) for kind in ("MSG", *CONTROL_TYPES)))
     )
-    grid = counted.agg(F.min("step").alias("first"), F.max("step").alias("last")).where("first is not null")
-    every_step = grid.select(F.explode(F.sequence("first", "last")).alias("step"))
+    # The last step of the time up to the next frame.
+    until = F.coalesce(F.lead("step").over(Window.orderBy("step")) - 1, F.col("step"))
+    spans = counted.where("step is not null").select("step", until.alias("until"))
+    decaying = F.sequence("step", F.least(F.col("until"), F.col("step") + steps))
+    every_step = spans.select(F.explode(F.array_union(decaying, F.array("until"))).alias("step"))
     sums = every_step.join(counted, "step", "left").select(
         ((F.col("step") + 1) * F.lit(STEP_S)).alias("t_s"),
         *(F.coalesce(F.sum(kind).over(trailing), F.lit(0)).alias(kind) for kind in ("MSG", *CONTROL_TYPES)),

@@ -125,16 +125,21 @@ def predicates(declared: DataFrame, deliveries: DataFrame, end_ns: int, clock: C
     Columns: node, app, predicate, filters, from_s, until_s (experiment seconds), deliveries.
     """
     following = Window.partitionBy("node", "app").orderBy("t_ns")
-    in_force = declared.withColumn(
-        "until_ns", F.coalesce(F.lead("t_ns").over(following), F.greatest(F.lit(end_ns), F.col("t_ns")))
-    ).where("filters > 0")
+    in_force = (
+        declared.withColumn("next_ns", F.lead("t_ns").over(following))
+        .withColumn("until_ns", F.coalesce("next_ns", F.greatest(F.lit(end_ns), F.col("t_ns"))))
+        .where("filters > 0")
+    )
     got = deliveries.select(
         F.col("node").alias("at"), F.col("app").alias("by"), F.col("t_ns").alias("delivered_ns")
     )
     return (
         in_force.join(
             got,
-            F.expr("node = at and app = by and delivered_ns >= t_ns and delivered_ns <= until_ns"),
+            F.expr(
+                "node = at and app = by and delivered_ns >= t_ns "
+                "and delivered_ns < coalesce(next_ns, until_ns + 1)"
+            ),
             "left",
         )
         .groupBy("node", "app", "predicate", "filters", "t_ns", "until_ns")

@@ -118,16 +118,19 @@ def read_interface(block: bytes, order: str) -> Interface:
 def _with_resolution(
     link_type: int, snaplen: int, name: str | None, resolution: int, offset_ns: int
 ) -> Interface:
-    if not -_INT64_MAX <= offset_ns <= _INT64_MAX:
+    power = resolution & 0x7F
+    binary = resolution & 0x80 != 0
+    # Nobody has clocks of 2^-64 s: what they say is not told, rather than wrong.
+    if not -_INT64_MAX <= offset_ns <= _INT64_MAX or (binary and power > 63):
         return Interface(link_type, snaplen, name, 0, 1, 0, 0, -1)
     most_ns = _INT64_MAX - max(offset_ns, 0)
-    power = resolution & 0x7F
-    if resolution & 0x80 and power:
+    if binary and power:
         return Interface(
-            link_type, snaplen, name, 1, 1, min(power, 63), offset_ns,
+            link_type, snaplen, name, 1, 1, power, offset_ns,
             min(_INT64_MAX, (most_ns << power) // 1_000_000_000),
         )  # fmt: skip
-    if resolution & 0x80:
-        power = 0
-    mul, div = 10 ** max(0, 9 - power), 10 ** min(18, max(0, power - 9))
+    # A stamp has less than 2^63 units, of 10^-28 s and finer less than a nanosecond.
+    if power > 27 and not binary:
+        return Interface(link_type, snaplen, name, 0, 1, 0, offset_ns, _INT64_MAX)
+    mul, div = 10 ** max(0, 9 - power), 10 ** max(0, power - 9)
     return Interface(link_type, snaplen, name, mul, div, 0, offset_ns, min(_INT64_MAX, most_ns * div // mul))

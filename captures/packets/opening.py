@@ -22,7 +22,8 @@ from captures.packets.formats import GZIP_MAGIC
 
 #: What a directory is searched for: names of captures, also numbered (tcpdump -C) and compressed ones.
 _CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|dmp|ntar)\d*(\.gz)?$", re.IGNORECASE)
-_URI = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
+#: A file's name may hold a colon, such as one with a time of day.
+_URI = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 _COMPRESSED_CHUNK = 1 << 18
 
 

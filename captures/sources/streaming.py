@@ -2,25 +2,28 @@
 
 The offset of a stream says, for each file, behind which whole record the next batch begins, and what its
 reader must know of what came before (`FilePart`). All of it is in Spark's checkpoint: a query that starts
-again reads on where its last batch ended. Files may appear at any time; none may shrink.
+again reads on where its last batch ended. Files may appear at any time; none may shrink or be replaced.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from captures.packets.opening import FileEntry, is_compressed
+from captures.packets.opening import FileEntry, is_compressed, open_bytes
 from captures.packets.splitting import FilePart, PartState, fixed, group_parts
 from captures.pcap import PcapError, PcapReader
 from captures.sources.options import ReadOptions
 from captures.sources.views import View
 
-#: Offset of a stream: path -> position, context and carry of the part that comes next.
+#: Offset of a stream: path -> position, context and carry of the part that comes next; how the file begins.
 Offset = dict[str, dict[str, Any]]
+#: So many of the first bytes of a file tell it from one that takes its place.
+_BEGINNING = 4096
 
 
 class PartGroup(InputPartition):
@@ -51,7 +54,7 @@ class GrowingCaptures(DataSourceStreamReader):
         """How far the files have been written, from `start` on (without one: from what was reached before).
 
         Raises:
-            PcapError: a file is no capture, is compressed, or has shrunk.
+            PcapError: a file is no capture, is compressed, has shrunk, or is another than before.
             OSError: a path of the options does not exist.
         """
         reached = dict(self._reached if start is None else start)
@@ -106,6 +109,8 @@ def _walk(entry: FileEntry, since: dict[str, Any] | None) -> dict[str, Any] | No
         return None
     if entry.size and is_compressed(path):
         raise PcapError(f"{path}: is compressed; only plain files can be followed while they grow")
+    if since is not None and since["beginning"] != _beginning(path, since["position"]):
+        raise PcapError(f"{path}: is another file than before; expected it to grow, not to be replaced")
     context = () if since is None else tuple(since["context"])
     carry: Any = () if since is None else fixed(since["carry"])
     state = PartState()
@@ -117,4 +122,17 @@ def _walk(entry: FileEntry, since: dict[str, Any] | None) -> dict[str, Any] | No
         raise PcapError(f"{path}: {reader.defect}")
     if reader.position == (position or 0):
         return None
-    return {"position": reader.position, "context": reader.context, "carry": state.fragments.held()}
+    return {
+        "position": reader.position,
+        "context": reader.context,
+        "carry": state.fragments.held(),
+        "beginning": _beginning(path, reader.position),
+    }
+
+
+def _beginning(path: str, position: int) -> str:
+    """A digest of the first bytes of a file, of which `position` had been written then."""
+    first = bytearray(min(position, _BEGINNING))
+    with open_bytes(path) as file:
+        file.read_into(memoryview(first))
+    return hashlib.sha256(first).hexdigest()[:16]

@@ -10,8 +10,9 @@ Answers depend on the filters alone, never on their numbers: two processes with 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, TypeVar
 from weakref import WeakSet, ref
 
 from router.predicates import intervals as iv
@@ -23,6 +24,9 @@ from router.predicates.relations import Relations
 from router.predicates.semantics import matches_filter
 from router.predicates.thresholds import Bits, numbers_in
 from router.predicates.values import ValueSet, common_texts, includes_union, pieces
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 #: A pool is searched for filters that no table holds when it has so many, or twice those that one did before.
 _SWEEP_AT = 2048
@@ -49,11 +53,11 @@ class FilterPool:
         self._relations: dict[int, Relations] = {}
         self._holders: WeakSet[Holder] = WeakSet()
         self._sweep_at = _SWEEP_AT
-        self._prepared: dict[int, tuple[ref[Predicate], tuple[int, ...]]] = {}
-        self._covered: dict[tuple[int, Bits, bool], bool] = {}
-        self._merged: dict[tuple[int, Bits], tuple[int, ...]] = {}
+        self._prepared: OrderedDict[int, tuple[ref[Predicate], tuple[int, ...]]] = OrderedDict()
+        self._covered: OrderedDict[tuple[int, Bits, bool], bool] = OrderedDict()
+        self._merged: OrderedDict[tuple[int, Bits], tuple[int, ...]] = OrderedDict()
         #: By identity of the message, which is kept with its answer and the number of filters then.
-        self._matched: dict[int, tuple[Message, int, Bits]] = {}
+        self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
         #: Changes with every filter that comes or goes.
         self._version = 0
 
@@ -351,10 +355,11 @@ def _lacks(values: ValueSet, asked: ValueSet) -> bool:
     return bool(asked.substrings) and not any(asked.substrings[0] in text for text in texts)
 
 
-def _remember(table: dict, key: object, value: object) -> None:  # type: ignore[type-arg]
+def _remember(table: OrderedDict[K, V], key: K, value: V) -> None:
     table[key] = value
     if len(table) > _REMEMBERED:
-        del table[next(iter(table))]
+        # At one stroke: the collector may run between two, and take out what has died.
+        table.popitem(last=False)
 
 
 #: The pool of this process.

@@ -272,7 +272,7 @@ def describe_actions(event: Event, data: bytes) -> list[str]:
     """
     try:
         return list(_described(event, data))
-    except (struct.error, IndexError) as error:
+    except (struct.error, IndexError, TypeError) as error:
         raise ValueError(f"actions: {error}") from error
 
 
@@ -302,10 +302,10 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
                 message = Message(json.loads(text))
             elif isinstance(event, SendMessage):
                 message = event.message
-            else:
-                assert isinstance(event, FrameReceived)
-                assert isinstance(event.frame.body, Message | EncodedMessage)
+            elif isinstance(event, FrameReceived) and isinstance(event.frame.body, Message | EncodedMessage):
                 message = message_of(event.frame.body)
+            else:
+                raise ValueError("a delivery, where the event brought no message")
             yield f"deliver {source}/{seq} to applications {_listed(apps)}: {format_message(message)}"
         elif kind is _ActionKind.ACCEPTED:
             app, source, seq = struct.unpack_from("<IIQ", data, at)

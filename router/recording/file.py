@@ -81,7 +81,7 @@ class Recorder:
         clocks: gives the router's clock (seconds) and the wall clock (ns).
 
     Raises:
-        OSError: the file cannot be made.
+        OSError: the file cannot be made, or takes nothing.
     """
 
     def __init__(
@@ -96,7 +96,11 @@ class Recorder:
         described = json.dumps(asdict(origin), separators=(",", ":")).encode()
         self._waiting = bytearray(_HEAD.pack(_MAGIC, _VERSION, len(described)) + described)
         self._tell_time(*clocks())
-        self.flush()
+        try:
+            self.flush()
+        except OSError:
+            self.close()
+            raise
 
     def event(self, event: Event, at: float, wire: bytes | None = None) -> None:
         """Takes an event before the router does.
@@ -201,27 +205,41 @@ class Recording:
             place = file.seek(self._start)
             while record := self._read_record(file, size):
                 kind, content = record
-                try:
-                    if kind == _ACTIONS and event is not None:
-                        yield Input(*event, content)
-                        event = None
-                    elif kind == _CLOCK:
-                        at, wall_ns = _CLOCK_CONTENT.unpack(content)
-                        offset_ns = wall_ns - round(at * 1e9)
-                    elif kind == _END:
-                        self.cut = None
-                    else:
-                        number += 1
-                        (at,) = _F64.unpack_from(content)
-                        received = decode_event(_EVENTS[kind], content[8:])
-                        event = (number, at, round(at * 1e9) + offset_ns, received)
-                except KeyError:
-                    raise RecordingError(f"{self.path}: byte {place}: no record is of kind {kind}") from None
-                except (ValueError, struct.error) as error:
-                    raise RecordingError(f"{self.path}: byte {place}: {error}") from error
+                self._check_order(place, kind, event is not None)
+                if kind == _ACTIONS and event is not None:
+                    yield Input(*event, content)
+                    event = None
+                elif kind == _END:
+                    self.cut = None
+                else:
+                    try:
+                        if kind == _CLOCK:
+                            at, wall_ns = _CLOCK_CONTENT.unpack(content)
+                            offset_ns = wall_ns - round(at * 1e9)
+                        else:
+                            number += 1
+                            (at,) = _F64.unpack_from(content)
+                            received = decode_event(_EVENTS[kind], content[8:])
+                            event = (number, at, round(at * 1e9) + offset_ns, received)
+                    except (ValueError, OverflowError, struct.error) as error:
+                        raise RecordingError(f"{self.path}: byte {place}: {error}") from error
                 place = file.tell()
         if event is not None:
             yield Input(*event, None)
+
+    def _check_order(self, place: int, kind: int, unanswered: bool) -> None:
+        """Raises RecordingError for a record that cannot stand there: events are answered one by one."""
+        if kind not in _EVENTS and kind not in (_CLOCK, _ACTIONS, _END):
+            problem = f"no record is of kind {kind}"
+        elif self.cut is None and kind != _CLOCK:
+            problem = "a record after the end"
+        elif kind == _ACTIONS and not unanswered:
+            problem = "an answer to no event"
+        elif kind not in (_CLOCK, _ACTIONS) and unanswered:
+            problem = "the event before has no answer"
+        else:
+            return
+        raise RecordingError(f"{self.path}: byte {place}: {problem}")
 
     def _read_head(self, file: IO[bytes]) -> Origin:
         head = file.read(_HEAD.size)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
-from router.protocol.events import Action, Event
+from router.protocol.events import Action
 from router.protocol.router import Router
-from router.recording.encoding import describe_actions, describe_event, encode_actions
+from router.recording.encoding import RecordingError, describe_actions, describe_event, encode_actions
 from router.recording.file import Input, Recording
 
 
@@ -35,7 +35,7 @@ def replay(recording: Recording) -> Iterator[Step]:
     Raises:
         RecordingError: a record breaks the format.
     """
-    router = recording.origin.router()
+    router = _router(recording)
     for given in recording.inputs():
         yield Step(given, router.handle(given.event, given.at), router)
 
@@ -65,26 +65,43 @@ def check(path: Path) -> Replayed:
         RecordingError: there is no recording, or a record breaks the format.
     """
     recording = Recording(path)
-    router = recording.origin.router()
+    router = _router(recording)
     first_ns = None
     inputs = 0
     for given in recording.inputs():
         inputs = given.number
         first_ns = given.t_ns if first_ns is None else first_ns
+        difference = None
         try:
             data = encode_actions(given.event, router.handle(given.event, given.at))
-            answered = given.actions if given.actions is not None else data
-            difference = None if data == answered else _difference(given.event, answered, data)
         except Exception as error:  # what ended the live router ends this one
             difference = f"{describe_event(given.event)}; replayed: the core raises {error!r}"
+        else:
+            if given.actions not in (None, data):
+                difference = _difference(recording, given, data)
         if difference is not None:
             seconds = (given.t_ns - first_ns) / 1e9
             return Replayed(inputs, f"event {inputs}, at {seconds:.6f} s: {difference}", None, router)
     return Replayed(inputs, None, recording.cut, router)
 
 
-def _difference(event: Event, answered: bytes, replayed: bytes) -> str:
-    live, again = (describe_actions(event, data) for data in (answered, replayed))
+def _router(recording: Recording) -> Router:
+    try:
+        return recording.origin.router()
+    except (ValueError, TypeError) as error:
+        raise RecordingError(f"{recording.path}: what the router was made of: {error}") from error
+
+
+def _live_answers(recording: Recording, given: Input) -> list[str]:
+    """What the live router answered, for people; nothing where the recording breaks off before."""
+    try:
+        return [] if given.actions is None else describe_actions(given.event, given.actions)
+    except ValueError as error:
+        raise RecordingError(f"{recording.path}: the answer to event {given.number}: {error}") from error
+
+
+def _difference(recording: Recording, given: Input, replayed: bytes) -> str:
+    live, again = _live_answers(recording, given), describe_actions(given.event, replayed)
     place = next(
         (place for place, (a, b) in enumerate(zip(live, again, strict=False)) if a != b),
         min(len(live), len(again)),
@@ -93,7 +110,7 @@ def _difference(event: Event, answered: bytes, replayed: bytes) -> str:
     def shown(lines: list[str]) -> str:
         return lines[place] if place < len(lines) else "nothing more" if place else "nothing"
 
-    return f"{describe_event(event)}; live: {shown(live)}; replayed: {shown(again)}"
+    return f"{describe_event(given.event)}; live: {shown(live)}; replayed: {shown(again)}"
 
 
 def describe(recording: Recording) -> Iterator[str]:
@@ -104,8 +121,7 @@ def describe(recording: Recording) -> Iterator[str]:
     """
     for given in recording.inputs():
         yield f"{given.t_ns} {describe_event(given.event)}"
-        if given.actions is not None:
-            yield from (f"    {line}" for line in describe_actions(given.event, given.actions))
+        yield from (f"    {line}" for line in _live_answers(recording, given))
     if recording.cut is not None:
         yield f"the recording is cut: {recording.cut}"
 
@@ -143,7 +159,7 @@ def states_at(path: Path, times_ns: Iterable[int]) -> Iterator[RouterState]:
         ValueError: the times do not ascend.
     """
     recording = Recording(path)
-    router = recording.origin.router()
+    router = _router(recording)
     inputs = recording.inputs()
     following = next(inputs, None)
     last_ns = None

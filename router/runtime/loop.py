@@ -29,6 +29,8 @@ from router.wire.frames import FrameType
 
 #: Seconds that a router that was told to stop goes on with what has come in already.
 _STOP_GRACE = 1.0
+#: Event in a router's log: its recording was given up (`error`).
+RECORDING_FAILED = "recording_failed"
 #: Frames whose handling time the protocol wants to know.
 _TIMED = frozenset({FrameType.SR, FrameType.UR})
 
@@ -214,6 +216,6 @@ class Loop:
         try:
             do(self._recorder)
         except OSError as error:
-            self._log("recording_failed", {"error": str(error)})
+            self._log(RECORDING_FAILED, {"error": str(error)})
             self._recorder.close()
             self._recorder = None

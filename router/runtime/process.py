@@ -18,7 +18,7 @@ from router.matching.factory import COMPILED, DEFAULT, FALLBACK, check_engine, s
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
 from router.runtime.log import Log
-from router.runtime.loop import Loop
+from router.runtime.loop import RECORDING_FAILED, Loop
 from router.runtime.namespaces import die_with, enter_network_namespace
 from router.runtime.packet_socket import PacketSocket
 
@@ -177,7 +177,7 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
         enter_network_namespace(spec.namespace)
     packets = PacketSocket(spec.device)
     origin = Origin(spec.node, spec.options, spec.matcher, spec.seed, spec.incarnation)
-    recorder = None if spec.recording_path is None else Recorder(Path(spec.recording_path), origin)
+    recorder = None if spec.recording_path is None else _recorder(Path(spec.recording_path), origin, log)
 
     def left_behind(app: str, requested_ns: int) -> None:
         log.write_always(LEFT_BEHIND, {"app": app, "requested_ns": requested_ns})
@@ -199,6 +199,15 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
     finally:
         write_json(Path(spec.counters_path), loop.counters())
         loop.close()
+
+
+def _recorder(path: Path, origin: Origin, log: Log) -> Recorder | None:
+    """A recording that cannot begin, on a full disk say, is given up; the router goes on."""
+    try:
+        return Recorder(path, origin)
+    except OSError as error:
+        log.write_always(RECORDING_FAILED, {"error": str(error)})
+        return None
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

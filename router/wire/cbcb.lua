@@ -609,6 +609,8 @@ local function give_up(key)
     capture.partials[key] = nil
     capture.count = capture.count - 1
     capture.bytes = capture.bytes - partial.length
+    -- It may stay in `oldest` for long.
+    partial.chunks, partial.numbers = nil, nil
   end
 end
 
@@ -659,12 +661,12 @@ local function collect(pinfo, key, header, chunk)
   partial.have, partial.length = partial.have + 1, length
   capture.bytes = capture.bytes + #chunk
   if missing > 0 then return end
-  give_up(key)
   local whole = { number = number, numbers = {}, body = table.concat(partial.chunks, "", 0, header.count - 1) }
   for index = 0, header.count - 1 do
     whole.numbers[index + 1] = partial.numbers[index]
     capture.fragments[partial.numbers[index]] = whole
   end
+  give_up(key)
 end
 
 -- ---- Requests and answers -------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def _check_subscriptions(problems: Problems, events: list[tuple[str, TimedEvent]
             problems.add(section, "subscription", f'"{event.subscription}" is in force {where} already')
         elif event.action == "unsubscribe" and key not in in_force:
             problems.add(section, "subscription", f'"{event.subscription}" is not in force {where}')
-        in_force ^= {key}
+        (in_force.add if event.action == "subscribe" else in_force.discard)(key)
 
 
 def _check_content(problems: Problems, section: str, values: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ ends: with whoever started it.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from pathlib import Path
@@ -16,14 +17,20 @@ from testbed.errors import TestbedError
 from testbed.live.server import LiveServer
 from testbed.live.watch import Watcher, open_state
 
+_BRING_UP_NICE = 10
+
 
 def main() -> int:
     run_dir, port = Path(sys.argv[1]), int(sys.argv[2])
+    # The network comes up first, if both want the processor.
+    os.nice(_BRING_UP_NICE)
     end_like_ctrl_c()
     starter_gone = threading.Event()
 
     def wait_for_starter() -> None:
-        sys.stdin.buffer.read()
+        # Not through sys.stdin: a thread that waits inside it keeps the interpreter from ending in order.
+        while os.read(0, 4096):
+            pass
         starter_gone.set()
 
     threading.Thread(target=wait_for_starter, daemon=True).start()

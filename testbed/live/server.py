@@ -102,8 +102,8 @@ class LiveServer:
             return "application/json", snapshot
         page = self._page
         for name, content in ((b"{{topology}}", self._topology), (b"{{state}}", snapshot)):
-            # Inside a script element, only "</" could end it.
-            page = page.replace(name, content.replace(b"</", b"<\\/"), 1)
+            # Inside a script element "</" would end it, and "<!--" change where it ends.
+            page = page.replace(name, content.replace(b"<", b"\\u003c"), 1)
         return "text/html; charset=utf-8", page
 
     def next_snapshot(self, seen: int) -> tuple[int, bytes] | None:
@@ -125,7 +125,8 @@ class _Requests(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         # A page elsewhere may have its own name lead to 127.0.0.1 (DNS rebinding): it is told nothing.
-        if self.headers.get("Host", "").rpartition(":")[0] not in _LOOPBACK_NAMES:
+        # Port 80 is not named.
+        if self.headers.get("Host", "").partition(":")[0] not in _LOOPBACK_NAMES:
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
             return
         path = self.path.partition("?")[0]

@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -146,14 +147,19 @@ class Watcher:
 
 
 def give_way() -> None:
-    """Gives every thread of every process of this session the lowest priority."""
-    session = os.getsid(0)
-    for process in Path("/proc").iterdir():
+    """Gives every thread of this process, and of all that it has started, the lowest priority."""
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for status in Path("/proc").glob("[0-9]*/stat"):
         # A process may end meanwhile.
-        with suppress(OSError, ValueError):
-            if os.getsid(int(process.name)) != session:
-                continue
-            for thread in (process / "task").iterdir():
+        with suppress(OSError):
+            # The name, in parentheses, may hold anything.
+            parent = status.read_text(errors="replace").rpartition(")")[2].split()[1]
+            children[int(parent)].append(int(status.parent.name))
+    family = [os.getpid()]
+    for process in family:  # it grows meanwhile
+        family += children[process]
+        with suppress(OSError):
+            for thread in Path(f"/proc/{process}/task").iterdir():
                 with suppress(OSError):
                     os.setpriority(os.PRIO_PROCESS, int(thread.name), _NICE)
 

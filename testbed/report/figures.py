@@ -68,14 +68,13 @@ def frames_over_time(type_bins: pd.DataFrame) -> Drawing | None:
     if frames.empty:
         return None
     starts = frames.index.to_numpy(dtype=float)
-    grid, width = _grid(starts)
+    edges, width = _edges(starts)
     frames.index = pd.Index([round(start, 9) for start in starts])
-    frames = frames.reindex(grid, fill_value=0)
+    frames = frames.reindex(edges[:-1], fill_value=0)
     order = [kind for kind in TYPE_COLOURS if kind in frames.columns]
     order += sorted(kind for kind in frames.columns if kind not in TYPE_COLOURS)
     with styled():
         figure, axes = new_figure(6.2, 2.9)
-        edges = [*grid, grid[-1] + width]
         for kind in order:
             rates = frames[kind].to_numpy(dtype=float) / width
             axes.stairs(rates, edges, color=TYPE_COLOURS.get(kind, GREY), label=kind, linewidth=1.6)
@@ -120,8 +119,7 @@ def utilisation(table: pd.DataFrame, directions: int) -> Drawing | None:
     column, factor, unit = ("utilisation", 100.0, "%") if limited else ("bits_per_s", 1e-3, "kbit/s")
     busy = table.dropna(subset=[column])
     by_bin = busy.groupby("bin_s")[column]
-    starts, width = _grid(by_bin.max().index.to_numpy(dtype=float))
-    edges = [*starts, starts[-1] + width]
+    edges, width = _edges(by_bin.max().index.to_numpy(dtype=float))
     with styled():
         figure, axes = new_figure(6.2, 2.9)
         for values, colour, label in (
@@ -130,7 +128,7 @@ def utilisation(table: pd.DataFrame, directions: int) -> Drawing | None:
         ):
             values.index = pd.Index([round(float(start), 9) for start in values.index])
             axes.stairs(
-                factor * values.reindex(starts, fill_value=0).to_numpy(dtype=float),
+                factor * values.reindex(edges[:-1], fill_value=0).to_numpy(dtype=float),
                 edges,
                 color=colour,
                 label=label,
@@ -196,14 +194,14 @@ def _in_short(events: Sequence[str]) -> str:
     return named if len(events) == 1 else f"{named} and {len(events) - 1} more"
 
 
-def _grid(starts: NDArray[np.float64]) -> tuple[list[float], float]:
-    """The starts of all bins from the first to the last of `starts` (ascending), and their width.
+def _edges(starts: NDArray[np.float64]) -> tuple[list[float], float]:
+    """The edges of the bins that begin at `starts` (ascending), and the width of these.
 
-    Bins without a frame have no row: they are zeros, not a straight line between their neighbours.
+    Bins without a frame have no row: they are zeros, not a straight line between their neighbours. Those
+    between two others are one wide bin: a clock that was set may leave any number of them.
     """
     width = float((starts[1:] - starts[:-1]).min()) if len(starts) > 1 else 1.0
-    count = round((starts[-1] - starts[0]) / width) + 1
-    return [round(starts[0] + width * position, 9) for position in range(count)], width
+    return sorted({round(float(edge), 9) for start in starts for edge in (start, start + width)}), width
 
 
 def _time_axis(axes: Axes, end_s: float) -> None:

@@ -32,6 +32,8 @@ RULE = "#d8dbe0"
 
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
+    # What a run is called is no formula.
+    "text.parse_math": False,
     "font.size": 10,
     "font.family": "DejaVu Sans",
     "text.color": INK,

@@ -30,7 +30,7 @@ from router.protocol.events import (
 from router.protocol.options import RouterOptions
 from router.recording.encoding import RecordingError, describe_actions, describe_event
 from router.recording.file import Input, Origin, Recorder, Recording
-from router.recording.replay import check, replay, states_at
+from router.recording.replay import check, describe, replay, states_at
 from router.wire.frames import FrameType
 
 EPOCH_NS = 10**18
@@ -192,9 +192,30 @@ def _another_kind(data: bytes) -> bytes:
     return data[:first] + b"\x63" + data[first + 1 :]
 
 
+def _without(kind: int, number: int) -> Callable[[bytes], bytes]:
+    """Takes the records of one kind out, but for the first `number`."""
+
+    def damage(data: bytes) -> bytes:
+        (length,) = struct.unpack_from("<I", data, 9)
+        at = 13 + length
+        kept, seen = data[:at], 0
+        while at < len(data):
+            found, length = struct.unpack_from("<BI", data, at)
+            seen += found == kind
+            if found != kind or seen <= number:
+                kept += data[at : at + 5 + length]
+            at += 5 + length
+        return kept
+
+    return damage
+
+
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
+        (_without(65, 1), "byte [0-9]+: the event before has no answer"),
+        (_without(1, 0), "byte [0-9]+: an answer to no event"),
+        (lambda data: data + data[-5:], "byte [0-9]+: a record after the end"),
         (lambda _data: b"", "not the recording of a router"),
         (lambda data: b"PK" + data[2:], "not the recording of a router"),
         (lambda data: data[:8] + b"\x09" + data[9:], "a recording of version 9; expected 1"),
@@ -208,6 +229,30 @@ def test_what_is_no_recording_is_refused(path: Path, damage: Callable[[bytes], b
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(RecordingError, match=f"^{path}.*{problem}"):
         list(Recording(path).inputs())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_bits_are_differences_or_named(path: Path, seed: int) -> None:
+    """Whatever is wrong in it: the answers differ, or the error names the file; nothing else comes out."""
+    rng, whole = random.Random(seed), path.read_bytes()
+    noticed = 0
+    for _ in range(200):
+        data = bytearray(whole)
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        path.write_bytes(data)
+        for read in (_noticed, lambda path: list(describe(Recording(path)))):
+            try:
+                noticed += bool(read(path))
+            except RecordingError as error:
+                noticed += 1
+                assert str(error).startswith(str(path))
+    assert noticed > 100
+
+
+def _noticed(path: Path) -> bool:
+    replayed = check(path)
+    assert "ActionKind" not in str(replayed.difference)
+    return (replayed.difference, replayed.cut) != (None, None)
 
 
 def test_times_must_ascend(path: Path) -> None:

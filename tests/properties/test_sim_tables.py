@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 from test_sim_delivery import experiments
 
+from router.predicates.algebra import covers
+from router.predicates.model import NOTHING, Predicate
+from router.predicates.parser import parse_predicate
 from router.protocol.events import RequestUpdate
+from router.wire.addresses import LOCAL_INTERFACE
 from testbed.config.model import Experiment, ProtocolOptions, TimedEvent
 from testbed.run.folder import new_run_folder
 from testbed.run.progress import Progress
@@ -77,11 +81,21 @@ def test_one_round_of_requests_makes_every_table_exact(experiment: Experiment) -
             simulation.close()
     topology = experiment.topology
     tables = {router.node: router.core.predicates() for router in simulation.routers}
+    for node, table in tables.items():
+        asked, p0 = _asked(simulation, node), table.get(LOCAL_INTERFACE, NOTHING)
+        assert covers(p0, asked), node
+        assert covers(asked, p0), node
     down = {frozenset(link) for link in simulation._down_links}
     down_links = frozenset(link.index for link in topology.links if frozenset((link.u, link.v)) in down)
     assert not wrong_entries(
         topology, experiment.broadcast.layer, tables, down_links, frozenset(simulation._down_nodes)
     )
+
+
+def _asked(simulation: Simulation, node: int) -> Predicate:
+    """What the workload's last item for a node asks for."""
+    texts = [item.predicate for item in simulation.workload.items if item.node == node and item.predicate]
+    return parse_predicate(texts[-1]) if texts else NOTHING
 
 
 def _ask_once(simulation: Simulation, freshness_s: float) -> None:

@@ -49,10 +49,18 @@ def test_control_frames_by_share_and_rate(spark: SparkSession) -> None:
     # RA of the first step leaves the window at 122 s, the message after it at 124 s.
     assert shares[-3:] == [(120.0, 0.5, 0.5), (122.0, 0.0, 0.0), (132.0, 0.75, 0.0)]
     rates = {t_s: tuple(rest) for t_s, *rest in curves.control_rate_curve(table).collect()}
-    assert len(rates) == 66
+    # Every 2 s, but for two zeros of the silence.
+    assert set(range(2, 134, 2)) - rates.keys() == {126, 128}
     assert rates[4.0] == pytest.approx((1 / 120, 1 / 120, 0))
     assert rates[124.0] == rates[130.0] == (0, 0, 0)
     assert rates[132.0] == pytest.approx((1 / 120, 0, 3 / 120))
+
+
+def test_a_frame_with_a_time_far_off_makes_no_points_in_between(spark: SparkSession) -> None:
+    frames = frames_of(spark, {"time_ns": 0}, {"time_ns": wall(1)}, {"time_ns": wall(2 * 10**9)})
+    points = curves.control_rate_curve(curves.control_curve(frames, CLOCK)).collect()
+    assert len(points) < 200
+    assert (points[0].t_s, points[-1].t_s) == (-8.0, 2e10 + 2)
 
 
 def test_no_frames_no_points(spark: SparkSession) -> None:

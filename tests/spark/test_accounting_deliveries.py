@@ -78,8 +78,8 @@ def test_totals_of_nothing_are_zero(spark: SparkSession) -> None:
 
 def test_applications_of_one_node_are_receivers_of_their_own(spark: SparkSession) -> None:
     oracle = spark.createDataFrame([(0, 1, wall(1), 1, app, True, True) for app in ("a", "b")], ORACLE)
-    sent = spark.createDataFrame([(0, 1, wall(1)), (1, 1, wall(2))], SENT)
-    deliveries = spark.createDataFrame([(0, 1, 1, "a"), (1, 1, 1, "b")], DELIVERIES)
+    sent = spark.createDataFrame([(0, 1, wall(1), ""), (1, 1, wall(2), "")], SENT)
+    deliveries = spark.createDataFrame([(0, 1, 1, "a", wall(1.5)), (1, 1, 1, "b", wall(2.5))], DELIVERIES)
     table = accounting.outcomes(oracle, deliveries, sent)
     assert rows_of(table, "source", "app", "sent_ns", "missed", "spurious") == [
         (0, "a", wall(1), False, False),
@@ -135,7 +135,16 @@ def test_predicates_get_what_came_while_they_were_in_force(spark: SparkSession) 
         ],
         "node int, app string, t_ns bigint, predicate string, filters int",
     )
-    times = [(1, "a", 2.0), (1, "a", 2.5), (1, "a", 4.0), (1, "a", 6.0), (1, "b", 4.0), (2, "a", 7.0)]
+    # What comes in the moment of a change belongs to the new predicate.
+    times = [
+        (1, "a", 2.0),
+        (1, "a", 2.5),
+        (1, "a", 3.0),
+        (1, "a", 5.0),
+        (1, "a", 6.0),
+        (1, "b", 4.0),
+        (2, "a", 8.0),
+    ]
     got = spark.createDataFrame(
         [(0, number, node, app, wall(at)) for number, (node, app, at) in enumerate(times)], DELIVERIES
     )

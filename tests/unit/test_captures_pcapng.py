@@ -36,7 +36,9 @@ def test_both_byte_orders(tmp_path: Path, order: str) -> None:
     assert [(record.time_ns, record.data) for record in records] == PACKETS
 
 
-@pytest.mark.parametrize("resolution", [0, 3, 6, 9, 12, 18, 0x80 | 10, 0x80 | 32, 0x80 | 33])
+@pytest.mark.parametrize(
+    "resolution", [0, 3, 6, 9, 12, 18, 27, 28, 127, 0x80, 0x80 | 10, 0x80 | 32, 0x80 | 33, 0x80 | 63]
+)
 @pytest.mark.parametrize("offset_s", [0, 1_699_999_000, -7])
 def test_every_resolution_and_offset(tmp_path: Path, resolution: int, offset_s: int) -> None:
     unit = Fraction(1, 2 ** (resolution & 0x7F) if resolution & 0x80 else 10**resolution)
@@ -51,6 +53,10 @@ def test_a_stamp_that_does_not_fit_has_no_time(tmp_path: Path) -> None:
     (record,) = _records(tmp_path / "a.pcapng", wide + enhanced(2**40, b"x"))
     assert record.time_ns == NO_TIME
     (record,) = _records(tmp_path / "b.pcapng", wide + enhanced(2**64 - 1, b"x"))
+    assert record.time_ns == NO_TIME
+    # A resolution that is not told right is not told.
+    finer = section() + interface(tsresol=0x80 | 64)
+    (record,) = _records(tmp_path / "c.pcapng", finer + enhanced(2**62, b"x"))
     assert record.time_ns == NO_TIME
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,10 +32,12 @@ from captures.packets.splitting import (
     split_files,
     write_index,
 )
-from captures.pcap import PcapReader
+from captures.pcap import PcapError, PcapReader
+from captures.sources.options import read_options
 from captures.sources.packets import PACKET_COLUMNS
 from captures.sources.pushdown import bounds_of
-from captures.sources.views import FRAMES, OF_FILE, PACKETS, View
+from captures.sources.streaming import GrowingCaptures
+from captures.sources.views import FRAMES, OF_FILE, PACKETS, PCAP_VIEWS, View
 from router.predicates.model import Message
 from router.wire.addresses import node_address
 from router.wire.codec import fragment
@@ -216,3 +219,30 @@ def test_a_file_by_uri_is_read_like_any_other(tmp_path: Path) -> None:
     assert list(PcapReader(f"file://{path}").records()) == list(PcapReader(path).records())
     rows = _rows(VIEWS[1], index_file(f"file://{path}", 700))
     assert rows == _rows(VIEWS[1], [FilePart(str(path))])
+
+
+def test_a_colon_in_a_name_makes_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "capture-2024-01-01T12:30:00.pcap"
+    path.write_bytes(pcap([(1, b"x")]))
+    monkeypatch.chdir(tmp_path)
+    (entry,) = list_captures([path.name])
+    assert (entry.path, entry.size) == (str(path), path.stat().st_size)
+    assert len(list(PcapReader(entry.path).records())) == 1
+
+
+def test_a_growing_file_that_is_replaced_is_not_read_on_in_its_middle(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    options = read_options("pcap", {"path": str(path)}, PCAP_VIEWS)
+    packets = _packets()
+    path.write_bytes(pcap(packets[:2]))
+    following = GrowingCaptures(options, replace(VIEWS[0], growing=True))
+    # As from Spark's checkpoint.
+    start = json.loads(json.dumps(following.latestOffset(following.initialOffset())))
+    path.write_bytes(pcap(packets[:3]))
+    end = json.loads(json.dumps(following.latestOffset(start)))
+    (group,) = following.partitions(start, end)
+    assert [row["time_ns"] for batch in following.read(group) for row in batch.to_pylist()] == [packets[2][0]]
+    path.write_bytes(pcap(packets[3:]))
+    assert path.stat().st_size > end[str(path)]["position"]
+    with pytest.raises(PcapError, match="another file than before"):
+        following.latestOffset(end)

@@ -312,7 +312,8 @@ def test_the_schema_has_every_field_of_the_model(section: tuple[schema.Field, ..
             "strict_paper = true",
             "strict_paper = true\n"
             + '[[events]]\nat_s = 5\naction = "subscribe"\nnode = 0\nsubscription = "a"\npredicate = "*"\n'
-            * 2,
+            * 2
+            + '[[events]]\nat_s = 6\naction = "unsubscribe"\nnode = 0\nsubscription = "a"\n',
             '[events 2] subscription: "a" is in force at node 0 at 5 s already',
         ),
         ("price < 400", "price <", "[events 2] predicate: "),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from io import StringIO
@@ -134,6 +137,37 @@ def test_tells_nothing_to_pages_of_other_hosts(server: LiveServer) -> None:
     status, _, document = get(server.url, "/state", host="attacker.example:80")
     assert status == 421
     assert b"frames" not in document
+
+
+def test_a_host_without_its_port_is_this_one(server: LiveServer) -> None:
+    # As browsers name it where the page is at port 80.
+    assert get(server.url, "/state", host="127.0.0.1")[0] == 200
+
+
+def test_text_of_the_run_cannot_end_the_script(state: LiveState) -> None:
+    state.set_stream("failed", "</script><!--<script><b>x")
+    with LiveServer(state, 0) as server:
+        page = get(server.url, "/")[2].decode()
+    inside = page.partition('id="first">')[2].partition("</script>")[0]
+    assert "<" not in inside
+    assert json.loads(inside)["stream"]["detail"] == "</script><!--<script><b>x"
+
+
+def test_only_the_watcher_and_what_it_starts_give_way() -> None:
+    script = (
+        "import os, subprocess\n"
+        "from testbed.live.watch import give_way\n"
+        "child = subprocess.Popen(['sleep', '60'])\n"
+        "give_way()\n"
+        "print(os.nice(0), os.getpriority(os.PRIO_PROCESS, child.pid))\n"
+        "child.kill()\n"
+        "child.wait()\n"
+    )
+    before = os.nice(0)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["19", "19"]
+    # The starter, of the same session, keeps its own.
+    assert os.nice(0) == before
 
 
 def test_sends_snapshots_as_they_come_and_says_when_it_ends(state: LiveState) -> None:

@@ -19,9 +19,10 @@ from testbed.errors import InputError
 from testbed.report import numbers, sheets
 from testbed.report.data import TABLES, read_run
 from testbed.report.distributions import delays, matches, stretch
-from testbed.report.figures import curve, frames_over_time, utilisation
+from testbed.report.figures import curve, frames_over_time, recovery, utilisation
 from testbed.report.layout import layout, positions
 from testbed.report.render import write_report
+from testbed.report.style import save
 from testbed.report.terminal import terminal_summary
 from testbed.report.topology_figure import link_frames
 from tests.unit.browser import needs_chromium, shown
@@ -349,6 +350,23 @@ def test_frames_over_time_counts_empty_bins_as_zero() -> None:
     assert list(data["MSG"].values) == [2.0, 0.0, 0.0, 1.0]
     assert list(data["RA"].values) == [0.0, 3.0, 0.0, 0.0]
     assert list(data["MSG"].edges) == [0.0, 2.0, 4.0, 6.0, 8.0]
+
+
+def test_a_frame_with_a_time_far_off_draws_no_bins_in_between() -> None:
+    bins = pd.DataFrame(
+        {"type": ["MSG"] * 3, "bin_s": [-1.7e10, 0.0, 0.5], "frames": [1, 2, 3], "bytes": [60, 120, 180]}
+    )
+    drawing = frames_over_time(bins)
+    assert drawing is not None
+    (steps,) = drawing.figure.axes[0].patches
+    assert steps.get_data().values.tolist() == [2.0, 0.0, 4.0, 6.0]
+
+
+def test_text_in_a_figure_is_neither_formula_nor_markup(tmp_path: Path) -> None:
+    change = {"events": ["<script>$x_{"], "at_s": 1.0, "epoch": 2, "committed_s": None, "advertised_s": 0.5}
+    drawing = recovery([change])
+    assert drawing is not None
+    assert "&lt;script&gt;$x_{" in save(drawing.figure, tmp_path, "recovery")
 
 
 def test_matches_are_put_into_bins_that_end_at_multiples_of_five_per_cent() -> None:

@@ -226,6 +226,26 @@ def test_a_recording_that_cannot_go_on_is_given_up(wire: Wire, routers: Routers)
     assert "part of a record that was not finished" in replayed.cut
 
 
+def test_a_recording_that_cannot_begin_is_given_up(wire: Wire, tmp_path: Path) -> None:
+    spec = RouterSpec(
+        node=0,
+        device=wire.devices[0],
+        namespace=str(wire.namespaces[0]),
+        socket_path=str(tmp_path / "r.sock"),
+        counters_path=str(tmp_path / "r.json"),
+        log_path=str(tmp_path / "r.log"),
+        recording_path="/dev/full",
+    )
+    routers = Routers([spec], tmp_path)
+    try:
+        with Client(spec.socket_path) as client:
+            assert client.status()["epoch"] == 0
+        assert '"event": "recording_failed"' in Path(spec.log_path).read_text()
+        routers.stop()
+    finally:
+        routers.kill()
+
+
 def _type_of(payload: bytes) -> str:
     try:
         return decode_header(payload).type.name
