@@ -12,7 +12,7 @@ index does.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from zlib import crc32
 
@@ -53,12 +53,17 @@ class CountingMatcher:
 
     def set_predicate(self, interface: int, predicate: Predicate) -> None:
         """See `Matcher`."""
-        old = self._filters.setdefault(interface, {})
         new = dict.fromkeys(predicate)
-        for filter_ in [filter_ for filter_ in old if filter_ not in new]:
+        gone = [filter_ for filter_ in self._filters.get(interface, ()) if filter_ not in new]
+        self.change(interface, gone, new)
+
+    def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
+        """See `ChangeMatcher`."""
+        held = self._filters.setdefault(interface, {})
+        for filter_ in gone:
             self._drop(interface, filter_)
-        for filter_ in new:
-            if filter_ not in old:
+        for filter_ in added:
+            if filter_ not in held:
                 self._add(interface, filter_)
 
     def remove(self, interface: int) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from router.predicates.model import Message, Predicate
+from router.predicates.model import Filter, Message, Predicate
 
 if TYPE_CHECKING:
     from router.matching.columns import ConstraintColumns  # NumPy: not for a router that does without
@@ -27,6 +27,19 @@ class Matcher(Protocol):
         """The interfaces whose predicate the message matches.
 
         With `among`, of these interfaces only, and no work is spent on others.
+        """
+
+
+@runtime_checkable
+class ChangeMatcher(Matcher, Protocol):
+    """A matcher that is told of a predicate's change, at a cost that follows the change."""
+
+    def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
+        """Associate the interface with its predicate without some filters, and with others.
+
+        Args:
+            gone: filters of it, the very objects that were given.
+            added: what it has already makes no difference.
         """
 
 

@@ -18,7 +18,7 @@ from weakref import WeakSet, ref
 from router.predicates import intervals as iv
 from router.predicates.boxes import covered_jointly
 from router.predicates.index import FilterIndex
-from router.predicates.model import Message, Predicate
+from router.predicates.model import Filter, Message, Predicate
 from router.predicates.normal import NormalFilter, normalise
 from router.predicates.relations import Relations
 from router.predicates.semantics import matches_filter
@@ -91,6 +91,10 @@ class FilterPool:
     def filter(self, number: int) -> NormalFilter:
         """The filter with this number."""
         return self._index.filter(number)
+
+    def filters(self, members: Bits) -> list[Filter]:
+        """These filters, in no order that means anything; the same objects as long as they are held."""
+        return [normal.filter for normal in self._index.select(members)]
 
     def predicate(self, members: Bits) -> Predicate:
         """The disjunction of these filters, canonical, in their fixed order."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 
-from router.matching.interface import EncodedMatcher, Matcher
+from router.matching.interface import ChangeMatcher, EncodedMatcher, Matcher
 from router.predicates import semantics
 from router.predicates.builder import PredicateBuilder
+from router.predicates.filterset import FilterSet
 from router.predicates.model import NOTHING, Filter, Message, Predicate
+from router.predicates.pool import POOL
 from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import EncodedMessage
 from router.wire.tlv import message_of
@@ -31,6 +33,7 @@ class RoutingTable:
     def __init__(self, matcher: Matcher | None, max_filters: int | None = None) -> None:
         self._matcher = matcher
         self._match_encoded = matcher.match_encoded if isinstance(matcher, EncodedMatcher) else None
+        self._change = matcher.change if isinstance(matcher, ChangeMatcher) else None
         self._max_filters = max_filters
         #: Interface -> p_i, where p_i is not `NOTHING`.
         self._predicates: dict[int, PredicateBuilder] = {}
@@ -38,6 +41,8 @@ class RoutingTable:
         #: Interfaces whose change the matcher has not heard of. While predicates spread, p_i changes with
         #: every RA and few messages come between: an engine that followed each change would work in vain.
         self._untold: set[int] = set()
+        #: What a matcher that is told of changes has heard of p_i.
+        self._told: dict[int, FilterSet] = {}
 
     @property
     def local(self) -> Predicate:
@@ -126,8 +131,14 @@ class RoutingTable:
             known = self._predicates.get(interface)
             if known is None:
                 self._matcher.remove(interface)
-            else:
+                self._told.pop(interface, None)
+            elif self._change is None:
                 self._matcher.set_predicate(interface, known.predicate)
+            else:
+                told = self._told.setdefault(interface, FilterSet())
+                before, told.members = told.members, known.members
+                gone, added = before & ~known.members, known.members & ~before
+                self._change(interface, POOL.filters(gone), POOL.filters(added))
             self._untold.remove(interface)
 
     def wanting(self, message: Message) -> tuple[int, ...]:

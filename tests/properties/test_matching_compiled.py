@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -182,6 +183,18 @@ def test_filters_are_told_apart_by_what_they_are_now() -> None:
     assert compiled.statistics()["filters"] == 1
 
 
+def test_what_came_without_objects_cannot_change_by_one() -> None:
+    compiled = CompiledMatcher()
+    predicate = parse_predicate("x = 1")
+    compiled.load(to_columns({1: predicate}))
+    with pytest.raises(ValueError, match="interface 1: its filters are not known one by one"):
+        compiled.change(1, predicate, ())
+    compiled.change(2, (), predicate)
+    assert compiled.match(Message({"x": 1})) == {1, 2}
+    compiled.change(2, predicate, ())
+    assert compiled.match(Message({"x": 1})) == {1}
+
+
 def _bodies() -> st.SearchStrategy[bytes]:
     """Bodies of messages with some bytes overwritten, cut off or put in."""
 
@@ -227,3 +240,18 @@ def test_many_attributes_and_long_strings() -> None:
     assert compiled.match_encoded(encode_message(message)) is None, "names are compared up to a number"
     assert compiled.match(message) == {1}
     assert compiled.match(parse_message('n3000 = 3000, s = "b"')) == frozenset()
+
+
+def test_memory_is_counted_with_what_each_interface_costs() -> None:
+    count = 20_000
+    filters = [Predicate((Filter((Constraint("x", Type.INTEGER, Operator.EQ, n),)),)) for n in range(count)]
+    table = to_columns(dict(enumerate(filters, start=1000)))
+    tracemalloc.start()
+    try:
+        compiled = CompiledMatcher()
+        compiled.load(table)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert compiled.match(Message({"x": 7})) == {1007}
+    assert 0.7 * taken < compiled.nbytes < 1.4 * taken

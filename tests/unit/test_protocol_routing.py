@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from random import Random
+
 import pytest
 
 from router.matching.counting import CountingMatcher
+from router.matching.factory import ENGINES, factory
 from router.predicates.algebra import covers, disjoin
 from router.predicates.builder import PredicateBuilder
-from router.predicates.model import NOTHING, Message, Predicate
+from router.predicates.model import NOTHING, Filter, Message
 from router.predicates.parser import parse_predicate
+from router.predicates.pool import POOL
 from router.protocol.options import RouterOptions
 from router.protocol.routing import RoutingTable
 from router.wire.addresses import LOCAL_INTERFACE
@@ -21,9 +26,9 @@ class _Counted(CountingMatcher):
         super().__init__()
         self.told = 0
 
-    def set_predicate(self, interface: int, predicate: Predicate) -> None:
+    def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
         self.told += 1
-        super().set_predicate(interface, predicate)
+        super().change(interface, gone, added)
 
 
 def test_the_matcher_hears_of_the_last_change_of_interfaces_that_are_asked_for() -> None:
@@ -92,3 +97,61 @@ def test_bounds_that_a_router_refuses() -> None:
         RouterOptions(max_filters=0)
     with pytest.raises(ValueError, match="max_filters: excludes strict_paper"):
         RouterOptions(max_filters=5, strict_paper=True)
+
+
+class _Listening(CountingMatcher):
+    """The real engine, and of how many filters it was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filters = 0
+
+    def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
+        gone, added = list(gone), list(added)
+        self.filters += len(gone) + len(added)
+        super().change(interface, gone, added)
+
+
+def test_the_matcher_is_told_of_what_has_changed_only() -> None:
+    engine = _Listening()
+    routing = RoutingTable(engine)
+    for number in range(50):
+        routing.widen(1, parse_predicate(f'x = {2 * number} and s = "{number}"'))
+    routing.match(Message({"x": 0}), {1})
+    assert engine.filters == 50
+    routing.widen(1, parse_predicate('s = "7"'))
+    assert routing.match(Message({"x": 1, "s": "7"}), {1}) == {1}
+    assert engine.filters == 52, "one filter came, and one that it covers went"
+
+
+@pytest.mark.parametrize("max_filters", [None, 6])
+def test_every_engine_follows_the_table(max_filters: int | None) -> None:
+    """Entries grow, are replaced and forgotten; numbers of filters that nobody holds are given again."""
+    source = Random(4)
+    tables = [RoutingTable(factory(name), max_filters) for name in sorted(ENGINES)]
+    tables.append(RoutingTable(None, max_filters))
+    matched = 0
+    for _ in range(300):
+        interface, drawn = source.randrange(4), source.random()
+        predicate = parse_predicate(
+            f'x > {source.randrange(30)} and s =* "{source.choice("abc")}" or y = {drawn}'
+        )
+        kept = set(source.sample(range(4), 3))
+        for table in tables:
+            if drawn < 0.1:
+                table.keep_only(kept)
+            elif drawn < 0.25:
+                table.replace(interface, PredicateBuilder(predicate))
+            else:
+                table.widen(interface, predicate)
+        if source.random() < 0.2:
+            POOL.sweep()
+        among = set(source.sample(range(4), source.choice([1, 2, 4])))
+        for message in (
+            Message({"x": source.randrange(30), "s": source.choice(["a", "bc", "d"])}),
+            Message({"y": drawn}),
+        ):
+            answers = {table.match(message, among) for table in tables}
+            assert len(answers) == 1
+            matched += len(answers.pop())
+    assert matched > 200

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from sys import getsizeof
 
 import numpy as np
 
@@ -24,9 +25,10 @@ _GONE: tuple[None, None] = None, None
 class CompiledMatcher:
     """See `router.matching.interface.EncodedMatcher`.
 
-    What `set_predicate` changes is collected, and becomes part of the table when a message is matched: a
-    burst of changes is one change. An interface's old and new predicate are compared by the identity of their
-    filters, so a predicate that grew by one filter costs one filter, and a look at each of the others.
+    What changes is collected, and becomes part of the table when a message is matched: a burst of changes is
+    one change. `set_predicate` compares an interface's old and new predicate by the identity of their
+    filters: one that grew by one filter costs one filter, and a look at each of the others, which `change`
+    spares.
     """
 
     def __init__(self) -> None:
@@ -46,23 +48,29 @@ class CompiledMatcher:
         """See `Matcher`."""
         if interface in self._loaded:
             self._forget_loaded(interface)
-        old = self._held.get(interface)
-        if old is None:
-            old = {}
+        old = self._held.get(interface, {})
         new = {id(filter_): filter_ for filter_ in predicate}
-        gone = old.keys() - new.keys()
-        if gone:
-            self._take_out([old.pop(which) for which in gone])
-        if not new:
+        gone = [filter_ for which, (filter_, _) in old.items() if which not in new]
+        self.change(interface, gone, new.values())
+
+    def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
+        """See `ChangeMatcher`.
+
+        Raises:
+            ValueError: the interface's predicate came with a whole table, without objects.
+        """
+        if interface in self._loaded:
+            raise ValueError(f"interface {interface}: its filters are not known one by one")
+        held = self._held.get(interface, {})
+        if taken := [held.pop(id(filter_)) for filter_ in gone]:
+            self._take_out(taken)
+        if came := {id(filter_): (filter_, None) for filter_ in added if id(filter_) not in held}:
+            held.update(came)
+            self._untold.setdefault(interface, []).extend(came)
+        if not held:
             self.remove(interface)
-            return
-        added = new.keys() - old.keys()
-        if added:
-            self._untold.setdefault(interface, []).extend(added)
-            for which in added:
-                old[which] = new[which], None
-        if interface not in self._held:
-            self._held[interface] = old
+        elif interface not in self._held:
+            self._held[interface] = held
             self._interfaces.add(interface)
 
     def remove(self, interface: int) -> None:
@@ -152,6 +160,7 @@ class CompiledMatcher:
     def nbytes(self) -> int:
         """Memory of the table and its index, in bytes; filters given as objects belong to who gave them."""
         objects = sum(150 * len(held) for held in self._held.values())
+        objects += getsizeof(self._loaded) + sum(map(getsizeof, self._loaded.values()))
         return self._segments.nbytes + self._interfaces.nbytes + objects
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from sys import getsizeof
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,8 @@ from router.matching.compiled.memory import address_of
 
 #: Bytes of sets that are kept; beyond, all are made anew.
 _KEPT_BYTES = 16 * 1024 * 1024
+#: Bytes of two numbers, as objects.
+_NUMBERS = 64
 #: What a set costs beside its array, roughly.
 _OVERHEAD = 500
 
@@ -115,7 +118,8 @@ class Interfaces:
 
     @property
     def nbytes(self) -> int:
-        return self.retired.nbytes + self._kept + 16 * len(self._interface)
+        objects = getsizeof(self._dense) + getsizeof(self._interface) + _NUMBERS * len(self._interface)
+        return self.retired.nbytes + self._kept + objects
 
     def _forget_sets(self) -> None:
         self._asked.clear()
