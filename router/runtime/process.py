@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -197,8 +198,14 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
     try:
         loop.run()
     finally:
-        write_json(Path(spec.counters_path), loop.counters())
+        write_json(Path(spec.counters_path), {**loop.counters(), **_cpu_seconds()})
         loop.close()
+
+
+def _cpu_seconds() -> dict[str, float]:
+    """What this process has used since it was forked."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return {"cpu_user_s": round(used.ru_utime, 6), "cpu_system_s": round(used.ru_stime, 6)}
 
 
 def _recorder(path: Path, origin: Origin, log: Log) -> Recorder | None:

@@ -22,6 +22,7 @@ BENCHMARKS = {
     "match": "the matching engines beside the C++ original, and the papers' figures",
     "match_update": "changes of a forwarding table of 1,000,000 constraints",
     "forwarding": "a live router at saturation (root)",
+    "emulated_hops": "CPU of a message at each router of the default experiment (root)",
     "simulate": "simulations of growing networks: events per second, memory per router",
     "ur_reuse": "SR and UR frames with and without reuse of URs, on both kinds of trees",
     "pcap": "captures to counts in Parquet, beside tshark, Scapy and dpkt",
