@@ -17,6 +17,7 @@ from captures.rundir import RunFolderError
 from captures.source import captured_frames, register
 from captures.summary import SUMMARY_KEYS
 from captures.tables import TABLES
+from testbed.report.render import write_report
 from tests.spark.run_folder import NODES, SEQ, RunBuilder, good_run
 
 pytestmark = pytest.mark.spark
@@ -241,3 +242,48 @@ def test_data_source_gives_the_frames_of_the_accounting(tmp_path: Path, spark: S
     rows = [sorted(map(str, table.collect())) for table in (loaded, frames)]
     assert len(rows[0]) == 32
     assert rows[0] == rows[1]
+
+
+def test_a_run_in_which_nothing_happened_has_every_key_and_table(tmp_path: Path, spark: SparkSession) -> None:
+    run = RunBuilder().write(tmp_path / "run")
+    summary = account(run, spark=spark)
+    assert set(summary) == set(SUMMARY_KEYS) - RUNNERS
+    assert (summary["messages_sent"], summary["frames_captured"], summary["convergence_s"]) == (0, 0, None)
+    assert set(summary["delivery_delay"].values()) == set(summary["stretch"].values()) == {None}
+    assert summary["control_share"] is None
+    # An empty table of captured frames, which come in folders by type, has no file.
+    assert {name: len(_table(run, name)) for name in TABLES if name not in ("frames", "talkers")} == {
+        **{name: 0 for name in TABLES if name not in ("frames", "talkers")},
+        "captures": 5,
+        "controller": 1,
+        "links": 2,
+        "nodes": 3,
+        "routing_tables": 3,
+    }
+    assert write_report(run).exists()
+
+
+def test_a_clock_that_was_set_changes_times_and_no_counts(tmp_path: Path, spark: SparkSession) -> None:
+    built = good_run()
+    # The last frame on the link was captured in 1970.
+    data = built.pcaps["link-0-1"].pop()[1]
+    built.pcaps["link-0-1"].append((0, data))
+    run = built.write(tmp_path / "run")
+    summary = account(run, spark=spark)
+    assert summary["frames_by_type"] == {"RA": 4, "MSG": 5, "SR": 0, "UR": 0}
+    assert summary["verdict"] == "holds"
+    assert len(_table(run, "control_rate_curve")) < 200
+    assert write_report(run).exists()
+
+
+def test_a_run_without_captures_of_links_is_accounted_for(tmp_path: Path, spark: SparkSession) -> None:
+    run = good_run().write(tmp_path / "run")
+    kept = [one for one in json.loads((run / "capture.json").read_text()) if one["kind"] == "host"]
+    (run / "capture.json").write_text(json.dumps(kept))
+    summary = account(run, spark=spark)
+    assert (summary["links_captured"], summary["host_links_captured"]) == (0, 3)
+    assert summary["verdict_reasons"] == []
+    assert summary["frames_by_type"] == {"RA": 0, "MSG": 0, "SR": 0, "UR": 0}
+    assert set(summary["stretch"].values()) == {None}
+    assert summary["deliveries_made"] == 2
+    assert write_report(run).exists()
