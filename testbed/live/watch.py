@@ -6,7 +6,6 @@ of this process and what it has started gives way to the emulation.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -22,11 +21,11 @@ from typing import Any, Self
 from captures.live import LinkCount, flush_captures, stream_counts
 from captures.session import spark_session
 from testbed.config.load import load_experiment
-from testbed.errors import InputError
 from testbed.live.deliveries import Deliveries
 from testbed.live.state import LiveState
 from testbed.oracle.connectivity import read_network
 from testbed.run.eventlog import EventLog
+from testbed.run.folder import read_object
 
 #: Wall seconds between two looks at the logs, and between two micro-batches.
 INTERVAL_S = 1.0
@@ -50,8 +49,8 @@ def open_state(run_dir: Path) -> LiveState:
             "routers": len(experiment.topology.nodes),
             "links": len(experiment.topology.links),
         },
-        _object(run_dir / "topology.json"),
-        _object(run_dir / "manifest.json"),
+        read_object(run_dir / "topology.json"),
+        read_object(run_dir / "manifest.json"),
         Deliveries(experiment.oracle.in_flight_window_s, read_network(run_dir / "topology.json")),
     )
 
@@ -162,15 +161,3 @@ def give_way() -> None:
             for thread in Path(f"/proc/{process}/task").iterdir():
                 with suppress(OSError):
                     os.setpriority(os.PRIO_PROCESS, int(thread.name), _NICE)
-
-
-def _object(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; expected a file of a run") from error
-    except ValueError as error:
-        raise InputError(f"{path}: expected JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise InputError(f"{path}: expected a JSON object")
-    return document

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from testbed.errors import InputError, MachineError
 from testbed.oracle.decide import write_oracle
 from testbed.report.render import write_report
 from testbed.report.terminal import terminal_summary
-from testbed.run.folder import write_json
+from testbed.run.folder import read_object, write_json
 from testbed.run.progress import Progress
 
 
@@ -58,9 +57,9 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
 
 def _of_the_run(experiment: Experiment, run_dir: Path) -> dict[str, Any]:
     """The keys of summary.json that are the runner's to give (captures.summary documents all)."""
-    manifest = _read_object(run_dir / "manifest.json")
+    manifest = read_object(run_dir / "manifest.json")
     # Written last by an emulation that ended: read first, so that other folders are refused at once.
-    timings = _read_object(run_dir / "timings.json")
+    timings = read_object(run_dir / "timings.json")
     if "datapath" not in manifest:
         raise InputError(f"{run_dir / 'manifest.json'}: no field datapath")
     for key, value in timings.items():
@@ -75,15 +74,3 @@ def _of_the_run(experiment: Experiment, run_dir: Path) -> dict[str, Any]:
         "datapath": manifest["datapath"],
         **{key: round(value, 3) for key, value in timings.items()},
     }
-
-
-def _read_object(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: missing; was the emulation interrupted, or does it still run?") from error
-    except ValueError as error:
-        raise InputError(f"{path}: expected JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{path}: expected a JSON object")
-    return value

@@ -66,6 +66,25 @@ def recording_path(run_dir: Path, node: int) -> Path:
     return run_dir / "recordings" / f"r{node}{RECORDING_SUFFIX}"
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """Reads a file of a run that holds one JSON object.
+
+    Raises:
+        InputError: it is missing, cannot be read, or holds something else.
+    """
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: missing; was the emulation interrupted, or does it still run?") from error
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; expected a file of a run") from error
+    except ValueError as error:
+        raise InputError(f"{path}: expected JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: expected a JSON object")
+    return value
+
+
 def write_json(path: Path, value: Any) -> None:
     """Writes JSON whole or not at all."""
     temporary = path.with_name(path.name + ".new")
