@@ -169,7 +169,7 @@ class FrameDecoder:
             ):
                 checked.take(row, body_values(number, bytes(block.data[at : at + here])))
             return
-        from captures.body_loops import group_bodies, surely_good
+        from captures.frame_loops import group_bodies, surely_good
 
         raw = np.frombuffer(block.data, np.uint8)
         if not self._bodies_wanted:

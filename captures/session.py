@@ -22,6 +22,8 @@ _SHIPPED = ("captures", "router")
 #: alone takes about half the processor time of both.
 _JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _ARCHIVE = "cbcb.zip"
+#: Sockets have names of 107 bytes at most; Spark adds `/.<UUID>.sock` to their folder.
+_MOST_SOCKET_FOLDER = 107 - 43
 _SOURCE_ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -60,6 +62,11 @@ def spark_session(master: str = "local[2]", log: Path | None = None) -> Iterator
                 .config("spark.executorEnv.PYTHONPATH", str(_SOURCE_ROOT))
                 .config("spark.python.daemon.module", "captures.worker_daemon")
             )
+            if len(str(work)) <= _MOST_SOCKET_FOLDER:
+                # Over TCP, each task waits for delayed acknowledgements of loopback.
+                builder = builder.config("spark.python.unix.domain.socket.enabled", "true").config(
+                    "spark.python.unix.domain.socket.dir", str(work)
+                )
         else:
             builder = builder.config("spark.submit.pyFiles", str(_archive(work)))
         with _stderr_to(log):

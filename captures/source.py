@@ -38,6 +38,7 @@ from captures.sources.options import OptionError, ReadOptions, read_options
 from captures.sources.pushdown import bounds_of
 from captures.sources.streaming import GrowingCaptures, PartGroup
 from captures.sources.views import CBCB_VIEWS, FILES, FRAMES, OF_FILE, PCAP_VIEWS, View, Views, spark_schema
+from captures.worker_process import imports_are_done
 
 __all__ = ["CbcbSource", "PcapSource", "captured_frames", "register"]
 
@@ -81,6 +82,7 @@ def captured_frames(
             for number in batch.column(0).to_pylist():
                 for part in groups[number]:
                     yield from view.read(part)
+        imports_are_done()
 
     # One number, the index of its group, in each partition.
     count = max(1, len(groups))
@@ -116,6 +118,7 @@ class CaptureReader(DataSourceReader):
         assert isinstance(partition, PartGroup)
         for part in partition.parts:
             yield from self._view.read(part)
+        imports_are_done()
 
 
 class PushingReader(CaptureReader):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import runpy
 
 import captures.decode  # noqa: F401 - for the workers
+from captures.worker_process import imports_are_done
 
 if __name__ == "__main__":
+    imports_are_done()
     runpy.run_module("pyspark.daemon", run_name="__main__")

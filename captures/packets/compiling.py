@@ -10,10 +10,12 @@ import sys
 from collections.abc import Callable
 from functools import cache, cached_property
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
 
 #: Below so many bytes, plain Python is done before numba is imported.
 _WORTH_COMPILING_BYTES = 4_000_000
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Loop:
@@ -29,14 +31,19 @@ class Loop:
     @cached_property
     def compiled(self) -> Callable[..., Any]:
         """The function compiled, kept on disk between processes. Needs numba (`numba_is_there`)."""
-        from numba import njit
+        return compiled(self.plain)
 
-        try:
-            compiled: Callable[..., Any] = njit(cache=True, nogil=True)(self.plain)
-        except RuntimeError:
-            # No place to keep it: a read-only installation without a home.
-            compiled = njit(nogil=True)(self.plain)
-        return compiled
+
+def compiled(function: Function) -> Function:
+    """The function compiled when it is first called, kept on disk between processes. Imports numba."""
+    from numba import njit
+
+    try:
+        made: Function = njit(cache=True, nogil=True)(function)
+    except RuntimeError:
+        # No place to keep it: a read-only installation without a home.
+        made = njit(nogil=True)(function)
+    return made
 
 
 def worth_compiling(size: int) -> bool:

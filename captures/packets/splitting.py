@@ -26,7 +26,7 @@ from router.wire.addresses import ETHERTYPE
 from router.wire.header import DecodeError
 
 #: About how many bytes of a file one task reads.
-DEFAULT_PART_BYTES = 64 * 1024 * 1024
+DEFAULT_PART_BYTES = 128 * 1024 * 1024
 _INDEX_SUFFIX = ".index.json"
 _INDEX_VERSION = 1
 _ETHERNET_LENGTH = 14

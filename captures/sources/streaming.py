@@ -19,6 +19,7 @@ from captures.packets.splitting import FilePart, PartState, fixed, group_parts
 from captures.pcap import PcapError, PcapReader
 from captures.sources.options import ReadOptions
 from captures.sources.views import View
+from captures.worker_process import imports_are_done
 
 #: Offset of a stream: path -> position, context and carry of the part that comes next; how the file begins.
 Offset = dict[str, dict[str, Any]]
@@ -94,6 +95,7 @@ class GrowingCaptures(DataSourceStreamReader):
         assert isinstance(partition, PartGroup)
         for part in partition.parts:
             yield from self._view.read(part)
+        imports_are_done()
 
     def commit(self, end: Offset) -> None:
         """Nothing is kept that a batch that has been taken would set free."""

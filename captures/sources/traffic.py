@@ -1,23 +1,30 @@
-"""Frames counted while they are decoded: one row for each capture, direction, type and time bin of a block.
+"""Frames counted while they are decoded: a row for each capture, direction, pair of ends, type and time bin.
 
 The rows are parts of sums: several may be of one bin. Few rows leave the reader, where the other views hand
 every frame to Spark.
+
+A compiled loop counts the frames that surely decode. The decoder of frames is asked about the others, and
+about one frame of each group: what its columns are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from captures.columns import COLUMNS
 from captures.decode import CaptureIdentity, FrameDecoder
-from captures.packets.compiling import Loop, worth_compiling
+from captures.packets.compiling import worth_compiling
 from captures.packets.splitting import FilePart
 from captures.pcap import NO_TIME, Block
+
+if TYPE_CHECKING:
+    from captures.sources.good_frames import GoodFrames
 
 #: Columns of a group of frames that are those of each of them.
 _OF_FRAMES = ("capture", "kind", "link", "node", "direction", "from_node", "to_node", "type")
@@ -38,51 +45,24 @@ TRAFFIC_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     ),
 }
 
+_SUMS = ("frames", "bytes", "undecodable")
+_SCHEMA = pa.schema([(name, column[0]) for name, column in TRAFFIC_COLUMNS.items()])
+#: So many groups are held before their counts are handed on.
+_MOST_GROUPS = 65_536
+
 Int64s = npt.NDArray[np.int64]
-
-
-def _group_rows(keys: Any, group: Any, first: Any) -> int:
-    """group[i]: number of row i's keys among the distinct ones; first[g]: a row that has keys g."""
-    rows, width = keys.shape
-    size = 16
-    while size < 2 * rows:
-        size *= 2
-    slots = np.full(size, -1, np.int64)
-    groups = 0
-    for row in range(rows):
-        code = np.uint64(0)
-        for column in range(width):
-            # Fibonacci hashing: the multiplier is 2^64 over the golden ratio.
-            code = (code ^ np.uint64(keys[row, column])) * np.uint64(0x9E3779B97F4A7C15)
-        slot = np.int64(code >> np.uint64(32)) & (size - 1)
-        while True:
-            found = slots[slot]
-            if found < 0:
-                slots[slot] = groups
-                first[groups] = row
-                group[row] = groups
-                groups += 1
-                break
-            same = True
-            for column in range(width):
-                same = same and keys[first[found], column] == keys[row, column]
-            if same:
-                group[row] = found
-                break
-            slot = (slot + 1) & (size - 1)
-    return groups
-
-
-_GROUP_ROWS = Loop(_group_rows)
 
 
 class TrafficDecoder:
     """Counts the frames of the blocks of one capture, in bins of `bin_ns`; some of `TRAFFIC_COLUMNS`."""
 
     def __init__(self, capture: CaptureIdentity, columns: Sequence[str], bin_ns: int) -> None:
-        self._decoder = FrameDecoder(capture, _OF_FRAMES)
+        self._decoder = FrameDecoder(capture, (*_OF_FRAMES, "undecodable"))
+        self._capture = capture
         self._bin_ns = bin_ns
-        self._columns = columns
+        self._columns = list(columns)
+        self._good: GoodFrames | None = None
+        self._held = [_SCHEMA.empty_table()]
 
     def carry(self, part: FilePart) -> None:
         """As `FrameDecoder.carry`."""
@@ -93,29 +73,59 @@ class TrafficDecoder:
         self._decoder.pass_over(block)
 
     def decode(self, block: Block) -> pa.RecordBatch:
-        """The counts of a block."""
-        examined = self._decoder.examine(block)
-        bins = block.time_ns // self._bin_ns * self._bin_ns
-        group, first = _groups(np.stack([*examined.keys(), bins], axis=1), len(block.data))
-        batch = examined.take(first).batch(_OF_FRAMES)
-        count = len(first)
+        """Counts the frames of a block. Returns what has been counted so far if it is much, else no rows."""
+        if worth_compiling(len(block.data)):
+            if self._good is None:
+                from captures.sources.good_frames import GoodFrames
+
+                self._good = GoodFrames(self._capture, self._bin_ns, _MOST_GROUPS)
+            block = block.take(self._good.add(block))
+        if len(block.start):
+            self._held.append(self._counted(block))
+        held = sum(table.num_rows for table in self._held) + (self._good.groups if self._good else 0)
+        return self.rest() if held >= _MOST_GROUPS else _batch(_SCHEMA.empty_table(), self._columns)
+
+    def rest(self) -> pa.RecordBatch:
+        """What has been counted and not been given yet."""
+        if self._good is not None and self._good.groups:
+            self._held.append(self._of_good(self._good))
+            self._good = None
+        table = pa.concat_tables(self._held)
+        self._held = [_SCHEMA.empty_table()]
+        return _batch(table, self._columns)
+
+    def _counted(self, block: Block) -> pa.Table:
+        """The counts of the frames of a block, by way of their columns."""
+        decoded = self._decoder.decode(block)
         made = {
-            "bin_ns": pa.array(bins[first], mask=block.time_ns[first] == NO_TIME),
-            "frames": pa.array(np.bincount(group, minlength=count)),
-            # Sums of doubles are exact up to 2^53.
-            "bytes": pa.array(np.bincount(group, block.length, count).astype(np.int64)),
-            "undecodable": pa.array(np.bincount(group, examined.reason != 0, count).astype(np.int64)),
+            "bin_ns": _bins(block.time_ns, self._bin_ns),
+            "frames": pa.repeat(pa.scalar(1, pa.int64()), len(block.start)),
+            "bytes": pa.array(block.length),
+            "undecodable": pc.is_valid(decoded.column("undecodable")).cast(pa.int64()),
         }
-        schema = pa.schema([(name, TRAFFIC_COLUMNS[name][0]) for name in self._columns])
-        arrays = [made[name] if name in made else batch.column(name) for name in self._columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        keys = [*_OF_FRAMES, "bin_ns"]
+        frames = pa.table({name: decoded.column(name) for name in _OF_FRAMES} | made)
+        sums = frames.group_by(keys).aggregate([(name, "sum") for name in _SUMS])
+        return sums.rename_columns([*keys, *_SUMS]).select(_SCHEMA.names)
+
+    def _of_good(self, good: GoodFrames) -> pa.Table:
+        """The counts of the compiled loop, with the columns of one frame of each group."""
+        examples = good.examples()
+        decoded = self._decoder.decode(examples)
+        made = {
+            "bin_ns": _bins(examples.time_ns, self._bin_ns),
+            "frames": pa.array(good.frames),
+            "bytes": pa.array(good.bytes),
+            "undecodable": pa.repeat(pa.scalar(0, pa.int64()), good.groups),
+        }
+        return pa.table({name: decoded.column(name) for name in _OF_FRAMES} | made, schema=_SCHEMA)
 
 
-def _groups(keys: Int64s, size: int) -> tuple[Int64s, Int64s]:
-    """The number of each row's keys among the distinct ones, and for each of these a row that has them."""
-    if worth_compiling(size):
-        group, first = np.empty(len(keys), np.int64), np.empty(len(keys), np.int64)
-        groups = _GROUP_ROWS.compiled(keys, group, first)
-        return group, first[:groups]
-    _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    return group.reshape(-1), first
+def _bins(time_ns: Int64s, bin_ns: int) -> pa.Array:
+    return pa.array(time_ns // bin_ns * bin_ns, mask=time_ns == NO_TIME)
+
+
+def _batch(table: pa.Table, columns: list[str]) -> pa.RecordBatch:
+    """Some columns of a table as one batch."""
+    chosen = table.select(columns).combine_chunks()
+    return pa.RecordBatch.from_arrays([column.combine_chunks() for column in chosen.columns], columns)

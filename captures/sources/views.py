@@ -98,6 +98,10 @@ class View:
         except (PcapError, OSError):
             if not self.skip_bad_files:
                 raise
+        if isinstance(decoder, TrafficDecoder):
+            batch = self._wanted(decoder.rest())
+            if batch.num_rows:
+                yield batch
         if reader.defect:
             warnings.warn(f"{part.path}: {reader.defect}", stacklevel=2)
 

@@ -26,7 +26,7 @@ from scapy.layers.l2 import Ether
 from captures.columns import COLUMNS
 from captures.packets.compiling import numba_is_there
 from captures.packets.splitting import FilePart
-from captures.sources.views import FRAMES, View
+from captures.sources.views import FRAMES, TRAFFIC, View
 from router.predicates.model import Message, Predicate, type_of
 from router.predicates.printer import format_predicate
 from router.wire import codec
@@ -138,11 +138,21 @@ def _by_scapy(frame: bytes) -> Outcome:
 
 def _by_spark(capture: Path, columns: Sequence[str], compiled: bool) -> list[dict[str, Any]]:
     """The rows of the decoder that Spark's workers run, with or without compiled loops."""
+    return _read(View(FRAMES, tuple(columns)), capture, compiled)
+
+
+def _by_counting(capture: Path, compiled: bool) -> list[dict[str, Any]]:
+    """View `traffic`, each frame in a time bin of its own."""
+    view = View(TRAFFIC, ("bin_ns", "type", "frames", "undecodable"), bin_ns=1)
+    rows = _read(view, capture, compiled)
+    return sorted(rows, key=lambda row: int(row["bin_ns"]))
+
+
+def _read(view: View, capture: Path, compiled: bool) -> list[dict[str, Any]]:
     with ExitStack() as patches:
-        for module in ("captures.pcap", "captures.packets.gather", "captures.decode"):
-            patches.enter_context(patch(f"{module}.worth_compiling", return_value=compiled))
-        batches = list(View(FRAMES, tuple(columns)).read(FilePart(str(capture))))
-    return [row for batch in batches for row in batch.to_pylist()]
+        for module in ("pcap", "packets.gather", "decode", "sources.traffic"):
+            patches.enter_context(patch(f"captures.{module}.worth_compiling", return_value=compiled))
+        return [row for batch in view.read(FilePart(str(capture))) for row in batch.to_pylist()]
 
 
 def _spark_outcome(row: dict[str, Any]) -> Outcome:
@@ -211,7 +221,8 @@ def check(seed: int, count: int) -> tuple[Counter[str], list[str]]:
         ways = sorted({False, numba_is_there()})
         full = [_by_spark(capture, list(COLUMNS), compiled) for compiled in ways]
         headers = [_by_spark(capture, _HEADERS_ONLY, compiled) for compiled in ways]
-    assert {len(shown), *map(len, full), *map(len, headers)} == {count}
+        counted = [_by_counting(capture, compiled) for compiled in ways]
+    assert {len(shown), *map(len, full), *map(len, headers), *map(len, counted)} == {count}
     for number, outcome in enumerate(outcomes):
         if (found := _by_scapy(frames[number])) != outcome:
             tell(number, "Scapy", found)
@@ -220,6 +231,10 @@ def check(seed: int, count: int) -> tuple[Counter[str], list[str]]:
         for table in headers:
             if table[number]["undecodable"] != outcome[0]:
                 tell(number, "Spark, headers only", table[number])
+        for table in counted:
+            found = (table[number]["type"], table[number]["frames"], table[number]["undecodable"])
+            if found != (headers[0][number]["type"], 1, outcome[0] is not None):
+                tell(number, "Spark, traffic", found)
         if _dissector_differs(shown[number], outcome):
             tell(number, "dissector", shown[number])
     return Counter(str(outcome[0] or "decodes") for outcome in outcomes), wrong
