@@ -13,9 +13,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from captures.session import spark_session
 from captures.source import register
 from tests.bench.generated_captures import FRAME_BYTES, write_captures
-from tests.bench.pcap import QUERIES, session
+from tests.bench.pcap import QUERIES
 
 _HEAP = "1g"
 _SAMPLE_S = 0.1
@@ -62,7 +63,7 @@ def main(megabytes: int = 4000) -> None:
         (file,) = write_captures(folder / "run", frames, links=1)
         print(f"one file of {file.stat().st_size / 1e9:.2f} GB, {frames} frames; heap of the JVM {_HEAP}")
         for name in ("rows", "view traffic"):
-            with session("local[2]", folder) as spark:
+            with spark_session("local[2]", folder / "spark.log") as spark:
                 register(spark)
                 memory = _Memory()
                 memory.start()
