@@ -244,6 +244,23 @@ def count_good(
 
 
 @compiled
+def survey(base: int, start: Any, captured: Any, types: Any, fragments: Any) -> int:
+    """Marks in types[256] the CBCB frame types there are; the number of rows put into `fragments`, which have
+    or claim to have a part of a body."""
+    count = 0
+    for row in range(len(start)):
+        at = base + start[row]
+        header = at + _ETHERNET_LENGTH
+        if captured[row] < _ETHERNET_LENGTH + HEADER_LENGTH - 4 or load_u16(at + 12) != ETHERTYPE:
+            continue
+        types[load_u8(header + 1)] = True
+        if load_u16(header + 26) != 1:
+            fragments[count] = row
+            count += 1
+    return count
+
+
+@compiled
 def _group(base: int, start: Any, length: Any, kind: Any, group: Any, first: Any) -> int:
     """group[i]: number of row i's body among the distinct ones; first[g]: a row that has body g."""
     rows = len(start)

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from captures.packets.compiling import worth_compiling
 from captures.packets.fragments import CapturedFragments, Carried
 from captures.packets.opening import FileEntry, is_compressed
 from captures.pcap import LINKTYPE_ETHERNET, NO_TIME, Block, PcapError, PcapReader, tail_defect
@@ -70,22 +71,32 @@ class PartState:
 
     def see(self, block: Block) -> tuple[int, ...]:
         """Takes a block; the numbers of the CBCB frame types in it."""
-        raw = np.frombuffer(block.data, np.uint8)
-        rows = np.flatnonzero(block.captured >= _ETHERNET_LENGTH + 28)
-        if block.link_type is not None:
-            rows = rows[block.link_type[rows] == LINKTYPE_ETHERNET]
-        start = block.start[rows]
-        ours = _u16(raw, start + 12) == ETHERTYPE
-        rows, start = rows[ours], start[ours]
-        count = _u16(raw, start + _ETHERNET_LENGTH + 26)
-        for row in rows[count != 1].tolist():
-            self._see_fragment(block, row)
-        found: list[int] = np.unique(raw[start + _ETHERNET_LENGTH + 1]).tolist()
-        return tuple(found)
+        types, fragments = _survey(block)
+        for row in fragments.tolist():
+            with suppress(DecodeError):
+                self.fragments.add(*block.packet(row))
+        return types
 
-    def _see_fragment(self, block: Block, row: int) -> None:
-        with suppress(DecodeError):
-            self.fragments.add(*block.packet(row))
+
+def _survey(block: Block) -> tuple[tuple[int, ...], npt.NDArray[np.int64]]:
+    """The numbers of the CBCB frame types in a block, and the rows of its fragments."""
+    raw = np.frombuffer(block.data, np.uint8)
+    start, captured = block.start, block.captured
+    ethernet = None if block.link_type is None else np.flatnonzero(block.link_type == LINKTYPE_ETHERNET)
+    if ethernet is not None:
+        start, captured = start[ethernet], captured[ethernet]
+    if worth_compiling(len(block.data)):
+        from captures.frame_loops import survey
+
+        seen, fragments = np.zeros(256, np.bool_), np.empty(len(start), np.int64)
+        fragments = fragments[: survey(raw.ctypes.data, start, captured, seen, fragments)]
+        types = np.flatnonzero(seen)
+    else:
+        rows = np.flatnonzero(captured >= _ETHERNET_LENGTH + 28)
+        rows = rows[_u16(raw, start[rows] + 12) == ETHERTYPE]
+        types = np.unique(raw[start[rows] + _ETHERNET_LENGTH + 1])
+        fragments = rows[_u16(raw, start[rows] + _ETHERNET_LENGTH + 26) != 1]
+    return tuple(types.tolist()), fragments if ethernet is None else ethernet[fragments]
 
 
 def _u16(raw: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

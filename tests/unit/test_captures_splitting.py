@@ -7,7 +7,9 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import (
@@ -23,6 +25,7 @@ from pyspark.sql.datasource import (
 
 from captures.columns import COLUMNS
 from captures.packets import splitting
+from captures.packets.compiling import numba_is_there
 from captures.packets.opening import FileEntry, list_captures
 from captures.packets.splitting import (
     FilePart,
@@ -32,7 +35,7 @@ from captures.packets.splitting import (
     split_files,
     write_index,
 )
-from captures.pcap import PcapError, PcapReader
+from captures.pcap import Block, PcapError, PcapReader
 from captures.sources.options import read_options
 from captures.sources.packets import PACKET_COLUMNS
 from captures.sources.pushdown import bounds_of
@@ -42,6 +45,7 @@ from router.predicates.model import Message
 from router.wire.addresses import node_address
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
+from tests.bench.decoders import mutated
 from tests.unit.capture_files import interface, pcap, pcapng, section
 
 VIEWS = [View(PACKETS, tuple(PACKET_COLUMNS)), View(FRAMES, tuple(COLUMNS))]
@@ -246,3 +250,24 @@ def test_a_growing_file_that_is_replaced_is_not_read_on_in_its_middle(tmp_path: 
     assert path.stat().st_size > end[str(path)]["position"]
     with pytest.raises(PcapError, match="another file than before"):
         following.latestOffset(end)
+
+
+@pytest.mark.skipif(not numba_is_there(), reason="numba is not installed")
+@pytest.mark.parametrize("mixed_links", [False, True])
+def test_compiled_and_plain_code_see_the_same_in_a_block(
+    mixed_links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = Random("survey")
+    frames = [bytes(12) + random.choice((b"\x88\xb5", b"\x08\x00")) + mutated(random) for _ in range(2000)]
+    captured = np.array([random.randint(0, len(frame)) for frame in frames], np.int64)
+    start = np.cumsum([0, *map(len, frames[:-1])])
+    link_type = np.array(random.choices((1, 101), k=2000)) if mixed_links else None
+    block = Block(b"".join(frames), start, captured, captured, start, link_type=link_type)
+    seen = []
+    for compiled in (False, True):
+        monkeypatch.setattr(splitting, "worth_compiling", lambda _, compiled=compiled: compiled)
+        types, fragments = splitting._survey(block)
+        seen.append((types, fragments.tolist()))
+    assert seen[0] == seen[1]
+    assert len(seen[0][0]) > 5
+    assert seen[0][1]
