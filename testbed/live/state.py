@@ -228,12 +228,14 @@ class LiveState:
         }
 
     def _link_loads(self) -> list[Json]:
-        # The last slots that the stream knows, not those of the clock: it is a moment behind.
-        last = max(self._links_at, default=0)
+        # The last slots that the stream knows, not those of the clock: it is a moment behind. A frame that
+        # claims to be of the future says nothing of now.
+        now = time.time_ns() // SLOT_NS
+        last = max((slot for slot in self._links_at if slot <= now), default=0)
         recent: Counter[int] = Counter()
         for slot in range(last - _RECENT + 1, last + 1):
             recent.update(self._links_at.get(slot, {}))
-        quiet = time.time_ns() // SLOT_NS - last > 2 * _RECENT
+        quiet = now - last > 2 * _RECENT
         return [
             {
                 "index": index,

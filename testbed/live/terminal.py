@@ -35,7 +35,8 @@ def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str | None)
     )
     table.add_row("deliveries", _deliveries(messages))
     ends = {link["index"]: f"{link['u']}-{link['v']}" for link in topology["links"]}
-    busiest = sorted(snapshot["links"], key=lambda link: (-link["recent"], -link["frames"]))[:_BUSIEST]
+    in_use = [link for link in snapshot["links"] if link["recent"]]
+    busiest = sorted(in_use, key=lambda link: (-link["recent"], -link["frames"]))[:_BUSIEST]
     most = max((link["recent"] for link in busiest), default=0)
     for position, link in enumerate(busiest):
         bar = "█" * round(_BAR * link["recent"] / most) if most else ""
@@ -51,7 +52,7 @@ def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str | None)
 def live_line(snapshot: Snapshot) -> str:
     """The snapshot in one line."""
     return (
-        f"live: {_clock(snapshot)}; {_frames(snapshot)}; "
+        f"live: {_clock(snapshot)}; frames: {_frames(snapshot)}; "
         f"{count(snapshot['messages']['sent'])} messages sent; "
         f"{_deliveries(snapshot['messages'])}; verdict {snapshot['verdict']['state']}"
     )
@@ -64,12 +65,12 @@ def _clock(snapshot: Snapshot) -> str:
 def _frames(snapshot: Snapshot) -> str:
     stream = snapshot["stream"]
     if stream["state"] == "starting":
-        return "frames: Spark is starting"
+        return "none yet: Spark is starting"
     if stream["state"] == "failed":
-        return f"frames: the stream failed: {stream['detail']}"
+        return f"the stream failed: {stream['detail']}"
     frames = {name: number for name, number in snapshot["frames"].items() if number}
     by_type = ", ".join(f"{name} {count(number)}" for name, number in frames.items())
-    return f"{count(sum(frames.values()))} frames" + (f" ({by_type})" if by_type else "")
+    return f"{count(sum(frames.values()))}" + (f" ({by_type})" if by_type else "")
 
 
 def _deliveries(messages: Mapping[str, int]) -> str:
