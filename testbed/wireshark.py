@@ -122,13 +122,13 @@ class Installation:
         return "outdated" if self._installed.get(str(target)) == _hash(content) else "foreign"
 
     def install(self, may_overwrite: Callable[[Path], bool]) -> dict[Path, str]:
-        """Writes what is missing or outdated.
+        """Writes what is missing or outdated; removes what an earlier version installed and we have no more.
 
         Args:
             may_overwrite: asked for every file that is not ours.
 
         Returns:
-            What became of each file: `written`, `current` or `kept`.
+            What became of each file: `written`, `current`, `kept` or `removed`.
 
         Raises:
             InputError: a file or folder cannot be written.
@@ -143,6 +143,7 @@ class Installation:
                 _write(target, content)
             self._installed[str(target)] = _hash(content)
             done[target] = "current" if state == "current" else "written"
+        done |= self._remove_retired()
         _write(self._record, (json.dumps(self._installed, indent=1) + "\n").encode())
         return done
 
@@ -165,9 +166,26 @@ class Installation:
                 continue
             _remove(target)
             done[target] = "removed"
+        done |= self._remove_retired()
         _remove(self._record)
         if self.where.profile.is_dir() and not any(self.where.profile.iterdir()):
             self.where.profile.rmdir()
+        return done
+
+    def _remove_retired(self) -> dict[Path, str]:
+        """Removes files that are recorded, not shipped any more, and as they were installed."""
+        done = {}
+        for target in set(map(Path, self._installed)) - set(self.files):
+            digest = self._installed.pop(str(target))
+            if target.parent not in (self.where.plugins, self.where.profile):
+                continue
+            try:
+                unchanged = _hash(target.read_bytes()) == digest
+            except OSError:
+                continue
+            if unchanged:
+                _remove(target)
+                done[target] = "removed"
         return done
 
     def _read_record(self) -> dict[str, str]:

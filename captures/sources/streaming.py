@@ -61,7 +61,7 @@ class GrowingCaptures(DataSourceStreamReader):
         reached = dict(self._reached if start is None else start)
         for entry in self._options.files():
             try:
-                following = _walk(entry, reached.get(entry.path))
+                following = _walk(entry, reached.get(entry.path), self._options.skip_bad_files)
             except PcapError:
                 if not self._options.skip_bad_files:
                     raise
@@ -101,8 +101,12 @@ class GrowingCaptures(DataSourceStreamReader):
         """Nothing is kept that a batch that has been taken would set free."""
 
 
-def _walk(entry: FileEntry, since: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The offset behind the last whole record of a file; None: it holds nothing beyond `since`."""
+def _walk(entry: FileEntry, since: dict[str, Any] | None, up_to_damage: bool) -> dict[str, Any] | None:
+    """The offset behind the last whole record of a file; None: it holds nothing beyond `since`.
+
+    Raises:
+        PcapError: as `latestOffset`; also if it is damaged, unless what precedes the damage is wanted.
+    """
     path = entry.path
     position = None if since is None else since["position"]
     if position is not None and entry.size <= position:
@@ -120,7 +124,7 @@ def _walk(entry: FileEntry, since: dict[str, Any] | None) -> dict[str, Any] | No
     reader = PcapReader(path, link_type=None, start=position, context=context, growing=True)
     for block in reader.blocks():
         state.see(block)
-    if reader.defect is not None:
+    if reader.defect is not None and not up_to_damage:
         raise PcapError(f"{path}: {reader.defect}")
     if reader.position == (position or 0):
         return None

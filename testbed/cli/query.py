@@ -49,6 +49,8 @@ def main(arguments: Namespace) -> int:
 
 def _write(answer: Iterator[pa.RecordBatch], arguments: Namespace) -> None:
     path: Path | None = arguments.output
+    if arguments.format in ("parquet", "json"):
+        answer = _with_distinct_names(answer)
     if arguments.format == "parquet":
         if path is None:
             raise InputError("--format parquet: expected --output FILE as well")
@@ -65,6 +67,15 @@ def _write(answer: Iterator[pa.RecordBatch], arguments: Namespace) -> None:
         first = next(answer)
         with _writable(path).open("w", encoding="utf-8", newline="") as file:
             write(_chain(first, answer), file, arguments.rows)
+
+
+def _with_distinct_names(answer: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The answer, for a form in which a column is known by its name alone."""
+    first = next(answer)
+    twice = [name for name in first.schema.names if first.schema.names.count(name) > 1]
+    if twice:
+        raise InputError(f"two columns are named {twice[0]}; expected a name of its own for each (AS)")
+    return _chain(first, answer)
 
 
 def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -106,14 +117,12 @@ def _write_table(answer: Iterator[pa.RecordBatch], file: IO[str], most: int) -> 
 
 
 def _write_csv(answer: Iterator[pa.RecordBatch], file: IO[str], _most: int) -> None:
-    """RFC 4180, with a heading; nothing for null, JSON for maps and lists."""
+    """RFC 4180, with a heading; nothing for null, hexadecimal for bytes, JSON for maps and lists."""
     writer = csv.writer(file)
     writer.writerow(next(answer).schema.names)
     for batch in answer:
         for row in _rows(batch):
-            writer.writerow(
-                [json.dumps(value) if isinstance(value, (dict, list)) else value for value in row]
-            )
+            writer.writerow([value.hex() if isinstance(value, bytes) else _nested(value) for value in row])
 
 
 def _write_json(answer: Iterator[pa.RecordBatch], file: IO[str], _most: int) -> None:
@@ -121,7 +130,16 @@ def _write_json(answer: Iterator[pa.RecordBatch], file: IO[str], _most: int) -> 
     names = next(answer).schema.names
     for batch in answer:
         for row in _rows(batch):
-            print(json.dumps(dict(zip(names, row, strict=True)), default=str), file=file)
+            print(_json(dict(zip(names, row, strict=True))), file=file)
+
+
+def _nested(value: Any) -> Any:
+    return _json(value) if isinstance(value, (dict, list)) else value
+
+
+def _json(value: Any) -> str:
+    """JSON; bytes as hexadecimal text, what else it lacks as the text that Python has for it."""
+    return json.dumps(value, default=lambda other: other.hex() if isinstance(other, bytes) else str(other))
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[list[Any]]:
@@ -143,8 +161,8 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, (dict, list)):
-        value = json.dumps(value, default=str)
-    text = str(value).replace("\n", " ")
+        value = _json(value)
+    text = value.hex() if isinstance(value, bytes) else str(value).replace("\n", " ")
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
 
 

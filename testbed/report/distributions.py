@@ -19,8 +19,9 @@ def delays(deliveries: pd.DataFrame) -> Drawing | None:
     Args:
         deliveries: delay_s (wall seconds) of each.
     """
-    values = np.sort(deliveries["delay_s"].dropna().to_numpy(dtype=float)) * 1000
-    values = values[values > 0]
+    known = np.sort(deliveries["delay_s"].dropna().to_numpy(dtype=float)) * 1000
+    # The axis is logarithmic. In virtual time without delays, or if the clock was set back, none lies on it.
+    values = known[known > 0]
     if not len(values):
         return None
     shares = np.arange(1, len(values) + 1) / len(values)
@@ -52,7 +53,8 @@ def delays(deliveries: pd.DataFrame) -> Drawing | None:
     median, last = float(np.median(values)), float(values[-1])
     return Drawing(
         figure,
-        f"{len(values)} deliveries, half of them within {median:.3g} ms, the last after {last:.3g} ms.",
+        f"{len(values)} deliveries, half of them within {median:.3g} ms, the last after {last:.3g} ms."
+        + (f" {len(known) - len(values)} without a delay are left out." if len(known) > len(values) else ""),
     )
 
 

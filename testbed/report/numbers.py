@@ -54,13 +54,14 @@ def by_type(numbers: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
 def reconciliations(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One row for each of the three: with what it compares, its total, the accounting's, and the differences.
 
-    `expected` is the other source's total, `found` the accounting's; `agrees` is None for one not made.
+    `expected` is the other source's total, `found` the accounting's; `agrees` is None for one not made, or
+    made of nothing: a run without captures.
     """
     made: Mapping[str, Any] = summary.get("reconciliation") or {}
     rows: list[dict[str, Any]] = []
     for name, meaning in _RECONCILED.items():
         entry = made.get(name)
-        if entry is None:
+        if entry is None or not any(entry.values()):
             rows.append({"name": meaning, "expected": None, "found": None, "agrees": None, "differences": []})
             continue
         differences = list(entry.get("differences") or [])

@@ -62,6 +62,19 @@ def test_answers_as_table_csv_json_and_parquet(
     assert pq.read_table(file)["expected"].to_pylist() == [2, 0, 0, 2]
 
 
+def test_values_that_a_form_lacks(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sql = "select 'x\\xFF'::blob as b, {'at': timestamp '2020-01-01', 'b': '\\xFF'::blob} as s"
+    nested = {"at": "2020-01-01 00:00:00", "b": "ff"}
+    assert json.loads(_ask(run, capsys, sql, "--format", "json")) == {"b": "78ff", "s": nested}
+    _, row = csv.reader(_ask(run, capsys, sql, "--format", "csv").splitlines())
+    assert [row[0], json.loads(row[1])] == ["78ff", nested]
+    assert "78ff" in _ask(run, capsys, sql)
+    twice = "select 1 as a, 2 as a"
+    assert _ask(run, capsys, twice, "--format", "csv").splitlines() == ["a,a", "1,2"]
+    assert main(["query", str(run), twice, "--format", "json"]) == 2
+    assert "two columns are named a; expected a name of its own" in capsys.readouterr().err
+
+
 def test_every_table_is_there_with_its_documented_columns(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -252,6 +252,26 @@ def test_a_growing_file_that_is_replaced_is_not_read_on_in_its_middle(tmp_path: 
         following.latestOffset(end)
 
 
+def test_a_growing_file_that_is_damaged_is_read_up_to_the_damage(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    packets = _packets()[:5]
+    # The third record claims more than a snapshot length allows.
+    content = pcap(packets[:2]) + b"\xff" * 16 + pcap(packets[2:])[24:]
+    path.write_bytes(content)
+    given = {"path": str(path)}
+    following = GrowingCaptures(read_options("pcap", given, PCAP_VIEWS), replace(VIEWS[0], growing=True))
+    with pytest.raises(PcapError, match="claims 4294967295 bytes"):
+        following.latestOffset(following.initialOffset())
+    skipping = read_options("pcap", given | {"onError": "skip"}, PCAP_VIEWS)
+    following = GrowingCaptures(skipping, replace(VIEWS[0], growing=True))
+    end = following.latestOffset({})
+    (group,) = following.partitions({}, end)
+    times = [row["time_ns"] for batch in following.read(group) for row in batch.to_pylist()]
+    assert times == [packets[0][0], packets[1][0]]
+    path.write_bytes(content * 2)
+    assert following.latestOffset(end) == end
+
+
 @pytest.mark.skipif(not numba_is_there(), reason="numba is not installed")
 @pytest.mark.parametrize("mixed_links", [False, True])
 def test_compiled_and_plain_code_see_the_same_in_a_block(

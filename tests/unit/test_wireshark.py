@@ -63,6 +63,17 @@ def test_uninstalls_only_what_is_as_it_was_installed(where: Folders) -> None:
 
 
 @needs_tshark
+def test_files_of_an_earlier_version_go_unless_they_were_changed(where: Folders) -> None:
+    earlier = Sources({"old.lua": b"-- old", **SOURCES.plugins}, {"dfilters": b"d", **SOURCES.profile})
+    Installation(earlier, where).install(never)
+    (where.profile / "dfilters").write_bytes(b"changed in Wireshark")
+    done = Installation(SOURCES, where).install(never)
+    assert [target.name for target, what in done.items() if what == "removed"] == ["old.lua"]
+    assert not (where.plugins / "old.lua").exists()
+    assert (where.profile / "dfilters").read_bytes() == b"changed in Wireshark"
+    assert set(Installation(SOURCES, where).install(never).values()) == {"current"}
+
+
 def test_from_the_command_line(tmp_path: Path) -> None:
     def cbcb(*arguments: str) -> subprocess.CompletedProcess[str]:
         environment = {key: value for key, value in os.environ.items() if key != "XDG_CONFIG_HOME"}
