@@ -19,7 +19,10 @@ from testbed.run.replay import Verdict, recorded_nodes, replay_run, router_state
 
 
 def main(arguments: Namespace) -> int:
-    """Returns 0 if every router answered as in the live run (or was only asked to be shown), else 1."""
+    """Returns 0 if every router answered as in the live run (or was only asked to be shown), else 1.
+
+    Recordings that cannot be read are an InputError (exit status 2), after what the others gave.
+    """
     run_dir = find_run(arguments.runs, arguments.run)
     recorded = recorded_nodes(run_dir)
     names = {str(node): node for node in recorded}
@@ -41,6 +44,9 @@ def main(arguments: Namespace) -> int:
             progress.update(f"{len(verdicts)} done")
     for line in _lines(verdicts):
         console.print(line, markup=False)
+    unreadable = [f"r{verdict.node}" for verdict in verdicts if verdict.replayed is None]
+    if unreadable:
+        raise InputError(f"no usable recording of {', '.join(unreadable)}")
     return 1 if any(verdict.differences for verdict in verdicts) else 0
 
 
@@ -48,13 +54,14 @@ def _lines(verdicts: Iterable[Verdict]) -> Iterable[str]:
     """What there is to say of the routers, and then of all."""
     all_of_them = list(verdicts)
     for verdict in all_of_them:
-        if verdict.replayed.cut is not None:
-            yield f"r{verdict.node}: the recording is cut: {verdict.replayed.cut}"
+        replayed = verdict.replayed
+        if replayed is not None and replayed.cut is not None:
+            yield f"r{verdict.node}: the recording is cut: {replayed.cut}"
         for difference in verdict.differences:
             yield f"r{verdict.node}: {difference}"
-        if verdict.replayed.cut is None and not verdict.compared:
+        if replayed is not None and replayed.cut is None and not verdict.compared:
             yield f"r{verdict.node}: the run left no counters and tables to compare with"
-    inputs = sum(verdict.replayed.inputs for verdict in all_of_them)
+    inputs = sum(verdict.replayed.inputs for verdict in all_of_them if verdict.replayed is not None)
     differing = [f"r{verdict.node}" for verdict in all_of_them if verdict.differences]
     if differing:
         yield f"Replay: not as in the live run: {', '.join(differing)} of {_routers(len(all_of_them))}"

@@ -17,7 +17,19 @@ from testbed.errors import InputError
 RECORDING_SUFFIX = ".rec"
 #: Where runs go unless told otherwise.
 DEFAULT_RUNS = Path(__file__).resolve().parents[2] / "captures" / "runs"
-_PACKAGES = ("ryu", "eventlet", "scapy", "pyspark", "pandas", "pyarrow", "numpy", "networkx")
+#: Packages whose versions a run records.
+_PACKAGES = (
+    "duckdb",
+    "eventlet",
+    "networkx",
+    "numba",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "pyspark",
+    "ryu",
+    "scapy",
+)
 
 
 def new_run_folder(runs: Path, name: str) -> Path:

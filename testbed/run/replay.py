@@ -78,13 +78,13 @@ class Verdict:
 
     Attributes:
         node: of the router.
-        replayed: what the core gave.
+        replayed: what the core gave; None: its recording cannot be read, as the only difference says.
         differences: the first answer, every counter and every table entry that are not as in the live run.
         compared: whether the live run left counters and tables to compare with.
     """
 
     node: int
-    replayed: Replayed
+    replayed: Replayed | None
     differences: list[str]
     compared: bool
 
@@ -93,7 +93,7 @@ def replay_run(run_dir: Path, nodes: Iterable[int]) -> Iterator[Verdict]:
     """Replays routers of a run; holds answers, final counters and final tables against the live run's.
 
     Raises:
-        InputError: a recording is missing or malformed, or a file of the run is malformed.
+        InputError: the run's counters or tables are malformed.
     """
     counters = _counters(run_dir)
     tables = read_tables(run_dir) if (run_dir / "logs" / "tables.json").exists() else {}
@@ -101,7 +101,8 @@ def replay_run(run_dir: Path, nodes: Iterable[int]) -> Iterator[Verdict]:
         try:
             replayed = check(recording_path(run_dir, node))
         except RecordingError as error:
-            raise InputError(str(error)) from error
+            yield Verdict(node, None, [str(error)], compared=False)
+            continue
         differences = [] if replayed.difference is None else [replayed.difference]
         if not differences and replayed.cut is not None and node in counters:
             differences = ["the router's counters and table at the end are beyond the recording"]

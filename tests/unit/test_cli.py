@@ -214,5 +214,9 @@ def test_a_replay_says_whether_the_core_still_answers_so(tmp_path: Path) -> None
     assert status == 1
     assert "r2: messages_sent: live 7, replayed 1" in said
 
-    recording.write_bytes(b"something else")
-    assert _replay(run)[::2] == (2, f"cbcb: {recording}: not the recording of a router")
+    # One that cannot be read keeps none of the others from being replayed.
+    recording.with_name("r1.rec").write_bytes(b"something else")
+    status, said, wrong = _replay(run)
+    assert (status, wrong) == (2, "cbcb: no usable recording of r1")
+    assert f"r1: {recording.with_name('r1.rec')}: not the recording of a router\n" in said
+    assert "r2: messages_sent: live 7, replayed 1" in said
