@@ -121,12 +121,8 @@ class FrameDecoder:
 
     def decode(self, block: Block) -> pa.RecordBatch:
         """The frames of a block, in order."""
-        return self.examine(block).batch(self.columns)
-
-    def examine(self, block: Block) -> Examined:
-        """Headers and bodies of a block, of which columns can be made."""
         frames = _Frames(block, self.capture)
-        return Examined(frames, self._check(block, frames))
+        return _batch(frames, self._check(block, frames), self.columns)
 
     def _check(self, block: Block, frames: _Frames) -> _Checked:
         plain = frames.plain
@@ -187,72 +183,48 @@ class FrameDecoder:
             checked.reason[rows] = reasons[group]
 
 
-class Examined:
-    """Frames whose headers and bodies are known, as columns."""
+def _batch(frames: _Frames, checked: _Checked, columns: Sequence[str]) -> pa.RecordBatch:
+    """Some of `COLUMNS`. Columns of the body are null unless the decoder was made for one of them."""
+    made = {**_of_file(frames), **_of_headers(frames, checked)}
+    if not set(BODY_COLUMNS).isdisjoint(columns):
+        bodies = body_columns(checked.bodies, checked.body, set(columns))
+        made |= {name: partial(_itself, column) for name, column in bodies.items()}
+    arrays = [made[name]() if name in made else frames.field(name, checked.header_ok) for name in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([SCHEMA.field(name) for name in columns]))
 
-    def __init__(self, frames: _Frames, checked: _Checked) -> None:
-        self._frames = frames
-        self._checked = checked
 
-    def batch(self, columns: Sequence[str]) -> pa.RecordBatch:
-        """Some of `COLUMNS`. Columns of the body are null unless the decoder was made for one of them."""
-        frames, checked = self._frames, self._checked
-        made = {**self._of_file(), **self._of_headers()}
-        if not set(BODY_COLUMNS).isdisjoint(columns):
-            bodies = body_columns(checked.bodies, checked.body, set(columns))
-            made |= {name: partial(_itself, column) for name, column in bodies.items()}
-        arrays = [made[name]() if name in made else frames.field(name, checked.header_ok) for name in columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([SCHEMA.field(name) for name in columns]))
+def _of_file(frames: _Frames) -> dict[str, Callable[[], pa.Array]]:
+    capture, count = frames.capture, len(frames.fields)
+    return {
+        "capture": lambda: _repeat(capture.name, pa.string(), count),
+        "kind": lambda: _repeat(capture.kind, pa.string(), count),
+        "link": lambda: _repeat(capture.link, pa.int32(), count),
+        "node": lambda: _repeat(capture.node, pa.int32(), count),
+    }
 
-    def take(self, rows: Int64s) -> Examined:
-        """Some of the frames, without their bodies."""
-        return Examined(self._frames.take(rows), self._checked.take_rows(rows))
 
-    @cached_property
-    def reason(self) -> Int8s:
-        """Why each frame does not decode, as a number; 0: it does."""
-        bad_source = (self._checked.reason == 0) & ~self._frames.known_sender
-        return np.where(bad_source, np.int8(_REASON_NUMBERS[BAD_SOURCE]), self._checked.reason)
+def _of_headers(frames: _Frames, checked: _Checked) -> dict[str, Callable[[], pa.Array]]:
+    block, unaddressed = frames.block, ~frames.has_addresses
+    return {
+        "time_ns": lambda: pa.array(block.time_ns, mask=_mask(block.time_ns == NO_TIME)),
+        "length": lambda: pa.array(np.minimum(block.length, 2**31 - 1).astype(np.int32)),
+        "captured": lambda: pa.array(block.captured.astype(np.int32)),
+        "destination": lambda: pa.array(frames.destination, mask=_mask(unaddressed)),
+        "source_address": lambda: pa.array(frames.source, mask=_mask(unaddressed)),
+        "ethertype": lambda: pa.array(frames.fields["ethertype"].astype(np.int32), mask=_mask(unaddressed)),
+        "type": lambda: _labels(np.where(checked.header_ok, frames.fields["type"], 0), _TYPE_LABELS),
+        "fragment": lambda: _labels(checked.fragment, _FRAGMENT_LABELS),
+        "direction": lambda: _labels(frames.direction, _DIRECTION_LABELS),
+        "from_node": lambda: pa.array(frames.sender.astype(np.int32), mask=_mask(~frames.known_sender)),
+        "to_node": lambda: pa.array(frames.receiver.astype(np.int32), mask=_mask(~frames.known_receiver)),
+        "undecodable": lambda: _labels(_reason(frames, checked), _REASON_LABELS),
+    }
 
-    def keys(self) -> list[Int64s]:
-        """Numbers that are equal where type, direction and both ends are."""
-        frames, checked = self._frames, self._checked
-        type_number = np.where(checked.header_ok, frames.fields["type"], 0).astype(np.int64)
-        known = frames.known_sender.astype(np.int64) | frames.known_receiver.astype(np.int64) << 1
-        return [
-            type_number << 4 | frames.direction.astype(np.int64) << 2 | known,
-            np.where(frames.known_sender, frames.sender, 0),
-            np.where(frames.known_receiver, frames.receiver, 0),
-        ]
 
-    def _of_file(self) -> dict[str, Callable[[], pa.Array]]:
-        capture, count = self._frames.capture, len(self._frames.fields)
-        return {
-            "capture": lambda: _repeat(capture.name, pa.string(), count),
-            "kind": lambda: _repeat(capture.kind, pa.string(), count),
-            "link": lambda: _repeat(capture.link, pa.int32(), count),
-            "node": lambda: _repeat(capture.node, pa.int32(), count),
-        }
-
-    def _of_headers(self) -> dict[str, Callable[[], pa.Array]]:
-        frames, checked, block = self._frames, self._checked, self._frames.block
-        unaddressed = ~frames.has_addresses
-        return {
-            "time_ns": lambda: pa.array(block.time_ns, mask=_mask(block.time_ns == NO_TIME)),
-            "length": lambda: pa.array(np.minimum(block.length, 2**31 - 1).astype(np.int32)),
-            "captured": lambda: pa.array(block.captured.astype(np.int32)),
-            "destination": lambda: pa.array(frames.destination, mask=_mask(unaddressed)),
-            "source_address": lambda: pa.array(frames.source, mask=_mask(unaddressed)),
-            "ethertype": lambda: pa.array(
-                frames.fields["ethertype"].astype(np.int32), mask=_mask(unaddressed)
-            ),
-            "type": lambda: _labels(np.where(checked.header_ok, frames.fields["type"], 0), _TYPE_LABELS),
-            "fragment": lambda: _labels(checked.fragment, _FRAGMENT_LABELS),
-            "direction": lambda: _labels(frames.direction, _DIRECTION_LABELS),
-            "from_node": lambda: pa.array(frames.sender.astype(np.int32), mask=_mask(~frames.known_sender)),
-            "to_node": lambda: pa.array(frames.receiver.astype(np.int32), mask=_mask(~frames.known_receiver)),
-            "undecodable": lambda: _labels(self.reason, _REASON_LABELS),
-        }
+def _reason(frames: _Frames, checked: _Checked) -> Int8s:
+    """Why each frame does not decode, as an index into `_REASONS`."""
+    bad_source = (checked.reason == 0) & ~frames.known_sender
+    return np.where(bad_source, np.int8(_REASON_NUMBERS[BAD_SOURCE]), checked.reason)
 
 
 def decode_block(block: Block, capture: CaptureIdentity) -> pa.RecordBatch:
@@ -284,25 +256,15 @@ class _Checked:
         self.body[row] = self.number(values)
         self.reason[row] = _REASON_NUMBERS[values.reason]
 
-    def take_rows(self, rows: Int64s) -> _Checked:
-        """Some rows, without their bodies."""
-        return _Checked(self.reason[rows], self.header_ok[rows], self.fragment[rows], rows * 0)
-
 
 class _Frames:
     """The headers of the frames of a block, and what follows from them and the capture."""
 
-    def __init__(self, block: Block, capture: CaptureIdentity, fields: Any = None) -> None:
+    def __init__(self, block: Block, capture: CaptureIdentity) -> None:
         self.block = block
         self.capture = capture
-        if fields is None:
-            fields = gather(block, _FIXED_LENGTH).view(_FRAME_DTYPE).reshape(-1)
         #: Ethernet and CBCB header of each frame; bytes not captured are zero.
-        self.fields: Any = fields
-
-    def take(self, rows: Int64s) -> _Frames:
-        """Some of the frames."""
-        return _Frames(self.block.take(rows), self.capture, self.fields[rows])
+        self.fields: Any = gather(block, _FIXED_LENGTH).view(_FRAME_DTYPE).reshape(-1)
 
     def field(self, name: str, header_ok: Mask) -> pa.Array:
         """A header field, null where the header does not decode."""

@@ -4,41 +4,78 @@ The codec decides what is wrong with a frame. That nothing is wrong can be said 
 up most captures, MSG, RA, UR and SR frames in ASCII: what the loops call good, the codec decodes (tests hold
 the two together).
 
-All loops are in one file: numba keeps what it has compiled for as long as the file of the outermost function
-is the same.
+numba keeps what it has compiled for as long as this file is the same. All that the loops are made of stands
+here therefore, numbers of the wire format too, which are held against their sources on import.
+
+The loops read memory by address. To numba an item of an array is a calculation of its place, and an array as
+an argument is seven numbers and a count of its users: several times slower for a few bytes here and there.
+Nothing checks an address: each load stands behind a comparison with the end of its frame.
+
+Importing this module imports numba.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from captures.packets.compiling import compiled
-from captures.packets.loads import load_u8, load_u16, load_u32
 from router.predicates.model import Operator, Type
-from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERTYPE
+from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERTYPE, node_address
 from router.wire.frames import VERSION, FrameType
 from router.wire.header import HEADER_LENGTH
 from router.wire.tlv import Tlv
 
-_MSG, _RA, _SR, _UR = (int(kind) for kind in (FrameType.MSG, FrameType.RA, FrameType.SR, FrameType.UR))
-_ATTRIBUTE, _FILTER, _TIMEOUT = int(Tlv.ATTRIBUTE), int(Tlv.FILTER), int(Tlv.TIMEOUT)
-_STRING, _INTEGER, _DOUBLE, _BOOLEAN = (int(kind) for kind in Type)
-_PREFIX, _SUBSTRING, _ANY = int(Operator.PREFIX), int(Operator.SUBSTRING), int(Operator.ANY)
+_MSG, _RA, _SR, _UR = 1, 2, 3, 4
+_ATTRIBUTE, _FILTER, _TIMEOUT = 1, 2, 3
+_STRING, _INTEGER, _DOUBLE, _BOOLEAN = 1, 2, 3, 4
+_PREFIX, _SUBSTRING, _ANY = 7, 9, 10
+_VERSION, _HEADER_LENGTH, _ETHERTYPE = 1, 32, 0x88B5
+_CONTROLLER, _TO_CONTROLLER, _NODE_PREFIX = 0x02CA_0000_0001, 0x03FF_0000_0000, 0x02CB
+_ETHERNET_LENGTH = 14
+assert (_MSG, _RA, _SR, _UR) == (FrameType.MSG, FrameType.RA, FrameType.SR, FrameType.UR)
+assert (_ATTRIBUTE, _FILTER, _TIMEOUT) == (Tlv.ATTRIBUTE, Tlv.FILTER, Tlv.TIMEOUT)
+assert tuple(Type) == (_STRING, _INTEGER, _DOUBLE, _BOOLEAN)
+assert (_PREFIX, _SUBSTRING, _ANY) == (Operator.PREFIX, Operator.SUBSTRING, Operator.ANY)
+assert (_VERSION, _HEADER_LENGTH, _ETHERTYPE) == (VERSION, HEADER_LENGTH, ETHERTYPE)
+assert _CONTROLLER.to_bytes(6, "big") == CONTROLLER_SOURCE
+assert _TO_CONTROLLER.to_bytes(6, "big") == CONTROLLER_DESTINATION
+assert _NODE_PREFIX.to_bytes(2, "big") == node_address(0)[:2]
 #: A message with more attributes is left to the codec: comparing each name with each would take long.
 _MOST_ATTRIBUTES = 32
 
-_ETHERNET_LENGTH = 14
-_CONTROLLER = int.from_bytes(CONTROLLER_SOURCE, "big")
-_TO_CONTROLLER = int.from_bytes(CONTROLLER_DESTINATION, "big")
-_NODE_PREFIX = 0x02CB
 #: Kinds of captures: of no run, of a link, of a router's own link.
 ANY_CAPTURE, LINK, HOST = 0, 1, 2
 
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
+
+
+def _load(bits: int) -> Callable[[int], int]:
+    """A function of an address: the unsigned number of so many bits that lies there, in network order."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def load(_typing: Any, address: Any) -> Any:
+        def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer())
+            value = builder.load(pointer, align=1)
+            if bits > 8:
+                value = builder.bswap(value)
+            return builder.zext(value, ir.IntType(64))
+
+        return types.int64(address), code
+
+    made: Callable[[int], int] = load
+    return made
+
+
+load_u8, load_u16, load_u32 = _load(8), _load(16), _load(32)
 
 
 @compiled
@@ -149,11 +186,11 @@ def _surely_good(base: int, start: Any, length: Any, kind: Any, good: Any) -> No
 def _is_good_frame(at: int, captured: int, names: Any) -> bool:
     """Whether these bytes are an Ethernet frame with a whole CBCB frame that surely decodes."""
     header = at + _ETHERNET_LENGTH
-    body = header + HEADER_LENGTH
-    if captured < _ETHERNET_LENGTH + HEADER_LENGTH or load_u16(at + 12) != ETHERTYPE:
+    body = header + _HEADER_LENGTH
+    if captured < _ETHERNET_LENGTH + _HEADER_LENGTH or load_u16(at + 12) != _ETHERTYPE:
         return False
     # Version; no fragment: index 0 of 1; reserved bytes.
-    if load_u8(header) != VERSION or load_u32(header + 24) != 1 or load_u16(header + 30) != 0:
+    if load_u8(header) != _VERSION or load_u32(header + 24) != 1 or load_u16(header + 30) != 0:
         return False
     length = load_u16(header + 28)
     if length != load_u32(header + 20) or at + captured < body + length:
@@ -181,6 +218,7 @@ def count_good(
     u: int,
     v: int,
     bin_ns: int,
+    salt: int,
     slots: Any,
     groups: Any,
     known: int,
@@ -191,6 +229,7 @@ def count_good(
     Args:
         base: address of the bytes in which row i begins at start[i].
         capture: `LINK` (between nodes u and v), `HOST` or `ANY_CAPTURE`.
+        salt: an odd number that senders do not know, so that they cannot choose what falls into one slot.
         slots: a power of two, more than `groups` has rows; -1 at first.
         groups: shape (room, 5). A row: what the frames of a group have in common (two numbers), how many they
             are, their bytes, and the first row of a group that is new.
@@ -220,9 +259,9 @@ def count_good(
             bin_end = bin_start + bin_ns
         to_controller = capture == HOST and load_u16(at) << 32 | load_u32(at + 2) == _TO_CONTROLLER
         ends = (sender + 1) << 9 | to_controller << 8 | load_u8(at + _ETHERNET_LENGTH + 1)
-        # Fibonacci hashing: the multiplier is 2^64 over the golden ratio.
-        code = (np.uint64(ends) * np.uint64(0x9E3779B97F4A7C15)) ^ np.uint64(bin_start)
-        slot = np.int64((code * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & last_slot
+        # Fibonacci hashing: the first multiplier is 2^64 over the golden ratio.
+        code = (np.uint64(bin_start) * np.uint64(0x9E3779B97F4A7C15)) ^ np.uint64(ends)
+        slot = np.int64((code * np.uint64(salt)) >> np.uint64(32)) & last_slot
         group = slots[slot]
         while group >= 0 and (groups[group, 0] != ends or groups[group, 1] != bin_start):
             slot = (slot + 1) & last_slot
@@ -251,7 +290,7 @@ def survey(base: int, start: Any, captured: Any, types: Any, fragments: Any) -> 
     for row in range(len(start)):
         at = base + start[row]
         header = at + _ETHERNET_LENGTH
-        if captured[row] < _ETHERNET_LENGTH + HEADER_LENGTH - 4 or load_u16(at + 12) != ETHERTYPE:
+        if captured[row] < _ETHERNET_LENGTH + _HEADER_LENGTH - 4 or load_u16(at + 12) != _ETHERTYPE:
             continue
         types[load_u8(header + 1)] = True
         if load_u16(header + 26) != 1:

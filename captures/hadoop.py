@@ -1,35 +1,39 @@
 """Captures on any file system that Hadoop knows (`hdfs:`, `s3a:`, `viewfs:`, ...), read by Spark's own JVM.
 
 The formats `pcap` and `cbcb` read in Python, and so need a library for the file system there. Here Spark
-hands the content of each file to a task, whole: nothing is needed beyond what Spark needs for the path; a
-file is not split, and must fit into the memory of a task (2 GB at most).
+hands the content of each file to a task, whole: nothing is needed beyond what Spark needs for the path. But
+files are not split, and the JVM takes several times their size; larger ones are refused before any is read.
 """
 
 from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from captures.decode import CaptureIdentity
+from captures.packets.opening import is_capture_name
 from captures.packets.splitting import FilePart
 from captures.pcap import PcapError
 from captures.rundir import RunFolder
 from captures.session import ship
-from captures.sources.options import read_options
+from captures.sources.options import OptionError, read_options
 from captures.sources.views import CBCB_VIEWS, PCAP_VIEWS, View, spark_schema
 from captures.worker_process import imports_are_done
 
 _VIEWS = {"pcap": PCAP_VIEWS, "cbcb": CBCB_VIEWS}
-#: Options of the formats that Spark knows itself.
-_OF_SPARK = ("pathGlobFilter", "recursiveFileLookup")
-#: Options that are about parts of files.
-_OF_PARTS = ("partitionBytes", "partitions")
+#: Options of the formats that Spark applies: in lower case, and as it spells them.
+_OF_SPARK = {name.lower(): name for name in ("pathGlobFilter", "recursiveFileLookup")}
+#: Options of the formats that are about parts of files, and those that say where they are.
+_REFUSED = {"partitionbytes", "partitions", "path", "paths"}
+#: On its way a file is in the heap of the JVM several times; measured: between six and ten times its size.
+_HEAP_OF_FILE = 10
 
 
 def read_hadoop(
@@ -37,28 +41,34 @@ def read_hadoop(
 ) -> DataFrame:
     """The captures at a Hadoop path (file, directory or glob), with the views and columns of a format.
 
+    Of a directory the files with names that captures have, as the formats do.
+
     Args:
         source: `pcap` or `cbcb`.
         run: the run folder, on this machine, that says which capture of it each file is, by their names.
-        options: those of the format, except `partitionBytes` and `partitions`.
+        options: those of the format, except `path`, `paths`, `partitionBytes` and `partitions`.
 
     Raises:
-        ValueError: no such source or option.
+        OptionError: no such source or option, or a value that it does not take.
         RunFolderError: a file of the run folder is missing or bad.
+        ValueError: a file is too large for the JVM's heap, or none of them is of the run.
         AnalysisException: Spark cannot read the path.
     """
     if source not in _VIEWS:
-        raise ValueError(f"source: {source!r}; expected {' or '.join(_VIEWS)}")
-    given = read_options(source, {"path": path, **options}, _VIEWS[source])
+        raise OptionError(f"source: {source!r}; expected {' or '.join(_VIEWS)}")
     for name in options:
-        if name.lower() in map(str.lower, _OF_PARTS):
-            raise ValueError(f"option {name}: files at Hadoop paths are not split")
+        if name.lower() in _REFUSED:
+            raise OptionError(f"{source}: option {name}: expected one path, whose files are not split")
+    given = read_options(source, {"path": path, **options}, _VIEWS[source])
     view = View(given.view, given.columns, given.skip_bad_files, bin_ns=given.bin_ns)
+    schema = spark_schema(_VIEWS[source], given.view, given.columns)
+    uris = _captures(spark, path, options)
     names = {} if run is None else _identities(run)
+    if names and uris and not any(PurePosixPath(uri).name in names for uri in uris):
+        raise ValueError(f"{path}: no file is named as a capture of {run}; expected {next(iter(names))}, ...")
+    if not uris:
+        return spark.createDataFrame([], schema)
     ship(spark)
-    files = spark.read.format("binaryFile").options(
-        **{name: value for name, value in options.items() if name in _OF_SPARK}
-    )
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -66,8 +76,45 @@ def read_hadoop(
                 yield from _rows(uri.as_py(), content.as_buffer(), view, names)
         imports_are_done()
 
-    schema = spark_schema(_VIEWS[source], given.view, given.columns)
-    return files.load(path).select("path", "content").mapInArrow(read, schema)
+    files = spark.read.format("binaryFile").load(uris).select("path", "content")
+    return files.mapInArrow(read, schema)
+
+
+def _captures(spark: SparkSession, path: str, options: Mapping[str, str]) -> list[str]:
+    """The URIs of the files that are wanted, if the JVM can take each."""
+    applied = {_OF_SPARK[key.lower()]: value for key, value in options.items() if key.lower() in _OF_SPARK}
+    listed = spark.read.format("binaryFile").options(**applied).load(path).select("path", "length").collect()
+    most = _most_bytes(spark)
+    wanted = []
+    for uri, length in sorted(listed):
+        name = PurePosixPath(uri).name
+        # One that is asked for, alone, by a glob or by the filter, may have any name.
+        asked = "pathGlobFilter" in applied or fnmatchcase(name, PurePosixPath(path).name)
+        if not asked and not is_capture_name(name):
+            continue
+        if length > most:
+            raise ValueError(
+                f"{uri}: {length} bytes; expected at most {most}, a {_HEAP_OF_FILE}th of the JVM's heap for "
+                "each core: a file goes through it whole (spark.driver.memory, spark.executor.memory)"
+            )
+        wanted.append(uri)
+    return wanted
+
+
+def _most_bytes(spark: SparkSession) -> int:
+    """The largest file that a task can take."""
+    context = spark.sparkContext
+    jvm, configuration = context._jvm, context.getConf()
+    assert jvm is not None
+    if context.master.startswith("local"):
+        heap = int(jvm.java.lang.Runtime.getRuntime().maxMemory())
+        cores = int(context.defaultParallelism)
+    else:
+        text = configuration.get("spark.executor.memory", "1g")
+        heap = int(jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(text))
+        cores = int(configuration.get("spark.executor.cores", "1") or 1)
+    # An array of Java's, and a value of Spark's, has 2 GB at most.
+    return min(heap // (_HEAP_OF_FILE * max(1, cores)), 2**31 - 16)
 
 
 def _identities(run: Path) -> dict[str, CaptureIdentity]:
@@ -76,7 +123,7 @@ def _identities(run: Path) -> dict[str, CaptureIdentity]:
 
 
 def _rows(
-    uri: str, content: pa.Buffer, view: View, names: dict[str, CaptureIdentity]
+    uri: str, content: pa.Buffer, view: View, names: Mapping[str, CaptureIdentity]
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one file, by way of a file of this machine: what reads captures reads files."""
     name = PurePosixPath(uri).name
@@ -84,17 +131,25 @@ def _rows(
         local = Path(folder) / name
         local.write_bytes(content)
         own = replace(view, captures={str(local): names[name]} if name in names else {})
-        try:
+        batches = own.read(FilePart(str(local), size=len(content)))
+        while True:
             with warnings.catch_warnings(record=True) as told:
-                for batch in own.read(FilePart(str(local), size=len(content))):
-                    yield _with_uri(batch, uri)
-        except PcapError as error:
-            raise PcapError(str(error).replace(str(local), uri)) from error
-        for warning in told:
-            warnings.warn(str(warning.message).replace(str(local), uri), stacklevel=2)
+                warnings.simplefilter("always")
+                try:
+                    batch = next(batches, None)
+                except PcapError as error:
+                    raise PcapError(str(error).replace(str(local), uri)) from error
+            for warning in told:
+                warnings.warn(str(warning.message).replace(str(local), uri), stacklevel=2)
+            if batch is None:
+                return
+            yield _renamed(batch, str(local), uri)
 
 
-def _with_uri(batch: pa.RecordBatch, uri: str) -> pa.RecordBatch:
-    """The URI of the file in column `file`, if there is one."""
-    at = batch.schema.get_field_index("file")
-    return batch if at < 0 else batch.set_column(at, "file", pa.repeat(pa.scalar(uri), batch.num_rows))
+def _renamed(batch: pa.RecordBatch, local: str, uri: str) -> pa.RecordBatch:
+    """The URI in place of the path, in columns `file` and `error`."""
+    for name in {"file", "error"} & set(batch.schema.names):
+        at = batch.schema.get_field_index(name)
+        texts = [None if text is None else text.replace(local, uri) for text in batch.column(at).to_pylist()]
+        batch = batch.set_column(at, name, pa.array(texts, pa.string()))
+    return batch

@@ -8,10 +8,12 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from captures import class_archive
@@ -37,38 +39,24 @@ def spark_session(master: str = "local[2]", log: Path | None = None) -> Iterator
         log: file that takes what Spark and its workers write to stderr (None: this process's stderr).
     """
     work = Path(tempfile.mkdtemp(prefix="cbcb-spark-"))
+    settings: dict[str, str] = {}
     try:
         # A worker must run the interpreter that has pyarrow and numpy, which need not be the first in PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        builder = (
-            SparkSession.builder.master(master)
-            .appName("cbcb accounting")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.log.level", "ERROR")
-            .config("spark.sql.session.timeZone", "UTC")
-            .config("spark.sql.warehouse.dir", str(work / "warehouse"))
-            .config("spark.local.dir", str(work))
-        )
+        settings |= {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.log.level": "ERROR",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.warehouse.dir": str(work / "warehouse"),
+            "spark.local.dir": str(work),
+        }
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            builder = (
-                builder.config("spark.driver.host", "127.0.0.1")
-                .config("spark.driver.bindAddress", "127.0.0.1")
-                .config("spark.driver.extraJavaOptions", class_archive.options(_JVM_OPTIONS))
-                .config("spark.sql.adaptive.enabled", "false")
-                .config("spark.sql.shuffle.partitions", "2")
-                # Workers on this machine find the packages where they are.
-                .config("spark.executorEnv.PYTHONPATH", str(_SOURCE_ROOT))
-                .config("spark.python.daemon.module", "captures.worker_daemon")
-            )
-            if len(str(work)) <= _MOST_SOCKET_FOLDER:
-                # Over TCP, each task waits for delayed acknowledgements of loopback.
-                builder = builder.config("spark.python.unix.domain.socket.enabled", "true").config(
-                    "spark.python.unix.domain.socket.dir", str(work)
-                )
+            settings |= _local_settings(work)
         else:
-            builder = builder.config("spark.submit.pyFiles", str(_archive(work)))
+            settings["spark.submit.pyFiles"] = str(_archive(work))
+        builder = SparkSession.builder.master(master).appName("cbcb accounting").config(map=settings)
         with _stderr_to(log):
             session = builder.getOrCreate()
         try:
@@ -76,7 +64,36 @@ def spark_session(master: str = "local[2]", log: Path | None = None) -> Iterator
         finally:
             session.stop()
     finally:
+        _forget(settings)
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _local_settings(work: Path) -> dict[str, str]:
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": class_archive.options(_JVM_OPTIONS),
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        # Workers on this machine find the packages where they are.
+        "spark.executorEnv.PYTHONPATH": str(_SOURCE_ROOT),
+        "spark.python.daemon.module": "captures.worker_daemon",
+    }
+    if len(os.fsencode(work)) <= _MOST_SOCKET_FOLDER:
+        # Over TCP, each task waits for delayed acknowledgements of loopback. The folder is ours alone.
+        settings |= {
+            "spark.python.unix.domain.socket.enabled": "true",
+            "spark.python.unix.domain.socket.dir": str(work),
+        }
+    return settings
+
+
+def _forget(settings: Iterable[str]) -> None:
+    """Takes settings back from the JVM, which was started with them: a later session would have them too."""
+    jvm = SparkContext._jvm
+    with suppress(Py4JError, OSError):
+        for name in settings if jvm is not None else ():
+            jvm.java.lang.System.clearProperty(name)
 
 
 def ship(spark: SparkSession) -> None:

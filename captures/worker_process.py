@@ -13,11 +13,12 @@ import sys
 def imports_are_done() -> None:
     """Takes all objects that exist now out of the collector's sight, if something has been imported since.
 
-    They stay until the process ends, as modules do anyhow.
+    What of them forms cycles stays until the process ends, as modules do anyhow.
     """
     global _modules
     if len(sys.modules) != _modules:
         _modules = len(sys.modules)
+        gc.collect()
         gc.freeze()
 
 

@@ -123,7 +123,12 @@ def _list_uri(uri: str, name_glob: str | None, recursive: bool) -> Iterator[File
 def _wanted(name: str, name_glob: str | None) -> bool:
     if name.startswith((".", "_")):
         return False
-    return fnmatchcase(name, name_glob) if name_glob else _CAPTURE_NAME.search(name) is not None
+    return fnmatchcase(name, name_glob) if name_glob else is_capture_name(name)
+
+
+def is_capture_name(name: str) -> bool:
+    """Whether a file of a directory is taken for a capture, by its name."""
+    return _CAPTURE_NAME.search(name) is not None
 
 
 def file_size(path: str) -> int:

@@ -5,6 +5,8 @@ Importing this module imports numba.
 
 from __future__ import annotations
 
+import secrets
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,6 +15,8 @@ from captures.frame_loops import ANY_CAPTURE, HOST, LINK, count_good
 from captures.pcap import LINKTYPE_ETHERNET, Block
 
 _KINDS = {None: ANY_CAPTURE, "link": LINK, "host": HOST}
+#: No node: no sender has this number.
+_NOBODY = -3
 
 Int64s = npt.NDArray[np.int64]
 
@@ -22,11 +26,14 @@ class GoodFrames:
 
     Attributes:
         groups: how many there are.
+        example_bytes: how long their examples are together.
     """
 
     def __init__(self, capture: CaptureIdentity, bin_ns: int, room: int) -> None:
         self.groups = 0
-        self._of_capture = (_KINDS[capture.kind], capture.u or 0, capture.v or 0, bin_ns)
+        self.example_bytes = 0
+        u, v = (_NOBODY if end is None else end for end in (capture.u, capture.v))
+        self._settings = (_KINDS[capture.kind], u, v, bin_ns, secrets.randbits(62) | 1)
         self._slots = np.full(1 << (2 * room - 1).bit_length(), -1, np.int64)
         self._counts = np.empty((room, 5), np.int64)
         self._examples: list[bytes] = []
@@ -40,11 +47,12 @@ class GoodFrames:
         raw = np.frombuffer(block.data, np.uint8)
         columns = (block.start, block.captured, block.length, block.time_ns)
         self.groups, odds = count_good(
-            raw.ctypes.data, *columns, *self._of_capture, self._slots, self._counts, before, odd
+            raw.ctypes.data, *columns, *self._settings, self._slots, self._counts, before, odd
         )
         for row in self._counts[before : self.groups, 4].tolist():
             self._examples.append(block.packet(row)[0])
             self._times.append(int(block.time_ns[row]))
+            self.example_bytes += len(self._examples[-1])
         return odd[:odds]
 
     @property

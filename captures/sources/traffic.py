@@ -47,8 +47,9 @@ TRAFFIC_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
 
 _SUMS = ("frames", "bytes", "undecodable")
 _SCHEMA = pa.schema([(name, column[0]) for name, column in TRAFFIC_COLUMNS.items()])
-#: So many groups are held before their counts are handed on.
+#: So many groups are held, and examples of them, before their counts are handed on.
 _MOST_GROUPS = 65_536
+_MOST_EXAMPLE_BYTES = 16 * 1024 * 1024
 
 Int64s = npt.NDArray[np.int64]
 
@@ -82,8 +83,13 @@ class TrafficDecoder:
             block = block.take(self._good.add(block))
         if len(block.start):
             self._held.append(self._counted(block))
-        held = sum(table.num_rows for table in self._held) + (self._good.groups if self._good else 0)
-        return self.rest() if held >= _MOST_GROUPS else _batch(_SCHEMA.empty_table(), self._columns)
+        return self.rest() if self._is_full() else _batch(_SCHEMA.empty_table(), self._columns)
+
+    def _is_full(self) -> bool:
+        held: int = sum(table.num_rows for table in self._held)
+        if self._good is None:
+            return held >= _MOST_GROUPS
+        return held + self._good.groups >= _MOST_GROUPS or self._good.example_bytes >= _MOST_EXAMPLE_BYTES
 
     def rest(self) -> pa.RecordBatch:
         """What has been counted and not been given yet."""

@@ -78,14 +78,17 @@ class LiveState:
 
     def take_counts(self, counts: Sequence[LinkCount]) -> None:
         """Frames that the stream has found."""
+        # What claims to be of the future has come in now, at the latest: it must not push out what is of now.
+        latest = time.time_ns() // SLOT_NS
         with self._lock:
             for count in counts:
+                slot = min(count.slot, latest)
                 self._types[count.type] += count.frames
                 self._bytes += count.bytes
                 self._frames_of_link[count.link] += count.frames
                 self._bytes_of_link[count.link] += count.bytes
-                self._types_at[count.slot][count.type] += count.frames
-                self._links_at[count.slot][count.link] += count.frames
+                self._types_at[slot][count.type] += count.frames
+                self._links_at[slot][count.link] += count.frames
             # The load of a link is only asked for the last slots.
             for slot in sorted(self._links_at)[: -2 * _RECENT]:
                 del self._links_at[slot]
@@ -228,14 +231,12 @@ class LiveState:
         }
 
     def _link_loads(self) -> list[Json]:
-        # The last slots that the stream knows, not those of the clock: it is a moment behind. A frame that
-        # claims to be of the future says nothing of now.
-        now = time.time_ns() // SLOT_NS
-        last = max((slot for slot in self._links_at if slot <= now), default=0)
+        # The last slots that the stream knows, not those of the clock: it is a moment behind.
+        last = max(self._links_at, default=0)
         recent: Counter[int] = Counter()
         for slot in range(last - _RECENT + 1, last + 1):
             recent.update(self._links_at.get(slot, {}))
-        quiet = now - last > 2 * _RECENT
+        quiet = time.time_ns() // SLOT_NS - last > 2 * _RECENT
         return [
             {
                 "index": index,

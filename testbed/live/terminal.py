@@ -70,7 +70,7 @@ def _frames(snapshot: Snapshot) -> str:
         return f"the stream failed: {stream['detail']}"
     frames = {name: number for name, number in snapshot["frames"].items() if number}
     by_type = ", ".join(f"{name} {count(number)}" for name, number in frames.items())
-    return f"{count(sum(frames.values()))}" + (f" ({by_type})" if by_type else "")
+    return count(sum(frames.values())) + (f" ({by_type})" if by_type else "")
 
 
 def _deliveries(messages: Mapping[str, int]) -> str:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from captures import hadoop
 from captures.hadoop import read_hadoop
+from captures.packets.splitting import write_index
 from captures.source import register
+from captures.sources.options import OptionError
+from captures.sources.views import PACKETS, View
 from tests.spark.run_folder import good_run
 from tests.unit.capture_files import pcap
 
@@ -42,6 +48,28 @@ def test_a_run_at_a_hadoop_path_reads_as_the_run(tmp_path: Path, spark: SparkSes
     assert {row.file for row in packets.collect()} == {f"{uri}/host-{node}.pcap" for node in (0, 1, 2)}
 
 
+def test_of_a_directory_the_captures_are_read(tmp_path: Path, spark: SparkSession) -> None:
+    content = pcap([(1, b"x" * 60)])
+    (tmp_path / "a.pcap").write_bytes(content)
+    (tmp_path / "b.pcap.gz").write_bytes(gzip.compress(pcap([(2, b"x" * 60)])))
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "c.cap").write_bytes(pcap([(3, b"x" * 60)]))
+    (tmp_path / "notes.txt").write_text("no capture")
+    (tmp_path / "odd.name").write_bytes(content)
+    write_index(tmp_path / "a.pcap")
+    uri = _mount(spark, tmp_path)
+
+    def times(path: str, **options: str) -> list[int]:
+        return sorted(row.time_ns for row in read_hadoop(spark, path, columns="time_ns", **options).collect())
+
+    assert times(uri) == [1, 2]
+    assert times(uri, RecursiveFileLookup="true") == [1, 2, 3]
+    assert times(uri, pathglobfilter="*.gz") == [2]
+    assert times(f"{uri}/odd.*") == times(f"{uri}/odd.name") == [1]
+    (tmp_path / "empty").mkdir()
+    assert times(f"{uri}/empty") == []
+
+
 def test_bad_files_are_named_by_their_uri(tmp_path: Path, spark: SparkSession) -> None:
     (tmp_path / "cut.pcap").write_bytes(pcap([(1, b"x" * 60), (2, b"y" * 60)])[:-1])
     (tmp_path / "text.pcap").write_text("no capture at all, but a text of some length")
@@ -51,16 +79,34 @@ def test_bad_files_are_named_by_their_uri(tmp_path: Path, spark: SparkSession) -
     assert read_hadoop(spark, uri, onError="skip", columns="time_ns").collect() == [(1,)]
     files = {row.file: row for row in read_hadoop(spark, uri, view="files").collect()}
     assert files[f"{uri}/cut.pcap"].defect == "the file ends inside a record, which starts at byte 100"
-    assert "expected the magic number" in files[f"{uri}/text.pcap"].error
+    assert files[f"{uri}/text.pcap"].error.startswith(f"{uri}/text.pcap: starts with 6e6f2063; expected")
 
 
-def test_wrong_arguments_are_told(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_warning_names_the_uri() -> None:
+    content = pcap([(1, b"x" * 60), (2, b"y" * 60)])[:-1]
+    view = View(PACKETS, ("time_ns",))
+    with pytest.warns(UserWarning, match="^viewfs://x/cut.pcap: the file ends inside a record"):
+        batches = list(hadoop._rows("viewfs://x/cut.pcap", pa.py_buffer(content), view, {}))
+    assert [batch.num_rows for batch in batches] == [1]
+
+
+def test_wrong_arguments_are_told(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     uri = _mount(spark, tmp_path)
-    with pytest.raises(ValueError, match="source: 'csv'; expected pcap or cbcb"):
+    with pytest.raises(OptionError, match="source: 'csv'; expected pcap or cbcb"):
         read_hadoop(spark, uri, "csv")
-    with pytest.raises(ValueError, match="option partitions: files at Hadoop paths are not split"):
-        read_hadoop(spark, uri, partitions="2")
-    with pytest.raises(ValueError, match="pcap: unknown option colums; expected one of "):
+    for name in ("partitions", "Paths"):
+        with pytest.raises(OptionError, match=f"option {name}: expected one path, whose files are not split"):
+            read_hadoop(spark, uri, **{name: "2"})
+    with pytest.raises(OptionError, match="pcap: unknown option colums; expected one of "):
         read_hadoop(spark, uri, colums="file")
     with pytest.raises(AnalysisException, match="Path does not exist"):
         read_hadoop(spark, f"{uri}/none")
+    (tmp_path / "a.pcap").write_bytes(pcap([(1, b"x" * 60)]))
+    run = good_run().write(tmp_path / "run")
+    with pytest.raises(ValueError, match=f"{uri}: no file is named as a capture of {run}; expected "):
+        read_hadoop(spark, uri, "cbcb", run=run)
+    monkeypatch.setattr(hadoop, "_HEAP_OF_FILE", 10**12)
+    with pytest.raises(ValueError, match=f"{uri}/a.pcap: 100 bytes; expected at most 0, a 10"):
+        read_hadoop(spark, uri)

@@ -84,11 +84,12 @@ def _counted(blocks: list[Block], capture: CaptureIdentity, compiled: bool) -> C
 
 @pytest.mark.parametrize("capture", _CAPTURES, ids=lambda capture: capture.name)
 @pytest.mark.parametrize("compiled", _WAYS)
-@pytest.mark.parametrize("most_groups", [65_536, 16])
+@pytest.mark.parametrize("most", [{}, {"_MOST_GROUPS": 16}, {"_MOST_EXAMPLE_BYTES": 1000}], ids=str)
 def test_traffic_counts_every_frame_once(
-    capture: CaptureIdentity, compiled: bool, most_groups: int, monkeypatch: pytest.MonkeyPatch
+    capture: CaptureIdentity, compiled: bool, most: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("captures.sources.traffic._MOST_GROUPS", most_groups)
+    for name, value in most.items():
+        monkeypatch.setattr(f"captures.sources.traffic.{name}", value)
     random = Random(f"traffic/{capture.name}")
     blocks = [_block(random, 1500, mixed) for mixed in (False, True, False)]
     expected = _counted_by_hand(blocks, capture)

@@ -110,10 +110,13 @@ def test_links_and_nodes_that_fail_are_shown(state: LiveState) -> None:
     assert [event["text"] for event in snapshot["events"]][-1] == "node 4 down"
 
 
-def test_a_frame_of_the_future_leaves_the_loads_of_now(state: LiveState) -> None:
+def test_frames_of_the_future_leave_the_loads_of_now(state: LiveState) -> None:
     now = time.time_ns() // SLOT_NS
-    state.take_counts([LinkCount(1, "MSG", now, 5, 500), LinkCount(0, "MSG", now + 10**6, 1, 100)])
-    assert [link["recent"] > 0 for link in state.snapshot()["links"]][:3] == [False, True, False]
+    later = [LinkCount(0, "MSG", now + number * 10**6, 1, 100) for number in range(1, 50)]
+    state.take_counts([LinkCount(1, "MSG", now, 5, 500), *later])
+    snapshot = state.snapshot()
+    assert [link["recent"] > 0 for link in snapshot["links"]][:3] == [True, True, False]
+    assert sum(snapshot["series"]["types"]["MSG"]) == 30 + 5 + len(later)
 
 
 def test_the_terminal_shows_the_same(state: LiveState) -> None:
