@@ -25,7 +25,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from captures.packets.compiling import compiled
+from captures.packets.compiling import compiled, inlined
 from router.predicates.model import Operator, Type
 from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERTYPE, node_address
 from router.wire.frames import VERSION, FrameType
@@ -86,7 +86,7 @@ def _is_ascii(at: int, end: int) -> bool:
     return True
 
 
-@compiled
+@inlined
 def _is_good_value(at: int, end: int, value_type: int) -> bool:
     size = end - at
     if value_type == _STRING:
@@ -163,7 +163,7 @@ def _is_good_predicate(at: int, end: int) -> bool:
     return True
 
 
-@compiled
+@inlined
 def _is_good_body(at: int, end: int, kind: int, names: Any) -> bool:
     """Whether the body [at, end) of a frame of type `kind` surely decodes."""
     if kind == _MSG:
@@ -182,7 +182,7 @@ def _surely_good(base: int, start: Any, length: Any, kind: Any, good: Any) -> No
         good[row] = _is_good_body(at, at + length[row], kind[row], names)
 
 
-@compiled
+@inlined
 def _is_good_frame(at: int, captured: int, names: Any) -> bool:
     """Whether these bytes are an Ethernet frame with a whole CBCB frame that surely decodes."""
     header = at + _ETHERNET_LENGTH
@@ -198,7 +198,7 @@ def _is_good_frame(at: int, captured: int, names: Any) -> bool:
     return _is_good_body(body, body + length, load_u8(header + 1), names)
 
 
-@compiled
+@inlined
 def _sender(at: int) -> Any:
     """The node whose source address a frame has; -1: the controller, -2: neither."""
     high, low = load_u16(at + 6), load_u32(at + 8)

@@ -25,6 +25,8 @@ from router.wire.header import TYPE_NAMES
 
 #: Captures of fewer bytes than this make a small run: about 100,000 frames.
 _SMALL_BYTES = 20_000_000
+#: Captures of more, about a million frames, are worth a JVM that compiles longer.
+_LARGE_BYTES = 100_000_000
 
 
 def account(
@@ -43,7 +45,9 @@ def account(
     started = time.monotonic()
     inputs = read_inputs(RunFolder(run_dir))
     files = {capture.identity.name: run_dir / capture.file for capture in inputs.captures}
-    session = nullcontext(spark) if spark else spark_session(master, run_dir / "logs" / "spark.log")
+    size = sum(path.stat().st_size for path in files.values())
+    log = run_dir / "logs" / "spark.log"
+    session = nullcontext(spark) if spark else spark_session(master, log, large=size > _LARGE_BYTES)
     # tshark and the walks need no Spark: they go on while it starts.
     with ThreadPoolExecutor(max_workers=3) as pool:
         counting = pool.submit(tshark_counts, files)
@@ -56,7 +60,7 @@ def account(
                 captured_frames(active, run_dir, partitions),
                 capture_files(inputs.captures, walking.result()),
                 tables.result(),
-                small=sum(path.stat().st_size for path in files.values()) < _SMALL_BYTES,
+                small=size < _SMALL_BYTES,
             )
             totals, counted = passes.run()
     routers, ports, links = captured_only(

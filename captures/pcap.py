@@ -23,7 +23,7 @@ from captures.packets.walk import CONTROL, DAMAGE, NO_TIME, WALK_PCAP, WALK_PCAP
 
 __all__ = ["LINKTYPE_ETHERNET", "NO_TIME", "Block", "PcapError", "PcapReader", "Record", "tail_defect"]
 
-_BLOCK_BYTES = 4 * 1024 * 1024
+DEFAULT_BLOCK_BYTES = 4 * 1024 * 1024
 _BLOCK_ROWS = 65_536
 #: A block of pcapng longer than this is damage; secrets and name tables stay far below.
 _MOST_BLOCK_BYTES = 32 * 1024 * 1024
@@ -152,7 +152,9 @@ class PcapReader:
             for time_ns, captured, length, start in zip(*columns, strict=True):
                 yield Record(time_ns, captured, length, bytes(block.data[start : start + captured]))
 
-    def blocks(self, block_bytes: int = _BLOCK_BYTES, block_rows: int = _BLOCK_ROWS) -> Iterator[Block]:
+    def blocks(
+        self, block_bytes: int = DEFAULT_BLOCK_BYTES, block_rows: int = _BLOCK_ROWS
+    ) -> Iterator[Block]:
         """The packets in blocks of about `block_bytes` bytes of the file; no block is empty."""
         with open_bytes(str(self.path)) as file:
             if not self._read_header(file):

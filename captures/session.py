@@ -21,8 +21,9 @@ from captures import class_archive
 #: Packages that the workers need.
 _SHIPPED = ("captures", "router")
 #: A run's job is short: most of its time goes into compiling and planning, not into rows. The first compiler
-#: alone takes about half the processor time of both.
+#: alone takes about half the processor time of both. With many rows, the second makes them twice as fast.
 _JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_JVM_OPTIONS_LARGE = "-XX:+UseSerialGC"
 _ARCHIVE = "cbcb.zip"
 #: Sockets have names of 107 bytes at most; Spark adds `/.<UUID>.sock` to their folder.
 _MOST_SOCKET_FOLDER = 107 - 43
@@ -30,13 +31,16 @@ _SOURCE_ROOT = Path(__file__).resolve().parent.parent
 
 
 @contextmanager
-def spark_session(master: str = "local[2]", log: Path | None = None) -> Iterator[SparkSession]:
+def spark_session(
+    master: str = "local[2]", log: Path | None = None, *, large: bool = False
+) -> Iterator[SparkSession]:
     """A session, stopped with all its temporary files on the way out.
 
     Args:
         master: Spark's master URL. With `local[...]` the driver binds to 127.0.0.1; elsewhere Spark's own
             settings hold.
         log: file that takes what Spark and its workers write to stderr (None: this process's stderr).
+        large: there are millions of rows; the JVM of a first session in this process is made for that.
     """
     work = Path(tempfile.mkdtemp(prefix="cbcb-spark-"))
     settings: dict[str, str] = {}
@@ -53,7 +57,7 @@ def spark_session(master: str = "local[2]", log: Path | None = None) -> Iterator
         }
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            settings |= _local_settings(work)
+            settings |= _local_settings(work, large)
         else:
             settings["spark.submit.pyFiles"] = str(_archive(work))
         builder = SparkSession.builder.master(master).appName("cbcb accounting").config(map=settings)
@@ -68,11 +72,13 @@ def spark_session(master: str = "local[2]", log: Path | None = None) -> Iterator
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _local_settings(work: Path) -> dict[str, str]:
+def _local_settings(work: Path, large: bool) -> dict[str, str]:
+    # The archive of classes saves a second, and takes a quarter of a minute to make: not for what is rare.
+    options = _JVM_OPTIONS_LARGE if large else class_archive.options(_JVM_OPTIONS)
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": class_archive.options(_JVM_OPTIONS),
+        "spark.driver.extraJavaOptions": options,
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         # Workers on this machine find the packages where they are.

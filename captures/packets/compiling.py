@@ -46,9 +46,25 @@ def compiled(function: Function) -> Function:
     return made
 
 
+def inlined(function: Function) -> Function:
+    """The function for compiled ones, which get its instructions in place of calls. Imports numba.
+
+    For what does little, without loops: a call with its checks takes longer.
+    """
+    from numba import njit
+
+    made: Function = njit(inline="always")(function)
+    return made
+
+
 def worth_compiling(size: int) -> bool:
     """Whether compiled loops are faster for `size` bytes, what it takes to have them included."""
-    return numba_is_there() and (size >= _WORTH_COMPILING_BYTES or "numba" in sys.modules)
+    return numba_is_there() and (size >= _WORTH_COMPILING_BYTES or numba_is_loaded())
+
+
+def numba_is_loaded() -> bool:
+    """Whether numba has been imported, so that compiled loops are faster for any size."""
+    return "numba" in sys.modules
 
 
 @cache

@@ -64,6 +64,7 @@ class TrafficDecoder:
         self._columns = list(columns)
         self._good: GoodFrames | None = None
         self._held = [_SCHEMA.empty_table()]
+        self._nothing = _batch(_SCHEMA.empty_table(), self._columns)
 
     def carry(self, part: FilePart) -> None:
         """As `FrameDecoder.carry`."""
@@ -83,7 +84,7 @@ class TrafficDecoder:
             block = block.take(self._good.add(block))
         if len(block.start):
             self._held.append(self._counted(block))
-        return self.rest() if self._is_full() else _batch(_SCHEMA.empty_table(), self._columns)
+        return self.rest() if self._is_full() else self._nothing
 
     def _is_full(self) -> bool:
         held: int = sum(table.num_rows for table in self._held)

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from captures.columns import COLUMNS
 from captures.decode import CaptureIdentity, FrameDecoder
+from captures.packets.compiling import numba_is_loaded
 from captures.packets.splitting import FilePart
-from captures.pcap import NO_TIME, Block, PcapError, PcapReader
+from captures.pcap import DEFAULT_BLOCK_BYTES, NO_TIME, Block, PcapError, PcapReader
 from captures.sources.files import FILE_COLUMNS, file_health
 from captures.sources.packets import PACKET_COLUMNS, PacketDecoder
 from captures.sources.pushdown import Bounds
@@ -27,6 +28,8 @@ Views = Mapping[str, Mapping[str, tuple[pa.DataType, str, str]]]
 PACKETS, FRAMES, TRAFFIC, FILES = "packets", "frames", "traffic", "files"
 PCAP_VIEWS: Views = {PACKETS: PACKET_COLUMNS, FILES: FILE_COLUMNS}
 CBCB_VIEWS: Views = {FRAMES: COLUMNS, TRAFFIC: TRAFFIC_COLUMNS, FILES: FILE_COLUMNS}
+#: Compiled loops go over a block twice, to find the packets and to count them; this stays in a core's cache.
+_CACHED_BLOCK_BYTES = 1024 * 1024
 #: Columns that are the same in a whole file.
 OF_FILE = ("file", "capture", "kind", "link", "node")
 
@@ -87,7 +90,7 @@ class View:
         )  # fmt: skip
         decoder = self._decoder(part)
         try:
-            for block in reader.blocks():
+            for block in reader.blocks(self._block_bytes()):
                 if self._outside(block):
                     if not isinstance(decoder, PacketDecoder):
                         decoder.pass_over(block)
@@ -104,6 +107,10 @@ class View:
                 yield batch
         if reader.defect:
             warnings.warn(f"{part.path}: {reader.defect}", stacklevel=2)
+
+    def _block_bytes(self) -> int:
+        small = self.name == TRAFFIC and numba_is_loaded()
+        return _CACHED_BLOCK_BYTES if small else DEFAULT_BLOCK_BYTES
 
     def _decoder(self, part: FilePart) -> PacketDecoder | FrameDecoder | TrafficDecoder:
         if self.name == PACKETS:

@@ -1,9 +1,10 @@
 """From captures to counts by link, type and second in Parquet: Spark with our source beside other readers.
 
 The captures are made up (`tests.bench.generated_captures`): eight links. Spark's times are of the query, in a
-session of the accounting that has run a small one before: the code is compiled then. Then once more with
-Spark's own settings, which are for clusters. Each of the others counts the same in a dictionary, on one core;
-the slow ones read a part of the first file. *Raw read* reads every byte and looks at none.
+session that has run a small one before: the code is compiled then. The sessions are those of the accounting,
+for small and for large runs, and one with Spark's own settings, which are for clusters. Each of the others
+counts the same in a dictionary, on one core; the slow ones read a part of the first file. *Raw read* reads
+every byte and looks at none.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from tests.bench.generated_captures import FRAME_BYTES, write_captures
 
 _LUA = Path(__file__).resolve().parents[2] / "router" / "wire" / "cbcb.lua"
 _RECORD_BYTES = 16 + FRAME_BYTES
+SMALL, LARGE, SPARKS_OWN = "small runs", "large runs", "Spark's own"
 #: Frames by link, type and second.
 Counts = Counter[tuple[int, str, int]]
 
@@ -82,10 +84,15 @@ def _all_columns(spark: SparkSession, run: Path) -> DataFrame:
 QUERIES = {"rows": _rows, "view traffic": _traffic, "all columns": _all_columns}
 
 
-def _spark(cores: int, plain: bool, folder: Path, rounds: int) -> list[tuple[str, float, Path]]:
+def _spark(cores: int, settings: str, folder: Path, rounds: int) -> list[tuple[str, float, Path]]:
     """Each query's name, its least seconds and its result."""
     master, results = f"local[{cores}]", []
-    with plain_session(master, folder) if plain else spark_session(master, folder / "spark.log") as spark:
+    session = (
+        plain_session(master, folder)
+        if settings == SPARKS_OWN
+        else spark_session(master, folder / "spark.log", large=settings == LARGE)
+    )
+    with session as spark:
         register(spark)
         for name, query in QUERIES.items():
             target = folder / f"{master}-{query.__name__}"
@@ -96,8 +103,7 @@ def _spark(cores: int, plain: bool, folder: Path, rounds: int) -> list[tuple[str
                 query(spark, folder / "run").write.mode("overwrite").parquet(str(target))
                 times.append(time.perf_counter() - started)
             results.append((name, min(times), target))
-        settings = "200" if plain else "2"
-        assert spark.conf.get("spark.sql.shuffle.partitions") == settings
+        assert spark.conf.get("spark.sql.shuffle.partitions") == ("200" if settings == SPARKS_OWN else "2")
     return results
 
 
@@ -185,22 +191,25 @@ def main(frames: int = 5_000_000, part: int = 50_000, rounds: int = 3) -> None:
         for name, read, inputs, count, times in readers:
             best, found[name] = _best(read, inputs, times)
             results.append((f"{name} ({count} frames)", count / best))
-        for cores, plain in ((1, False), (2, False), (2, True)):
+        for cores, settings in ((1, SMALL), (2, SMALL), (2, LARGE), (2, SPARKS_OWN)):
             # A JVM keeps what it was started with: one for each.
             with ProcessPoolExecutor(1, get_context("spawn")) as process:
-                of_session = process.submit(_spark, cores, plain, folder, rounds).result()
+                of_session = process.submit(_spark, cores, settings, folder, rounds).result()
             for name, took, table in of_session:
                 if name != "all columns":
                     found[name] = _counts(table)
                     assert sum(found[name].values()) == frames
-                settings = ", Spark's settings" if plain else ""
-                results.append((f"Spark, {name}, {cores} core{'s'[: cores - 1]}{settings}", frames / took))
+                results.append((f"Spark, {name}, {_label(cores, settings)}", frames / took))
             _compare(found, _link(files[0]))
         rates = dict(results)
-        traffic, rows = (rates[f"Spark, {name}, 2 cores"] for name in ("view traffic", "rows"))
+        traffic, rows = (rates[f"Spark, {name}, {_label(2, SMALL)}"] for name in ("view traffic", "rows"))
         print(f"{'':46} {'packets/s':>12} {'traffic is':>11} {'rows are':>9}")
         for name, rate in results:
             print(f"{name:46} {rate:12,.0f} {traffic / rate:10.2f}x {rows / rate:8.2f}x")
+
+
+def _label(cores: int, settings: str) -> str:
+    return f"{cores} core{'s'[: cores - 1]}, {settings}"
 
 
 def _best(read: Callable[[list[Path]], Counts], files: list[Path], rounds: int) -> tuple[float, Counts]:

@@ -63,7 +63,7 @@ def main(megabytes: int = 4000) -> None:
         (file,) = write_captures(folder / "run", frames, links=1)
         print(f"one file of {file.stat().st_size / 1e9:.2f} GB, {frames} frames; heap of the JVM {_HEAP}")
         for name in ("rows", "view traffic"):
-            with spark_session("local[2]", folder / "spark.log") as spark:
+            with spark_session("local[2]", folder / "spark.log", large=True) as spark:
                 register(spark)
                 memory = _Memory()
                 memory.start()
