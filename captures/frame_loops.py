@@ -218,7 +218,7 @@ def count_good(
     u: int,
     v: int,
     bin_ns: int,
-    salt: int,
+    salts: tuple[Any, Any],
     slots: Any,
     groups: Any,
     known: int,
@@ -229,7 +229,8 @@ def count_good(
     Args:
         base: address of the bytes in which row i begins at start[i].
         capture: `LINK` (between nodes u and v), `HOST` or `ANY_CAPTURE`.
-        salt: an odd number that senders do not know, so that they cannot choose what falls into one slot.
+        salts: two odd numbers of 64 bits, drawn for this use: whoever makes a file must not know what falls
+            into one slot.
         slots: a power of two, more than `groups` has rows; -1 at first.
         groups: shape (room, 5). A row: what the frames of a group have in common (two numbers), how many they
             are, their bytes, and the first row of a group that is new.
@@ -241,6 +242,9 @@ def count_good(
     """
     names = np.empty(_MOST_ATTRIBUTES, np.int64)
     last_slot = len(slots) - 1
+    shift = np.uint64(64)
+    while len(slots) >> (64 - np.int64(shift)) > 1:
+        shift -= np.uint64(1)
     odds = 0
     bin_start = bin_end = 0
     for row in range(len(start)):
@@ -259,9 +263,9 @@ def count_good(
             bin_end = bin_start + bin_ns
         to_controller = capture == HOST and load_u16(at) << 32 | load_u32(at + 2) == _TO_CONTROLLER
         ends = (sender + 1) << 9 | to_controller << 8 | load_u8(at + _ETHERNET_LENGTH + 1)
-        # Fibonacci hashing: the first multiplier is 2^64 over the golden ratio.
-        code = (np.uint64(bin_start) * np.uint64(0x9E3779B97F4A7C15)) ^ np.uint64(ends)
-        slot = np.int64((code * np.uint64(salt)) >> np.uint64(32)) & last_slot
+        # Multiply-shift: the upper bits of the sum.
+        code = np.uint64(bin_start) * salts[0] + np.uint64(ends) * salts[1]
+        slot = np.int64(code >> shift)
         group = slots[slot]
         while group >= 0 and (groups[group, 0] != ends or groups[group, 1] != bin_start):
             slot = (slot + 1) & last_slot

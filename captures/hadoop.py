@@ -7,18 +7,20 @@ files are not split, and the JVM takes several times their size; larger ones are
 
 from __future__ import annotations
 
+import os
+import re
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from captures.decode import CaptureIdentity
-from captures.packets.opening import is_capture_name
+from captures.packets.opening import is_wanted
 from captures.packets.splitting import FilePart
 from captures.pcap import PcapError
 from captures.rundir import RunFolder
@@ -28,8 +30,6 @@ from captures.sources.views import CBCB_VIEWS, PCAP_VIEWS, View, spark_schema
 from captures.worker_process import imports_are_done
 
 _VIEWS = {"pcap": PCAP_VIEWS, "cbcb": CBCB_VIEWS}
-#: Options of the formats that Spark applies: in lower case, and as it spells them.
-_OF_SPARK = {name.lower(): name for name in ("pathGlobFilter", "recursiveFileLookup")}
 #: Options of the formats that are about parts of files, and those that say where they are.
 _REFUSED = {"partitionbytes", "partitions", "path", "paths"}
 #: On its way a file is in the heap of the JVM several times; measured: between six and ten times its size.
@@ -51,8 +51,10 @@ def read_hadoop(
     Raises:
         OptionError: no such source or option, or a value that it does not take.
         RunFolderError: a file of the run folder is missing or bad.
-        ValueError: a file is too large for the JVM's heap, or none of them is of the run.
-        AnalysisException: Spark cannot read the path.
+        ValueError: a file is too large for the JVM's heap, or none of them is of the run; or a cluster's
+            setting is missing that tells how large they may be.
+        FileNotFoundError: the path does not exist, or a glob matches nothing.
+        OSError: Hadoop cannot list it.
     """
     if source not in _VIEWS:
         raise OptionError(f"source: {source!r}; expected {' or '.join(_VIEWS)}")
@@ -62,7 +64,7 @@ def read_hadoop(
     given = read_options(source, {"path": path, **options}, _VIEWS[source])
     view = View(given.view, given.columns, given.skip_bad_files, bin_ns=given.bin_ns)
     schema = spark_schema(_VIEWS[source], given.view, given.columns)
-    uris = _captures(spark, path, options)
+    uris = _captures(spark, path, given.name_glob, given.recursive)
     names = {} if run is None else _identities(run)
     if names and uris and not any(PurePosixPath(uri).name in names for uri in uris):
         raise ValueError(f"{path}: no file is named as a capture of {run}; expected {next(iter(names))}, ...")
@@ -76,22 +78,17 @@ def read_hadoop(
                 yield from _rows(uri.as_py(), content.as_buffer(), view, names)
         imports_are_done()
 
-    files = spark.read.format("binaryFile").load(uris).select("path", "content")
+    # Spark takes names for globs; these are none, whatever is in them.
+    plain = [re.sub(r"([{}\[\]*?\\])", r"\\\1", uri) for uri in uris]
+    files = spark.read.format("binaryFile").load(plain).select("path", "content")
     return files.mapInArrow(read, schema)
 
 
-def _captures(spark: SparkSession, path: str, options: Mapping[str, str]) -> list[str]:
+def _captures(spark: SparkSession, path: str, name_glob: str | None, recursive: bool) -> list[str]:
     """The URIs of the files that are wanted, if the JVM can take each."""
-    applied = {_OF_SPARK[key.lower()]: value for key, value in options.items() if key.lower() in _OF_SPARK}
-    listed = spark.read.format("binaryFile").options(**applied).load(path).select("path", "length").collect()
     most = _most_bytes(spark)
     wanted = []
-    for uri, length in sorted(listed):
-        name = PurePosixPath(uri).name
-        # One that is asked for, alone, by a glob or by the filter, may have any name.
-        asked = "pathGlobFilter" in applied or fnmatchcase(name, PurePosixPath(path).name)
-        if not asked and not is_capture_name(name):
-            continue
+    for uri, length in sorted(_listed(spark, path, name_glob, recursive)):
         if length > most:
             raise ValueError(
                 f"{uri}: {length} bytes; expected at most {most}, a {_HEAP_OF_FILE}th of the JVM's heap for "
@@ -101,20 +98,50 @@ def _captures(spark: SparkSession, path: str, options: Mapping[str, str]) -> lis
     return wanted
 
 
+def _listed(
+    spark: SparkSession, path: str, name_glob: str | None, recursive: bool
+) -> Iterator[tuple[str, int]]:
+    """URI and length of the file at a path, or of the captures below it; as Hadoop's shell finds them."""
+    context = spark.sparkContext
+    assert context._jvm is not None
+    try:
+        at = context._jvm.org.apache.hadoop.fs.Path(path)
+        system = at.getFileSystem(context._jsc.hadoopConfiguration())
+        # A name may hold what looks like a glob.
+        tops = [system.getFileStatus(at)] if system.exists(at) else list(system.globStatus(at) or ())
+        if not tops:
+            raise FileNotFoundError(f"{path}: no such file or directory, or a glob that matches none")
+        folders = [status.getPath() for status in tops if status.isDirectory()]
+        files = [status for status in tops if status.isFile()]
+        while folders:
+            for status in system.listStatus(folders.pop()):
+                if status.isFile() and is_wanted(status.getPath().getName(), name_glob):
+                    files.append(status)
+                elif status.isDirectory() and recursive:
+                    folders.append(status.getPath())
+        yield from ((status.getPath().toString(), int(status.getLen())) for status in files)
+    except Py4JJavaError as error:
+        raise OSError(f"{path}: {error.java_exception.getMessage()}") from error
+
+
 def _most_bytes(spark: SparkSession) -> int:
     """The largest file that a task can take."""
     context = spark.sparkContext
-    jvm, configuration = context._jvm, context.getConf()
-    assert jvm is not None
-    if context.master.startswith("local"):
-        heap = int(jvm.java.lang.Runtime.getRuntime().maxMemory())
-        cores = int(context.defaultParallelism)
+    assert context._jvm is not None
+    local = re.fullmatch(r"local(?:\[([0-9*]+)(?:,.*)?\])?", context.master)
+    if local is not None:
+        heap = int(context._jvm.java.lang.Runtime.getRuntime().maxMemory())
+        cores = (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
     else:
-        text = configuration.get("spark.executor.memory", "1g")
-        heap = int(jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(text))
-        cores = int(configuration.get("spark.executor.cores", "1") or 1)
+        heap = int(context._jsc.sc().executorMemory()) * 1024 * 1024
+        # Elsewhere an executor without the setting takes all cores that its worker has.
+        usual = "1" if context.master.startswith(("yarn", "k8s")) else None
+        text = context.getConf().get("spark.executor.cores", usual)
+        if text is None:
+            raise ValueError("expected spark.executor.cores, by which to tell how large a file may be")
+        cores = int(text)
     # An array of Java's, and a value of Spark's, has 2 GB at most.
-    return min(heap // (_HEAP_OF_FILE * max(1, cores)), 2**31 - 16)
+    return min(heap // (_HEAP_OF_FILE * cores), 2**31 - 16)
 
 
 def _identities(run: Path) -> dict[str, CaptureIdentity]:

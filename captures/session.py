@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -48,6 +48,8 @@ def spark_session(
         # A worker must run the interpreter that has pyarrow and numpy, which need not be the first in PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         settings |= {
+            "spark.master": master,
+            "spark.app.name": "cbcb accounting",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.log.level": "ERROR",
@@ -58,12 +60,11 @@ def spark_session(
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             settings |= _local_settings(work, large)
-        else:
-            settings["spark.submit.pyFiles"] = str(_archive(work))
-        builder = SparkSession.builder.master(master).appName("cbcb accounting").config(map=settings)
         with _stderr_to(log):
-            session = builder.getOrCreate()
+            session = SparkSession.builder.config(map=settings).getOrCreate()
         try:
+            if not master.startswith("local"):
+                session.sparkContext.addPyFile(str(_archive(work)))
             yield session
         finally:
             session.stop()
@@ -94,12 +95,16 @@ def _local_settings(work: Path, large: bool) -> dict[str, str]:
     return settings
 
 
-def _forget(settings: Iterable[str]) -> None:
-    """Takes settings back from the JVM, which was started with them: a later session would have them too."""
+def _forget(settings: Mapping[str, str]) -> None:
+    """Takes settings back from the JVM, if it was started with them: a later session would have them too."""
     jvm = SparkContext._jvm
+    if jvm is None:
+        return
+    system = jvm.java.lang.System
     with suppress(Py4JError, OSError):
-        for name in settings if jvm is not None else ():
-            jvm.java.lang.System.clearProperty(name)
+        for name, value in settings.items():
+            if system.getProperty(name) == value:
+                system.clearProperty(name)
 
 
 def ship(spark: SparkSession) -> None:

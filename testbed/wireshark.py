@@ -143,7 +143,7 @@ class Installation:
                 _write(target, content)
             self._installed[str(target)] = _hash(content)
             done[target] = "current" if state == "current" else "written"
-        done |= self._remove_retired()
+        done |= self._remove_retired(may_overwrite)
         _write(self._record, (json.dumps(self._installed, indent=1) + "\n").encode())
         return done
 
@@ -166,26 +166,28 @@ class Installation:
                 continue
             _remove(target)
             done[target] = "removed"
-        done |= self._remove_retired()
+        done |= self._remove_retired(may_remove)
         _remove(self._record)
         if self.where.profile.is_dir() and not any(self.where.profile.iterdir()):
             self.where.profile.rmdir()
         return done
 
-    def _remove_retired(self) -> dict[Path, str]:
-        """Removes files that are recorded, not shipped any more, and as they were installed."""
+    def _remove_retired(self, may_remove: Callable[[Path], bool]) -> dict[Path, str]:
+        """Removes files that are recorded, but shipped no more; what is kept is the user's from now on."""
         done = {}
-        for target in set(map(Path, self._installed)) - set(self.files):
+        for target in sorted(set(map(Path, self._installed)) - set(self.files)):
             digest = self._installed.pop(str(target))
-            if target.parent not in (self.where.plugins, self.where.profile):
-                continue
             try:
                 unchanged = _hash(target.read_bytes()) == digest
-            except OSError:
+            except FileNotFoundError:
                 continue
-            if unchanged:
+            except OSError as error:
+                raise InputError(f"{target}: {error.strerror}") from error
+            if unchanged or may_remove(target):
                 _remove(target)
                 done[target] = "removed"
+            else:
+                done[target] = "kept"
         return done
 
     def _read_record(self) -> dict[str, str]:

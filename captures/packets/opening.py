@@ -82,7 +82,7 @@ def _list_local(path: Path, name_glob: str | None, recursive: bool) -> Iterator[
         yield FileEntry(str(path.absolute()), path.stat().st_size)
         return
     for inside in path.absolute().rglob("*") if recursive else path.absolute().iterdir():
-        if _wanted(inside.name, name_glob) and inside.is_file():
+        if is_wanted(inside.name, name_glob) and inside.is_file():
             yield FileEntry(str(inside), inside.stat().st_size)
 
 
@@ -110,7 +110,7 @@ def _list_uri(uri: str, name_glob: str | None, recursive: bool) -> Iterator[File
             continue
         parts = info.path[len(root) :].strip("/").split("/")
         if pattern is None:
-            wanted = _wanted(info.base_name, name_glob)
+            wanted = is_wanted(info.base_name, name_glob)
         else:
             wanted = len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern))
         if wanted:
@@ -120,15 +120,11 @@ def _list_uri(uri: str, name_glob: str | None, recursive: bool) -> Iterator[File
         raise FileNotFoundError(f"{uri}: matches no file")
 
 
-def _wanted(name: str, name_glob: str | None) -> bool:
+def is_wanted(name: str, name_glob: str | None) -> bool:
+    """Whether a file of a directory is taken for a capture, by its name, or by a glob for names."""
     if name.startswith((".", "_")):
         return False
-    return fnmatchcase(name, name_glob) if name_glob else is_capture_name(name)
-
-
-def is_capture_name(name: str) -> bool:
-    """Whether a file of a directory is taken for a capture, by its name."""
-    return _CAPTURE_NAME.search(name) is not None
+    return fnmatchcase(name, name_glob) if name_glob else _CAPTURE_NAME.search(name) is not None
 
 
 def file_size(path: str) -> int:

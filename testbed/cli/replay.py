@@ -61,14 +61,15 @@ def _lines(verdicts: Iterable[Verdict]) -> Iterable[str]:
             yield f"r{verdict.node}: {difference}"
         if replayed is not None and replayed.cut is None and not verdict.compared:
             yield f"r{verdict.node}: the run left no counters and tables to compare with"
-    inputs = sum(verdict.replayed.inputs for verdict in all_of_them if verdict.replayed is not None)
-    differing = [f"r{verdict.node}" for verdict in all_of_them if verdict.differences]
+    again = [verdict for verdict in all_of_them if verdict.replayed is not None]
+    inputs = sum(verdict.replayed.inputs for verdict in again if verdict.replayed is not None)
+    differing = [f"r{verdict.node}" for verdict in again if verdict.differences]
     if differing:
-        yield f"Replay: not as in the live run: {', '.join(differing)} of {_routers(len(all_of_them))}"
-        return
-    compared = sum(verdict.compared for verdict in all_of_them)
-    what = "answers, counters and final tables" if compared == len(all_of_them) else "answers"
-    yield f"Replay: {_routers(len(all_of_them))}, {inputs} events: {what} equal the live run's"
+        yield f"Replay: not as in the live run: {', '.join(differing)} of {_routers(len(again))}"
+    elif again:
+        compared = sum(verdict.compared for verdict in again)
+        what = "answers, counters and final tables" if compared == len(again) else "answers"
+        yield f"Replay: {_routers(len(again))}, {inputs} events: {what} equal the live run's"
 
 
 def _routers(count: int) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from captures import hadoop
@@ -66,6 +66,12 @@ def test_of_a_directory_the_captures_are_read(tmp_path: Path, spark: SparkSessio
     assert times(uri, RecursiveFileLookup="true") == [1, 2, 3]
     assert times(uri, pathglobfilter="*.gz") == [2]
     assert times(f"{uri}/odd.*") == times(f"{uri}/odd.name") == [1]
+    assert times(f"{uri}/{{odd,even}}.[^x]*") == [1]
+    # A glob that matches a directory stands for the captures in it; a name may look like a glob.
+    assert times(f"{uri}/in*") == [3]
+    (tmp_path / "like[1].pcap").write_bytes(pcap([(4, b"x" * 60)]))
+    assert times(uri) == [1, 2, 4]
+    assert times(f"{uri}/like[1].pcap") == [4]
     (tmp_path / "empty").mkdir()
     assert times(f"{uri}/empty") == []
 
@@ -101,12 +107,16 @@ def test_wrong_arguments_are_told(
             read_hadoop(spark, uri, **{name: "2"})
     with pytest.raises(OptionError, match="pcap: unknown option colums; expected one of "):
         read_hadoop(spark, uri, colums="file")
-    with pytest.raises(AnalysisException, match="Path does not exist"):
-        read_hadoop(spark, f"{uri}/none")
+    for missing in (f"{uri}/none", f"{uri}/*.cap"):
+        with pytest.raises(FileNotFoundError, match="no such file or directory, or a glob that matches none"):
+            read_hadoop(spark, missing)
+    with pytest.raises(OSError, match="unheard://x/y: No FileSystem for scheme"):
+        read_hadoop(spark, "unheard://x/y")
     (tmp_path / "a.pcap").write_bytes(pcap([(1, b"x" * 60)]))
     run = good_run().write(tmp_path / "run")
     with pytest.raises(ValueError, match=f"{uri}: no file is named as a capture of {run}; expected "):
         read_hadoop(spark, uri, "cbcb", run=run)
+    assert 10**6 < hadoop._most_bytes(spark) < 10**9
     monkeypatch.setattr(hadoop, "_HEAP_OF_FILE", 10**12)
     with pytest.raises(ValueError, match=f"{uri}/a.pcap: 100 bytes; expected at most 0, a 10"):
         read_hadoop(spark, uri)

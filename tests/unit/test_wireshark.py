@@ -67,8 +67,11 @@ def test_files_of_an_earlier_version_go_unless_they_were_changed(where: Folders)
     earlier = Sources({"old.lua": b"-- old", **SOURCES.plugins}, {"dfilters": b"d", **SOURCES.profile})
     Installation(earlier, where).install(never)
     (where.profile / "dfilters").write_bytes(b"changed in Wireshark")
-    done = Installation(SOURCES, where).install(never)
-    assert [target.name for target, what in done.items() if what == "removed"] == ["old.lua"]
+    done = Installation(SOURCES, where).install(no)
+    assert {target.name: what for target, what in done.items() if what != "current"} == {
+        "old.lua": "removed",
+        "dfilters": "kept",
+    }
     assert not (where.plugins / "old.lua").exists()
     assert (where.profile / "dfilters").read_bytes() == b"changed in Wireshark"
     assert set(Installation(SOURCES, where).install(never).values()) == {"current"}
