@@ -6,11 +6,13 @@ daemon forks, it is done once and not in each worker.
 
 from __future__ import annotations
 
+import gc
 import runpy
 
 import captures.decode  # noqa: F401 - for the workers
-from captures.worker_process import imports_are_done
 
 if __name__ == "__main__":
-    imports_are_done()
+    # As in `captures.worker_process`, for all workers at once.
+    gc.collect()
+    gc.freeze()
     runpy.run_module("pyspark.daemon", run_name="__main__")

@@ -9,14 +9,16 @@ from __future__ import annotations
 import gc
 import sys
 
+from pyspark import TaskContext
+
 
 def imports_are_done() -> None:
-    """Takes all objects that exist now out of the collector's sight, if something has been imported since.
+    """In a task: takes all objects that exist out of the collector's sight, if something has been imported.
 
     What of them forms cycles stays until the process ends, as modules do anyhow.
     """
     global _modules
-    if len(sys.modules) != _modules:
+    if TaskContext.get() is not None and len(sys.modules) != _modules:
         _modules = len(sys.modules)
         gc.collect()
         gc.freeze()
