@@ -219,6 +219,7 @@ def count_good(
     v: int,
     bin_ns: int,
     salts: tuple[Any, Any],
+    bits: int,
     slots: Any,
     groups: Any,
     known: int,
@@ -231,7 +232,7 @@ def count_good(
         capture: `LINK` (between nodes u and v), `HOST` or `ANY_CAPTURE`.
         salts: two odd numbers of 64 bits, drawn for this use: whoever makes a file must not know what falls
             into one slot.
-        slots: a power of two, more than `groups` has rows; -1 at first.
+        slots: 2**bits of them, more than `groups` has rows; -1 at first.
         groups: shape (room, 5). A row: what the frames of a group have in common (two numbers), how many they
             are, their bytes, and the first row of a group that is new.
         known: how many groups there are already.
@@ -242,9 +243,7 @@ def count_good(
     """
     names = np.empty(_MOST_ATTRIBUTES, np.int64)
     last_slot = len(slots) - 1
-    shift = np.uint64(64)
-    while len(slots) >> (64 - np.int64(shift)) > 1:
-        shift -= np.uint64(1)
+    shift = np.uint64(64 - bits)
     odds = 0
     bin_start = bin_end = 0
     for row in range(len(start)):
@@ -287,8 +286,8 @@ def count_good(
 
 
 @compiled
-def survey(base: int, start: Any, captured: Any, types: Any, fragments: Any) -> int:
-    """Marks in types[256] the CBCB frame types there are; the number of rows put into `fragments`, which have
+def survey(base: int, start: Any, captured: Any, seen: Any, fragments: Any) -> int:
+    """Marks in seen[256] the CBCB frame types there are; the number of rows put into `fragments`, which have
     or claim to have a part of a body."""
     count = 0
     for row in range(len(start)):
@@ -296,7 +295,7 @@ def survey(base: int, start: Any, captured: Any, types: Any, fragments: Any) -> 
         header = at + _ETHERNET_LENGTH
         if captured[row] < _ETHERNET_LENGTH + _HEADER_LENGTH - 4 or load_u16(at + 12) != _ETHERTYPE:
             continue
-        types[load_u8(header + 1)] = True
+        seen[load_u8(header + 1)] = True
         if load_u16(header + 26) != 1:
             fragments[count] = row
             count += 1
@@ -342,18 +341,14 @@ def _group(base: int, start: Any, length: Any, kind: Any, group: Any, first: Any
     return groups
 
 
-def surely_good(
-    raw: npt.NDArray[np.uint8], start: Int64s, length: Int64s, kind: Int64s
-) -> npt.NDArray[np.bool_]:
+def surely_good(raw: Bytes, start: Int64s, length: Int64s, kind: Int64s) -> npt.NDArray[np.bool_]:
     """Which bodies raw[start:start+length] of frames of these type numbers decode for certain."""
     good = np.empty(len(start), np.uint8)
     _surely_good(raw.ctypes.data, start, length, kind, good)
     return good.astype(np.bool_)
 
 
-def group_bodies(
-    raw: npt.NDArray[np.uint8], start: Int64s, length: Int64s, kind: Int64s
-) -> tuple[Int64s, Int64s]:
+def group_bodies(raw: Bytes, start: Int64s, length: Int64s, kind: Int64s) -> tuple[Int64s, Int64s]:
     """The number of each row's body among the distinct ones, and for each of these a row that has it."""
     group, first = np.empty(len(start), np.int64), np.empty(len(start), np.int64)
     groups = _group(raw.ctypes.data, start, length, kind, group, first)

@@ -63,8 +63,7 @@ def spark_session(
         with _stderr_to(log):
             session = SparkSession.builder.config(map=settings).getOrCreate()
         try:
-            if not master.startswith("local"):
-                session.sparkContext.addPyFile(str(_archive(work)))
+            ship(session)
             yield session
         finally:
             session.stop()
@@ -82,8 +81,6 @@ def _local_settings(work: Path, large: bool) -> dict[str, str]:
         "spark.driver.extraJavaOptions": options,
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
-        # Workers on this machine find the packages where they are.
-        "spark.executorEnv.PYTHONPATH": str(_SOURCE_ROOT),
         "spark.python.daemon.module": "captures.worker_daemon",
     }
     if len(os.fsencode(work)) <= _MOST_SOCKET_FOLDER:
@@ -108,7 +105,7 @@ def _forget(settings: Mapping[str, str]) -> None:
 
 
 def ship(spark: SparkSession) -> None:
-    """Makes the packages importable for the workers of a session that was made elsewhere; once.
+    """Makes the packages importable for the workers of a session; once.
 
     Workers on this machine find them where they are, with what numba has compiled; others get a copy.
     """

@@ -6,13 +6,11 @@ daemon forks, it is done once and not in each worker.
 
 from __future__ import annotations
 
-import gc
 import runpy
 
 import captures.decode  # noqa: F401 - for the workers
+from captures.worker_process import hide_objects
 
 if __name__ == "__main__":
-    # As in `captures.worker_process`, for all workers at once.
-    gc.collect()
-    gc.freeze()
+    hide_objects()
     runpy.run_module("pyspark.daemon", run_name="__main__")

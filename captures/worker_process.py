@@ -12,16 +12,21 @@ import sys
 from pyspark import TaskContext
 
 
-def imports_are_done() -> None:
-    """In a task: takes all objects that exist out of the collector's sight, if something has been imported.
+def hide_objects() -> None:
+    """Takes all objects that exist out of the collector's sight.
 
     What of them forms cycles stays until the process ends, as modules do anyhow.
     """
+    gc.collect()
+    gc.freeze()
+
+
+def imports_are_done() -> None:
+    """In a task: hides all objects, if something has been imported since it was done last."""
     global _modules
     if TaskContext.get() is not None and len(sys.modules) != _modules:
         _modules = len(sys.modules)
-        gc.collect()
-        gc.freeze()
+        hide_objects()
 
 
 _modules = 0

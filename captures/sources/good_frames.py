@@ -35,7 +35,8 @@ class GoodFrames:
         u, v = (_NOBODY if end is None else end for end in (capture.u, capture.v))
         self._settings = (_KINDS[capture.kind], u, v, bin_ns)
         self._salts = (np.uint64(secrets.randbits(64) | 1), np.uint64(secrets.randbits(64) | 1))
-        self._slots = np.full(1 << (2 * room - 1).bit_length(), -1, np.int64)
+        self._bits = (2 * room - 1).bit_length()
+        self._slots = np.full(1 << self._bits, -1, np.int64)
         self._counts = np.empty((room, 5), np.int64)
         self._examples: list[bytes] = []
         self._times: list[int] = []
@@ -48,8 +49,9 @@ class GoodFrames:
         raw = np.frombuffer(block.data, np.uint8)
         columns = (block.start, block.captured, block.length, block.time_ns)
         self.groups, odds = count_good(
-            raw.ctypes.data, *columns, *self._settings, self._salts, self._slots, self._counts, before, odd
-        )
+            raw.ctypes.data, *columns, *self._settings, self._salts, self._bits, self._slots, self._counts,
+            before, odd,
+        )  # fmt: skip
         for row in self._counts[before : self.groups, 4].tolist():
             self._examples.append(block.packet(row)[0])
             self._times.append(int(block.time_ns[row]))

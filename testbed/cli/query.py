@@ -122,7 +122,7 @@ def _write_csv(answer: Iterator[pa.RecordBatch], file: IO[str], _most: int) -> N
     writer.writerow(next(answer).schema.names)
     for batch in answer:
         for row in _rows(batch):
-            writer.writerow([value.hex() if isinstance(value, bytes) else _nested(value) for value in row])
+            writer.writerow([_json(value) if isinstance(value, (dict, list)) else value for value in row])
 
 
 def _write_json(answer: Iterator[pa.RecordBatch], file: IO[str], _most: int) -> None:
@@ -131,10 +131,6 @@ def _write_json(answer: Iterator[pa.RecordBatch], file: IO[str], _most: int) -> 
     for batch in answer:
         for row in _rows(batch):
             print(_json(dict(zip(names, row, strict=True))), file=file)
-
-
-def _nested(value: Any) -> Any:
-    return _json(value) if isinstance(value, (dict, list)) else value
 
 
 def _json(value: Any) -> str:
@@ -148,10 +144,12 @@ def _rows(batch: pa.RecordBatch) -> Iterator[list[Any]]:
 
 
 def _plain(column: pa.Array) -> list[Any]:
-    """Python values; maps as dictionaries, numbers that JSON lacks as None."""
+    """Python values; maps as dictionaries, bytes as hexadecimal text, numbers that JSON lacks as None."""
     values: list[Any] = column.to_pylist(maps_as_pydicts="lossy")
     if pa.types.is_floating(column.type):
         return [None if value is not None and not math.isfinite(value) else value for value in values]
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        return [None if value is None else value.hex() for value in values]
     return values
 
 
@@ -162,7 +160,7 @@ def _cell(value: Any) -> str:
         return f"{value:.6g}"
     if isinstance(value, (dict, list)):
         value = _json(value)
-    text = value.hex() if isinstance(value, bytes) else str(value).replace("\n", " ")
+    text = str(value).replace("\n", " ")
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
 
 

@@ -52,17 +52,20 @@ def main(arguments: Namespace) -> int:
 
 def _lines(verdicts: Iterable[Verdict]) -> Iterable[str]:
     """What there is to say of the routers, and then of all."""
-    all_of_them = list(verdicts)
-    for verdict in all_of_them:
-        replayed = verdict.replayed
-        if replayed is not None and replayed.cut is not None:
+    again = []
+    inputs = 0
+    for verdict in verdicts:
+        replayed, differences = verdict.replayed, [f"r{verdict.node}: {text}" for text in verdict.differences]
+        if replayed is None:
+            yield from differences
+            continue
+        again.append(verdict)
+        inputs += replayed.inputs
+        if replayed.cut is not None:
             yield f"r{verdict.node}: the recording is cut: {replayed.cut}"
-        for difference in verdict.differences:
-            yield f"r{verdict.node}: {difference}"
-        if replayed is not None and replayed.cut is None and not verdict.compared:
+        yield from differences
+        if replayed.cut is None and not verdict.compared:
             yield f"r{verdict.node}: the run left no counters and tables to compare with"
-    again = [verdict for verdict in all_of_them if verdict.replayed is not None]
-    inputs = sum(verdict.replayed.inputs for verdict in again if verdict.replayed is not None)
     differing = [f"r{verdict.node}" for verdict in again if verdict.differences]
     if differing:
         yield f"Replay: not as in the live run: {', '.join(differing)} of {_routers(len(again))}"

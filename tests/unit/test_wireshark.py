@@ -62,7 +62,6 @@ def test_uninstalls_only_what_is_as_it_was_installed(where: Folders) -> None:
     assert not where.profile.exists()
 
 
-@needs_tshark
 def test_files_of_an_earlier_version_go_unless_they_were_changed(where: Folders) -> None:
     earlier = Sources({"old.lua": b"-- old", **SOURCES.plugins}, {"dfilters": b"d", **SOURCES.profile})
     Installation(earlier, where).install(never)
@@ -77,6 +76,7 @@ def test_files_of_an_earlier_version_go_unless_they_were_changed(where: Folders)
     assert set(Installation(SOURCES, where).install(never).values()) == {"current"}
 
 
+@needs_tshark
 def test_from_the_command_line(tmp_path: Path) -> None:
     def cbcb(*arguments: str) -> subprocess.CompletedProcess[str]:
         environment = {key: value for key, value in os.environ.items() if key != "XDG_CONFIG_HOME"}
