@@ -123,12 +123,15 @@ setup() {
 
 run_tests() {
     cd "$root"
-    local status=0
-    "$venv/bin/ruff" format --check . || status=1
-    "$venv/bin/ruff" check . || status=1
-    "$venv/bin/mypy" || status=1
-    "$venv/bin/pytest" "$@" || status=1
-    return "$status"
+    local failed=()
+    "$venv/bin/ruff" format --check . || failed+=("ruff format --check")
+    "$venv/bin/ruff" check . || failed+=("ruff check")
+    "$venv/bin/mypy" || failed+=(mypy)
+    "$venv/bin/pytest" "$@" || failed+=(pytest)
+    # Said again at the end: what a check printed stands above everything that the tests printed.
+    local check
+    for check in "${failed[@]}"; do say "failed: $check"; done
+    ((${#failed[@]} == 0))
 }
 
 case ${1-} in
