@@ -4,9 +4,6 @@ The codec decides what is wrong with a frame. That nothing is wrong can be said 
 up most captures, MSG, RA, UR and SR frames in ASCII: what the loops call good, the codec decodes (tests hold
 the two together).
 
-numba keeps what it has compiled for as long as this file is the same. All that the loops are made of stands
-here therefore, numbers of the wire format too, which are held against their sources on import.
-
 The loops read memory by address. To numba an item of an array is a calculation of its place, and an array as
 an argument is seven numbers and a count of its users: several times slower for a few bytes here and there.
 Nothing checks an address: each load stands behind a comparison with the end of its frame.
@@ -16,37 +13,28 @@ Importing this module imports numba.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from captures.packets.compiling import compiled, inlined
+from captures.packets.compiling import compiler
+from router.native.memory import address_of, load_u8, load_u16, load_u32
 from router.predicates.model import Operator, Type
 from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERTYPE, node_address
 from router.wire.frames import VERSION, FrameType
 from router.wire.header import HEADER_LENGTH
 from router.wire.tlv import Tlv
 
-_MSG, _RA, _SR, _UR = 1, 2, 3, 4
-_ATTRIBUTE, _FILTER, _TIMEOUT = 1, 2, 3
-_STRING, _INTEGER, _DOUBLE, _BOOLEAN = 1, 2, 3, 4
-_PREFIX, _SUBSTRING, _ANY = 7, 9, 10
-_VERSION, _HEADER_LENGTH, _ETHERTYPE = 1, 32, 0x88B5
-_CONTROLLER, _TO_CONTROLLER, _NODE_PREFIX = 0x02CA_0000_0001, 0x03FF_0000_0000, 0x02CB
+_MSG, _RA, _SR, _UR = int(FrameType.MSG), int(FrameType.RA), int(FrameType.SR), int(FrameType.UR)
+_ATTRIBUTE, _FILTER, _TIMEOUT = int(Tlv.ATTRIBUTE), int(Tlv.FILTER), int(Tlv.TIMEOUT)
+_STRING, _INTEGER, _DOUBLE, _BOOLEAN = (int(each) for each in Type)
+_PREFIX, _SUBSTRING, _ANY = int(Operator.PREFIX), int(Operator.SUBSTRING), int(Operator.ANY)
+_CONTROLLER, _TO_CONTROLLER = (
+    int.from_bytes(each, "big") for each in (CONTROLLER_SOURCE, CONTROLLER_DESTINATION)
+)
+_NODE_PREFIX = int.from_bytes(node_address(0)[:2], "big")
 _ETHERNET_LENGTH = 14
-assert (_MSG, _RA, _SR, _UR) == (FrameType.MSG, FrameType.RA, FrameType.SR, FrameType.UR)
-assert (_ATTRIBUTE, _FILTER, _TIMEOUT) == (Tlv.ATTRIBUTE, Tlv.FILTER, Tlv.TIMEOUT)
-assert tuple(Type) == (_STRING, _INTEGER, _DOUBLE, _BOOLEAN)
-assert (_PREFIX, _SUBSTRING, _ANY) == (Operator.PREFIX, Operator.SUBSTRING, Operator.ANY)
-assert (_VERSION, _HEADER_LENGTH, _ETHERTYPE) == (VERSION, HEADER_LENGTH, ETHERTYPE)
-assert _CONTROLLER.to_bytes(6, "big") == CONTROLLER_SOURCE
-assert _TO_CONTROLLER.to_bytes(6, "big") == CONTROLLER_DESTINATION
-assert _NODE_PREFIX.to_bytes(2, "big") == node_address(0)[:2]
 #: A message with more attributes is left to the codec: comparing each name with each would take long.
 _MOST_ATTRIBUTES = 32
 
@@ -57,28 +45,10 @@ Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 
 
-def _load(bits: int) -> Callable[[int], int]:
-    """A function of an address: the unsigned number of so many bits that lies there, in network order."""
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def load(_typing: Any, address: Any) -> Any:
-        def code(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            pointer = builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer())
-            value = builder.load(pointer, align=1)
-            if bits > 8:
-                value = builder.bswap(value)
-            return builder.zext(value, ir.IntType(64))
-
-        return types.int64(address), code
-
-    made: Callable[[int], int] = load
-    return made
+kernel, callee, inlined = compiler().kernel, compiler().callee, compiler().inlined
 
 
-load_u8, load_u16, load_u32 = _load(8), _load(16), _load(32)
-
-
-@compiled
+@callee
 def _is_ascii(at: int, end: int) -> bool:
     for position in range(at, end):  # noqa: SIM110 - no generators in compiled code
         if load_u8(position) >= 128:
@@ -99,7 +69,7 @@ def _is_good_value(at: int, end: int, value_type: int) -> bool:
     return value_type == _BOOLEAN and size == 1 and load_u8(at) <= 1
 
 
-@compiled
+@callee
 def _is_new_name(name: int, names: Any, known: int) -> bool:
     """Whether the name at `name` (its length first) is none of the `known` ones before it."""
     for number in range(known):
@@ -112,7 +82,7 @@ def _is_new_name(name: int, names: Any, known: int) -> bool:
     return True
 
 
-@compiled
+@callee
 def _is_good_message(at: int, end: int, names: Any) -> bool:
     """`names` has room for `_MOST_ATTRIBUTES` numbers."""
     known = 0
@@ -134,7 +104,7 @@ def _is_good_message(at: int, end: int, names: Any) -> bool:
     return True
 
 
-@compiled
+@callee
 def _is_good_predicate(at: int, end: int) -> bool:
     while at < end:
         if end - at < 5 or load_u8(at) != _FILTER:
@@ -173,7 +143,7 @@ def _is_good_body(at: int, end: int, kind: int, names: Any) -> bool:
     return kind == _SR and end - at == 9 and load_u8(at) == _TIMEOUT and load_u32(at + 1) == 4
 
 
-@compiled
+@kernel
 def _surely_good(base: int, start: Any, length: Any, kind: Any, good: Any) -> None:
     """good[i] = 1 if the body of row i surely decodes: type kind[i], length[i] bytes at base + start[i]."""
     names = np.empty(_MOST_ATTRIBUTES, np.int64)
@@ -186,11 +156,11 @@ def _surely_good(base: int, start: Any, length: Any, kind: Any, good: Any) -> No
 def _is_good_frame(at: int, captured: int, names: Any) -> bool:
     """Whether these bytes are an Ethernet frame with a whole CBCB frame that surely decodes."""
     header = at + _ETHERNET_LENGTH
-    body = header + _HEADER_LENGTH
-    if captured < _ETHERNET_LENGTH + _HEADER_LENGTH or load_u16(at + 12) != _ETHERTYPE:
+    body = header + HEADER_LENGTH
+    if captured < _ETHERNET_LENGTH + HEADER_LENGTH or load_u16(at + 12) != ETHERTYPE:
         return False
     # Version; no fragment: index 0 of 1; reserved bytes.
-    if load_u8(header) != _VERSION or load_u32(header + 24) != 1 or load_u16(header + 30) != 0:
+    if load_u8(header) != VERSION or load_u32(header + 24) != 1 or load_u16(header + 30) != 0:
         return False
     length = load_u16(header + 28)
     if length != load_u32(header + 20) or at + captured < body + length:
@@ -207,7 +177,7 @@ def _sender(at: int) -> Any:
     return -1 if high << 32 | low == _CONTROLLER else -2
 
 
-@compiled
+@kernel
 def count_good(
     base: int,
     start: Any,
@@ -285,15 +255,14 @@ def count_good(
     return known, odds
 
 
-@compiled
-def survey(base: int, start: Any, captured: Any, seen: Any, fragments: Any) -> int:
-    """Marks in seen[256] the CBCB frame types there are; the number of rows put into `fragments`, which have
-    or claim to have a part of a body."""
+@kernel
+def _survey(base: int, start: Any, captured: Any, seen: Any, fragments: Any) -> int:
+    """Marks in seen[256] the types; the number of rows put into `fragments`."""
     count = 0
     for row in range(len(start)):
         at = base + start[row]
         header = at + _ETHERNET_LENGTH
-        if captured[row] < _ETHERNET_LENGTH + _HEADER_LENGTH - 4 or load_u16(at + 12) != _ETHERTYPE:
+        if captured[row] < _ETHERNET_LENGTH + HEADER_LENGTH - 4 or load_u16(at + 12) != ETHERTYPE:
             continue
         seen[load_u8(header + 1)] = True
         if load_u16(header + 26) != 1:
@@ -302,7 +271,7 @@ def survey(base: int, start: Any, captured: Any, seen: Any, fragments: Any) -> i
     return count
 
 
-@compiled
+@kernel
 def _group(base: int, start: Any, length: Any, kind: Any, group: Any, first: Any) -> int:
     """group[i]: number of row i's body among the distinct ones; first[g]: a row that has body g."""
     rows = len(start)
@@ -341,15 +310,22 @@ def _group(base: int, start: Any, length: Any, kind: Any, group: Any, first: Any
     return groups
 
 
+def survey(raw: Bytes, start: Int64s, captured: Int64s) -> tuple[Int64s, Int64s]:
+    """The numbers of the CBCB frame types, and the rows that have or claim to have a part of a body."""
+    seen, fragments = np.zeros(256, np.bool_), np.empty(len(start), np.int64)
+    count = _survey(address_of(raw), start, captured, seen, fragments)
+    return np.flatnonzero(seen), fragments[:count]
+
+
 def surely_good(raw: Bytes, start: Int64s, length: Int64s, kind: Int64s) -> npt.NDArray[np.bool_]:
     """Which bodies raw[start:start+length] of frames of these type numbers decode for certain."""
     good = np.empty(len(start), np.uint8)
-    _surely_good(raw.ctypes.data, start, length, kind, good)
+    _surely_good(address_of(raw), start, length, kind, good)
     return good.astype(np.bool_)
 
 
 def group_bodies(raw: Bytes, start: Int64s, length: Int64s, kind: Int64s) -> tuple[Int64s, Int64s]:
     """The number of each row's body among the distinct ones, and for each of these a row that has it."""
     group, first = np.empty(len(start), np.int64), np.empty(len(start), np.int64)
-    groups = _group(raw.ctypes.data, start, length, kind, group, first)
+    groups = _group(address_of(raw), start, length, kind, group, first)
     return group, first[:groups]

@@ -115,10 +115,10 @@ def matching_engine() -> Check:
     """Which engine routers will match messages with. Loads the compiled one, which takes a second."""
     reason = why_not_compiled()
     if reason is None:
-        from router.matching.compiled.compiler import code_directory
+        from router.matching.compiled.compiler import COMPILER
 
         return Check(
-            "matching engine", True, f"{COMPILED}; machine code in {code_directory()}", required=False
+            "matching engine", True, f"{COMPILED}; machine code in {COMPILER.code_directory}", required=False
         )
     return Check(
         "matching engine",

@@ -10,12 +10,25 @@ import sys
 from collections.abc import Callable
 from functools import cache, cached_property
 from importlib.util import find_spec
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from router.native.compiler import Compiler
 
 #: Below so many bytes, plain Python is done before numba is imported.
 _WORTH_COMPILING_BYTES = 4_000_000
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+#: Where the loops are, and what they take numbers from.
+_SOURCES = (
+    "captures.frame_loops",
+    "captures.packets.walk",
+    "captures.packets.gather",
+    "captures.packets.internet",
+    "router.predicates.model",
+    "router.wire.addresses",
+    "router.wire.frames",
+    "router.wire.header",
+    "router.wire.tlv",
+)
 
 
 class Loop:
@@ -31,30 +44,15 @@ class Loop:
     @cached_property
     def compiled(self) -> Callable[..., Any]:
         """The function compiled, kept on disk between processes. Needs numba (`numba_is_there`)."""
-        return compiled(self.plain)
+        return compiler().kernel(self.plain)
 
 
-def compiled(function: Function) -> Function:
-    """The function compiled when it is first called, kept on disk between processes. Imports numba."""
-    from numba import njit
+@cache
+def compiler() -> Compiler:
+    """What compiles the loops of this package. Imports numba."""
+    from router.native.compiler import Compiler
 
-    try:
-        made: Function = njit(cache=True, nogil=True)(function)
-    except RuntimeError:
-        # No place to keep it: a read-only installation without a home.
-        made = njit(nogil=True)(function)
-    return made
-
-
-def inlined(function: Function) -> Function:
-    """The function for compiled ones, which get its instructions in place of calls. Imports numba.
-
-    For what does little, without loops: a call with its checks takes longer.
-    """
-    from numba import njit
-
-    made: Function = njit(inline="always")(function)
-    return made
+    return Compiler("captures", *_SOURCES)
 
 
 def worth_compiling(size: int) -> bool:

@@ -88,9 +88,7 @@ def _survey(block: Block) -> tuple[tuple[int, ...], npt.NDArray[np.int64]]:
     if worth_compiling(len(block.data)):
         from captures.frame_loops import survey
 
-        seen, fragments = np.zeros(256, np.bool_), np.empty(len(start), np.int64)
-        fragments = fragments[: survey(raw.ctypes.data, start, captured, seen, fragments)]
-        types = np.flatnonzero(seen)
+        types, fragments = survey(raw, start, captured)
     else:
         rows = np.flatnonzero(captured >= _ETHERNET_LENGTH + 28)
         rows = rows[_u16(raw, start[rows] + 12) == ETHERTYPE]

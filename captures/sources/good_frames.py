@@ -13,6 +13,7 @@ import numpy.typing as npt
 from captures.decode import CaptureIdentity
 from captures.frame_loops import ANY_CAPTURE, HOST, LINK, count_good
 from captures.pcap import LINKTYPE_ETHERNET, Block
+from router.native.memory import address_of
 
 _KINDS = {None: ANY_CAPTURE, "link": LINK, "host": HOST}
 #: No node: no sender has this number.
@@ -49,7 +50,7 @@ class GoodFrames:
         raw = np.frombuffer(block.data, np.uint8)
         columns = (block.start, block.captured, block.length, block.time_ns)
         self.groups, odds = count_good(
-            raw.ctypes.data, *columns, *self._settings, self._salts, self._bits, self._slots, self._counts,
+            address_of(raw), *columns, *self._settings, self._salts, self._bits, self._slots, self._counts,
             before, odd,
         )  # fmt: skip
         for row in self._counts[before : self.groups, 4].tolist():

@@ -27,6 +27,8 @@ HEAVY = {
     "mininet": ("testbed.network", "topos.mininet_topos", "testbed.machine"),
     "pyspark": ("captures",),
     "duckdb": ("captures.query",),
+    "numba": ("router.native",),
+    "llvmlite": ("router.native",),
 }
 
 
@@ -56,13 +58,13 @@ def test_packages_import_only_what_they_may() -> None:
     assert wrong == []
 
 
-def test_captures_take_only_predicates_and_wire_from_the_router() -> None:
+def test_captures_take_only_predicates_wire_and_native_from_the_router() -> None:
     wrong = [
         f"{name} imports {imported}"
         for name, tree in _modules()
         if name.startswith("captures")
         for imported in _imports(tree)
-        if imported.startswith("router.") and imported.split(".")[1] not in {"predicates", "wire"}
+        if imported.startswith("router.") and imported.split(".")[1] not in {"predicates", "wire", "native"}
     ]
     assert wrong == []
 

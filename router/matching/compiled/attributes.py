@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from router.matching.compiled.compiler import Native, inlined
+from router.matching.compiled.compiler import callee
 from router.matching.compiled.hashing import extended, mixed
 from router.matching.compiled.layout import (
     AT,
@@ -29,8 +29,9 @@ from router.matching.compiled.layout import (
     TYPE,
     Search,
 )
-from router.matching.compiled.memory import byte_at, long_at, put_long
 from router.matching.compiled.normal import key_of_double
+from router.native.compiler import Native
+from router.native.memory import byte_at, long_at, put_long
 from router.predicates.model import STRING_MAX_BYTES
 from router.wire.tlv import TLV_HEADER_LENGTH, Tlv
 
@@ -45,7 +46,7 @@ _INFINITE = 0x7FF0000000000000
 _ROWS, _ROWS_SIZE, _POLYNOMIALS = int(Search.ROWS), int(Search.ROWS_SIZE), int(Search.POLYNOMIALS)
 
 
-@inlined
+@callee
 def read_attributes(search: Native, body: Native, size: Native, trusted: Native) -> Native:
     """Fills the rows of a search; returns the number of attributes, `UNUSUAL` or `NO_ROOM`.
 
@@ -104,7 +105,7 @@ def read_attributes(search: Native, body: Native, size: Native, trusted: Native)
     return count
 
 
-@inlined
+@callee
 def _number(body: Native, at: Native, size: Native) -> Native:
     """An integer in network byte order; one of eight bytes is signed."""
     value = np.uint64(0)
@@ -113,7 +114,7 @@ def _number(body: Native, at: Native, size: Native) -> Native:
     return np.int64(value)
 
 
-@inlined
+@callee
 def _read_value(
     row: Native, body: Native, type_: Native, at: Native, length: Native, polynomials: Native
 ) -> Native:
@@ -146,7 +147,7 @@ def _read_value(
     return False
 
 
-@inlined
+@callee
 def _is_new(rows: Native, count: Native) -> Native:
     """Whether attribute `count` has another name than those before it, as far as hashes tell."""
     if count >= FEW:
@@ -161,7 +162,7 @@ def _is_new(rows: Native, count: Native) -> Native:
     return True
 
 
-@inlined
+@callee
 def _is_utf8(body: Native, at: Native, end: Native) -> Native:
     """Whether body[at:end] is UTF-8: RFC 3629, section 4."""
     while at < end:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.compiled.compiler import Native, inlined, kernel
+from router.matching.compiled.compiler import callee, kernel
+from router.native.compiler import Native
 
 # Unsigned within: what signed numbers do beyond their range is not defined in compiled code.
 #: An odd number with bits everywhere; so are the others.
@@ -22,19 +23,19 @@ _ONE, _HALF = np.uint64(1), np.uint64(33)
 _LONGEST = 65_535
 
 
-@inlined
+@callee
 def extended(value: Native, byte: Native) -> Native:
     """The polynomial of a string and one more byte; that of the empty string is 0."""
     return np.int64(np.uint64(value) * _BASE + np.uint64(byte) + _ONE)
 
 
-@inlined
+@callee
 def ending(whole: Native, before: Native, power: Native) -> Native:
     """The polynomial of what follows a prefix, from those of both and `powers_of_base` of its length."""
     return np.int64(np.uint64(whole) - np.uint64(before) * np.uint64(power))
 
 
-@inlined
+@callee
 def polynomial(text: npt.NDArray[np.uint8], start: Native, end: Native) -> Native:
     """The polynomial of text[start:end]."""
     value = np.int64(0)
@@ -43,7 +44,7 @@ def polynomial(text: npt.NDArray[np.uint8], start: Native, end: Native) -> Nativ
     return value
 
 
-@inlined
+@callee
 def mixed(value: Native, length: Native, kind: Native) -> Native:
     """A hash of a string with this polynomial, or of a number, as something of a kind."""
     mix = np.uint64(value) + np.uint64(length) * _PER_LENGTH + np.uint64(kind) * _PER_KIND

@@ -8,7 +8,7 @@ from sys import getsizeof
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.compiled.memory import address_of
+from router.native.memory import address_of
 
 #: Bytes of sets that are kept; beyond, all are made anew.
 _KEPT_BYTES = 16 * 1024 * 1024

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from router.matching.compiled.attributes import read_attributes
-from router.matching.compiled.compiler import Native, inlined, kernel
+from router.matching.compiled.compiler import callee, kernel
 from router.matching.compiled.layout import (
     AT,
     ATTRIBUTE_BYTES,
@@ -34,9 +34,10 @@ from router.matching.compiled.layout import (
     Part,
     Search,
 )
-from router.matching.compiled.memory import int_at, long_at, put_byte, put_long
 from router.matching.compiled.patterns import find_equal, find_patterns, verify_hits
 from router.matching.compiled.verifying import same_bytes, take, verify
+from router.native.compiler import Native
+from router.native.memory import int_at, long_at, put_byte, put_long
 
 _UNITS, _OTHERS = int(Access.PRESENT_UNIT), int(Access.PRESENT)
 _ALWAYS_START, _ALWAYS_END = int(Part.ALWAYS_START), int(Part.ALWAYS_END)
@@ -89,7 +90,7 @@ def match(body: Native, table: Native, open_interfaces: Native, wanted: Native, 
     return long_at(search, _NUMBER)
 
 
-@inlined
+@callee
 def _search(search: Native, segment: Native) -> Native:
     """Searches one segment. True: all matched."""
     if take(search, segment, long_at(segment, _ALWAYS_START), long_at(segment, _ALWAYS_END)):
@@ -107,7 +108,7 @@ def _search(search: Native, segment: Native) -> Native:
     return done
 
 
-@inlined
+@callee
 def _search_accesses(search: Native, segment: Native) -> Native:
     """Whatever the attributes lead to. True: all matched."""
     rows, count = long_at(search, _ROWS), long_at(search, _COUNT)
@@ -133,7 +134,7 @@ def _search_accesses(search: Native, segment: Native) -> Native:
     return False
 
 
-@inlined
+@callee
 def _find_attributes(search: Native, segment: Native) -> Native:
     """Finds the slots and strings of the message's attributes; False if there are none of its slots."""
     row, attribute_of, have = long_at(search, _ROWS), long_at(search, _ATTRIBUTE_OF), 0
@@ -150,7 +151,7 @@ def _find_attributes(search: Native, segment: Native) -> Native:
     return have != 0
 
 
-@inlined
+@callee
 def _find_slot(search: Native, segment: Native, row: Native) -> Native:
     """The slot of an attribute's name and type, or -1."""
     table, hashes = long_at(segment, _SLOT_TABLE), long_at(segment, _SLOT_HASH)
@@ -174,7 +175,7 @@ def _find_slot(search: Native, segment: Native, row: Native) -> Native:
     return np.int64(-1)
 
 
-@inlined
+@callee
 def _find_string(search: Native, segment: Native, row: Native) -> Native:
     """The number of an attribute's string, or -1."""
     table, hashes = long_at(segment, _STRING_TABLE), long_at(segment, _STRING_HASH)
@@ -194,7 +195,7 @@ def _find_string(search: Native, segment: Native, row: Native) -> Native:
     return np.int64(-1)
 
 
-@inlined
+@callee
 def _search_lists(search: Native, segment: Native, row: Native, first: Native) -> Native:
     """What an attribute's slot has in lists, four accesses from `first` on. True: all matched."""
     slot, key = long_at(row, SLOT), long_at(row, KEY)
@@ -221,7 +222,7 @@ def _search_lists(search: Native, segment: Native, row: Native, first: Native) -
     return False
 
 
-@inlined
+@callee
 def _satisfied(search: Native, segment: Native, begin: Native, end: Native, first: Native) -> Native:
     """Postings whose access is satisfied: units, or filters to be verified. True: all matched."""
     if first == _UNITS:
@@ -229,7 +230,7 @@ def _satisfied(search: Native, segment: Native, begin: Native, end: Native, firs
     return verify(search, segment, begin, end)
 
 
-@inlined
+@callee
 def _reached(lower: Native, begin: Native, end: Native, key: Native) -> Native:
     """The end of those bounds, in ascending order, that are at most `key`."""
     while begin < end:
@@ -241,7 +242,7 @@ def _reached(lower: Native, begin: Native, end: Native, key: Native) -> Native:
     return begin
 
 
-@inlined
+@callee
 def _reaching(upper: Native, begin: Native, end: Native, key: Native) -> Native:
     """The end of those bounds, in descending order, that are at least `key`."""
     while begin < end:
@@ -253,7 +254,7 @@ def _reaching(upper: Native, begin: Native, end: Native, key: Native) -> Native:
     return begin
 
 
-@inlined
+@callee
 def _next_reaching(segment: Native, upper: Native, posting: Native, end: Native, key: Native) -> Native:
     """The first posting from this one on with an upper bound of at least `key`; none if it is >= `end`."""
     block_upper, blocks_upper = long_at(segment, _BLOCK_UPPER), long_at(segment, _BLOCKS_UPPER)

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.columns import ConstraintColumns
-from router.matching.compiled.compiler import Native, inlined, kernel
+from router.matching.compiled.compiler import callee, kernel
 from router.matching.compiled.layout import ACCESSES, BOOLEAN, DOUBLE, HIGHEST, LOWEST, STRING, Test
+from router.native.compiler import Native
 from router.predicates.model import Operator
 
 _EQ, _NE, _LT, _GT, _LE, _GE = (int(o) for o in list(Operator)[:6])
@@ -142,7 +143,7 @@ def _check(columns: ConstraintColumns) -> None:
             raise ValueError(f"constraint {int(wrong.argmax())}: no such {what}")
 
 
-@inlined
+@callee
 def key_of_double(bits: Native) -> Native:
     """A double's bit pattern as a number that orders as doubles do; -0.0 is 0.0."""
     if bits == LOWEST:
@@ -150,7 +151,7 @@ def key_of_double(bits: Native) -> Native:
     return bits ^ ((bits >> 63) & HIGHEST)
 
 
-@inlined
+@callee
 def key_of_text(text: Native, start: Native, end: Native) -> Native:
     """The first eight bytes of text[start:end], filled up with zeros, as a number that orders as they do."""
     key = np.uint64(0)
@@ -159,7 +160,7 @@ def key_of_text(text: Native, start: Native, end: Native) -> Native:
     return np.int64(key ^ _SIGN)
 
 
-@inlined
+@callee
 def _range(operator: Native, key: Native) -> Native:
     """The keys that satisfy an operator with this one: lowest and highest."""
     if operator == _EQ:
@@ -175,7 +176,7 @@ def _range(operator: Native, key: Native) -> Native:
     return LOWEST, HIGHEST
 
 
-@inlined
+@callee
 def _string_test(operator: Native, empty: Native) -> Native:
     """The test of an operator on strings; every string holds the empty one."""
     if operator == _EQ:

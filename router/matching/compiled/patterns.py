@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from router.matching.compiled.compiler import Native, inlined
+from router.matching.compiled.compiler import callee
 from router.matching.compiled.hashing import ending, mixed
 from router.matching.compiled.layout import (
     ACCESSES,
@@ -26,8 +26,9 @@ from router.matching.compiled.layout import (
     Part,
     Search,
 )
-from router.matching.compiled.memory import byte_at, int_at, long_at, put_long
 from router.matching.compiled.verifying import same_bytes, take, verify
+from router.native.compiler import Native
+from router.native.memory import byte_at, int_at, long_at, put_long
 
 _EQUAL, _PREFIX, _SUFFIX, _SUBSTRING = (int(Access[n]) for n in ("EQUAL", "PREFIX", "SUFFIX", "SUBSTRING"))
 _GROUP_TABLE, _GROUP_HASH, _GROUP_BITS = (int(Part[n]) for n in ("GROUP_TABLE", "GROUP_HASH", "GROUP_BITS"))
@@ -40,7 +41,7 @@ _HITS, _HITS_SIZE, _HIT = (int(Search[n]) for n in ("HITS", "HITS_SIZE", "HIT"))
 _SEEN, _ROUND = int(Search.SEEN), int(Search.ROUND)
 
 
-@inlined
+@callee
 def find_equal(search: Native, segment: Native, row: Native) -> Native:
     """The groups filed under equality with the value of an attribute. True: all matched."""
     value = long_at(row, TEXT) if long_at(row, TYPE) == STRING else long_at(row, KEY)
@@ -48,7 +49,7 @@ def find_equal(search: Native, segment: Native, row: Native) -> Native:
     return _hit(search, segment, _find(segment, mixed(value, 0, code), code, value, 0))
 
 
-@inlined
+@callee
 def find_patterns(search: Native, segment: Native, row: Native) -> Native:
     """The groups filed under patterns of a string. True: all matched."""
     slot, at, length = long_at(row, SLOT), long_at(row, AT), long_at(row, LENGTH)
@@ -97,7 +98,7 @@ def find_patterns(search: Native, segment: Native, row: Native) -> Native:
     return False
 
 
-@inlined
+@callee
 def verify_hits(search: Native, segment: Native) -> Native:
     """Verifies what was noted. True: all matched."""
     hits = long_at(search, _HITS)
@@ -107,7 +108,7 @@ def verify_hits(search: Native, segment: Native) -> Native:
     return False
 
 
-@inlined
+@callee
 def _hit(search: Native, segment: Native, group: Native) -> Native:
     """Takes the units of a group (none if it is -1), and notes the others."""
     if group < 0:
@@ -130,7 +131,7 @@ def _hit(search: Native, segment: Native, group: Native) -> Native:
     return False
 
 
-@inlined
+@callee
 def _find_pattern(segment: Native, code: Native, polynomial: Native, text: Native, length: Native) -> Native:
     """The group of a pattern, or -1."""
     hashed = mixed(polynomial, length, code)
@@ -140,7 +141,7 @@ def _find_pattern(segment: Native, code: Native, polynomial: Native, text: Nativ
     return np.int64(-1)
 
 
-@inlined
+@callee
 def _find(segment: Native, hashed: Native, code: Native, value: Native, length: Native) -> Native:
     """The group of an access, or -1.
 

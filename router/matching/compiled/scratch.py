@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from router.matching.compiled.hashing import powers_of_base
 from router.matching.compiled.layout import ATTRIBUTE_WIDTH, Search
-from router.matching.compiled.memory import address_of
+from router.native.memory import address_of
 
 #: Ranges of postings that are noted before any is verified; beyond, they are verified at once.
 _HITS = 4096

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.compiled.compiler import Native, inlined, kernel
+from router.matching.compiled.compiler import callee, kernel
 from router.matching.compiled.hashing import mixed, polynomial
 from router.matching.compiled.layout import (
     ACCESSES,
@@ -37,8 +37,9 @@ from router.matching.compiled.layout import (
     Part,
     Test,
 )
-from router.matching.compiled.memory import address_of
 from router.matching.compiled.normal import NormalTable, Texts
+from router.native.compiler import Native
+from router.native.memory import address_of
 
 _RANGE, _DIFFERS, _IS_STRING, _SAME = int(Test.RANGE), int(Test.DIFFERS), int(Test.IS_STRING), int(Test.EQUAL)
 _UNEQUAL, _STARTS, _HOLDS = int(Test.UNEQUAL), int(Test.PREFIX), int(Test.SUBSTRING)
@@ -199,7 +200,7 @@ def _bits(items: int) -> int:
     return max(3, (2 * items - 1).bit_length())
 
 
-@inlined
+@callee
 def _likelihood(test: Native, low: Native, high: Native, share: Native) -> Native:
     """How likely a value is to pass a test.
 
@@ -221,7 +222,7 @@ def _likelihood(test: Native, low: Native, high: Native, share: Native) -> Nativ
     return 0.4
 
 
-@inlined
+@callee
 def _place(table: Native, keys: Native, slot: Native, value: Native) -> Native:
     """Where in a table of counts a value of a slot has its count."""
     mask = len(table) - 1

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.compiled.matching import TABLE_COUNT, TABLE_SEARCH, TABLE_SEGMENTS
-from router.matching.compiled.memory import address_of
 from router.matching.compiled.merging import Source, merged_table, source_of
 from router.matching.compiled.normal import NormalTable
 from router.matching.compiled.scratch import working_memory
 from router.matching.compiled.segment import Segment
+from router.native.memory import address_of
 
 #: A segment is merged with those after it if it has less than so many times as many filters.
 _RATIO = 4

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from router.matching.compiled.compiler import Native, inlined
+from router.matching.compiled.compiler import callee
 from router.matching.compiled.layout import ACCESSES, AT, KEY, LENGTH, TEXT, Part, Search, Test
-from router.matching.compiled.memory import byte_at, int_at, long_at, put_byte, put_int, put_long
+from router.native.compiler import Native
+from router.native.memory import byte_at, int_at, long_at, put_byte, put_int, put_long
 
 _RANGE, _DIFFERS, _IS_STRING, _SAME = int(Test.RANGE), int(Test.DIFFERS), int(Test.IS_STRING), int(Test.EQUAL)
 _UNEQUAL, _STARTS, _ENDS, _HOLDS = int(Test.UNEQUAL), int(Test.PREFIX), int(Test.SUFFIX), int(Test.SUBSTRING)
@@ -22,7 +23,7 @@ _OPEN, _WANTED, _NUMBER, _FOUND = (int(Search[n]) for n in ("OPEN", "WANTED", "N
 _BODY, _HAVE, _ATTRIBUTE_OF = int(Search.BODY), int(Search.HAVE), int(Search.ATTRIBUTE_OF)
 
 
-@inlined
+@callee
 def same_bytes(one: Native, other: Native, length: Native) -> Native:
     """Whether the bytes at two addresses are the same."""
     for offset in range(length):  # noqa: SIM110 - a loop that compiles
@@ -31,7 +32,7 @@ def same_bytes(one: Native, other: Native, length: Native) -> Native:
     return True
 
 
-@inlined
+@callee
 def take(search: Native, segment: Native, begin: Native, end: Native) -> Native:
     """The interfaces of these postings match."""
     open_, interface = long_at(search, _OPEN), long_at(segment, _INTERFACE)
@@ -42,7 +43,7 @@ def take(search: Native, segment: Native, begin: Native, end: Native) -> Native:
     return False
 
 
-@inlined
+@callee
 def verify(search: Native, segment: Native, begin: Native, end: Native) -> Native:
     """The interfaces of those of these postings match whose records the message passes."""
     open_, interface, needs = long_at(search, _OPEN), long_at(segment, _INTERFACE), long_at(segment, _NEEDS)
@@ -59,7 +60,7 @@ def verify(search: Native, segment: Native, begin: Native, end: Native) -> Nativ
     return False
 
 
-@inlined
+@callee
 def _matched(search: Native, open_: Native, which: Native) -> Native:
     """Notes an interface that matches."""
     number = long_at(search, _NUMBER)
@@ -69,7 +70,7 @@ def _matched(search: Native, open_: Native, which: Native) -> Native:
     return number + 1 >= long_at(search, _WANTED)
 
 
-@inlined
+@callee
 def _passes_all(search: Native, segment: Native, posting: Native) -> Native:
     start, tests = long_at(segment, _RECORD_START), long_at(segment, _RECORD_TEST)
     attribute_of = long_at(search, _ATTRIBUTE_OF)
@@ -81,7 +82,7 @@ def _passes_all(search: Native, segment: Native, posting: Native) -> Native:
     return True
 
 
-@inlined
+@callee
 def _passes(search: Native, segment: Native, row: Native, test: Native, record: Native) -> Native:
     """Whether the value in the row of an attribute passes the test of a record."""
     a, b = long_at(long_at(segment, _RECORD_A), record), long_at(long_at(segment, _RECORD_B), record)
@@ -117,7 +118,7 @@ def _passes(search: Native, segment: Native, row: Native, test: Native, record: 
     return order > 0 if test == _ABOVE else order >= 0
 
 
-@inlined
+@callee
 def _compare(value: Native, length: Native, text: Native, size: Native) -> Native:
     """Negative, 0 or positive as a value is below, equal to or above a text."""
     for offset in range(min(length, size)):
@@ -127,7 +128,7 @@ def _compare(value: Native, length: Native, text: Native, size: Native) -> Nativ
     return np.int64(length - size)
 
 
-@inlined
+@callee
 def _contains(value: Native, length: Native, text: Native, size: Native) -> Native:
     first = byte_at(text, 0)
     for offset in range(length - size + 1):

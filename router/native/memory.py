@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from router.matching.compiled.compiler import Native
+from router.native.compiler import Native
 
 
 class Reader(Protocol):
@@ -57,6 +57,25 @@ def _writer(bits: int) -> Writer:
     return writer
 
 
+class Loader(Protocol):
+    """Reads the unsigned number in network order that lies at an address, as int64."""
+
+    def __call__(self, address: Native) -> Native: ...
+
+
+def _loader(bits: int) -> Loader:
+    def load(_typing: Any, address: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], ir.IntType(bits).as_pointer())
+            item = builder.load(pointer, align=1)
+            return builder.zext(builder.bswap(item) if bits > 8 else item, ir.IntType(64))
+
+        return types.int64(address), generate
+
+    loader: Loader = intrinsic(load)
+    return loader
+
+
 def _pointer(builder: Any, arguments: Any, bits: int) -> Any:
     width = ir.Constant(ir.IntType(64), bits // 8)
     place = builder.add(arguments[0], builder.mul(arguments[1], width))
@@ -65,6 +84,7 @@ def _pointer(builder: Any, arguments: Any, bits: int) -> Any:
 
 byte_at, int_at, long_at = _reader(8, signed=False), _reader(32, signed=True), _reader(64, signed=True)
 put_byte, put_int, put_long = _writer(8), _writer(32), _writer(64)
+load_u8, load_u16, load_u32 = _loader(8), _loader(16), _loader(32)
 
 
 def address_of(array: npt.NDArray[np.generic]) -> int:
