@@ -66,6 +66,17 @@ def serving(spec: str = DEFAULT) -> str:
     return FALLBACK if spec == COMPILED and why_not_compiled() is not None else spec
 
 
+def compiles_first(spec: str = DEFAULT) -> bool:
+    """Whether this engine is compiled when it is first made, which takes some ten seconds, once."""
+    if spec != COMPILED:
+        return False
+    try:
+        from router.matching.compiled.compiler import COMPILER
+    except ImportError:
+        return False
+    return not COMPILER.has_code
+
+
 @cache
 def why_not_compiled() -> str | None:
     """Why the compiled engine cannot serve, or None. Loads it; compiles it where that was not done before."""

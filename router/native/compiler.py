@@ -104,6 +104,11 @@ class Compiler:
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
         return directory
 
+    @property
+    def has_code(self) -> bool:
+        """Whether there is machine code of this version; else whoever calls a kernel first waits."""
+        return any(self.code_directory.glob("*/*.nbi"))
+
     @cached_property
     def version(self) -> str:
         """Names all that the machine code depends on; Numba itself minds the processor."""

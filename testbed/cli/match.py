@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from router.matching.factory import serving, why_not_compiled
+from router.matching.factory import compiles_first, serving, why_not_compiled
 from testbed.errors import InputError
 from testbed.sff.reader import read_chunks
 from testbed.sff.session import Session
@@ -14,6 +14,8 @@ from testbed.sff.session import Session
 
 def main(arguments: Namespace) -> int:
     """Prints a line for each `select`; a fault in the file is an InputError (exit status 2)."""
+    if compiles_first(arguments.engine):
+        print("cbcb: compiling the matching engine, once: some ten seconds", file=sys.stderr)
     try:
         session = Session(arguments.engine, sys.stdout)
     except ValueError as error:

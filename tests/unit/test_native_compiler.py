@@ -33,7 +33,8 @@ from router.native import compiler
 from pathlib import Path
 compiler._rooms = lambda: iter([Path({room!r})])
 from {package}.loops import COMPILER, added
-print(added(1), sum(added.stats.cache_hits.values()))
+before = COMPILER.has_code
+print(added(1), int(before), sum(added.stats.cache_hits.values()))
 """
 
 
@@ -80,7 +81,7 @@ def _package(folder: Path, addend: int) -> str:
 
 
 def _ask(path: Path, package: str, room: Path) -> list[int]:
-    """What a new process gets for 1, and how often it found machine code."""
+    """What a new process gets for 1, whether there was machine code before, how often it was found."""
     environment = {**os.environ, "PYTHONPATH": f"{path}:{Path(compiler.__file__).parents[2]}"}
     program = _ASK.format(package=package, room=str(room))
     done = subprocess.run(
@@ -92,10 +93,10 @@ def _ask(path: Path, package: str, room: Path) -> list[int]:
 def test_machine_code_is_made_anew_when_a_number_of_another_module_changes(tmp_path: Path) -> None:
     room = tmp_path / "room"
     package = _package(tmp_path / "source", 1)
-    assert _ask(tmp_path / "source", package, room) == [2, 0]
-    assert _ask(tmp_path / "source", package, room) == [2, 1]
+    assert _ask(tmp_path / "source", package, room) == [2, 0, 0]
+    assert _ask(tmp_path / "source", package, room) == [2, 1, 1]
     _package(tmp_path / "source", 41)
-    assert _ask(tmp_path / "source", package, room) == [42, 0]
+    assert _ask(tmp_path / "source", package, room) == [42, 0, 0]
 
 
 def test_zip_files_with_the_same_modules_share_machine_code(tmp_path: Path) -> None:
@@ -109,7 +110,7 @@ def test_zip_files_with_the_same_modules_share_machine_code(tmp_path: Path) -> N
             for path in sorted((tmp_path / "source").rglob("*.py")):
                 file.write(path, str(path.relative_to(tmp_path / "source")))
         answers.append(_ask(archive, package, room))
-    assert answers == [[2, 0], [2, 1]]
+    assert answers == [[2, 0, 0], [2, 1, 1]]
 
 
 @pytest.mark.parametrize("used", [COMPILER, captures_compiler()], ids=["matching", "captures"])
