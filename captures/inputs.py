@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from captures.accounting.clock import Clock
+from captures.epochs import Epochs
 from captures.logs import (
     ApplicationLog,
     FirstPredicate,
@@ -21,7 +22,7 @@ from captures.logs import (
     read_routing_tables,
 )
 from captures.packets.splitting import check_capture
-from captures.recovery import Epochs, read_epochs
+from captures.recovery import read_epochs
 from captures.rundir import CapturedFile, LinkEnds, RunFolder, RunFolderError
 from captures.shortest import shortest_paths
 from captures.trees import read_trees

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from captures.accounting.clock import Clock
-from captures.recovery import CONTROLLER
+from captures.epochs import CONTROLLER
 from captures.rundir import RunFolder, RunFolderError
 from router.predicates.model import Message
 from router.predicates.printer import format_message

@@ -154,6 +154,12 @@ def verdict(summary: Mapping[str, Any]) -> tuple[bool, list[str]]:
             f"none of {summary['deliveries_expected']} expected deliveries is decided: each message was sent "
             "before convergence, or within the oracle's window of a change"
         )
+    for change in summary["recovery_s"]:
+        if change["committed_s"] is None:
+            reasons.append(
+                f"the network never recovered from {', '.join(change['events'])}, at {change['at_s']:g} s: "
+                "no epoch of new trees reached every router"
+            )
     if summary["messages_planned"] and not summary["messages_sent"]:
         reasons.append(f"none of {summary['messages_planned']} messages was sent")
     return not reasons, reasons

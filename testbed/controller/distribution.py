@@ -11,9 +11,10 @@ An epoch goes through the stages of `Stage`, and each router through those of `P
 
 The members of an epoch are the nodes that were up when it started. A change of topology starts a new epoch
 and abandons one that is not committed yet. So does whatever may have cost somebody an advertisement, since in
-a new epoch all advertise again: a link or node that was down, however shortly, and the restart of a router
-once others may be using the epoch. A COMMIT lets routers forget the epochs before the last one that was
-committed everywhere, since nobody can still originate in those.
+a new epoch all advertise again: a link, node or switch that was gone, however shortly, a router that did not
+answer, and one that has restarted. Readers of the log rely on that (`captures.epochs`). A COMMIT lets routers
+forget the epochs before the last one that was committed everywhere, since nobody can still originate in
+those.
 """
 
 from __future__ import annotations
@@ -161,6 +162,7 @@ class Distribution:
             case SwitchDisconnected(node):
                 self._liveness.switch_disconnected(node)
                 self._log("switch_disconnected", node=node)
+                self._losses += 1
             case PortChanged(node, port, up):
                 self._changed(self._liveness.port_changed(node, port, up))
             case FrameReceived(node, frame):
@@ -174,6 +176,12 @@ class Distribution:
         self._fill_window(now)
         actions, self._actions = self._actions, []
         return actions
+
+    @property
+    def settled(self) -> bool:
+        """Whether every router that is up has the trees for the network as it is, and nothing else is due."""
+        committed = self._epoch is not None and self._epoch.stage is Stage.COMMITTED
+        return committed and self._settled_at is None
 
     def next_deadline(self) -> float | None:
         """When `handle(Tick(), now)` has something to do, if no event comes first."""
@@ -282,7 +290,7 @@ class Distribution:
 
     def _hello(self, node: int, incarnation: int) -> None:
         router = self._routers[node]
-        self._unresponsive.discard(node)
+        self._heard_of(node)
         if router.incarnation == incarnation:
             return  # repeated, or overtaken by our answer
         restarted = router.incarnation is not None
@@ -292,18 +300,20 @@ class Distribution:
         self._outstanding.pop(node, None)
         self._queue.pop(node, None)
         epoch = self._epoch
-        if epoch is None or node not in epoch.members or epoch.stage is Stage.COMPUTING:
-            return  # it gets its table with the others, or with the next epoch
-        if epoch.stage is Stage.TABLES:
+        # Others may have advertised already, and the router will not have heard them.
+        self._losses += restarted
+        if epoch is not None and node in epoch.members and epoch.stage is Stage.TABLES:
             epoch.pending.add(node)
             self._enqueue(node, Phase.NEEDS_TABLE)
-        else:
-            # Others may have advertised in this epoch already, and the router will not have heard them.
-            self._losses += 1
+
+    def _heard_of(self, node: int) -> None:
+        if node in self._unresponsive:
+            self._unresponsive.remove(node)
+            self._log("router_responsive", node=node)
 
     def _acknowledged(self, node: int, acknowledged: FrameType, ack: Frame) -> None:
         outstanding = self._outstanding.get(node)
-        self._unresponsive.discard(node)
+        self._heard_of(node)
         if outstanding is None or (acknowledged, ack.epoch, ack.seq) != (
             outstanding.frame.type,
             outstanding.frame.epoch,
@@ -368,6 +378,8 @@ class Distribution:
             if now >= outstanding.give_up:
                 del self._outstanding[node]
                 self._unresponsive.add(node)
+                # It may answer at once: it must get what it has missed all the same.
+                self._losses += 1
                 self._log("router_unresponsive", node=node, waited_s=self._timing.give_up_s)
                 continue
             outstanding.wait = min(2 * outstanding.wait, self._timing.retry_max_s)

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from captures.epochs import Epochs
 from captures.live import SLOT_NS, UNDECODABLE, LinkCount
 from router.wire.codec import TYPE_NAMES
 from testbed.live.deliveries import Deliveries
@@ -34,6 +35,7 @@ _EVENTS = {
     "node_up": "node {node} up",
     "switch_disconnected": "switch of node {node} disconnected",
     "router_unresponsive": "router {node} does not answer",
+    "router_responsive": "router {node} answers again",
     "committed": "epoch {epoch} committed at {routers} routers",
 }
 Json = dict[str, Any]
@@ -72,8 +74,7 @@ class LiveState:
         self._sent_at: Counter[int] = Counter()
         self._delivered_at: Counter[int] = Counter()
         self._stream: Json = {"state": "starting", "detail": "", "batches": 0}
-        self._down_links: set[int] = set()
-        self._down_nodes: set[int] = set()
+        self._network = Epochs()
         self._events: deque[Json] = deque(maxlen=_MAX_EVENTS)
 
     def take_counts(self, counts: Sequence[LinkCount]) -> None:
@@ -154,20 +155,14 @@ class LiveState:
                 "bytes": self._bytes,
                 "messages": self._messages(),
                 "links": self._link_loads(),
-                "down_nodes": sorted(self._down_nodes),
+                "down_nodes": sorted(self._network.down_nodes),
                 "series": self._series(),
                 "events": list(self._events),
             }
 
     def _take_event(self, event: Mapping[str, Any]) -> None:
         name = event["event"]
-        if name == "epoch_started":
-            self._down_links, self._down_nodes = set(event["down_links"]), set(event["down_nodes"])
-        for what, down in (("link", self._down_links), ("node", self._down_nodes)):
-            if name == f"{what}_down":
-                down.add(event[what])
-            elif name == f"{what}_up":
-                down.discard(event[what])
+        self._network.take(event)
         if name in _EVENTS:
             u, v = self._ends.get(event.get("link", -1), ("?", "?"))
             text = _EVENTS[name].format_map(defaultdict(lambda: "?", {**event, "u": u, "v": v}))
@@ -214,7 +209,8 @@ class LiveState:
         ]
         if reasons:
             return {"state": "does not hold so far", "reasons": reasons}
-        return {"state": "holds so far" if found.judged else "nothing judged yet", "reasons": []}
+        # What nobody should have got says nothing of what was lost: the verdict at the end asks for this too.
+        return {"state": "holds so far" if found.expected else "nothing judged yet", "reasons": []}
 
     def _messages(self) -> Json:
         found = self.deliveries
@@ -243,7 +239,7 @@ class LiveState:
                 "frames": self._frames_of_link[index],
                 "bytes": self._bytes_of_link[index],
                 "recent": 0.0 if quiet else recent[index] / (_RECENT * _SLOT_S),
-                "up": index not in self._down_links,
+                "up": index not in self._network.down_links,
             }
             for index, _, _ in self._links
         ]

@@ -95,8 +95,8 @@ class Watcher:
         while True:
             # Before the logs are read: what was logged until then is in what is read.
             now_ns = time.time_ns()
-            self.state.take_controller(controller.read())
-            self.state.take_applications(applications.read())
+            self.state.take_controller(controller.since(0))
+            self.state.take_applications(applications.since(0))
             self.state.judge_until(now_ns)
             for log in (applications, controller):
                 log.events.clear()

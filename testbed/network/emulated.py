@@ -176,6 +176,18 @@ class EmulatedNetwork:
         if ruleset:
             run(["nft", "-f", "-"], stdin=ruleset)
 
+    @property
+    def down_links(self) -> set[int]:
+        """Indices of the links that are down: taken down, or with a node that is cut off."""
+        return self._down_links | {
+            link.index for link in self.topology.links if self._down_nodes & {link.u, link.v}
+        }
+
+    @property
+    def down_nodes(self) -> set[int]:
+        """The nodes that are cut off."""
+        return set(self._down_nodes)
+
     def set_link(self, u: int, v: int, up: bool) -> None:
         """Takes a link down, or up again, at both ends. It stays down while one of its nodes is."""
         for link in self.topology.links:

@@ -9,14 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from captures.epochs import Epochs, epochs
 from testbed.errors import InputError
 
 #: The end of a change that the log does not tell of.
 NEVER_NS = 2**63 - 1
-#: Controller events after which messages may be lost until a new epoch is committed.
-_DISTURBANCES = frozenset(
-    {"link_down", "link_up", "node_down", "node_up", "switch_disconnected", "router_unresponsive"}
-)
 
 
 @dataclass
@@ -87,39 +84,19 @@ def read_network(path: Path) -> Network:
 def connectivity(events: Iterable[Mapping[str, Any]], network: Network) -> Connectivity:
     """Follows the controller's events (in order of time).
 
-    Links and nodes change with their own events; `epoch_started` says what is down beside these, such as a
-    switch that has disconnected.
-
     Raises:
         KeyError: an event lacks a field.
     """
-    down_links: set[int] = set()
-    down_nodes: set[int] = set()
-    found = Connectivity()
+    log, found = Epochs(), Connectivity()
     for event in events:
-        name = event["event"]
-        if name == "link_down":
-            down_links.add(event["link"])
-        elif name == "link_up":
-            down_links.discard(event["link"])
-        elif name == "node_down":
-            down_nodes.add(event["node"])
-        elif name == "node_up":
-            down_nodes.discard(event["node"])
-        elif name == "epoch_started":
-            down_links, down_nodes = set(event["down_links"]), set(event["down_nodes"])
-        else:
-            continue
-        found.since.append(int(event["t_ns"]))
-        found.parts.append(network.parts(down_links, down_nodes))
+        if log.take(event):
+            found.since.append(int(event["t_ns"]))
+            found.parts.append(network.parts(log.down_links, log.down_nodes))
     return found
 
 
 def tree_changes(events: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
     """The times in which messages could be lost, from the controller's events in order of time.
-
-    What precedes the first "committed" is the set-up of the network and no change. A change lasts from a
-    disturbance, or the start of an epoch, to the "committed" of an epoch that started after all disturbances.
 
     Returns:
         (from, to), wall clock in ns; disjoint and in order; NEVER_NS if the log ends within a change.
@@ -127,22 +104,7 @@ def tree_changes(events: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
     Raises:
         KeyError: an event lacks a field.
     """
-    changes: list[tuple[int, int]] = []
-    set_up = False
-    disturbed = False  # since the last epoch started
-    for event in events:
-        name, at_ns = event["event"], int(event["t_ns"])
-        if not set_up:
-            set_up = name == "committed"
-        elif name == "committed":
-            if changes and changes[-1][1] == NEVER_NS and not disturbed:
-                changes[-1] = (changes[-1][0], at_ns)
-        elif _disturbs(event) or name == "epoch_started":
-            disturbed = name != "epoch_started"
-            if not (changes and changes[-1][1] == NEVER_NS):
-                changes.append((at_ns, NEVER_NS))
-    return changes
-
-
-def _disturbs(event: Mapping[str, Any]) -> bool:
-    return event["event"] in _DISTURBANCES or (event["event"] == "hello" and event.get("restarted", False))
+    return [
+        (change.began_ns, NEVER_NS if change.committed_ns is None else change.committed_ns)
+        for change in epochs(events).changes
+    ]

@@ -9,18 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from captures.epochs import NEEDED
 from testbed.errors import InputError
 from testbed.oracle.connectivity import Connectivity, connectivity, read_network, tree_changes
 
 Filters = list[list[list[Any]]]
-#: Controller event -> the fields that the oracle reads beside its time.
-_NEEDED = {
-    "link_down": ("link",),
-    "link_up": ("link",),
-    "node_down": ("node",),
-    "node_up": ("node",),
-    "epoch_started": ("down_links", "down_nodes"),
-}
 _T = TypeVar("_T")
 
 
@@ -119,7 +112,7 @@ def checked_event(record: dict[str, Any]) -> dict[str, Any]:
         KeyError: it lacks one.
     """
     int(record["t_ns"])
-    for field_name in _NEEDED.get(record["event"], ()):
+    for field_name in NEEDED.get(record["event"], ()):
         record[field_name]
     return record
 

@@ -88,11 +88,13 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             numbers.seconds(max((change[key] for change in changes if change[key] is not None), default=None))
             for key in ("committed_s", "advertised_s")
         )
+        lasting = sum(change["committed_s"] is None for change in changes)
         rows.append(
             (
                 "recovery",
                 f"{len(changes)} changes of the network; at most {trees} to new trees, "
-                f"{advertised} to the last advertisement",
+                f"{advertised} to the last advertisement"
+                + (f"; {numbers.count(lasting)} NEVER RECOVERED FROM" if lasting else ""),
             )
         )
     for entry in numbers.reconciliations(summary):

@@ -159,6 +159,7 @@ class Emulation:
             sockets={node: self.state.socket(node) for node in self.nodes},
             set_link=self.network.set_link,
             set_node=self.network.set_node,
+            settled=self._trees_are_settled,
             check=self.check,
         )
         try:
@@ -181,6 +182,16 @@ class Emulation:
         self._controller.child.check()
         self._routers.check()
         self.captures.check()
+
+    def _trees_are_settled(self) -> bool:
+        """Whether the controller knows the network as it is, and every router has the trees for it."""
+        assert self._controller is not None
+        known = self._controller.epochs()
+        return (
+            known.settled
+            and known.down_links == self.network.down_links
+            and known.down_nodes == self.network.down_nodes
+        )
 
     def _raise_cause(self) -> None:
         """Raises what `check` finds within a moment: when a part dies, its applications notice first."""

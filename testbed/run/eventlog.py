@@ -18,6 +18,9 @@ class EventLog:
     Args:
         path: the log; it need not exist yet.
         check: called between reads; raises if the writer has died.
+
+    Attributes:
+        events: what has been read.
     """
 
     def __init__(self, path: Path, check: Callable[[], None]) -> None:
@@ -26,19 +29,22 @@ class EventLog:
         self._offset = 0
         self.events: list[Event] = []
 
-    def read(self) -> list[Event]:
-        """The events that have come since the last call; only whole lines are taken."""
+    def read(self) -> None:
+        """Takes the events that have come since the last call; only whole lines."""
         try:
             with self._path.open("rb") as log:
                 log.seek(self._offset)
                 data = log.read()
         except FileNotFoundError:
-            return []
+            return
         end = data.rfind(b"\n") + 1
         self._offset += end
-        fresh = [json.loads(line) for line in data[:end].splitlines()]
-        self.events += fresh
-        return fresh
+        self.events += [json.loads(line) for line in data[:end].splitlines()]
+
+    def since(self, position: int) -> list[Event]:
+        """Reads; the events from this position on. Whoever follows the log keeps its own place in it."""
+        self.read()
+        return self.events[position:]
 
     def wait_for(
         self,

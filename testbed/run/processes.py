@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from captures.epochs import Epochs
 from router.runtime.process import RouterSpec
 from testbed.errors import RunError
 from testbed.run.eventlog import EventLog
@@ -101,6 +102,16 @@ class Controller:
         errors = run_dir / "logs" / "controller.err"
         self.child = Child("the controller", "testbed.controller", [str(config)], errors, errors)
         self.log = EventLog(self._log_path, self.child.check)
+        self._epochs = Epochs()
+        self._followed = 0
+
+    def epochs(self) -> Epochs:
+        """What its log says so far of the network."""
+        fresh = self.log.since(self._followed)
+        self._followed += len(fresh)
+        for event in fresh:
+            self._epochs.take(event)
+        return self._epochs
 
     def port(self, timeout_s: float = 30) -> int:
         """The port on which it listens, chosen by itself, once it does."""
@@ -127,6 +138,7 @@ class Routers:
             "the routers' parent", "router.runtime.parent", [str(spec_file)], logs / "routers.err", log
         )
         self.log = EventLog(log, self.child.check)
+        self._checked = 0
 
     @property
     def logs(self) -> dict[int, Path]:
@@ -150,7 +162,9 @@ class Routers:
     def check(self) -> None:
         """Raises RunError, naming it, if a router has ended."""
         self.child.check()
-        for event in self.log.read():
+        fresh = self.log.since(self._checked)
+        self._checked += len(fresh)
+        for event in fresh:
             if event["event"] == "exited":
                 spec = next(spec for spec in self._specs if spec.node == event["node"])
                 raise RunError(

@@ -28,12 +28,14 @@ class Network:
         sockets: application sockets, by node.
         set_link: takes a link (u, v) down or up.
         set_node: cuts a node off, or joins it again.
+        settled: whether every router has the trees for the network as it is.
         check: raises if a part of the emulation has died.
     """
 
     sockets: Mapping[int, Path]
     set_link: Callable[[int, int, bool], None]
     set_node: Callable[[int, bool], None]
+    settled: Callable[[], bool]
     check: Callable[[], None]
 
 
@@ -74,10 +76,10 @@ def play(
             driver.drain(checked(ended), timeout_s=float("inf"))
     show("waiting until the network is quiet")
     with Quiescence(network.sockets.values(), experiment.topology) as quiescence:
-        if not driver.drain(quiescence.quiet, _QUIET_TIMEOUT_S):
+        if not driver.drain(lambda: network.settled() and quiescence.quiet(), _QUIET_TIMEOUT_S):
             raise RunError(
                 f"the network is quiet: not after {_QUIET_TIMEOUT_S:g} s; still at work: "
-                f"routers {quiescence.working[:10]}"
+                f"routers {quiescence.working[:10]}{'' if network.settled() else ', the controller'}"
             )
     network.check()
     return played

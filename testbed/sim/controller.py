@@ -79,6 +79,11 @@ class SimulatedController:
     def close(self) -> None:
         self._log.close()
 
+    @property
+    def settled(self) -> bool:
+        """Whether every router that is up has the trees for the network as it is."""
+        return self._machine.settled
+
     def port_changed(self, node: int, port: int, up: bool) -> None:
         """A switch reports a port; the controller hears of it `CONTROL_NS` later."""
         self._agenda.at(self._agenda.now + CONTROL_NS, self._handle, PortChanged(node, port, up))

@@ -199,7 +199,9 @@ class Simulation:
         self._captures.flush()
 
     def _settle(self, end_ns: int) -> None:
-        """Goes on until no frame has moved for longer than one can be under way, as an emulation does."""
+        """Goes on until all have the trees for the network as it is, and for longer than a frame can be under
+        way none has moved; an emulation does so too.
+        """
         agenda, fabric = self.agenda, self.fabric
         # Periodic RAs and SRs would go on for ever.
         for router in self.routers:
@@ -210,13 +212,14 @@ class Simulation:
             due = agenda.next_ns
             if due is None or due > quiet_ns:
                 busy = [router.node for router in self.routers if not router.core.idle]
-                if not busy and not fabric.under_way:
+                if not busy and not fabric.under_way and self.controller.settled:
                     agenda.now = quiet_ns
                     return
             if due is None or due > end_ns + _QUIET_NS:
+                busy = [router.node for router in self.routers if not router.core.idle]
                 raise RunError(
                     f"the network is quiet: not {_QUIET_NS / NS:g} virtual s after the end; still at work: "
-                    f"routers {[router.node for router in self.routers if not router.core.idle][:10]}"
+                    f"routers {busy[:10]}{'' if self.controller.settled else ', the controller'}"
                 )
             agenda.step()
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from captures.epochs import epochs
 from router.wire.addresses import HOST_PORT
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from testbed.controller.distribution import Distribution
@@ -15,6 +17,7 @@ from testbed.controller.events import (
     Event,
     FrameReceived,
     InstallPipeline,
+    Log,
     PipelineInstalled,
     PortChanged,
     SendFrame,
@@ -43,6 +46,8 @@ class LossyNetwork:
         self.had_table: dict[int, set[int]] = {}  # by epoch
         self.committed = dict.fromkeys(NODES, 0)
         self.connected: set[int] = set()
+        self.deaf: set[int] = set()
+        self.log: list[dict[str, Any]] = []
 
     def tell(self, *events: Event) -> None:
         queue = list(events)
@@ -56,9 +61,11 @@ class LossyNetwork:
                         queue.append(TablesComputed(epoch, tables))
                     case SendFrame(node, frame):
                         queue += self.deliver(node, frame)
+                    case Log(name, fields):
+                        self.log.append({"t_ns": round(self.now * 1e9), "event": name, **fields})
 
     def deliver(self, node: int, frame: Frame) -> list[Event]:
-        if node not in self.connected or self.random.random() < self.loss:
+        if node not in self.connected or node in self.deaf or self.random.random() < self.loss:
             return []
         if isinstance(frame.body, BroadcastTable):
             self.tables[node][frame.epoch] = frame.body
@@ -99,7 +106,9 @@ STEPS = st.lists(
         st.tuples(st.just("link"), st.integers(0, 4), st.booleans()),
         st.tuples(st.just("switch"), st.integers(0, 4), st.booleans()),
         st.tuples(st.just("restart"), st.integers(0, 4), st.just(True)),
-        st.tuples(st.just("wait"), st.integers(1, 8), st.just(True)),
+        st.tuples(st.just("hears"), st.integers(0, 4), st.booleans()),
+        # Now and then longer than the controller waits for a router.
+        st.tuples(st.just("wait"), st.integers(1, 8) | st.integers(120, 130), st.just(True)),
     ),
     max_size=12,
 )
@@ -132,6 +141,8 @@ def test_every_live_router_ends_in_the_same_right_epoch(
             network.incarnation[number] += 1
             network.tables[number].clear()
             network.committed[number] = 0
+        elif kind == "hears":
+            (network.deaf.discard if up else network.deaf.add)(number)
         else:
             network.advance(number / 4)
     for node in NODES:
@@ -139,9 +150,15 @@ def test_every_live_router_ends_in_the_same_right_epoch(
             network.connect(node)
             down_links -= {link.index for link in TOPOLOGY.links if link.u == node}
     network.loss = 0.0
+    network.deaf.clear()
     network.advance(60)
     (epoch,) = set(network.committed.values())
     assert epoch > in_use, "others may have advertised in this epoch before the restarted router could hear"
     wanted = broadcast_tables(TOPOLOGY, spt_trees(TOPOLOGY, frozenset(down_links)))
     assert {node: network.tables[node].get(epoch) for node in NODES} == wanted
     assert network.machine.next_deadline() is None
+    # Those who follow the log come to the same end.
+    assert network.machine.settled
+    followed = epochs(network.log)
+    assert followed.settled
+    assert (followed.down_links, followed.down_nodes) == (down_links, set())

@@ -41,6 +41,7 @@ def _good() -> dict[str, Any]:
         "messages_sent": 2,
         "deliveries_expected": 4,
         "deliveries_decided": 3,
+        "recovery_s": [{"events": ["link_down 0-1"], "at_s": 12.0, "epoch": 2, "committed_s": 0.2}],
     }
 
 
@@ -67,6 +68,12 @@ def test_good_run_holds() -> None:
         ),
         ("capture_defects", ["host-1: cut"], "capture cut short: host-1: cut"),
         ("messages_sent", 0, "none of 2 messages was sent"),
+        (
+            "recovery_s",
+            [{"events": ["link_down 0-1", "node_up 3"], "at_s": 12.5, "epoch": None, "committed_s": None}],
+            "the network never recovered from link_down 0-1, node_up 3, at 12.5 s: no epoch of new trees "
+            "reached every router",
+        ),
     ],
 )
 def test_each_fault_fails_with_its_reason(key: str, value: object, reason: str) -> None:

@@ -87,7 +87,10 @@ def test_near_a_change_either_is_right(deliveries: Deliveries) -> None:
 
 def test_a_change_of_trees_leaves_the_answer_open(deliveries: Deliveries) -> None:
     deliveries.take_controller(
-        [{"t_ns": S, "event": "committed"}, {"t_ns": 10 * S, "event": "link_down", "link": 1}]
+        [
+            {"t_ns": S, "event": "committed", "epoch": 1},
+            {"t_ns": 10 * S, "event": "link_down", "link": 1, "u": 1, "v": 2},
+        ]
     )
     deliveries.take_applications([message(1, 10 * S + 5)])
     deliveries.judge_until(13 * S)

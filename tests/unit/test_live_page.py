@@ -100,7 +100,7 @@ def test_what_goes_wrong_is_said(state: LiveState) -> None:
 def test_links_and_nodes_that_fail_are_shown(state: LiveState) -> None:
     state.take_controller(
         [
-            {"t_ns": 1, "event": "link_down", "link": 2},
+            {"t_ns": 1, "event": "link_down", "link": 2, "u": 2, "v": 3},
             {"t_ns": 2, "event": "node_down", "node": 4},
         ]
     )

@@ -93,7 +93,9 @@ def test_a_tree_change_excuses_no_spurious_delivery() -> None:
 
 def changes(*names: str) -> list[tuple[int, int]]:
     """The changes that the events make which follow the set-up, one a nanosecond, from 1 on."""
-    events = [{"t_ns": at, "event": name} for at, name in enumerate(["committed", *names])]
+    fields = {"link": 0, "u": 0, "v": 1, "node": 2, "restarted": False, "epoch": 2}
+    state: dict[str, Any] = {"down_links": [], "down_nodes": []}
+    events = [{"t_ns": at, "event": name, **fields, **state} for at, name in enumerate(["committed", *names])]
     return tree_changes(events)
 
 
@@ -109,9 +111,12 @@ def test_a_tree_change_ends_when_all_have_the_trees_after_it(event: str) -> None
 
 
 def test_what_precedes_the_first_commit_is_no_change_but_a_restart_is() -> None:
-    set_up = [{"t_ns": 1, "event": "epoch_started"}, {"t_ns": 2, "event": "committed"}]
-    first = {"t_ns": 3, "event": "hello", "restarted": False}
-    restart = {"t_ns": 4, "event": "hello", "restarted": True}
+    set_up = [
+        {"t_ns": 1, "event": "epoch_started", "down_links": [], "down_nodes": []},
+        {"t_ns": 2, "event": "committed", "epoch": 1},
+    ]
+    first = {"t_ns": 3, "event": "hello", "node": 1, "restarted": False}
+    restart = {"t_ns": 4, "event": "hello", "node": 1, "restarted": True}
     assert tree_changes([*set_up, first]) == []
     assert tree_changes([*set_up, first, restart]) == [(4, NEVER_NS)]
 
@@ -123,9 +128,9 @@ LINE = Network(frozenset(range(4)), {0: (0, 1), 1: (1, 2)})
 def test_connectivity_follows_links_nodes_and_epochs() -> None:
     events: list[dict[str, Any]] = [
         {"t_ns": 1, "event": "epoch_started", "down_links": [], "down_nodes": []},
-        {"t_ns": 2, "event": "committed"},
-        {"t_ns": 3, "event": "link_down", "link": 1},
-        {"t_ns": 4, "event": "link_up", "link": 1},
+        {"t_ns": 2, "event": "committed", "epoch": 1},
+        {"t_ns": 3, "event": "link_down", "link": 1, "u": 1, "v": 2},
+        {"t_ns": 4, "event": "link_up", "link": 1, "u": 1, "v": 2},
         {"t_ns": 5, "event": "node_down", "node": 1},
         {"t_ns": 6, "event": "node_up", "node": 1},
         {"t_ns": 7, "event": "epoch_started", "down_links": [0], "down_nodes": [2]},

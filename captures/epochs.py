@@ -1,0 +1,146 @@
+"""What the controller's log says of a network: what is up, its epochs, and the changes that these answer.
+
+Accounting, oracle, live view and runner all follow it by this; it imports nothing of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+CONTROLLER = "logs/controller.jsonl"
+#: Event of the controller's log -> the fields that are read of it, beside its time.
+NEEDED: dict[str, tuple[str, ...]] = {
+    "link_down": ("link", "u", "v"),
+    "link_up": ("link", "u", "v"),
+    "node_down": ("node",),
+    "node_up": ("node",),
+    "switch_disconnected": ("node",),
+    "router_unresponsive": ("node",),
+    "router_responsive": ("node",),
+    "hello": ("node", "restarted"),
+    "epoch_started": ("down_links", "down_nodes"),
+    "committed": ("epoch",),
+}
+#: After each of these the controller starts a new epoch (`testbed.controller.distribution`), and so it does
+#: when a router has restarted; what befell whom is in these fields.
+_DISTURBANCES: dict[str, tuple[str, ...]] = {
+    "link_down": ("u", "v"),
+    "link_up": ("u", "v"),
+    "node_down": ("node",),
+    "node_up": ("node",),
+    "switch_disconnected": ("node",),
+    "router_unresponsive": ("node",),
+    "router_responsive": ("node",),
+}
+
+
+@dataclass(slots=True)
+class Change:
+    """Disturbances that one epoch answers: while it lasts, messages may be lost.
+
+    Attributes:
+        events: each in words, such as "link_down 0-1", in the order in which the controller saw them.
+        began_ns: when it saw the first (wall clock, ns).
+        epoch, committed_ns: the epoch that answers them, and when all its routers had it; None: none did.
+    """
+
+    events: list[str]
+    began_ns: int
+    epoch: int | None = None
+    committed_ns: int | None = None
+
+
+@dataclass(slots=True)
+class Epochs:
+    """Follows the controller's log.
+
+    What precedes the first commit is set-up. An epoch answers the disturbances before its start; those that
+    come between its start and its commit wait, with the others, for the next one.
+
+    Attributes:
+        committed: how many epochs were.
+        changes: of the network, after its set-up.
+        down_links, down_nodes: what the controller knows to be down: indices of links, nodes.
+    """
+
+    committed: int = 0
+    changes: list[Change] = field(default_factory=list)
+    down_links: set[int] = field(default_factory=set)
+    down_nodes: set[int] = field(default_factory=set)
+    _disturbed: bool = False  # since the last epoch started
+
+    @property
+    def settled(self) -> bool:
+        """Whether every router has the trees for the network as the controller knows it."""
+        return self.committed > 0 and not self._waiting
+
+    @property
+    def _waiting(self) -> bool:
+        return bool(self.changes) and self.changes[-1].committed_ns is None
+
+    def take(self, event: Mapping[str, Any]) -> bool:
+        """Takes the next event of the log. Returns whether it says anew what is up.
+
+        Raises:
+            KeyError: it lacks a field.
+        """
+        name = event["event"]
+        if name == "committed":
+            self.committed += 1
+            if self._waiting and not self._disturbed:
+                self.changes[-1].epoch, self.changes[-1].committed_ns = event["epoch"], int(event["t_ns"])
+        elif name == "epoch_started":
+            self._disturbed = False
+            self._change(event, [])
+        elif words := _in_words(event):
+            self._disturbed = True
+            self._change(event, [words])
+        return self._follow(event)
+
+    def _change(self, event: Mapping[str, Any], words: list[str]) -> None:
+        if not self.committed:
+            return
+        if not self._waiting:
+            self.changes.append(Change([], int(event["t_ns"])))
+        self.changes[-1].events += words
+
+    def _follow(self, event: Mapping[str, Any]) -> bool:
+        match event["event"]:
+            case "link_down":
+                self.down_links.add(event["link"])
+            case "link_up":
+                self.down_links.discard(event["link"])
+            case "node_down":
+                self.down_nodes.add(event["node"])
+            case "node_up":
+                self.down_nodes.discard(event["node"])
+            case "epoch_started":
+                # It knows of more: a switch that has disconnected, a router that does not answer.
+                self.down_links, self.down_nodes = set(event["down_links"]), set(event["down_nodes"])
+            case _:
+                return False
+        return True
+
+
+def epochs(events: Iterable[Mapping[str, Any]]) -> Epochs:
+    """Follows the controller's events, in order of time.
+
+    Raises:
+        KeyError: an event lacks a field.
+    """
+    found = Epochs()
+    for event in events:
+        found.take(event)
+    return found
+
+
+def _in_words(event: Mapping[str, Any]) -> str | None:
+    """A disturbance as text, such as "node_down 4"; None for any other event."""
+    name = event["event"]
+    if name == "hello" and event["restarted"]:
+        return f"restart {event['node']}"
+    if name not in _DISTURBANCES:
+        return None
+    return f"{name} {'-'.join(str(event[part]) for part in _DISTURBANCES[name])}"
