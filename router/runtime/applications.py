@@ -7,6 +7,7 @@ answered with an error; an application that does not read what it is sent is dis
 
 from __future__ import annotations
 
+import errno
 import json
 import selectors
 import socket
@@ -35,6 +36,9 @@ from router.runtime.subscriptions import Subscriptions
 
 #: Bytes that may wait for an application that does not read.
 OUTPUT_LIMIT = 8 * 1024 * 1024
+#: Why a connection cannot be taken now and can later, and seconds until it is tried again.
+_SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_SHORTAGE_S = 0.2
 
 Handle = Callable[[Event], Iterable[Action]]
 
@@ -97,6 +101,7 @@ class Applications:
         self._output_limit = output_limit
         self._applications: dict[int, _Application] = {}
         self._connected = 0
+        self._listen_at: float | None = None
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         path.unlink(missing_ok=True)
         try:
@@ -121,9 +126,19 @@ class Applications:
         for app in list(self._applications.values()):
             app.gone = True
             self._forget(app)
-        self._selector.unregister(self._listener)
+        if self._listen_at is None:
+            self._selector.unregister(self._listener)
         self._listener.close()
         self._path.unlink(missing_ok=True)
+
+    def next_deadline(self) -> float | None:
+        """When `tick` has something to do."""
+        return self._listen_at
+
+    def tick(self, now: float) -> None:
+        if self._listen_at is not None and now >= self._listen_at:
+            self._listen_at = None
+            self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def perform(self, actions: Iterable[Action]) -> None:
         """Carries out the deliveries among `actions`."""
@@ -136,8 +151,11 @@ class Applications:
     def _accept(self, _mask: int) -> None:
         try:
             connection, _ = self._listener.accept()
-        except OSError:
-            # It went away again, or descriptors are short: it stays in the backlog and is tried again.
+        except OSError as error:
+            if error.errno in _SHORTAGES:
+                # It stays in the backlog; until something is free again, asking would only take time.
+                self._selector.unregister(self._listener)
+                self._listen_at = time.monotonic() + _SHORTAGE_S
             return
         self._connected += 1
         app = _Application(self._connected, LineSocket(connection, REQUEST_LIMIT), f"app-{self._connected}")

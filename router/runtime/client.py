@@ -34,6 +34,8 @@ _UNDOING: dict[str, tuple[str, dict[str, str]]] = {
     "set_predicate": ("set_predicate", {"predicate": format_predicate(NOTHING)}),
     "subscribe": ("unsubscribe", {}),
 }
+#: What the answer to an operation holds, if it was served.
+_ANSWERS = {"hello": ("app", "node"), "send_message": ("source", "seq"), "subscribe": ("subscription",)}
 
 Log = TextIO | Callable[[dict[str, Any]], None]
 
@@ -199,12 +201,17 @@ class Client:
                 yield self._deliveries.popleft()
 
     def close(self) -> None:
-        """Leaves. A predicate that is in force is withdrawn first, and the log says so."""
+        """Leaves. Messages that the router may have taken are waited for, so that the log has them; a
+        predicate that is in force is withdrawn, and the log says so.
+        """
         if not self._open:
             return
         self._open = False
         requested_ns = time.time_ns()
         try:
+            for request in list(self._requests.values()):
+                if request.message is not None:
+                    self._await(request)
             for op in sorted(self._asked):
                 self._wait(self._request(*_UNDOING[op]))
         except ClientError:
@@ -304,13 +311,19 @@ class Client:
         return request
 
     def _wait(self, request: Request) -> dict[str, Any]:
+        """The answer to a request that was served."""
+        answer = self._await(request)
+        if not answer.get("ok"):
+            raise ClientError(f"{self._path}: {request.op}: {answer.get('error')}")
+        return answer
+
+    def _await(self, request: Request) -> dict[str, Any]:
+        """The answer to a request, whatever it is."""
         deadline = time.monotonic() + self._timeout
         while request.answer is None:
             if not self._poll(deadline - time.monotonic()):
                 raise ClientError(f"{self._path}: no answer to {request.op} in {self._timeout:g} s")
             self._deliveries.extend(self._read())
-        if not request.answer.get("ok"):
-            raise ClientError(f"{self._path}: {request.op}: {request.answer.get('error')}")
         return request.answer
 
     def _poll(self, timeout: float | None) -> bool:
@@ -335,16 +348,30 @@ class Client:
         for line in lines:
             if isinstance(line, LineTooLongError):
                 raise ClientError(f"{self._path}: {line}")
-            content = json.loads(line)
-            if content.get("event") == "deliver":
-                found.append(Delivery(content["source"], content["seq"], content["attributes"]))
-                self._write_log({"event": "deliver", "source": content["source"], "seq": content["seq"]})
+            content = self._parsed(line)
+            if isinstance(content, Delivery):
+                found.append(content)
+                self._write_log({"event": "deliver", "source": content.source, "seq": content.seq})
             else:
                 self._answered(content)
         # What came before the end is handed over first; the next read finds the end again.
         if not open_ and not lines:
             raise self._closed()
         return found
+
+    def _parsed(self, line: bytes) -> Delivery | dict[str, Any]:
+        """A line from the router: a delivery, or the answer to a request of ours with the fields it needs."""
+        try:
+            content: dict[str, Any] = json.loads(line)
+            if content.get("event") == "deliver":
+                return Delivery(content["source"], content["seq"], content["attributes"])
+            request = self._requests[content["id"]]
+            for name in _ANSWERS.get(request.op, ()) if content["ok"] else ():
+                content[name]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            said = line[:80].decode(errors="replace")
+            raise ClientError(f"{self._path}: the router said what it should not: {said}") from error
+        return content
 
     def _answered(self, answer: dict[str, Any]) -> None:
         request = self._requests.pop(answer["id"])

@@ -152,6 +152,7 @@ class Loop:
             key.data(mask)
         now = time.monotonic()
         self._link.tick(now)
+        self._applications.tick(now)
         due = self._router.next_deadline()
         if due is not None and now >= due:
             self._handle(Tick())
@@ -160,7 +161,8 @@ class Loop:
         return bool(ready)
 
     def _timeout(self) -> float | None:
-        deadlines = (self._router.next_deadline(), self._link.next_deadline())
+        parts = (self._router, self._link, self._applications)
+        deadlines = [part.next_deadline() for part in parts]
         earliest = min((at for at in deadlines if at is not None), default=None)
         return None if earliest is None else max(0.0, earliest - time.monotonic())
 

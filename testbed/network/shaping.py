@@ -13,8 +13,11 @@ from testbed.network.names import Names
 from topos.model import Link, Topology
 
 #: TBF: bytes that may leave at once, at least one full frame, and how long a frame may wait.
-_TBF_BURST_BYTES = 16_384
-_TBF_LATENCY_MS = 400
+TBF_BURST_BYTES = 16_384
+TBF_LATENCY_S = 0.4
+#: netem: frames that may be on their way. Its own limit, 1,000, loses frames on a long fast link that nobody
+#: asked to lose.
+_NETEM_LIMIT_FRAMES = 1_000_000
 #: nftables draws a number below this; the loss probability has this resolution.
 _LOSS_STEPS = 1_000_000
 
@@ -65,14 +68,14 @@ def tc_commands(topology: Topology, names: Names, kernel: KernelFeatures) -> Ite
             if link.bandwidth_mbps:
                 yield (
                     f"qdisc add dev {device} {parent} tbf rate {link.bandwidth_mbps * 1e6:.0f}bit "
-                    f"burst {_TBF_BURST_BYTES} latency {_TBF_LATENCY_MS}ms"
+                    f"burst {TBF_BURST_BYTES} latency {TBF_LATENCY_S * 1000:.0f}ms"
                 )
 
 
 def _netem(link: Link) -> str:
     delay = f" delay {link.delay_ms * 1000:.0f}us" if link.delay_ms else ""
     loss = f" loss {link.loss_percent:g}%" if link.loss_percent else ""
-    return delay + loss
+    return f" limit {_NETEM_LIMIT_FRAMES}{delay}{loss}" if delay or loss else ""
 
 
 def nft_table(names: Names) -> str:

@@ -9,12 +9,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from router.runtime.client import Client
+from testbed.network.shaping import TBF_LATENCY_S
 from topos.model import Topology
 
 #: A frame crosses an unshaped network in far less.
 _MARGIN_S = 0.2
-#: What a frame may wait for bandwidth at one port (the TBF's latency).
-_SHAPED_WAIT_S = 0.4
 #: Wall seconds between two rounds of questions: each costs every router a little.
 _ROUND_S = 0.1
 
@@ -23,7 +22,7 @@ def quiet_period_s(topology: Topology) -> float:
     """Wall seconds longer than any frame can be under way between two routers."""
     longest = max((link.delay_ms or 0.0 for link in topology.links), default=0.0) / 1000
     shaped = any(link.bandwidth_mbps for link in topology.links)
-    return _MARGIN_S + longest + (_SHAPED_WAIT_S if shaped else 0.0)
+    return _MARGIN_S + longest + (TBF_LATENCY_S if shaped else 0.0)
 
 
 class Quiescence:

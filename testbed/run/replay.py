@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from router.protocol.counters import Drop
 from router.protocol.router import Router
 from router.recording.encoding import RecordingError
 from router.recording.replay import Replayed, RouterState, check, states_at
@@ -135,10 +136,11 @@ def _counter_differences(router: Router, live: dict[str, Any]) -> list[str]:
         for name, count in router.counters.as_dict().items()
         if live.get(name) != count
     ]
-    dropped = live.get("dropped", {})
+    dropped, again = live.get("dropped", {}), router.counters.dropped
+    # Reasons why something does not decode are the link's as well.
     found += [
-        f"dropped {reason}: live {dropped.get(reason, 0)}, replayed {count}"
-        for reason, count in router.counters.dropped.items()
-        if dropped.get(reason) != count
+        f"dropped {reason}: live {dropped.get(reason, 0)}, replayed {again.get(reason, 0)}"
+        for reason in sorted({*Drop, *again})
+        if dropped.get(reason, 0) != again.get(reason, 0)
     ]
     return found

@@ -30,6 +30,7 @@ from router.wire.addresses import (
 )
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType
+from testbed.network.shaping import TBF_BURST_BYTES, TBF_LATENCY_S
 from testbed.sim.captures import Capture, Captures, record
 from testbed.sim.clock import NS, Agenda
 from testbed.sim.encoding import Encoder, destinations
@@ -39,9 +40,8 @@ from topos.model import Link, Topology
 #: of the hops took up to 0.3 ms from router to router and up to 0.3 ms in the router; the median was 3.5 ms.
 HOP_NS = 500_000
 CONTROL_NS = 1_000_000
-#: The emulation's token bucket: bytes that may leave at once, and how long a frame may wait.
-_BURST_BYTES = 16_384
-_LONGEST_WAIT_NS = 400_000_000
+#: How long a frame may wait for the emulation's token bucket.
+_LONGEST_WAIT_NS = round(TBF_LATENCY_S * NS)
 _ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
 
 #: Names of frame types, by number.
@@ -100,7 +100,7 @@ class _Wire:
 
     def wait_ns(self, now_ns: int, length: int) -> int | None:
         """How long a frame of `length` bytes waits for bandwidth; None: longer than it may."""
-        burst_ns = _BURST_BYTES * self.ns_per_byte
+        burst_ns = TBF_BURST_BYTES * self.ns_per_byte
         full_ns = max(self.full_ns, float(now_ns)) + length * self.ns_per_byte
         wait = full_ns - burst_ns - now_ns
         if wait > _LONGEST_WAIT_NS:

@@ -62,8 +62,12 @@ def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
             if concerns:
                 counted = router.counters.dropped
                 reasons = [str(reason) for reason, count in counted.items() if count > before.get(reason, 0)]
-                found = Decision(dict(router.predicates()), reasons[0] if reasons else None)
-                if sent or node != source:
+                taken = Decision(dict(router.predicates()), reasons[0] if reasons else None)
+                # Of several copies (layer `rpf`) those from beside the tree are dropped, before or after the
+                # one that counts.
+                if found is None or taken.dropped is None:
+                    found = taken
+                if sent or (node != source and taken.dropped is None):
                     break
     except RecordingError as error:
         raise InputError(str(error)) from error

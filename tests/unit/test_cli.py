@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from router.protocol.counters import Counters
 from testbed.network.shaping import KernelFeatures
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -213,6 +215,16 @@ def test_a_replay_says_whether_the_core_still_answers_so(tmp_path: Path) -> None
     status, said, _ = _replay(run)
     assert status == 1
     assert "r2: messages_sent: live 7, replayed 1" in said
+
+    # What only the live router dropped is a difference as well; what the link dropped is none.
+    live_counters = dict.fromkeys(Counters().as_dict(), 0) | {"messages_sent": 7}
+    dropped = {"reverse_path": 3, "truncated": 2}
+    (tmp_path / "counters" / "routers.json").write_text(
+        json.dumps({"2": {**live_counters, "dropped": dropped}})
+    )
+    _, said, _ = _replay(run)
+    assert "r2: dropped reverse_path: live 3, replayed 0" in said
+    assert "truncated" not in said
 
     # One that cannot be read keeps none of the others from being replayed.
     recording.with_name("r1.rec").write_bytes(b"something else")

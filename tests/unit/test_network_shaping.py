@@ -38,9 +38,9 @@ def test_what_the_kernel_cannot_give_is_named() -> None:
 def test_both_ends_are_shaped() -> None:
     commands = list(tc_commands(_topology(10, 5, 1), NAMES, ALL))
     assert commands == [
-        "qdisc add dev cabcs0-e1 root handle 1: netem delay 5000us loss 1%",
+        "qdisc add dev cabcs0-e1 root handle 1: netem limit 1000000 delay 5000us loss 1%",
         "qdisc add dev cabcs0-e1 parent 1:1 handle 10: tbf rate 10000000bit burst 16384 latency 400ms",
-        "qdisc add dev cabcs1-e1 root handle 1: netem delay 5000us loss 1%",
+        "qdisc add dev cabcs1-e1 root handle 1: netem limit 1000000 delay 5000us loss 1%",
         "qdisc add dev cabcs1-e1 parent 1:1 handle 10: tbf rate 10000000bit burst 16384 latency 400ms",
     ]
 

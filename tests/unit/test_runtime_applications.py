@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import selectors
 import socket
 import threading
@@ -326,6 +328,66 @@ def test_an_application_that_does_not_read_is_disconnected(node: Node) -> None:
             assert next(other.deliveries(TIMEOUT)).attributes == message
         assert node.applications.disconnected_slow == 1
         assert sum(1 for _ in iter(lambda: deaf.recv(65_536), b"")) > 0
+
+
+def test_who_leaves_at_once_knows_what_it_has_sent(node: Node) -> None:
+    lines: list[dict[str, Any]] = []
+    client = node.client("a", log=lines.append)
+    client.request_send_message("x = 1")
+    client.request("no such operation")
+    client.close()  # as after Ctrl-C: nobody has waited for the answer
+    assert [(line["event"], line["seq"] & 0xFFFF_FFFF) for line in lines] == [("send_message", 1)]
+
+
+def test_without_descriptors_a_connection_waits_and_costs_nothing(tmp_path: Path) -> None:
+    selector = selectors.DefaultSelector()
+    path = tmp_path / "r4.sock"
+    applications = Applications(4, path, selector, lambda _event: [], lambda _tables: {}, lambda *_: None)
+    waiting = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    waiting.connect(str(path))
+    free = os.dup(0)
+    os.close(free)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+    try:
+        ((key, mask),) = selector.select(TIMEOUT)
+        key.data(mask)
+        assert selector.select(0) == []
+        due = applications.next_deadline()
+        assert due is not None
+        applications.tick(due)
+        ((key, mask),) = selector.select(TIMEOUT)
+        key.data(mask)
+        assert len(applications) == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    applications.tick(time.monotonic() + 60)
+    ((key, mask),) = selector.select(TIMEOUT)
+    key.data(mask)
+    assert len(applications) == 1
+    assert applications.next_deadline() is None
+    applications.close()
+    waiting.close()
+    selector.close()
+
+
+@pytest.mark.parametrize("said", [b"{", b"[]", b"{}", b'{"id": 9, "ok": true}', b'{"id": 1, "ok": true}'])
+def test_a_router_that_says_what_it_should_not_is_an_error(tmp_path: Path, said: bytes) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(tmp_path / "odd.sock"))
+        listener.listen()
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.send(said + b"\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(ClientError, match="the router said what it should not"):
+            Client(tmp_path / "odd.sock")
+        thread.join()
 
 
 def test_a_client_says_why_it_cannot_go_on(node: Node, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
-from router.protocol.events import ControllerFrame, Event, FrameReceived, SendMessage, Started
+from router.protocol.events import ControllerFrame, Event, FrameReceived, SendMessage, SetPredicate, Started
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
 from router.wire.frames import Body, BroadcastTable, Commit, Frame, FrameType, TreeEntry
@@ -50,16 +50,21 @@ def run(tmp_path: Path) -> Path:
         _from(11, FrameType.MSG, 8, cheap, hop_limit=1),
         SendMessage(1, Message({"price": 300})),
     ]
-    (tmp_path / "recordings").mkdir()
+    _record(tmp_path, events)
+    return tmp_path
+
+
+def _record(run: Path, events: list[Event]) -> None:
+    """Recordings of a run in which the router gets these events, one a second."""
+    (run / "recordings").mkdir(exist_ok=True)
     origin = Origin(NODE, RouterOptions(), "naive", 1, 1)
-    recorder = Recorder(tmp_path / "recordings" / f"r{NODE}.rec", origin)
+    recorder = Recorder(run / "recordings" / f"r{NODE}.rec", origin)
     router = origin.router()
     for at, event in enumerate(events):
         recorder.event(event, float(at))
         recorder.actions(event, router.handle(event, float(at)))
     recorder.end()
     recorder.close()
-    return tmp_path
 
 
 def _said(run: Path, source: int, seq: int) -> tuple[dict[int, str], str | None] | None:
@@ -78,6 +83,24 @@ def test_a_message_of_its_own_counts_when_it_goes_out(run: Path) -> None:
     # Held until there are trees; then nobody was known to want it.
     assert _said(run, NODE, FIRST) == ({}, None)
     assert _said(run, NODE, FIRST + 1) == ({2: "price < 100 or price > 500"}, None)
+
+
+def test_a_copy_from_beside_the_tree_is_not_the_end_of_a_message(tmp_path: Path) -> None:
+    # Layer `rpf`: node 12 floods what this router should get, and gets, from 11.
+    events: list[Event] = [
+        Started(),
+        ControllerFrame(_frame(FrameType.TABLE, NODE, 1, TABLE)),
+        ControllerFrame(_frame(FrameType.COMMIT, NODE, 2, Commit(1))),
+        SetPredicate(1, parse_predicate("price < 100")),
+        *(
+            FrameReceived(sender, _frame(FrameType.MSG, 11, 7, Message({"price": 50})))
+            for sender in (12, 11, 12)
+        ),
+    ]
+    _record(tmp_path, events)
+    assert _said(tmp_path, 11, 7) == ({0: "price < 100"}, None)
+    _record(tmp_path, events[:-2])
+    assert _said(tmp_path, 11, 7) == ({0: "price < 100"}, "reverse_path")
 
 
 def test_what_is_not_recorded_is_not_known(run: Path) -> None:
