@@ -62,7 +62,7 @@ def read_hadoop(
         if name.lower() in _REFUSED:
             raise OptionError(f"{source}: option {name}: expected one path, whose files are not split")
     given = read_options(source, {"path": path, **options}, _VIEWS[source])
-    view = View(given.view, given.columns, given.skip_bad_files, bin_ns=given.bin_ns)
+    view = View(given.view, given.columns, given.skip_bad_files, bin_ns=given.bin_ns, bounds=given.bounds)
     schema = spark_schema(_VIEWS[source], given.view, given.columns)
     uris = _captures(spark, path, given.name_glob, given.recursive)
     names = {} if run is None else _identities(run)

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from glob import glob
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +32,7 @@ from pyspark.sql.datasource import (
 )
 
 from captures.columns import COLUMNS
+from captures.decode import CaptureIdentity
 from captures.packets.opening import FileEntry
 from captures.packets.splitting import DEFAULT_PART_BYTES, FilePart, group_parts, split_files
 from captures.rundir import RunFolder
@@ -43,20 +46,28 @@ from captures.worker_process import imports_are_done
 __all__ = ["CbcbSource", "PcapSource", "captured_frames", "register"]
 
 DEFAULT_PARTITIONS = 4
-#: Spark's switch for filters that reach a Python data source. A source that takes filters while it is off is
-#: an error, so that there are two forms of each source.
+#: Spark's switch for filters that reach a Python data source.
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: SparkSession, *, pushdown: bool = False) -> None:
     """Makes the formats `pcap` and `cbcb` known to a session, and ships their code to its workers.
 
-    Filters reach them if the session's setting `spark.sql.python.filterPushdown.enabled` is `true` now.
+    Args:
+        pushdown: whether filters of queries reach them. Spark (4.1 to 4.3) keeps what the last query with
+            filters pushed, and reads no more than that for any later use of the same `load` without: unions,
+            joins with itself, views, another `count`. Only for who loads anew for each query. Options such as
+            `fromNs`, `types` and `links` do the same for every use.
+
+    Raises:
+        ValueError: `pushdown`, and the session's setting `spark.sql.python.filterPushdown.enabled` is off.
     """
+    if pushdown and spark.conf.get(PUSHDOWN, "false") != "true":
+        raise ValueError(f"pushdown: expected the session's setting {PUSHDOWN} to be true")
     ship(spark)
-    pushes = spark.conf.get(PUSHDOWN, "false") == "true"
-    spark.dataSource.register(PushingPcapSource if pushes else PcapSource)
-    spark.dataSource.register(PushingCbcbSource if pushes else CbcbSource)
+    # Of a source that takes filters Spark says that it is an error while the setting is off.
+    spark.dataSource.register(PushingPcapSource if pushdown else PcapSource)
+    spark.dataSource.register(PushingCbcbSource if pushdown else CbcbSource)
 
 
 def captured_frames(
@@ -126,7 +137,8 @@ class PushingReader(CaptureReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
         """Notes what is wanted. Spark applies all of the filters again."""
-        self._view = replace(self._view, bounds=bounds_of(filters, OF_FILE))
+        wanted = self._options.bounds.both(bounds_of(filters, OF_FILE))
+        self._view = replace(self._view, bounds=wanted)
         yield from filters
 
 
@@ -158,7 +170,8 @@ class PcapSource(DataSource):
 
     def _options_and_view(self) -> tuple[ReadOptions, View]:
         options = self._read_options()
-        return options, View(options.view, options.columns, options.skip_bad_files, bin_ns=options.bin_ns)
+        view = View(options.view, options.columns, options.skip_bad_files, bin_ns=options.bin_ns)
+        return options, replace(view, bounds=options.bounds)
 
 
 class CbcbSource(PcapSource):
@@ -172,11 +185,17 @@ class CbcbSource(PcapSource):
 
     def _options_and_view(self) -> tuple[ReadOptions, View]:
         options, view = super()._options_and_view()
-        run = run_folder(options.paths)
-        if run is None:
-            return options, view
-        options = replace(options, paths=(str(run.pcap_folder),), may_be_missing=True)
-        return options, replace(view, captures=run.capture_paths())
+        paths: list[str] = []
+        identities: dict[str, CaptureIdentity] = {}
+        for path in options.paths:
+            for run in (runs := run_folders(path)):
+                paths.append(str(run.pcap_folder))
+                identities |= run.capture_paths()
+            if not runs:
+                paths.append(path)
+        unmade = frozenset(paths) - frozenset(options.paths)
+        options = replace(options, paths=tuple(paths), may_be_missing=unmade)
+        return options, replace(view, captures=identities)
 
 
 class PushingPcapSource(PcapSource):
@@ -191,9 +210,16 @@ class PushingCbcbSource(CbcbSource):
     _reader = PushingReader
 
 
-def run_folder(paths: Sequence[str]) -> RunFolder | None:
-    """The run folder that the only path is; None if there are more, or it is none."""
-    if len(paths) != 1:
-        return None
-    run = RunFolder(Path(paths[0]).absolute())
-    return run if run.path.is_dir() and (run.path / "topology.json").exists() else None
+def run_folders(path: str) -> list[RunFolder]:
+    """The run folders that a path means: itself, or all that a glob matches; none if anything else is meant.
+
+    Raises:
+        OptionError: a glob matches run folders and others.
+    """
+    local = unquote(urlsplit(path).path) if path.startswith("file:") else path
+    matches = [local] if Path(local).exists() else sorted(glob(local))  # noqa: PTH207 - of any path
+    runs = [match for match in matches if (Path(match) / "topology.json").is_file()]
+    if runs and runs != matches:
+        other = next(match for match in matches if match not in runs)
+        raise OptionError(f"cbcb: {path}: matches run folders and {other}, which is none")
+    return [RunFolder(Path(run).absolute()) for run in runs]

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
+from pyspark.sql.datasource import In, IsNotNull
+
 from captures.packets.opening import FileEntry, list_captures
 from captures.packets.splitting import DEFAULT_PART_BYTES
+from captures.sources.pushdown import Bounds
+from router.wire.header import TYPE_NAMES
 
 #: Option (Spark does not tell their case apart) -> meaning. docs/pcap-source.md explains them.
 OPTIONS = {
@@ -20,6 +24,10 @@ OPTIONS = {
     "binSeconds": "width of the time bins of view `traffic`; default 1",
     "columns": "the columns, separated by commas; default all",
     "onError": "what to do with files that are no captures: `fail` or `skip`",
+    "fromNs": "only packets captured at this time (`time_ns`) or later",
+    "untilNs": "only packets captured before this time",
+    "types": "only frames of these CBCB types, separated by commas (views `frames`, `traffic`)",
+    "links": "only captures of these links of a run, separated by commas (format `cbcb`)",
     "partitionBytes": "about how many bytes one task reads",
     "partitions": "into how many tasks to split at least, if there is enough to read",
     "pathGlobFilter": "names of the files to take from directories",
@@ -38,7 +46,8 @@ class ReadOptions:
 
     Attributes:
         partition_bytes: about how many bytes one task reads; None: by the amount of data.
-        may_be_missing: no files are there yet where the only path does not exist.
+        bounds: the rows that are wanted.
+        may_be_missing: of `paths`, those that need not exist yet.
     """
 
     paths: tuple[str, ...]
@@ -50,7 +59,8 @@ class ReadOptions:
     partitions: int
     name_glob: str | None
     recursive: bool
-    may_be_missing: bool = False
+    bounds: Bounds = field(default_factory=Bounds)
+    may_be_missing: frozenset[str] = frozenset()
 
     def files(self) -> list[FileEntry]:
         """The files there are now.
@@ -58,9 +68,8 @@ class ReadOptions:
         Raises:
             FileNotFoundError: a path does not exist, or a glob matches nothing.
         """
-        if self.may_be_missing and not Path(self.paths[0]).exists():
-            return []
-        return list_captures(self.paths, self.name_glob, self.recursive)
+        paths = [path for path in self.paths if path not in self.may_be_missing or Path(path).exists()]
+        return list_captures(paths, self.name_glob, self.recursive)
 
     def part_bytes(self, total: int) -> int:
         """About how many of `total` bytes one task should read."""
@@ -109,7 +118,43 @@ def read_options(source: str, given: Mapping[str, str], views: Mapping[str, Iter
         partitions=positive("partitions") or os.cpu_count() or 1,
         name_glob=options.get("pathglobfilter"),
         recursive=one_of("recursiveFileLookup", ["false", "true"]) == "true",
+        bounds=_bounds(source, options, view, views[view]),
     )
+
+
+def _bounds(source: str, options: Mapping[str, str], view: str, columns: Iterable[str]) -> Bounds:
+    """What is wanted by `fromNs`, `untilNs`, `types` and `links`."""
+
+    def asked(name: str, needed: Sequence[str]) -> str | None:
+        value = options.get(name.lower())
+        if value is not None and not set(needed) & set(columns):
+            raise OptionError(f"{source}: option {name}: view {view} has no such thing")
+        return value
+
+    def time(name: str) -> int | None:
+        value = asked(name, ["time_ns", "bin_ns"])
+        try:
+            return None if value is None else int(value)
+        except ValueError:
+            message = f"{source}: option {name}: {value!r}; expected nanoseconds since 1970, a whole number"
+            raise OptionError(message) from None
+
+    first, until = time("fromNs"), time("untilNs")
+    types, links = asked("types", ["type"]), asked("links", ["link"])
+    bounds = Bounds(first, None if until is None else until - 1)
+    if types is not None:
+        names = frozenset(name.strip() for name in types.split(","))
+        if unknown := sorted(names - set(TYPE_NAMES.values())):
+            known = ", ".join(TYPE_NAMES.values())
+            raise OptionError(f"{source}: option types: no type {unknown[0]!r}; expected some of {known}")
+        bounds = bounds.both(Bounds(types=names))
+    if links is not None:
+        numbers = [number.strip() for number in links.split(",")]
+        if not all(number.isdecimal() for number in numbers):
+            raise OptionError(f"{source}: option links: {links!r}; expected indices of links, such as 0,3")
+        of_link = (IsNotNull(("link",)), In(("link",), tuple(map(int, numbers))))
+        bounds = bounds.both(Bounds(of_file=of_link))
+    return bounds
 
 
 def _nanoseconds(source: str, seconds: str) -> int:

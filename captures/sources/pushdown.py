@@ -1,12 +1,9 @@
-"""Filters that Spark pushes down: which parts of files they leave out, and which packets.
-
-What is left out here is left out for certain; Spark applies every filter again to what is read.
-"""
+"""What is wanted of captures, by options or by filters that Spark pushes down, and what can be left out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql.datasource import (
@@ -50,7 +47,8 @@ class Bounds:
     Attributes:
         first_ns, last_ns: only packets captured in [first_ns, last_ns] (None: no bound).
         types: only CBCB frames of these types (None: any packet).
-        of_file: filters on columns that are the same in a whole file.
+        of_file: filters on columns that are the same in a whole file; Spark, or an option, leaves no other
+            files' rows.
     """
 
     first_ns: int | None = None
@@ -58,8 +56,15 @@ class Bounds:
     types: frozenset[str] | None = None
     of_file: tuple[Filter, ...] = field(default=())
 
-    def __bool__(self) -> bool:
-        return self != Bounds()
+    def both(self, other: Bounds) -> Bounds:
+        """What is wanted by this and by the other."""
+        types = [types for types in (self.types, other.types) if types is not None]
+        return Bounds(
+            max((at for at in (self.first_ns, other.first_ns) if at is not None), default=None),
+            min((at for at in (self.last_ns, other.last_ns) if at is not None), default=None),
+            frozenset.intersection(*types) if types else None,
+            (*self.of_file, *other.of_file),
+        )
 
     def needs_part(self, part: FilePart, type_numbers: Mapping[str, int]) -> bool:
         """Whether a part can hold a packet that is wanted, as far as its index tells."""
@@ -87,18 +92,12 @@ def bounds_of(filters: Iterable[Filter], of_file: Iterable[str]) -> Bounds:
     for condition in filters:
         name, value = _column(condition), getattr(condition, "value", None)
         if name in constant:
-            bounds = replace(bounds, of_file=(*bounds.of_file, condition))
+            bounds = bounds.both(Bounds(of_file=(condition,)))
         elif name == _TYPE and isinstance(condition, (EqualTo, In)):
             wanted = {value} if isinstance(condition, EqualTo) else set(value or ())
-            types = frozenset(str(one) for one in wanted if one is not None)
-            bounds = replace(bounds, types=types if bounds.types is None else bounds.types & types)
+            bounds = bounds.both(Bounds(types=frozenset(str(one) for one in wanted if one is not None)))
         elif name == _TIME and isinstance(value, int):
-            first, last = _interval(condition, value)
-            bounds = replace(
-                bounds,
-                first_ns=max((x for x in (bounds.first_ns, first) if x is not None), default=None),
-                last_ns=min((x for x in (bounds.last_ns, last) if x is not None), default=None),
-            )
+            bounds = bounds.both(Bounds(*_interval(condition, value)))
     return bounds
 
 

@@ -45,7 +45,7 @@ class View:
         growing: the files are being written: an unfinished record at the end of a part is no defect.
         bin_ns: width of the time bins of `traffic`.
         captures: path -> which capture of a run the file is (`frames`, `traffic`).
-        bounds: which rows may be left out.
+        bounds: which rows are wanted.
     """
 
     name: str
@@ -73,7 +73,7 @@ class View:
         return self.name == FILES or self.bounds.needs_part(part, FrameType.__members__)
 
     def read(self, part: FilePart) -> Iterator[pa.RecordBatch]:
-        """The rows of a part; no batch is empty.
+        """The rows of a part that are wanted; no batch is empty.
 
         A file that ends inside a record is read up to it, with a warning.
 
@@ -81,6 +81,8 @@ class View:
             PcapError: the file is no capture.
             OSError: it cannot be read.
         """
+        if not self.needs(part):
+            return
         if self.name == FILES:
             yield file_health(part, self.columns)
             return
@@ -91,18 +93,14 @@ class View:
         decoder = self._decoder(part)
         try:
             for block in reader.blocks(self._block_bytes()):
-                if self._outside(block):
-                    if not isinstance(decoder, PacketDecoder):
-                        decoder.pass_over(block)
-                    continue
-                batch = self._wanted(decoder.decode(block))
-                if batch.num_rows:
-                    yield batch
+                for batch in self._rows(decoder, block):
+                    if batch.num_rows:
+                        yield batch
         except (PcapError, OSError):
             if not self.skip_bad_files:
                 raise
         if isinstance(decoder, TrafficDecoder):
-            batch = self._wanted(decoder.rest())
+            batch = self._of_types(decoder.rest())
             if batch.num_rows:
                 yield batch
         if reader.defect:
@@ -118,35 +116,56 @@ class View:
         identity = self.identity(part.path)
         decoder: FrameDecoder | TrafficDecoder
         if self.name == TRAFFIC:
-            decoder = TrafficDecoder(identity, self.columns, self.bin_ns)
+            decoder = TrafficDecoder(identity, self._decoded, self.bin_ns)
         else:
-            decoder = FrameDecoder(identity, self.columns)
+            decoder = FrameDecoder(identity, self._decoded)
         decoder.carry(part)
         return decoder
 
-    def _outside(self, block: Block) -> bool:
-        """Whether no packet of a block was captured in the time wanted."""
+    @property
+    def _decoded(self) -> tuple[str, ...]:
+        """The columns to be made: the type too, where it decides what is wanted."""
+        if self.bounds.types is None or "type" in self.columns:
+            return self.columns
+        return (*self.columns, "type")
+
+    def _rows(
+        self, decoder: PacketDecoder | FrameDecoder | TrafficDecoder, block: Block
+    ) -> Iterator[pa.RecordBatch]:
+        """What is wanted of a block."""
+        inside = self._inside(block)
+        if inside is None:
+            yield self._of_types(decoder.decode(block))
+        elif not np.any(inside):
+            if not isinstance(decoder, PacketDecoder):
+                decoder.pass_over(block)
+        elif not isinstance(decoder, TrafficDecoder):
+            yield self._of_types(decoder.decode(block).filter(pa.array(inside)))
+        else:
+            # It gives sums: what is not wanted must not come in. But fragments must, and in order.
+            for rows in np.split(np.arange(len(inside)), np.flatnonzero(np.diff(inside)) + 1):
+                if inside[rows[0]]:
+                    yield self._of_types(decoder.decode(block.take(rows)))
+                else:
+                    decoder.pass_over(block.take(rows))
+
+    def _inside(self, block: Block) -> Any:
+        """Which packets of a block were captured in the time wanted; None: all."""
         first, last = self.bounds.first_ns, self.bounds.last_ns
         if first is None and last is None:
-            return False
+            return None
         inside = block.time_ns != NO_TIME
         if first is not None:
             inside &= block.time_ns >= first
         if last is not None:
             inside &= block.time_ns <= last
-        return not np.any(inside)
+        return None if np.all(inside) else inside
 
-    def _wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        bounds = self.bounds
-        mask: Any = None
-        if bounds.types is not None and "type" in self.columns and self.name != PACKETS:
-            mask = pc.is_in(batch.column("type"), pa.array(sorted(bounds.types), pa.string()))
-        if self.name in (PACKETS, FRAMES) and "time_ns" in self.columns:
-            for bound, compare in ((bounds.first_ns, pc.greater_equal), (bounds.last_ns, pc.less_equal)):
-                if bound is not None:
-                    inside = compare(batch.column("time_ns"), bound)
-                    mask = inside if mask is None else pc.and_(mask, inside)
-        return batch if mask is None else batch.filter(mask)
+    def _of_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.bounds.types is None or self.name == PACKETS:
+            return batch
+        wanted = pc.is_in(batch.column("type"), pa.array(sorted(self.bounds.types), pa.string()))
+        return batch.filter(wanted).select(list(self.columns))
 
 
 def spark_schema(views: Views, view: str, columns: tuple[str, ...]) -> str:
