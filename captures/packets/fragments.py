@@ -16,6 +16,18 @@ _Key = tuple[bytes, int, int, int]
 Carried = tuple[int, int, int]
 
 
+class _AnyClock(Reassembler):
+    """For the times of captures, which go back where a clock was set or captures were joined."""
+
+    def expire(self, now: float) -> int:
+        """Give up the partial frames whose time is over, in whatever order they began."""
+        over = [key for key, partial in self._partial.items() if partial.deadline <= now]
+        for key in over:
+            self._give_up(key)
+        self.expired += len(over)
+        return len(over)
+
+
 class CapturedFragments:
     """Collects the fragments of one capture, and knows where those lie whose frames are not whole yet.
 
@@ -24,7 +36,7 @@ class CapturedFragments:
     """
 
     def __init__(self) -> None:
-        self._reassembler = Reassembler()
+        self._reassembler = _AnyClock()
         self._places: dict[_Key, dict[int, Carried]] = {}
 
     def add(self, frame: bytes, place: Carried) -> tuple[Header, bytes] | None:

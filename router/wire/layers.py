@@ -144,7 +144,9 @@ class _ValueField(Field):
         return repr(x)
 
     def addfield(self, pkt: Any, s: bytes, val: Value | bytes | None) -> bytes:
-        del pkt
+        # By hand one writes 300 for a double.
+        if pkt.value_type == Type.DOUBLE and type(val) is int:
+            val = float(val)
         return s + _value_bytes(val)
 
     def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, Value | bytes]:
@@ -219,7 +221,14 @@ class FilterTlv(_TlvPacket):
     name = "FILTER"
     fields_desc = [  # noqa: RUF012
         *_tlv_fields(Tlv.FILTER),
-        PacketListField("constraints", [], ConstraintPart, length_from=lambda part: part.tlv_length),
+        PacketListField(
+            "constraints",
+            [],
+            ConstraintPart,
+            length_from=lambda part: part.tlv_length,
+            # Without it Scapy stops at a hundred, and shows the frame as raw bytes.
+            max_count=codec.MAX_BODY_LENGTH,
+        ),
     ]
 
 
@@ -273,7 +282,9 @@ class TreeEntryTlv(_TlvPacket):
         ShortField("parent_interface", 0),
         IntField("downstream", 0),
         FieldLenField("child_count", None, count_of="children", fmt="H"),
-        PacketListField("children", [], ChildPart, count_from=lambda part: part.child_count),
+        PacketListField(
+            "children", [], ChildPart, count_from=lambda part: part.child_count, max_count=65_535
+        ),
     ]
 
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql.datasource import (
     EqualTo,
     Filter,
@@ -38,9 +44,10 @@ from captures.packets.splitting import (
 from captures.pcap import Block, PcapError, PcapReader
 from captures.sources.options import read_options
 from captures.sources.packets import PACKET_COLUMNS
-from captures.sources.pushdown import bounds_of
+from captures.sources.pushdown import Bounds, bounds_of
 from captures.sources.streaming import GrowingCaptures
-from captures.sources.views import FRAMES, OF_FILE, PACKETS, PCAP_VIEWS, View
+from captures.sources.traffic import TRAFFIC_COLUMNS
+from captures.sources.views import FRAMES, OF_FILE, PACKETS, PCAP_VIEWS, TRAFFIC, View
 from router.predicates.model import Message
 from router.wire.addresses import node_address
 from router.wire.codec import fragment
@@ -144,6 +151,35 @@ def test_checking_a_large_capture_leaves_its_index(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(splitting, "DEFAULT_PART_BYTES", 1000)
     assert check_capture(path) == defect
     assert read_index(str(path)) == index_file(str(path), 1000)
+
+
+@given(st.lists(st.sampled_from([1, 300, 1_000, 2_500, -1_000, -4_000]), min_size=60, max_size=60))
+def test_a_clock_that_is_set_back_splits_nothing(steps_ms: list[int]) -> None:
+    times = accumulate(steps_ms, initial=1_000_000_000_000)
+    packets = [(at * 10**6, data) for at, (_, data) in zip(times, _packets(), strict=False)]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.pcap"
+        path.write_bytes(pcap(packets))
+        everything = _rows(VIEWS[1], [FilePart(str(path))])
+        parts = index_file(str(path), 700)
+        assert len(parts) > 3
+        assert _rows(VIEWS[1], parts) == everything
+        # The counts of a time are those of its frames, fragments of others left out and looked at.
+        middle = sorted(at for at, _ in packets)[len(packets) // 4 : -len(packets) // 4]
+        bounds = Bounds(middle[0], middle[-1])
+        for read in ([FilePart(str(path))], parts):
+            counted: Counter[tuple[object, bool]] = Counter()
+            for row in _rows(View(TRAFFIC, tuple(TRAFFIC_COLUMNS), bounds=bounds), read):
+                assert isinstance(row["frames"], int)
+                assert isinstance(row["undecodable"], int)
+                counted[row["type"], False] += row["frames"] - row["undecodable"]
+                counted[row["type"], True] += row["undecodable"]
+            wanted = Counter(
+                (row["type"], row["undecodable"] is not None)
+                for row in everything
+                if middle[0] <= cast(int, row["time_ns"]) <= middle[-1]
+            )
+            assert +counted == wanted
 
 
 def test_filters_leave_out_parts_and_files(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from scapy.layers.l2 import Ether
 
-from router.predicates.model import SYMBOLS, Message, Operator, Predicate, type_of
+from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type, type_of
 from router.wire import codec, layers
 from router.wire.addresses import ETHERTYPE
-from router.wire.frames import Ack, BroadcastTable, Commit, Frame, Hello, SenderRequest
+from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello, SenderRequest, TreeEntry
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented, Malformed, Whole
 
 ETHERNET = bytes.fromhex("03000000000102cb0000000388b5")
@@ -152,6 +152,34 @@ def test_crafted_packet_takes_type_and_lengths_from_its_parts() -> None:
     assert isinstance(frame.body, Predicate)
     (constraint,) = frame.body.filters[0]
     assert (constraint.name, SYMBOLS[constraint.operator], constraint.value) == ("price", "<", 400)
+
+
+def test_long_lists_are_dissected_to_the_end() -> None:
+    many = range(1, 302)
+    price = [Constraint(f"a{number}", Type.INTEGER, Operator.EQ, number) for number in many]
+    children = tuple(many)
+    table = BroadcastTable(
+        tuple((n, n) for n in many), (TreeEntry(0, 0, children, 301), TreeEntry(1, 1, (), 0))
+    )
+    for kind, body in (
+        (FrameType.RA, Predicate((Filter(tuple(price)),))),
+        (FrameType.TABLE, table),
+        (FrameType.MSG, Message({f"a{number}": number for number in many})),
+    ):
+        frame = Frame(kind, 0, 1, 1, 1, body)
+        packet = layers.CBCB(codec.encode(frame))
+        assert layers.to_frame(packet) == frame
+        packet.clear_cache()
+        assert bytes(packet) == codec.encode(frame)
+
+
+def test_a_whole_number_is_a_double_where_the_type_says_so() -> None:
+    for value_type, value in ((int(Type.DOUBLE), 300.0), (int(Type.INTEGER), 300)):
+        attribute = layers.Attribute(attribute_name=b"p", value_type=value_type, value=300)
+        frame = layers.to_frame(layers.CBCB(issuer=1, seq=1, epoch=1) / layers.MSG(tlvs=[attribute]))
+        assert frame.body == Message({"p": value})
+        assert isinstance(frame.body, Message)
+        assert type(frame.body["p"]) is type(value)
 
 
 def test_importing_the_codec_does_not_import_scapy() -> None:
