@@ -14,8 +14,8 @@ local HEADER_LENGTH = 32
 local TLV_HEADER_LENGTH = 5
 local MAX_BODY_LENGTH = 16 * 1024 * 1024
 local STRING_MAX_BYTES = 65535
--- As in router/wire/fragments.py: seconds, bytes, frames.
-local REASSEMBLY_TIMEOUT = 2.0
+-- As in router/wire/fragments.py: nanoseconds, bytes, frames.
+local REASSEMBLY_TIMEOUT = 2000000000
 local REASSEMBLY_BYTES = 64 * 1024 * 1024
 local REASSEMBLY_FRAMES = 1024
 -- Wireshark gives up a frame with 1,000,000 items in its tree.
@@ -592,7 +592,7 @@ local function forget()
     fragments = {},     -- frame number -> { in frame number, body, frame numbers }; a fragment of a whole frame
     contradictions = {},  -- frame number -> why the fragments of its frame were given up
     requests = {},      -- key -> frame number and time of what awaits an answer
-    -- Frame number -> frame number, or seconds; flat, because captures are long.
+    -- Frame number -> frame number, or nanoseconds; flat, because captures are long.
     request_of = {}, time_of = {}, response_of = {}, repeat_of = {},
   }
 end
@@ -601,6 +601,12 @@ forget()
 
 function cbcb.init()
   forget()
+end
+
+-- When a frame was captured, in whole nanoseconds after the first frame: Wireshark gives seconds as a double, which
+-- holds them exactly for 26 days.
+local function nanoseconds(pinfo)
+  return math.floor(pinfo.rel_ts * 1e9 + 0.5)
 end
 
 local function give_up(key)
@@ -632,7 +638,7 @@ end
 
 -- Takes a fragment in the first pass.
 local function collect(pinfo, key, header, chunk)
-  local number, now = pinfo.number, pinfo.rel_ts
+  local number, now = pinfo.number, nanoseconds(pinfo)
   local partial = capture.partials[key]
   if partial and now - partial.since >= REASSEMBLY_TIMEOUT then
     give_up(key)
@@ -707,7 +713,7 @@ end
 
 -- Remembers a request, or finds that of an answer, in the first pass.
 local function link(pinfo, header, single_value, sender)
-  local kind, number, now = header.type, pinfo.number, pinfo.rel_ts
+  local kind, number, now = header.type, pinfo.number, nanoseconds(pinfo)
   local about = scope() .. "/" .. header.issuer_text
   if kind == SR then
     requested(about .. "/" .. header.seq, number, now, sender)
@@ -731,6 +737,13 @@ local function link(pinfo, header, single_value, sender)
   end
 end
 
+-- As Wireshark has it: in a negative time, both parts are negative.
+local function duration(time)
+  local sign, total = time < 0 and -1 or 1, math.abs(time)
+  local rest = total % 1000000000
+  return NSTime.new(sign * math.floor((total - rest) / 1000000000), sign * rest)
+end
+
 local ASKS = { [SR] = true, [HELLO] = true, [TABLE] = true, [COMMIT] = true }
 
 local function show_link(pinfo, tree, header_tree, kind)
@@ -740,10 +753,7 @@ local function show_link(pinfo, tree, header_tree, kind)
   if header_tree then
     if request then
       header_tree:add(fields.request_in, request):set_generated()
-      local time = capture.time_of[number]
-      local seconds = math.floor(time)
-      local nanoseconds = math.floor((time - seconds) * 1e9 + 0.5)
-      header_tree:add(fields.response_time, NSTime.new(seconds, nanoseconds)):set_generated()
+      header_tree:add(fields.response_time, duration(capture.time_of[number])):set_generated()
     end
     if response then header_tree:add(fields.response_in, response):set_generated() end
     if repeated then header_tree:add(fields.repeat_of, repeated):set_generated() end

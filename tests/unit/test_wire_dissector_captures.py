@@ -118,6 +118,28 @@ def test_links_what_routers_and_controller_say(tmp_path: Path) -> None:
     assert found[5] == {"request_in": ["5"], "response_time": ["0.001000000"]}
 
 
+@pytest.mark.parametrize(
+    ("asked_ns", "answered_ns", "time"),
+    [
+        # The difference of the two as doubles is just below 1.
+        (2_300_000_000, 3_300_000_000, "1.000000000"),
+        (2_300_000_000, 3_300_000_001, "1.000000001"),
+        (86_400_123_456_789, 86_400_123_456_790, "0.000000001"),
+        # Files of several clocks, merged.
+        (3_000_000_000, 2_700_000_000, "-0.300000000"),
+        (5_300_000_000, 3_000_000_000, "-2.300000000"),
+    ],
+)
+def test_response_times_are_exact(asked_ns: int, answered_ns: int, time: str, tmp_path: Path) -> None:
+    frames = [
+        (1_000_000_000, of_router(1, WHOLE[0].payload)),
+        (asked_ns, of_router(1, frame(FrameType.SR, 9, 5, SenderRequest(1000)))),
+        (answered_ns, of_router(2, frame(FrameType.UR, 9, 5, WHOLE[3].frame.body))),
+    ]
+    found = rows(write_capture(tmp_path / "times.pcap", frames), ["cbcb.response_time"])
+    assert found == [{}, {}, {"response_time": [time]}]
+
+
 def test_warns_of_what_every_router_drops(tmp_path: Path) -> None:
     message = Frame(FrameType.MSG, 1, 1, 1, 64, Message({"a": 1}))
     payload = codec.encode(message)
