@@ -244,7 +244,8 @@ local function quote(text)
   return '"' .. text .. '"'
 end
 
--- The shortest decimal that reads back as the same double, always with a point or an exponent.
+-- The shortest decimal that reads back as the same double, always with a point or an exponent. Lua writes and reads
+-- the decimal sign of the user's locale, so it becomes a point only when the digits are found.
 local function double_text(number)
   local text
   -- Subnormal numbers have fewer than 15 significant digits.
@@ -252,6 +253,7 @@ local function double_text(number)
     text = string.format("%." .. digits .. "g", number)
     if tonumber(text) == number then break end
   end
+  text = text:gsub("[^%d%-+e]+", ".")
   return text:find("[.e]") and text or text .. ".0"
 end
 

@@ -37,6 +37,11 @@ local function sorted_keys(counted)
   return keys
 end
 
+-- A number with decimals; with a point, whatever the user's locale has.
+local function fixed(format, number)
+  return (string.format(format, number):gsub("[^%d%s]+", "."))
+end
+
 -- The counts as lines of text.
 local function as_text(counts)
   local lines = {}
@@ -45,13 +50,13 @@ local function as_text(counts)
   for kind, name in ipairs(TYPES) do
     local of_type = counts.types[kind]
     if of_type then
-      line("%-12s %10d %7.2f%% %12d %12.1f", name, of_type.frames, 100 * of_type.frames / counts.frames,
-        of_type.bytes, of_type.bytes / of_type.frames)
+      line("%-12s %10d %s%% %12d %s", name, of_type.frames, fixed("%7.2f", 100 * of_type.frames / counts.frames),
+        of_type.bytes, fixed("%12.1f", of_type.bytes / of_type.frames))
     end
   end
   for _, reason in ipairs(sorted_keys(counts.errors)) do
-    line("%-12s %10d %7.2f%%  undecodable", reason, counts.errors[reason],
-      100 * counts.errors[reason] / counts.frames)
+    line("%-12s %10d %s%%  undecodable", reason, counts.errors[reason],
+      fixed("%7.2f", 100 * counts.errors[reason] / counts.frames))
   end
   line("%-12s %10d %8s %12d", "all", counts.frames, "", counts.bytes)
   -- Narrow enough for Wireshark's text window.

@@ -48,6 +48,7 @@ from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
 pytestmark = needs_tshark
 
 MS = 10**6
+COMMA = "de_DE.UTF-8"
 PORT_1 = port_addresses([1])[0]
 LINK_FIELDS = ["cbcb.request_in", "cbcb.response_in", "cbcb.response_time", "cbcb.repeat_of"]
 Timed = tuple[int, bytes]
@@ -286,6 +287,36 @@ def test_statistics_count_by_type_and_issuer(vectors: Path) -> None:
     assert [line.split()[0] for line in only[1:3]] == ["RA", "all"]
 
 
+@pytest.fixture(scope="module")
+def locales(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a locale that writes 1,5."""
+    folder = tmp_path_factory.mktemp("locales")
+    if shutil.which("localedef") is None:
+        pytest.skip("localedef is not installed (apt-get install locales)")
+    command = ["localedef", "-i", "de_DE", "-f", "UTF-8", str(folder / COMMA)]
+    if subprocess.run(command, capture_output=True, timeout=60, check=False).returncode != 0:
+        pytest.skip("no sources of locales (apt-get install locales)")
+    return folder
+
+
+@pytest.fixture
+def decimal_comma(locales: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chooses that locale in the environment."""
+    monkeypatch.setenv("LOCPATH", str(locales))
+    monkeypatch.setenv("LC_ALL", COMMA)
+
+
+@pytest.mark.usefixtures("decimal_comma")
+def test_writes_decimals_with_a_point_in_every_locale(tmp_path: Path) -> None:
+    body = Message({"a": 1.5, "b": 0.1, "c": 2.0, "d": 5e-324, "e": -1.25e300})
+    data = of_router(1, frame(FrameType.MSG, 1, 1, body))
+    capture = write_capture(tmp_path / "doubles.pcap", [(0, data)])
+    (row,) = rows(capture, ["cbcb.value"], "-Y", 'cbcb.attribute == "a=1.5"')
+    assert row["value"] == ["1.5", "0.1", "2.0", "5e-324", "-1.25e+300"]
+    counted = tshark(capture, "-q", "-z", "cbcb,frames").splitlines()[1].split()
+    assert counted == ["MSG", "1", "100.00%", str(len(data)), f"{len(data)}.0"]
+
+
 def test_the_profile_colours_and_names_columns(vectors: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     where = Folders(home / ".local/lib/wireshark/plugins", home / ".config/wireshark/profiles/CBCB")
@@ -334,9 +365,8 @@ def test_is_valid_in_every_lua(version: str, script: Path) -> None:
     subprocess.run([compiler, "-p", str(script)], check=True)
 
 
-@pytest.mark.parametrize("version", ["5.2", "5.3", "5.4"])
-def test_decodes_the_vectors_in_every_lua(version: str, tmp_path: Path) -> None:
-    """Without Wireshark: a stand-in for its classes runs the dissector itself on the vectors."""
+def infos_in_lua(version: str, tmp_path: Path, *options: str) -> list[str]:
+    """The Info column of each vector, in a plain Lua with a stand-in for Wireshark's classes."""
     lua = shutil.which(f"lua{version}")
     if lua is None:
         pytest.skip(f"lua{version} is not installed (apt-get install lua{version})")
@@ -344,12 +374,24 @@ def test_decodes_the_vectors_in_every_lua(version: str, tmp_path: Path) -> None:
     listing = tmp_path / "payloads"
     listing.write_text("".join(payload.hex() + "\n" for payload in payloads))
     stand_in = Path(__file__).with_name("wire_wireshark.lua")
-    done = subprocess.run(
-        [lua, str(stand_in), str(DISSECTOR), str(listing)], capture_output=True, timeout=60, check=False
-    )
+    command = [lua, *options, str(stand_in), str(DISSECTOR), str(listing)]
+    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr.decode()
-    infos = done.stdout.decode().splitlines()
+    return done.stdout.decode().splitlines()
+
+
+@pytest.mark.parametrize("version", ["5.2", "5.3", "5.4"])
+def test_decodes_the_vectors_in_every_lua(version: str, tmp_path: Path) -> None:
+    infos = infos_in_lua(version, tmp_path)
     expected = [vector.info for vector in WHOLE]
     assert infos[: len(expected)] == expected
     reasons = [info.removeprefix("Undecodable: ").partition(":")[0] for info in infos[len(expected) :]]
     assert reasons == [one.reason for one in MALFORMED if one.payload]
+
+
+@pytest.mark.usefixtures("decimal_comma")
+@pytest.mark.parametrize("version", ["5.2", "5.3", "5.4"])
+def test_every_lua_decodes_alike_in_a_locale_with_a_decimal_comma(version: str, tmp_path: Path) -> None:
+    infos = infos_in_lua(version, tmp_path, "-e", f'assert(os.setlocale("{COMMA}"))')
+    expected = [vector.info for vector in WHOLE]
+    assert infos[: len(expected)] == expected
