@@ -14,9 +14,10 @@ local HEADER_LENGTH = 32
 local TLV_HEADER_LENGTH = 5
 local MAX_BODY_LENGTH = 16 * 1024 * 1024
 local STRING_MAX_BYTES = 65535
--- As in router/wire/fragments.py: nanoseconds, bytes, frames.
+-- As in router/wire/fragments.py: nanoseconds, bytes, bytes beside those of a fragment, frames.
 local REASSEMBLY_TIMEOUT = 2000000000
 local REASSEMBLY_BYTES = 64 * 1024 * 1024
+local FRAGMENT_OVERHEAD = 200
 local REASSEMBLY_FRAMES = 1024
 -- Wireshark gives up a frame with 1,000,000 items in its tree.
 local MAX_ITEMS = 250000
@@ -592,6 +593,8 @@ local function forget()
     oldest = {}, first = 1, last = 0,  -- the same in the order of their first fragment
     count = 0, bytes = 0,
     fragments = {},     -- frame number -> { in frame number, body, frame numbers }; a fragment of a whole frame
+    wholes = {},        -- key -> the last of those
+    late = {},          -- frame number -> the same, of a fragment that came again when its frame was whole
     contradictions = {},  -- frame number -> why the fragments of its frame were given up
     requests = {},      -- key -> frame number and time of what awaits an answer
     -- Frame number -> frame number, or nanoseconds; flat, because captures are long.
@@ -616,20 +619,29 @@ local function give_up(key)
   if partial then
     capture.partials[key] = nil
     capture.count = capture.count - 1
-    capture.bytes = capture.bytes - partial.length
+    capture.bytes = capture.bytes - partial.length - FRAGMENT_OVERHEAD * partial.have
     -- It may stay in `oldest` for long.
-    partial.chunks, partial.numbers = nil, nil
+    partial.chunks, partial.numbers, partial.repeats = nil, nil, nil
   end
 end
 
--- Makes room for one more fragment, as router.wire.fragments.Reassembler does.
-local function make_room(size)
-  while capture.bytes + size > REASSEMBLY_BYTES or capture.count >= REASSEMBLY_FRAMES do
+-- Gives up the oldest frames other than `key`'s until one more fragment fits, as
+-- router.wire.fragments.Reassembler does.
+local function make_room(key, cost)
+  local allowed = capture.partials[key] and REASSEMBLY_FRAMES or REASSEMBLY_FRAMES - 1
+  local kept
+  while capture.bytes + cost > REASSEMBLY_BYTES or capture.count > allowed do
     local entry = capture.oldest[capture.first]
-    if entry == nil then return end
+    if entry == nil then break end
     capture.oldest[capture.first] = nil
     capture.first = capture.first + 1
-    if capture.partials[entry.key] == entry then give_up(entry.key) end
+    if capture.partials[entry.key] == entry then
+      if entry.key == key then kept = entry else give_up(entry.key) end
+    end
+  end
+  if kept then
+    capture.first = capture.first - 1
+    capture.oldest[capture.first] = kept
   end
 end
 
@@ -638,9 +650,20 @@ local function contradiction(key, number, detail)
   capture.contradictions[number] = detail
 end
 
+-- The frame that a fragment repeats, if it was whole before the fragment came. To a router that begins the frame
+-- anew, which mostly comes to nothing; but it is not missing.
+local function whole_again(key, header, chunk)
+  local whole = capture.wholes[key]
+  if not whole or whole.common ~= header.common then return nil end
+  local start = whole.starts[header.index]
+  local stop = (whole.starts[header.index + 1] or #whole.body + 1) - 1
+  return whole.body:sub(start, stop) == chunk and whole or nil
+end
+
 -- Takes a fragment in the first pass.
 local function collect(pinfo, key, header, chunk)
   local number, now = pinfo.number, nanoseconds(pinfo)
+  capture.late[number] = whole_again(key, header, chunk)
   local partial = capture.partials[key]
   if partial and now - partial.since >= REASSEMBLY_TIMEOUT then
     give_up(key)
@@ -650,30 +673,42 @@ local function collect(pinfo, key, header, chunk)
     return contradiction(key, number, "headers of the fragments differ")
   end
   local known = partial and partial.chunks[header.index]
-  if known == chunk then return end
+  if known == chunk then
+    table.insert(partial.repeats, number)
+    return
+  end
   if known then return contradiction(key, number, "two fragments " .. header.index .. " differ") end
   if not partial then
-    make_room(#chunk)
-    partial = { key = key, since = now, common = header.common, chunks = {}, numbers = {}, have = 0, length = 0 }
-    capture.partials[key] = partial
-    capture.last = capture.last + 1
-    capture.oldest[capture.last] = partial
-    capture.count = capture.count + 1
+    partial = { key = key, since = now, common = header.common, chunks = {}, numbers = {}, repeats = {}, have = 0,
+      length = 0 }
   end
   local length, missing = partial.length + #chunk, header.count - partial.have - 1
   -- Every fragment still missing has at least one byte.
   if length + missing > header.total or missing == 0 and length < header.total then
     return contradiction(key, number, "fragments do not add up to " .. header.total .. " bytes")
   end
+  local cost = #chunk + FRAGMENT_OVERHEAD
+  make_room(key, cost)
+  if capture.partials[key] ~= partial then
+    capture.partials[key] = partial
+    capture.last = capture.last + 1
+    capture.oldest[capture.last] = partial
+    capture.count = capture.count + 1
+  end
   partial.chunks[header.index], partial.numbers[header.index] = chunk, number
   partial.have, partial.length = partial.have + 1, length
-  capture.bytes = capture.bytes + #chunk
+  capture.bytes = capture.bytes + cost
   if missing > 0 then return end
-  local whole = { number = number, numbers = {}, body = table.concat(partial.chunks, "", 0, header.count - 1) }
+  local whole = { number = number, numbers = {}, starts = {}, common = header.common,
+    body = table.concat(partial.chunks, "", 0, header.count - 1) }
+  local start = 1
   for index = 0, header.count - 1 do
-    whole.numbers[index + 1] = partial.numbers[index]
+    whole.numbers[index + 1], whole.starts[index] = partial.numbers[index], start
+    start = start + #partial.chunks[index]
     capture.fragments[partial.numbers[index]] = whole
   end
+  for _, again in ipairs(partial.repeats) do capture.fragments[again] = whole end
+  capture.wholes[key] = whole
   give_up(key)
 end
 
@@ -854,6 +889,8 @@ local function read_fragment(state, tree, header_tree, body_tree, pinfo, header)
   end
   local problem, whole = capture.contradictions[pinfo.number], capture.fragments[pinfo.number]
   if problem then refuse("bad_fragment", problem) end
+  -- Whether a repeat makes its frame whole once more is known when all frames have been seen once.
+  if not whole and pinfo.visited then whole = capture.late[pinfo.number] end
   if not whole then
     if pinfo.visited then tree:add_proto_expert_info(experts.incomplete) end
     return text

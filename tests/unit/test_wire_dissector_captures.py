@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,7 @@ from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
 pytestmark = needs_tshark
 
 MS = 10**6
+MIB = 1024 * 1024
 COMMA = "de_DE.UTF-8"
 PORT_1 = port_addresses([1])[0]
 LINK_FIELDS = ["cbcb.request_in", "cbcb.response_in", "cbcb.response_time", "cbcb.repeat_of"]
@@ -196,6 +198,75 @@ def test_reassembles_as_the_routers_do(tmp_path: Path) -> None:
         assert ("error.bad_fragment" in row) == (kind == "bad_fragment")
         # A whole of changed bytes may be undecodable, and shows its fragments all the same.
         assert ("fragments" in row) == (kind == "whole")
+
+
+def test_a_repeated_fragment_is_not_missing(tmp_path: Path) -> None:
+    first, second, *_ = FRAGMENTED[0].payloads
+    assert len(FRAGMENTED[0].payloads) == 2
+    changed = bytearray(first)
+    changed[-1] ^= 1
+    payloads = [second, second, first, first, first, bytes(changed)]
+    frames = [(at, of_router(1, payload)) for at, payload in enumerate(payloads)]
+    columns = ["cbcb.fragments", "cbcb.reassembled_in", "cbcb.note.incomplete", "cbcb.decode_error"]
+    found = rows(write_capture(tmp_path / "repeats.pcap", frames), columns, "-2")
+    assert found == [
+        {"reassembled_in": ["3"]},
+        {"reassembled_in": ["3"]},
+        {"fragments": ["3", "1"]},
+        {"reassembled_in": ["3"]},
+        {"reassembled_in": ["3"]},
+        {"decode_error": ["bad_fragment"]},
+    ]
+    late = [(at, of_router(1, payload)) for at, payload in enumerate([first, second, second, bytes(changed)])]
+    found = rows(write_capture(tmp_path / "late.pcap", late), columns[:3], "-2")
+    # A router begins the frame anew with the repeat, and makes it whole with the changed fragment.
+    assert found == [
+        {"reassembled_in": ["2"]},
+        {"fragments": ["1", "2"]},
+        {"reassembled_in": ["4"]},
+        {"fragments": ["4", "3"]},
+    ]
+
+
+def interleaved(frames: int, length: int, chunk: int) -> Iterator[Timed]:
+    """Messages of one unknown TLV, in fragments, 1 us from one to the next; each at a pace of its own."""
+    draw = random.Random(3)
+    body = b"\x0b" + (length - 5).to_bytes(4, "big") + bytes(length - 5)
+    pieces = [body[at : at + chunk] for at in range(0, length, chunk)]
+    todo = dict.fromkeys(range(frames), 0)
+    at_ns = 0
+    while todo:
+        (issuer,) = draw.choices(list(todo), [4 + issuer % 2 for issuer in todo])
+        index = todo[issuer]
+        header = codec.HEADER.pack(
+            1, 1, 0, 64, issuer, 7, 1, length, index, len(pieces), len(pieces[index]), 0
+        )
+        at_ns += 1000
+        yield at_ns, of_router(3, header + pieces[index])
+        todo[issuer] += 1
+        if todo[issuer] == len(pieces):
+            del todo[issuer]
+
+
+@pytest.mark.parametrize(
+    ("frames", "length", "chunk"),
+    [(5, 15 * MIB, 60_000), (5, 14 * MIB + MIB // 5, 4_000), (2000, 15, 5)],
+    ids=["bytes", "overhead", "frames"],
+)
+def test_reassembles_in_the_memory_of_the_routers(
+    frames: int, length: int, chunk: int, tmp_path: Path
+) -> None:
+    capture = write_capture(tmp_path / "large.pcap", interleaved(frames, length, chunk))
+    reassembler = Reassembler()
+    expected = [
+        reassembler.add(3, data[14:], at_ns / 1e9) is not None
+        for at_ns, data in interleaved(frames, length, chunk)
+    ]
+    found = ["fragments" in row for row in rows(capture, ["cbcb.fragments"])]
+    capture.unlink()
+    assert reassembler.evicted
+    assert 0 < sum(expected) < frames
+    assert found == expected
 
 
 def decode_reason(payload: bytes) -> str | None:
