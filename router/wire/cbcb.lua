@@ -598,7 +598,7 @@ local function forget()
     contradictions = {},  -- frame number -> why the fragments of its frame were given up
     requests = {},      -- key -> frame number and time of what awaits an answer
     -- Frame number -> frame number, or nanoseconds; flat, because captures are long.
-    request_of = {}, time_of = {}, response_of = {}, repeat_of = {},
+    request_of = {}, time_of = {}, response_of = {}, repeat_of = {}, previous = {},
   }
 end
 
@@ -720,9 +720,13 @@ local function scope()
   return id and tostring(id) or ""
 end
 
+-- An answer is to the request last sent, and counts for the same request sent before.
 local function answer(number, now, request, asked_at)
   capture.request_of[number], capture.time_of[number] = request, now - asked_at
-  if not capture.response_of[request] then capture.response_of[request] = number end
+  while request and not capture.response_of[request] do
+    capture.response_of[request] = number
+    request = capture.previous[request]
+  end
 end
 
 -- Remembers a sender request, of which there are as many as there are routers on the way. Where a router's own
@@ -734,6 +738,7 @@ local function requested(key, number, now, sender)
     capture.requests[key] = { number, now, sender }
     return
   end
+  capture.previous[number] = asked[3] == sender and asked[1] or asked[6] == sender and asked[4] or nil
   if asked[3] ~= sender then asked[4], asked[5], asked[6] = asked[1], asked[2], asked[3] end
   asked[1], asked[2], asked[3] = number, now, sender
 end
@@ -757,7 +762,10 @@ local function link(pinfo, header, single_value, sender)
   elseif kind == UR then
     replied(about .. "/" .. header.seq, number, now, sender)
   elseif kind == HELLO then
-    capture.requests[about] = { number, now }
+    local before = capture.requests[about]
+    -- Repeated HELLOs have numbers of their own; those of another incarnation are of a router that is gone.
+    if before and before[3] == single_value then capture.previous[number] = before[1] end
+    capture.requests[about] = { number, now, single_value }
   elseif kind == TABLE or kind == COMMIT then
     local hello = kind == TABLE and capture.requests[about]
     if hello then
@@ -765,9 +773,9 @@ local function link(pinfo, header, single_value, sender)
       capture.requests[about] = nil
     end
     local key = about .. "/" .. kind .. "/" .. header.seq .. "/" .. header.epoch_text
-    local first = capture.requests[key] and capture.requests[key][3]
-    capture.repeat_of[number] = first
-    capture.requests[key] = { number, now, first or number }
+    local before = capture.requests[key]
+    if before then capture.repeat_of[number], capture.previous[number] = before[3], before[1] end
+    capture.requests[key] = { number, now, before and before[3] or number }
   elseif kind == ACK then
     local asked = capture.requests[about .. "/" .. single_value .. "/" .. header.seq .. "/" .. header.epoch_text]
     if asked then answer(number, now, asked[1], asked[2]) end

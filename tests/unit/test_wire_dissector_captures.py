@@ -121,6 +121,43 @@ def test_links_what_routers_and_controller_say(tmp_path: Path) -> None:
     assert found[5] == {"request_in": ["5"], "response_time": ["0.001000000"]}
 
 
+def test_an_answer_counts_for_the_requests_repeated_before_it(tmp_path: Path) -> None:
+    table = of_controller(frame(FrameType.TABLE, 4, 11, BroadcastTable((), ())))
+    request = of_router(1, frame(FrameType.SR, 9, 5, SenderRequest(1000)))
+    frames = [
+        # Of an incarnation that ended; then twice of the next one, numbered anew.
+        (0, to_controller(4, frame(FrameType.HELLO, 4, 9, Hello(1)))),
+        (1, to_controller(4, frame(FrameType.HELLO, 4, 1, Hello(2)))),
+        (2, to_controller(4, frame(FrameType.HELLO, 4, 2, Hello(2)))),
+        (3, table),
+        (4, table),
+        (5, table),
+        (6, to_controller(4, frame(FrameType.ACK, 4, 11, Ack(FrameType.TABLE)))),
+        # Asked of router 2 in two frames, and by router 2 in between.
+        (7, request),
+        (8, of_router(2, frame(FrameType.SR, 9, 5, SenderRequest(1000)))),
+        (9, request),
+        (10, of_router(2, frame(FrameType.UR, 9, 5, WHOLE[3].frame.body))),
+        (11, table),
+    ]
+    capture = write_capture(tmp_path / "repeats.pcap", frames)
+    found = rows(capture, ["cbcb.request_in", "cbcb.response_in", "cbcb.note.unanswered"], "-2")
+    assert found == [
+        {"note.unanswered": ["1"]},
+        {"response_in": ["4"]},
+        {"response_in": ["4"]},
+        {"request_in": ["3"], "response_in": ["7"]},
+        {"response_in": ["7"]},
+        {"response_in": ["7"]},
+        {"request_in": ["6"]},
+        {"response_in": ["11"]},
+        {"note.unanswered": ["1"]},
+        {"response_in": ["11"]},
+        {"request_in": ["10"]},
+        {"note.unanswered": ["1"]},
+    ]
+
+
 @pytest.mark.parametrize(
     ("asked_ns", "answered_ns", "time"),
     [
