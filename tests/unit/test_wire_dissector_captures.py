@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import subprocess
 from collections import Counter
@@ -48,6 +49,7 @@ from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
 
 pytestmark = needs_tshark
 
+DOCS = Path(__file__).parents[2] / "docs" / "wireshark.md"
 MS = 10**6
 MIB = 1024 * 1024
 COMMA = "de_DE.UTF-8"
@@ -178,6 +180,47 @@ def test_response_times_are_exact(asked_ns: int, answered_ns: int, time: str, tm
     ]
     found = rows(write_capture(tmp_path / "times.pcap", frames), ["cbcb.response_time"])
     assert found == [{}, {}, {"response_time": [time]}]
+
+
+def merged(tmp_path: Path, *links: list[Timed]) -> Path:
+    """One file of several captures, by the command that the document gives."""
+    match = re.search(r"`(mergecap .*) all\.pcapng \.\.\.`", DOCS.read_text(encoding="utf-8"))
+    assert match
+    files = [write_capture(tmp_path / f"link-{at}.pcap", frames) for at, frames in enumerate(links)]
+    whole = tmp_path / "all.pcapng"
+    subprocess.run([*match[1].split(), str(whole), *map(str, files)], check=True, timeout=60)
+    return whole
+
+
+@pytest.mark.skipif(shutil.which("mergecap") is None, reason="mergecap is not installed")
+def test_tells_the_links_of_a_merged_capture(tmp_path: Path) -> None:
+    vector = FRAGMENTED[0]
+    request = frame(FrameType.SR, 9, 5, SenderRequest(1000))
+    reply = frame(FrameType.UR, 9, 5, WHOLE[3].frame.body)
+    links = [
+        [
+            (link, of_router(1, request)),
+            ((9 - link) * MS, of_router(link + 2, reply)),
+            *((10 * MS + 2 * at + link, of_router(1, one)) for at, one in enumerate(vector.payloads)),
+        ]
+        for link in range(2)
+    ]
+    capture = merged(tmp_path, *links)
+    columns = ["frame.interface_id", "cbcb.request_in", "cbcb.fragments", "cbcb.note.incomplete"]
+    numbers = range(5, 5 + 2 * len(vector.payloads))
+    expected = [
+        {"frame.interface_id": ["0"]},
+        {"frame.interface_id": ["1"]},
+        {"frame.interface_id": ["1"], "request_in": ["2"]},
+        {"frame.interface_id": ["0"], "request_in": ["1"]},
+        *({"frame.interface_id": [str(number % 2 ^ 1)]} for number in numbers),
+    ]
+    for link in range(2):
+        expected[link - 2]["fragments"] = [str(number) for number in numbers[link::2]]
+    assert rows(capture, columns) == expected
+    assert rows(capture, columns, "-2", "-R", "cbcb") == expected
+    # Without a filter, the first of two passes does not know the interface.
+    assert not any("note.incomplete" in row for row in rows(capture, columns, "-2"))
 
 
 def test_warns_of_what_every_router_drops(tmp_path: Path) -> None:
