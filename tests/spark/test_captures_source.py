@@ -155,7 +155,7 @@ def test_several_runs_and_runs_by_pattern_and_uri(tmp_path: Path, spark: SparkSe
     for paths in ([str(one), str(two)], [f"{tmp_path}/run*"], [uri, f"{tmp_path}/run-[0-9]"]):
         assert _rows(read.load(paths).groupBy("link", "node").count()) == _rows(doubled)
     with pytest.raises(PySparkException, match=r"matches run folders and .*other, which is none"):
-        read.load(f"{tmp_path}/*")
+        read.load(f"{tmp_path}/*").count()
 
 
 def test_health_of_files_and_those_that_are_no_captures(tmp_path: Path, spark: SparkSession) -> None:
