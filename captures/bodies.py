@@ -35,11 +35,21 @@ class BodyValues(NamedTuple):
 
 
 NOTHING = BodyValues()
+#: Longer bodies are decoded each time: what is remembered may take so many bytes 16,384 times, with values.
+_REMEMBERED_BYTES = 2_048
+
+
+def body_values(kind: int, body: bytes) -> BodyValues:
+    """The columns of a whole body of frame type number `kind`."""
+    return _remembered(kind, body) if len(body) <= _REMEMBERED_BYTES else _decoded(kind, body)
 
 
 @lru_cache(maxsize=16_384)
-def body_values(kind: int, body: bytes) -> BodyValues:
-    """The columns of a whole body of frame type number `kind`."""
+def _remembered(kind: int, body: bytes) -> BodyValues:
+    return _decoded(kind, body)
+
+
+def _decoded(kind: int, body: bytes) -> BodyValues:
     header = Header(FrameType(kind), 0, 0, 0, 0, 0, len(body), 0, 1, len(body))
     try:
         decoded = decode_body(header, body)

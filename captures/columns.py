@@ -75,7 +75,11 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     ),
     "predicate": (pa.string(), "string", "of an RA or UR: the predicate in the readable notation"),
     "timeout_us": (pa.int64(), "bigint", "of an SR: how long its issuer waits, in microseconds"),
-    "incarnation": (pa.int64(), "bigint", "of a HELLO: how often the router has been started"),
+    "incarnation": (
+        pa.int64(),
+        "bigint",
+        "of a HELLO: greater at each start of the router; seconds since 1970 in an emulation",
+    ),
     "oldest_epoch": (pa.int64(), "bigint", "of a COMMIT: the oldest epoch that is still forwarded"),
     "acknowledged": (pa.string(), "string", "of an ACK: the type of the frame that is acknowledged"),
     "undecodable": (pa.string(), "string", "why the frame does not decode; null for a good frame"),

@@ -25,6 +25,7 @@ from captures.packets.splitting import check_capture
 from captures.recovery import read_epochs
 from captures.rundir import CapturedFile, LinkEnds, RunFolder, RunFolderError
 from captures.shortest import shortest_paths
+from captures.summary import SIMULATED
 from captures.trees import read_trees
 
 _MOST_BINS = 300
@@ -52,7 +53,7 @@ NODES = pa.schema([("node", pa.int32()), ("x", pa.float64()), ("y", pa.float64()
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The small files of a run."""
+    """The small files of a run. `simulated`: it may lack captures of links."""
 
     run: RunFolder
     captures: list[CapturedFile]
@@ -65,6 +66,7 @@ class Inputs:
     ovs_counters: dict[int, dict[int, dict[str, int]]]
     links: list[LinkEnds]
     epochs: Epochs
+    simulated: bool
 
     @property
     def all_hosts_captured(self) -> bool:
@@ -103,6 +105,7 @@ def read_inputs(run: RunFolder) -> Inputs:
         workload=workload,
         opening=opening_predicates(log, workload),
         clock=Clock(start_ns, float(manifest["time_scale"])),
+        simulated=manifest.get("datapath") == SIMULATED,
         router_counters=run.router_counters(),
         ovs_counters=run.ovs_counters(),
         links=run.links(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,7 +17,7 @@ from captures.inputs import Inputs, capture_files, defects, read_inputs, written
 from captures.partial import captured_only, processed_by_counters
 from captures.passes import Passes
 from captures.reconcile import Total, reconcile_ovs, reconcile_routers, reconcile_tshark, tshark_counts
-from captures.rundir import RunFolder
+from captures.rundir import LinkEnds, RunFolder
 from captures.session import spark_session
 from captures.source import captured_frames
 from captures.summary import verdict
@@ -81,11 +81,19 @@ def account(
             "ovs": reconcile_ovs(totals, ports, links),
         },
     }
-    holds, reasons = verdict(summary)
+    holds, reasons = verdict(summary, [] if inputs.simulated else _uncaptured(inputs, routers, links))
     summary["verdict"] = "holds" if holds else "fails"
     summary["verdict_reasons"] = reasons
     summary["accounting_s"] = round(time.monotonic() - started, 3)
     return summary
+
+
+def _uncaptured(inputs: Inputs, routers: Collection[int], links: Collection[LinkEnds]) -> list[str]:
+    """What an emulation should have captured, and has not; a simulation may leave captures out."""
+    return [
+        *(f"{link.u}-{link.v}" for link in inputs.links if link not in links),
+        *(f"the host link of node {node}" for node in inputs.router_counters if node not in routers),
+    ]
 
 
 def _log_summary(inputs: Inputs) -> dict[str, Any]:

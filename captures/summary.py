@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+#: Datapath of a simulation, in manifest and summary.
+SIMULATED = "simulated"
 _FRAMES = "Ethernet frames, each fragment one"
 #: Key -> (unit, meaning). docs/summary.md is made from it (`document`).
 SUMMARY_KEYS: dict[str, tuple[str, str]] = {
@@ -13,7 +15,7 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "links": ("count", "links between routers"),
     "duration_s": ("experiment seconds", "length of the experiment"),
     "time_scale": ("1", "experiment seconds per wall second"),
-    "datapath": ("text", "switch datapath: `kernel` or `user`"),
+    "datapath": ("text", "switch datapath: `kernel` or `user`; `simulated` of a simulation"),
     "bring_up_s": ("wall seconds", "from the start of the run until every router could originate"),
     "run_s": ("wall seconds", "from the first predicate set until the network was quiet again"),
     "teardown_s": ("wall seconds", "to take the emulated network down"),
@@ -138,9 +140,15 @@ _MUST_BE_ZERO = {
 }
 
 
-def verdict(summary: Mapping[str, Any]) -> tuple[bool, list[str]]:
-    """Whether the run is evidence that the network did what it should, and every reason why not."""
+def verdict(summary: Mapping[str, Any], uncaptured: Sequence[str] = ()) -> tuple[bool, list[str]]:
+    """Whether the run is evidence that the network did what it should, and every reason why not.
+
+    Args:
+        uncaptured: links that should have a capture and have none: nothing was held against anything there.
+    """
     reasons = [f"{summary[key]} {meaning}" for key, meaning in _MUST_BE_ZERO.items() if summary[key]]
+    if uncaptured:
+        reasons.append(f"{len(uncaptured)} links without a capture; first: {uncaptured[0]}")
     reasons += [f"capture cut short: {defect}" for defect in summary["capture_defects"]]
     for name, result in summary["reconciliation"].items():
         if result["differences"]:

@@ -32,19 +32,24 @@ COMMANDS = {
     "ovs-ofctl": "openvswitch-switch",
     "tcpdump": "tcpdump",
     "tshark": "tshark",
+    "mergecap": "wireshark-common",
+    "setpriv": "util-linux",
     "java": "openjdk-17-jre-headless",
 }
 PACKAGES = (
     "ryu",
+    "eventlet",
     "scapy",
     "pyspark",
     "pandas",
     "pyarrow",
     "numpy",
     "networkx",
+    "duckdb",
     "rich",
     "jinja2",
     "matplotlib",
+    "packaging",
 )
 _CAP_NET_ADMIN, _CAP_NET_RAW, _CAP_SYS_ADMIN = 12, 13, 21
 

@@ -110,11 +110,6 @@ class BroadcastTables:
         """The newest epoch of which there is a table, committed or not; 0 before the first."""
         return max(self._tables, default=0)
 
-    @property
-    def empty(self) -> bool:
-        """True as long as no table has come."""
-        return not self._tables
-
     def get(self, epoch: int) -> EpochTable | None:
         return self._tables.get(epoch)
 

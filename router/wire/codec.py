@@ -30,20 +30,17 @@ from router.wire.header import (
     HEADER,
     HEADER_LENGTH,
     MAX_BODY_LENGTH,
-    OFFSETS,
     TYPE_NAMES,
     DecodeError,
     DecodeReason,
     Header,
     decode_header,
-    with_hop_limit,
 )
 
 __all__ = [
     "HEADER",
     "HEADER_LENGTH",
     "MAX_BODY_LENGTH",
-    "OFFSETS",
     "TYPE_NAMES",
     "DecodeError",
     "DecodeReason",
@@ -56,7 +53,6 @@ __all__ = [
     "forwarded_frame",
     "fragment",
     "read_frame",
-    "with_hop_limit",
 ]
 
 DEFAULT_MTU = 1500

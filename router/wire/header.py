@@ -17,21 +17,6 @@ from router.wire.frames import VERSION, FrameType
 HEADER = struct.Struct("!BBBBIQIIHHHH")
 HEADER_LENGTH = 32
 assert HEADER.size == HEADER_LENGTH
-#: Byte offset of each header field from the start of the Ethernet payload.
-OFFSETS = {
-    "version": 0,
-    "type": 1,
-    "flags": 2,
-    "hop_limit": 3,
-    "issuer": 4,
-    "seq": 8,
-    "epoch": 16,
-    "total_length": 20,
-    "fragment_index": 24,
-    "fragment_count": 26,
-    "payload_length": 28,
-    "reserved": 30,
-}
 #: Limit of the format on `total_length`, so that a receiver's memory has a bound: 16 MiB.
 MAX_BODY_LENGTH = 16 * 1024 * 1024
 #: Names of the frame types by number, for counters and displays.
@@ -135,14 +120,3 @@ def _check_fragment(index: int, count: int, here: int, total: int) -> None:
             DecodeReason.BAD_LENGTH,
             f"payload_length {here} in fragment {index} of {count}, {total} bytes in all",
         )
-
-
-def with_hop_limit(payload: bytes, hop_limit: int) -> bytes:
-    """The same Ethernet payload with another hop limit: all that a router changes when it forwards.
-
-    Raises:
-        ValueError: the hop limit is outside 0..255.
-    """
-    if not 0 <= hop_limit <= 255:
-        raise ValueError(f"hop_limit {hop_limit} is outside 0..255")
-    return payload[:3] + hop_limit.to_bytes(1, "big") + payload[4:]

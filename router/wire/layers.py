@@ -240,7 +240,7 @@ class Timeout(_TlvPacket):
 
 
 class Incarnation(_TlvPacket):
-    """How often this router has been started."""
+    """Greater at each start of this router."""
 
     name = "INCARNATION"
     fields_desc = [*_tlv_fields(Tlv.INCARNATION), IntField("incarnation", 0)]  # noqa: RUF012

@@ -24,7 +24,7 @@ from topos.model import Link, Topology
 #: No parent: the source itself, or a node that the source does not reach.
 NO_PARENT = -1
 #: Width of the `downstream` field of a table entry.
-CLASS_MAX = 0xFFFF
+CLASS_MAX = 0xFFFF_FFFF
 
 #: Per node: (neighbour, cost, tie-breaking bit) of each usable link.
 _Adjacency = list[list[tuple[int, int, int]]]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from captures.summary import SIMULATED
 from router.protocol.events import Event, Settle, Started
 from router.wire.addresses import HOST_PORT
 from testbed.config.dump import dump_experiment
@@ -30,7 +31,6 @@ from testbed.workload.generate import generate
 from testbed.workload.model import write_workload
 from topos.loaders import to_json
 
-DATAPATH = "simulated"
 #: Virtual time between the first commit and experiment second 0.
 _PAUSE_NS = NS // 10
 #: Virtual time within which the network must be set up, and be quiet after the end.
@@ -263,7 +263,7 @@ class Simulation:
         (run_dir / "topology.json").write_text(to_json(experiment.topology), encoding="utf-8")
         write_workload(self.workload, run_dir / "workload.jsonl")
         described: dict[str, Any] = manifest(
-            experiment.name, experiment.seed, experiment.time_scale, DATAPATH, tool_versions()
+            experiment.name, experiment.seed, experiment.time_scale, SIMULATED, tool_versions()
         )
         write_json(
             run_dir / "manifest.json",

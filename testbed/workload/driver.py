@@ -76,7 +76,6 @@ class Driver:
 
     Attributes:
         delivered: deliveries so far.
-        last_event: `time.monotonic()` when something last came from a router.
 
     Raises:
         RunError: a node has no socket or its router does not answer (names the node).
@@ -91,7 +90,6 @@ class Driver:
             raise RunError(f"no application socket for node {', '.join(map(str, missing))}")
         _allow_open_files(len(wanted))
         self.delivered = 0
-        self.last_event = time.monotonic()
         self._answers: Counter[str] = Counter()
         #: (node, name) -> the request that subscribed; the router numbers subscriptions.
         self._subscriptions: dict[tuple[int, str], Request] = {}
@@ -284,7 +282,6 @@ class Driver:
                     self.delivered += len(client.read_events())
             except ClientError as error:
                 raise RunError(f"node {node}: {error}") from error
-            self.last_event = time.monotonic()
             self._take_answers(node)
 
     def _take_answers(self, node: int) -> None:

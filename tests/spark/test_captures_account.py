@@ -288,6 +288,11 @@ def test_a_run_without_captures_of_links_is_accounted_for(tmp_path: Path, spark:
     (run / "capture.json").write_text(json.dumps(kept))
     summary = account(run, spark=spark)
     assert (summary["links_captured"], summary["host_links_captured"]) == (0, 3)
+    # Only a simulation may leave them out.
+    assert summary["verdict_reasons"] == ["2 links without a capture; first: 0-1"]
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps({**manifest, "datapath": "simulated"}))
+    summary = account(run, spark=spark)
     assert summary["verdict_reasons"] == []
     assert summary["frames_by_type"] == {"RA": 0, "MSG": 0, "SR": 0, "UR": 0}
     assert set(summary["stretch"].values()) == {None}

@@ -80,6 +80,11 @@ def test_each_fault_fails_with_its_reason(key: str, value: object, reason: str) 
     assert summary.verdict({**_good(), key: value}) == (False, [reason])
 
 
+def test_a_link_without_a_capture_fails() -> None:
+    reasons = ["2 links without a capture; first: 0-1"]
+    assert summary.verdict(_good(), ["0-1", "the host link of node 3"]) == (False, reasons)
+
+
 def test_difference_fails_with_its_place() -> None:
     run = _good()
     run["reconciliation"]["ovs"]["differences"] = [{"where": "switch 1 port 2", "expected": 4, "found": 5}]

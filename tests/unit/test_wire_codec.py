@@ -88,11 +88,6 @@ def test_vectors_leave_nothing_out() -> None:
     assert {vector.reason for vector in MALFORMED} == set(codec.DecodeReason)
 
 
-def test_header_offsets_agree_with_the_struct() -> None:
-    sizes = [struct.calcsize(f"!{code}") for code in codec.HEADER.format[1:]]
-    assert list(codec.OFFSETS.values()) == [sum(sizes[:index]) for index in range(len(sizes))]
-
-
 def test_header_fields() -> None:
     header = codec.decode_header(FRAGMENTED[1].payloads[2])
     assert header._asdict() == {
@@ -118,15 +113,6 @@ def test_body_must_have_the_length_of_the_header() -> None:
     header = codec.decode_header(WHOLE[1].payload)
     with pytest.raises(codec.DecodeError, match="bad_length"):
         codec.decode_body(header, WHOLE[1].payload[32:-1])
-
-
-def test_with_hop_limit_changes_nothing_else() -> None:
-    frame = msg({"price": 300})
-    payload = codec.encode(frame)
-    assert codec.with_hop_limit(payload, 63) == codec.encode(msg({"price": 300}, hop_limit=63))
-    for wrong in (-1, 256):
-        with pytest.raises(ValueError, match=r"outside 0\.\.255"):
-            codec.with_hop_limit(payload, wrong)
 
 
 def test_a_filter_may_exceed_64_kib() -> None:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -232,7 +233,7 @@ def test_warns_of_what_every_router_drops(tmp_path: Path) -> None:
         "not_from_controller": of_router(1, frame(FrameType.COMMIT, 1, 1, Commit(1))),
         "not_from_router": of_controller(payload),
         "unknown_epoch": of_router(1, codec.encode(Frame(FrameType.MSG, 1, 1, 0, 64, message.body))),
-        "hop_limit": of_router(1, codec.with_hop_limit(payload, 0)),
+        "hop_limit": of_router(1, codec.encode(replace(message, hop_limit=0))),
         "no_port": ethernet(node_address(1), bytes.fromhex("030000000000"), payload),
     }
     names = [f"cbcb.drop.{name}" for name in cases if name]
