@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 import numpy as np
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, NullLocator
 
+from testbed.report import numbers
 from testbed.report.figures import Drawing
 from testbed.report.style import ACCENT, GREY, INK, ORANGE, new_figure, styled
 
@@ -29,7 +32,7 @@ def delays(deliveries: pd.DataFrame) -> Drawing | None:
         figure, axes = new_figure(6.2, 2.9)
         axes.plot([values[0], *values], [0, *shares * 100], color=ACCENT, drawstyle="steps-post")
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: f"{value:g}"))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _position: numbers.plain(value)))
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_ylim(0, 100)
@@ -42,7 +45,7 @@ def delays(deliveries: pd.DataFrame) -> Drawing | None:
             at = float(np.quantile(values, share))
             axes.plot([at], [share * 100], "o", color=ACCENT, markersize=5, clip_on=False)
             axes.annotate(
-                f"{share:.0%}: {at:.3g} ms",
+                f"{share:.0%}: {numbers.significant(at)} ms",
                 (at, share * 100),
                 xytext=(6, -4),
                 textcoords="offset points",
@@ -50,10 +53,11 @@ def delays(deliveries: pd.DataFrame) -> Drawing | None:
                 color=INK,
                 fontsize=8.5,
             )
-    median, last = float(np.median(values)), float(values[-1])
+    half, last = float(np.median(values)), float(values[-1])
     return Drawing(
         figure,
-        f"{len(values)} deliveries, half of them within {median:.3g} ms, the last after {last:.3g} ms."
+        f"{len(values)} deliveries, half of them within {numbers.significant(half)} ms, "
+        f"the last after {numbers.significant(last)} ms."
         + (f" {len(known) - len(values)} without a delay are left out." if len(known) > len(values) else ""),
     )
 
@@ -94,7 +98,9 @@ def stretch(arrivals: pd.DataFrame) -> Drawing | None:
         axes.legend(loc="upper right")
     means = " and ".join(f"{ratios.mean():.3f} in {name}" for name, ratios in by.items())
     worst = max(float(ratios.max()) for ratios in by.values())
-    return Drawing(figure, f"1 means: the shortest path. On average {means}; at most {worst:.3g}.")
+    return Drawing(
+        figure, f"1 means: the shortest path. On average {means}; at most {numbers.significant(worst)}."
+    )
 
 
 def matches(shares: list[float]) -> Drawing | None:
@@ -126,8 +132,8 @@ def matches(shares: list[float]) -> Drawing | None:
         axes.set_xticks(range(bars + 1), ["none", *labels], rotation=0 if bars <= 8 else 45)
         axes.set_xlabel("share of the predicates that select the message (%)")
         axes.set_ylabel("messages (%)")
-    matched = sorted(share for share in shares if share > 0)
-    middle = f" The median of the others is {matched[len(matched) // 2]:.1%}." if matched else ""
+    matched = [share for share in shares if share > 0]
+    middle = f" The median of the others is {median(matched):.1%}." if matched else ""
     highest = f"The highest share is {max(shares):.1%}."
     note = f"{none} of {len(shares)} messages match no predicate.{middle} {highest}"
     return Drawing(figure, note)

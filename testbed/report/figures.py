@@ -102,31 +102,37 @@ def rates(control_rates: pd.DataFrame) -> Drawing | None:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0, handlelength=1.2)
         _time_axis(axes, float(points["t_s"].max()))
     highest = ", ".join(
-        f"{label} at most {points[column].max():.3g}" for column, (label, _) in series.items()
+        f"{label} at most {numbers.significant(points[column].max())}"
+        for column, (label, _) in series.items()
     )
     return Drawing(figure, f"{highest} per second.")
 
 
-def utilisation(table: pd.DataFrame, directions: int, width: float) -> Drawing | None:
+def utilisation(table: pd.DataFrame, directions: int, with_bandwidth: int, width: float) -> Drawing | None:
     """How full links were: the fullest direction of a link and the mean over all, in each time bin.
+
+    Where only some links have a bandwidth, the others are left out.
 
     Args:
         table: link, from_node, to_node, bin_s, bits_per_s, utilisation (a share; null without a bandwidth).
         directions: of all links: twice their number.
+        with_bandwidth: those of them that have a bandwidth.
         width: of a bin, experiment seconds.
     """
     if table.empty or not directions:
         return None
-    limited = bool(table["utilisation"].notna().any())
+    limited = with_bandwidth > 0 and bool(table["utilisation"].notna().any())
     column, factor, unit = ("utilisation", 100.0, "%") if limited else ("bits_per_s", 1e-3, "kbit/s")
     busy = table.dropna(subset=[column])
     by_bin = busy.groupby("bin_s")[column]
+    counted = with_bandwidth if limited else directions
+    mean_over = "all directions" if counted == directions else "those with a bandwidth"
     edges = _edges(by_bin.max().index.to_numpy(dtype=float), width)
     with styled():
         figure, axes = new_figure(6.2, 2.9)
         for values, colour, label in (
             (by_bin.max(), ACCENT, "fullest direction of a link"),
-            (by_bin.sum() / directions, ORANGE, "mean over all directions"),
+            (by_bin.sum() / counted, ORANGE, f"mean over {mean_over}"),
         ):
             values.index = pd.Index([round(float(start), 9) for start in values.index])
             axes.stairs(
@@ -142,10 +148,16 @@ def utilisation(table: pd.DataFrame, directions: int, width: float) -> Drawing |
         _time_axis(axes, edges[-1])
     worst = busy.loc[busy[column].idxmax()]
     note = (
-        f"Highest: {factor * worst[column]:.3g} {unit}, from {worst.from_node:.0f} to {worst.to_node:.0f} "
-        f"at {worst.bin_s:g} s, over a bin of {width:g} s."
+        f"Highest: {numbers.significant(factor * worst[column])} {unit}, from {worst.from_node:.0f} "
+        f"to {worst.to_node:.0f} at {numbers.plain(worst.bin_s)} s, over a bin of {width:g} s."
     )
-    return Drawing(figure, note if limited else f"{note} The topology declares no bandwidth.")
+    if not with_bandwidth:
+        note += " The topology declares no bandwidth."
+    elif not limited:
+        note += " No link with a bandwidth carried a frame."
+    elif counted < directions:
+        note += f" {directions - counted} directions without a bandwidth are left out."
+    return Drawing(figure, note)
 
 
 def recovery(changes: Sequence[Mapping[str, Any]]) -> Drawing | None:
@@ -168,7 +180,7 @@ def recovery(changes: Sequence[Mapping[str, Any]]) -> Drawing | None:
             places = [place + offset for place in positions]
             axes.barh(places, [each or 0 for each in took], height=0.34, color=colour, label=label)
             for place, each in zip(places, took, strict=True):
-                text = "never" if each is None else f"{each:.3g}"
+                text = "never" if each is None else numbers.significant(each)
                 axes.annotate(
                     text,
                     (each or 0, place),

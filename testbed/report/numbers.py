@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 #: What a summary does not hold.
@@ -15,20 +16,33 @@ _RECONCILED = {
 
 
 def count(value: Any) -> str:
-    """A whole number with thin spaces between thousands."""
+    """A whole number with spaces between thousands; what is not whole is rounded."""
     return ABSENT if value is None else f"{value:,.0f}".replace(",", " ")
+
+
+def significant(value: Any, digits: int = 3) -> str:
+    """To so many significant digits, all of those before the point, and never with an exponent."""
+    if value is None:
+        return ABSENT
+    text = f"{value:.{digits}g}"
+    if "e" not in text:
+        return text
+    return count(value) if abs(value) >= 1 else f"{Decimal(text):f}"
+
+
+def plain(value: Any) -> str:
+    """A number that somebody chose, such as a time scale: as it is, to six digits."""
+    return significant(value, 6)
 
 
 def seconds(value: Any) -> str:
     """A time in seconds, to about three digits."""
-    if value is None:
-        return ABSENT
-    return f"{value:,.0f} s".replace(",", " ") if value >= 100 else f"{value:.3g} s"
+    return ABSENT if value is None else f"{significant(value)} s"
 
 
 def milliseconds(value: Any) -> str:
     """A time in seconds as milliseconds, to three digits."""
-    return ABSENT if value is None else f"{1000 * value:.3g} ms"
+    return ABSENT if value is None else f"{significant(1000 * value)} ms"
 
 
 def ratio(value: Any) -> str:
@@ -37,8 +51,8 @@ def ratio(value: Any) -> str:
 
 
 def share(part: Any, whole: Any) -> str:
-    """`part` of `whole` in per cent, or the dash if that means nothing."""
-    return ABSENT if part is None or not whole else f"{100 * part / whole:.2g} %"
+    """`part` of `whole` in per cent, to two digits, or the dash if that means nothing."""
+    return ABSENT if part is None or not whole else f"{significant(100 * part / whole, 2)} %"
 
 
 def verdict(summary: Mapping[str, Any]) -> tuple[str, list[str]]:

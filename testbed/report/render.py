@@ -58,6 +58,7 @@ def write_report(run_dir: Path) -> Path:
 def _figures(run: RunData) -> dict[str, Drawing | None]:
     """Every figure but the topology, by file name."""
     tables = run.tables
+    links = run.topology["links"]
     return {
         "false_negatives": curve(tables["false_negative_curve"], "deliveries missed (%)", line=False),
         "false_positives": curve(tables["false_positive_curve"], "messages unneeded (%)"),
@@ -67,7 +68,10 @@ def _figures(run: RunData) -> dict[str, Drawing | None]:
         ),
         "rates": rates(tables["control_rate_curve"]),
         "utilisation": utilisation(
-            tables["link_utilisation"], 2 * len(run.topology["links"]), bin_width(tables["type_bins"])
+            tables["link_utilisation"],
+            2 * len(links),
+            2 * sum(bool(link.get("bandwidth_mbps")) for link in links),
+            bin_width(tables["type_bins"]),
         ),
         "delays": delays(tables["deliveries"]),
         "stretch": stretch(tables["arrivals"]),
@@ -117,6 +121,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(
         count=numbers.count,
+        plain=numbers.plain,
         seconds=numbers.seconds,
         milliseconds=numbers.milliseconds,
         ratio=numbers.ratio,

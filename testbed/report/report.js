@@ -12,12 +12,14 @@ for (const table of document.querySelectorAll("table.sortable")) {
       headings.forEach((other) => other.removeAttribute("aria-sort"));
       heading.setAttribute("aria-sort", down ? "descending" : "ascending");
       const text = (row) => row.cells[column].textContent.trim();
-      // A cell without a number, such as a dash, comes after all that have one.
-      const number = (row) => Number(row.cells[column].dataset.value ?? -Infinity);
+      const number = (row) => Number(row.cells[column].dataset.value);
       const numeric = heading.classList.contains("n");
       const order = (a, b) => (numeric ? number(a) - number(b) : text(a).localeCompare(text(b), "en", { numeric: true }));
-      const rows = [...body.rows].sort((a, b) => (down ? order(b, a) : order(a, b)));
-      body.append(...rows);
+      // A cell without a number, such as a dash, comes after all that have one, whichever way they are sorted.
+      const absent = (row) => numeric && Number.isNaN(number(row));
+      const rows = [...body.rows];
+      const known = rows.filter((row) => !absent(row)).sort((a, b) => (down ? order(b, a) : order(a, b)));
+      body.append(...known, ...rows.filter(absent));
     });
   });
 }

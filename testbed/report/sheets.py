@@ -57,7 +57,7 @@ def links(run: RunData) -> Sheet:
     kinds = _sums(totals, ["link", "type"], "frames")
     sizes = _sums(totals, ["link"], "bytes")
     use = run.tables["link_utilisation"]
-    limited = bool(use["utilisation"].notna().any())
+    limited = any(link.get("bandwidth_mbps") for link in run.topology["links"])
     column = "utilisation" if limited else "bits_per_s"
     peaks = use.groupby("link")[column].max() if not use.empty else pd.Series(dtype=float)
     rows = []
@@ -65,12 +65,14 @@ def links(run: RunData) -> Sheet:
         index, u, v = link["index"], link["u"], link["v"]
         forward, back = frames.get((index, u), 0), frames.get((index, v), 0)
         messages = kinds.get((index, "MSG"), 0)
-        peak = float(peaks.get(index, 0.0) or 0.0)
+        # A link that carried nothing has no row; one without a bandwidth beside others with one has no share.
+        known = not limited or link.get("bandwidth_mbps")
+        peak = float(peaks.get(index, 0.0)) if known else None
         rows.append(
             [
                 *(_count(value) for value in (u, v, link["cost"], forward, back, messages)),
                 *(_count(value) for value in (forward + back - messages, sizes.get(index, 0))),
-                Cell(f"{peak:.1%}" if limited else f"{peak / 1000:.1f}", peak),
+                _peak(peak, limited),
             ]
         )
     return Sheet(
@@ -221,6 +223,13 @@ def _by_value(rows: list[list[Cell]], key: Callable[[list[Cell]], Any]) -> list[
 
 def _count(value: Any) -> Cell:
     return Cell(numbers.count(value), None if value is None else float(value))
+
+
+def _peak(peak: float | None, limited: bool) -> Cell:
+    """A share of the bandwidth where there is one, otherwise bit/s, shown as kbit/s; None: no bandwidth."""
+    if peak is None:
+        return Cell(numbers.ABSENT)
+    return Cell(f"{peak:.1%}" if limited else f"{peak / 1000:.1f}", peak)
 
 
 def _folded(predicate: Any) -> Cell:

@@ -160,7 +160,7 @@ def _reason(pruned: Pruned, interface: int) -> str:
 
 
 def _ms(seconds: float) -> str:
-    return f"+{1000 * seconds:.2f} ms"
+    return f"{1000 * seconds:+.2f} ms"
 
 
 def _cut(text: str, width: int | None) -> str:

@@ -25,7 +25,7 @@ from testbed.report.render import write_report
 from testbed.report.style import save
 from testbed.report.terminal import terminal_summary
 from testbed.report.topology_figure import link_frames
-from tests.unit.browser import needs_chromium, shown
+from tests.unit.browser import contrasts, needs_chromium, shown
 
 NODES = 20
 DURATION_S = 1800
@@ -387,6 +387,12 @@ def test_matches_are_put_into_bins_that_end_at_multiples_of_five_per_cent() -> N
     assert matches([]) is None
 
 
+def test_the_median_of_an_even_number_of_matches_lies_between_the_middle_two() -> None:
+    drawing = matches([0.0, 0.1, 0.5])
+    assert drawing is not None
+    assert "1 of 3 messages match no predicate. The median of the others is 30.0%." in drawing.note
+
+
 def test_a_part_is_drawn_where_it_is_not_the_whole() -> None:
     table = pd.DataFrame({"t_s": [2.0, 4.0], "fraction": [0.5, 0.25], "ra_fraction": [0.5, 0.125]})
     lines = []
@@ -445,6 +451,47 @@ def test_numbers_in_words() -> None:
     assert numbers.share(1, 0) == "–"
 
 
+def test_numbers_have_neither_exponents_nor_less_than_was_given() -> None:
+    assert [numbers.plain(scale) for scale in (0.5, 2.5, 60, 60.0, 1e6, None)] == [
+        *("0.5", "2.5", "60", "60", "1 000 000", "–")
+    ]
+    assert [numbers.share(part, 1) for part in (0.0042, 0.0949, 0.99, 0.995, 1)] == [
+        *("0.42 %", "9.5 %", "99 %", "100 %", "100 %")
+    ]
+    assert numbers.share(1, 10**8) == "0.000001 %"
+    assert [numbers.milliseconds(delay) for delay in (0.0012345, 0.1234, 0.9996, 1.234, 61.7)] == [
+        *("1.23 ms", "123 ms", "1 000 ms", "1 234 ms", "61 700 ms")
+    ]
+    assert numbers.milliseconds(1e-9) == "0.000001 ms"
+    assert [numbers.seconds(time) for time in (0, 0.00001234, 99.96, 1234.4)] == [
+        *("0 s", "0.0000123 s", "100 s", "1 234 s")
+    ]
+
+
+def test_neither_page_terminal_nor_figures_show_an_exponent(tmp_path: Path) -> None:
+    values = {
+        "time_scale": 0.5,
+        "control_share": 0.999,
+        "false_positives": 2873,
+        "delivery_delay": {"median_s": 1.234, "p99_s": 61.7},
+    }
+    run = synthetic_run(tmp_path, **values)
+    pd.DataFrame({"delay_s": [0.5, 2.5, 4.5]}).to_parquet(run / "parquet" / "deliveries" / "part-0.parquet")
+    path = run / "parquet" / "control_rate_curve" / "part-0.parquet"
+    pd.read_parquet(path).assign(ra_per_s=12345.6).to_parquet(path)
+    path = run / "parquet" / "link_utilisation" / "part-0.parquet"
+    pd.read_parquet(path).assign(bits_per_s=1.234e8).to_parquet(path)
+    page = re.sub(r"<style>.*?</style>|<svg.*?</svg>", "", write_report(run).read_text(), flags=re.DOTALL)
+    terminal = printed(summary(**values), color_system=None)
+    assert not re.findall(r"\S*\de[+-]\d+", page + terminal)
+    for wanted in ("time scale 0.5", "<dd>100 %", "<dd>1 234 ms", "61 700 ms at 99 %"):
+        assert wanted in page
+    for note in ("half of them within 2 500 ms, the last after 4 500 ms", "RA at most 12 346"):
+        assert note in page
+    assert "Highest: 123 400 kbit/s" in page
+    assert "1 234 ms median" in terminal and "(100 %)" in terminal
+
+
 def test_a_layout_keeps_neighbours_near_and_nodes_apart() -> None:
     line = layout(range(6), [(node, node + 1) for node in range(5)])
     assert dist(line[0], line[5]) == pytest.approx(5, rel=0.05)
@@ -454,22 +501,57 @@ def test_a_layout_keeps_neighbours_near_and_nodes_apart() -> None:
     assert layout([4], []).keys() == {4}
 
 
+#: A heading is clicked; says what the column's cells hold after that.
+CLICKING = """
+const table = document.querySelector('section[aria-labelledby="links"] table');
+const sorted = (column) => {
+  table.tHead.rows[0].cells[column].querySelector("button").click();
+  return [...table.tBodies[0].rows].map((row) => row.cells[column].dataset.value ?? null);
+};
+"""
 #: Sorts a table by two headings and says what came first, and whether the page is wider than its window.
 SORTING = """
-const table = document.querySelector('section[aria-labelledby="links"] table');
-const first = (column) => {
-  table.tHead.rows[0].cells[column].querySelector("button").click();
-  return table.tBodies[0].rows[0].cells[column].dataset.value;
-};
-const found = [first(7), first(7), first(2), document.documentElement.scrollWidth <= window.innerWidth];
+const fits = document.documentElement.scrollWidth <= window.innerWidth;
+const found = [sorted(7)[0], sorted(7)[0], sorted(2)[0], fits];
 document.body.textContent = JSON.stringify(found);
 """
+#: Sorts a table by its last heading, both ways.
+SORTING_PEAKS = """
+document.body.textContent = JSON.stringify([sorted(8), sorted(8)]);
+"""
+
+
+@needs_chromium
+def test_what_has_no_number_comes_last_whichever_way_a_browser_sorts(tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path)
+    links = with_some_bandwidths(run)
+    page = write_report(run).read_text()
+    (tmp_path / "sorted.html").write_text(
+        page.replace("</body>", f"<script>{CLICKING}{SORTING_PEAKS}</script></body>")
+    )
+    document = shown(f"file://{tmp_path}/sorted.html", tmp_path / "profile")
+    body = re.search(r"<body>(.*)</body>", document, re.DOTALL)
+    assert body is not None
+    known = sum(link["bandwidth_mbps"] is not None for link in links)
+    for column, down in zip(json.loads(body[1]), (True, False), strict=True):
+        peaks = [float(value) for value in column[:known]]
+        assert peaks == sorted(peaks, reverse=down)
+        assert column[known:] == [None] * (len(links) - known)
+
+
+@needs_chromium
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_text_is_legible(tmp_path: Path, dark: bool) -> None:
+    run = synthetic_run(tmp_path, verdict="fails", verdict_reasons=["3 deliveries missed"])
+    found = contrasts(write_report(run).read_text(), tmp_path / "browser", dark)
+    assert {"✗ Fails", "3 deliveries missed", "Key numbers", "routers"} <= set(found)
+    assert {text: ratio for text, ratio in found.items() if ratio < 4.5} == {}
 
 
 @needs_chromium
 def test_a_browser_sorts_the_tables_and_a_narrow_window_holds_the_page(tmp_path: Path) -> None:
     path = write_report(synthetic_run(tmp_path))
-    page = path.read_text().replace("</body>", f"<script>{SORTING}</script></body>")
+    page = path.read_text().replace("</body>", f"<script>{CLICKING}{SORTING}</script></body>")
     (tmp_path / "sorted.html").write_text(page)
     body = re.search(
         r"<body>(.*)</body>",
@@ -514,14 +596,59 @@ def test_use_of_links_counts_silent_bins_and_directions_as_zero() -> None:
     rows = [(0, 0, 1, 0.0, 4000.0, 0.4), (0, 1, 0, 0.0, 2000.0, 0.2), (0, 0, 1, 10.0, 9000.0, 0.9)]
     rows.append((0, 0, 1, 30.0, 1000.0, 0.1))
     table = pd.DataFrame(rows, columns=list(TABLES["link_utilisation"]))
-    drawing = utilisation(table, 4, 10.0)
+    drawing = utilisation(table, 4, 4, 10.0)
     assert drawing is not None
     fullest, mean = (patch for patch in drawing.figure.axes[0].patches if isinstance(patch, StepPatch))
     assert list(fullest.get_data().values) == pytest.approx([40, 90, 0, 10])
     assert list(mean.get_data().values) == pytest.approx([15, 22.5, 0, 2.5])
     assert drawing.note.startswith("Highest: 90 %, from 0 to 1 at 10 s")
-    unlimited = utilisation(table.assign(utilisation=None), 4, 10.0)
+    assert mean.get_label() == "mean over all directions"
+    unlimited = utilisation(table.assign(utilisation=None), 4, 0, 10.0)
     assert unlimited is not None and unlimited.note.endswith("The topology declares no bandwidth.")
+
+
+def test_links_without_a_bandwidth_are_no_part_of_the_use_of_those_with_one() -> None:
+    rows = [(0, 0, 1, 0.0, 4000.0, 0.4), (0, 1, 0, 0.0, 2000.0, 0.2), (1, 1, 2, 0.0, 9000.0, None)]
+    table = pd.DataFrame(rows, columns=list(TABLES["link_utilisation"]))
+    drawing = utilisation(table, 8, 4, 10.0)
+    assert drawing is not None
+    fullest, mean = (patch for patch in drawing.figure.axes[0].patches if isinstance(patch, StepPatch))
+    assert list(fullest.get_data().values) == pytest.approx([40])
+    assert list(mean.get_data().values) == pytest.approx([15])
+    assert mean.get_label() == "mean over those with a bandwidth"
+    assert drawing.note.endswith("4 directions without a bandwidth are left out.")
+    silent = utilisation(table.tail(1), 8, 4, 10.0)
+    assert silent is not None and silent.note.startswith("Highest: 9 kbit/s, from 1 to 2")
+    assert silent.note.endswith("No link with a bandwidth carried a frame.")
+
+
+def with_some_bandwidths(run: Path) -> list[dict[str, Any]]:
+    """Gives every second link 10 Mbit/s; returns the links."""
+    topology = json.loads((run / "topology.json").read_text())
+    for link in topology["links"]:
+        link["bandwidth_mbps"] = 10.0 if link["index"] % 2 else None
+    (run / "topology.json").write_text(json.dumps(topology))
+    path = run / "parquet" / "link_utilisation" / "part-0.parquet"
+    table = pd.read_parquet(path)
+    # Link 1 carries nothing.
+    table = table[table["link"] != 1]
+    table["utilisation"] = (table["bits_per_s"] / 1e7).where(table["link"] % 2 == 1)
+    table.to_parquet(path)
+    links: list[dict[str, Any]] = topology["links"]
+    return links
+
+
+def test_a_link_without_a_bandwidth_has_no_utilisation(tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path)
+    links = with_some_bandwidths(run)
+    sheet = sheets.links(read_run(run))
+    assert sheet.columns[-1][0] == "Peak utilisation"
+    peaks = {(row[0].value, row[1].value): row[-1] for row in sheet.rows}
+    for link in links:
+        peak = peaks[link["u"], link["v"]]
+        assert (peak.value is None) == (peak.text == "–") == (link["bandwidth_mbps"] is None)
+    assert peaks[links[1]["u"], links[1]["v"]].text == "0.0%"
+    assert "nan" not in re.sub(r"<svg.*?</svg>", "", write_report(run).read_text(), flags=re.DOTALL)
 
 
 def test_long_predicates_are_folded_and_short_ones_are_not() -> None:
