@@ -11,6 +11,8 @@ from __future__ import annotations
 import errno
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -23,6 +25,8 @@ from testbed.live.state import LiveState
 HOST = "127.0.0.1"
 #: Wall seconds between two snapshots.
 _INTERVAL_S = 1.0
+#: Wall seconds for which readers of the stream are given the last snapshot, when the server ends.
+_FAREWELL_S = 2.0
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost")
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -36,7 +40,7 @@ _HEADERS = {
 
 
 class LiveServer:
-    """Serves a state until it is closed. A context manager.
+    """Serves a state until it is closed. A context manager: what the state is then, readers are still given.
 
     Args:
         port: where to listen; if it is in use another one is chosen, see `url`.
@@ -51,12 +55,14 @@ class LiveServer:
         self._snapshot = b"{}"
         self._version = 0
         self._over = threading.Event()
+        self._complete = False
+        self._readers = 0
         handler = type("_Handler", (_Requests,), {"live": self})
         self._server = _listen(port, handler)
-        self._threads = [
-            threading.Thread(target=self._server.serve_forever, args=(0.2,), name="http", daemon=True),
-            threading.Thread(target=self._refresh, name="snapshots", daemon=True),
-        ]
+        self._serving = threading.Thread(
+            target=self._server.serve_forever, args=(0.2,), name="http", daemon=True
+        )
+        self._refreshing = threading.Thread(target=self._refresh, name="snapshots", daemon=True)
         self._topology = json.dumps(state.topology()).encode()
         self._page = files("testbed.live").joinpath("page.html").read_bytes()
 
@@ -65,29 +71,35 @@ class LiveServer:
         return f"http://{HOST}:{self._server.server_address[1]}/"
 
     def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
+        self._serving.start()
+        self._refreshing.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._over.set()
+        # What is there now may be news, the verdict of the run above all: it is the last snapshot.
+        self._refreshing.join()
         with self._fresh:
+            self._complete = True
             self._fresh.notify_all()
+            # Threads of readers do not keep the process from ending.
+            self._fresh.wait_for(lambda: not self._readers, _FAREWELL_S)
         self._server.shutdown()
         self._server.server_close()
-        for thread in self._threads:
-            thread.join()
+        self._serving.join()
 
     def _refresh(self) -> None:
         while True:
+            over = self._over.is_set()
             snapshot = json.dumps(self._state.snapshot(), separators=(",", ":")).encode()
             with self._fresh:
                 self._snapshot, self._version = snapshot, self._version + 1
                 self._fresh.notify_all()
-            if self._over.wait(_INTERVAL_S):
+            if over:
                 return
+            self._over.wait(_INTERVAL_S)
 
     def document(self, path: str) -> tuple[str, bytes] | None:
         """Content type and content of what is not a stream."""
@@ -107,10 +119,22 @@ class LiveServer:
         return "text/html; charset=utf-8", page
 
     def next_snapshot(self, seen: int) -> tuple[int, bytes] | None:
-        """The first snapshot after number `seen`; None when the server ends."""
+        """The newest snapshot, once it is after number `seen`; None if none is to come."""
         with self._fresh:
-            self._fresh.wait_for(lambda: self._version > seen or self._over.is_set())
-            return None if self._over.is_set() else (self._version, self._snapshot)
+            self._fresh.wait_for(lambda: self._version > seen or self._complete)
+            return (self._version, self._snapshot) if self._version > seen else None
+
+    @contextmanager
+    def reader(self) -> Iterator[None]:
+        """For the time of a stream: the server's end waits for it, if not for long."""
+        with self._fresh:
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._fresh:
+                self._readers -= 1
+                self._fresh.notify_all()
 
 
 class _Requests(BaseHTTPRequestHandler):
@@ -143,15 +167,13 @@ class _Requests(BaseHTTPRequestHandler):
 
     def _events(self) -> None:
         self.close_connection = True
-        self._begin("text/event-stream", None)
         seen = 0
-        try:
+        with self.live.reader(), suppress(OSError):  # the reader may have gone
+            self._begin("text/event-stream", None)
             while (fresh := self.live.next_snapshot(seen)) is not None:
                 seen, snapshot = fresh
                 self.wfile.write(b"data: " + snapshot + b"\n\n")
             self.wfile.write(b"event: end\ndata: {}\n\n")
-        except OSError:
-            return  # the reader has gone
 
     def _begin(self, kind: str, length: int | None) -> None:
         self.send_response(HTTPStatus.OK)

@@ -204,6 +204,72 @@ def test_sends_snapshots_as_they_come_and_says_when_it_ends(state: LiveState) ->
     connection.close()
 
 
+def snapshots(stream: bytes) -> list[dict[str, Any]]:
+    """Those of a stream that was read to its end, which says that it is one."""
+    *messages, end = stream.decode().removesuffix("\n\n").split("\n\n")
+    assert end == "event: end\ndata: {}"
+    return [json.loads(message.removeprefix("data: ")) for message in messages]
+
+
+def test_the_last_snapshot_is_of_the_end(state: LiveState) -> None:
+    with LiveServer(state, 0) as server:
+        connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=10)
+        connection.request("GET", "/events")
+        answer = connection.getresponse()
+        first = answer.readline() + answer.readline()
+        state.set_stream("failed", "at the very end")
+    last = snapshots(first + answer.read())[-1]
+    connection.close()
+    assert last["stream"]["detail"] == "at the very end"
+
+
+def test_a_process_that_ends_gives_its_readers_the_last_snapshot_first(run_dir: Path) -> None:
+    # As soon as a process may end that has no other threads to wait for, this one does.
+    script = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from socketserver import BaseServer\n"
+        "from testbed.live.server import LiveServer\n"
+        "from testbed.live.watch import open_state\n"
+        "BaseServer.shutdown = lambda server: os._exit(0)\n"
+        "state = open_state(Path(sys.argv[1]))\n"
+        "with LiveServer(state, 0) as server:\n"
+        "    print(server.url, flush=True)\n"
+        "    sys.stdin.readline()\n"
+        "    state.set_stream('failed', 'at the very end')\n"
+    )
+    command = [sys.executable, "-c", script, str(run_dir)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        address = urlsplit(process.stdout.readline().strip()).netloc
+        readers = []
+        for _ in range(30):
+            connection = http.client.HTTPConnection(address, timeout=10)
+            connection.request("GET", "/events")
+            answer = connection.getresponse()
+            readers.append((connection, answer, answer.readline() + answer.readline()))
+        process.stdin.close()
+        for connection, answer, first in readers:
+            assert snapshots(first + answer.read())[-1]["stream"]["detail"] == "at the very end"
+            connection.close()
+    assert process.returncode == 0
+
+
+def test_a_reader_that_does_not_read_does_not_keep_the_server(
+    state: LiveState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.live.server._FAREWELL_S", 0.1)
+    # More than the buffers of both ends hold.
+    state.set_stream("failed", "x" * 20_000_000)
+    with LiveServer(state, 0) as server:
+        reader = socket.create_connection((HOST, urlsplit(server.url).port or 0), timeout=10)
+        reader.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert reader.recv(15).startswith(b"HTTP/1.1 200")
+        began = time.monotonic()
+    assert time.monotonic() - began < 10
+    reader.close()
+
+
 def test_another_port_if_one_is_in_use(state: LiveState) -> None:
     with socket.create_server((HOST, 0)) as other:
         port = other.getsockname()[1]
