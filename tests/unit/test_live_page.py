@@ -30,7 +30,7 @@ from testbed.live.watch import Watcher, open_state
 from testbed.run.progress import Progress
 from testbed.sim.simulation import simulate
 from tests.emulation.conftest import poll
-from tests.unit.browser import needs_chromium, shown
+from tests.unit.browser import contrasts, needs_chromium, shown
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +128,8 @@ def test_the_terminal_shows_the_same(state: LiveState) -> None:
         assert expected in printed
     assert "frames: 40 (MSG 30, RA 10); " in live_line(snapshot)
     assert "\n" not in live_line(snapshot)
+    short = {**snapshot, "clock_s": 2.5, "run": {**snapshot["run"], "duration_s": 2.5}}
+    assert live_line(short).startswith("live: 2.5 of 2.5 s;")
 
 
 def test_serves_the_page_and_its_data(server: LiveServer) -> None:
@@ -318,3 +320,31 @@ def test_a_browser_shows_it(server: LiveServer, state: LiveState, tmp_path: Path
     assert page.shapes["path"] == 4
     assert page.texts["stream"].startswith("Frames: structured streaming")
     assert state.snapshot()["messages"]["missing"] == 0
+
+
+@needs_chromium
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_text_is_legible(state: LiveState, tmp_path: Path, dark: bool) -> None:
+    deliver = {"t_ns": 1, "node": 0, "app": "workload", "event": "deliver", "source": 99, "seq": 1}
+    state.take_applications([deliver, deliver])
+    with LiveServer(state, 0) as server:
+        page = get(server.url, "/")[2].decode()
+    # Labels in the picture, said in HTML's terms: its circles are what the numbers stand on.
+    labels = """<script>
+      const receiver = document.querySelector("#network .receives").parentElement;
+      for (const how of ["up", "down"]) {
+        receiver.classList.toggle("down", how === "down");
+        const fill = (name) => getComputedStyle(receiver.querySelector(name)).fill;
+        const style = `background:${fill("circle.node")};color:${fill("text")}`;
+        document.querySelector("main").prepend(element("b", { style }, `receiver ${how}`));
+      }
+    </script></body>"""
+    found = contrasts(page.replace("</body>", labels), tmp_path / "browser", dark)
+    assert {
+        "does not hold so far",
+        "so far",
+        "receiver up",
+        "receiver down",
+        "1 duplicate deliveries",
+    } <= set(found)
+    assert {text: ratio for text, ratio in found.items() if ratio < 4.5} == {}
