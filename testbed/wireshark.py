@@ -110,7 +110,11 @@ class Installation:
         self._installed = self._read_record()
 
     def state(self, target: Path) -> str:
-        """`missing`, `current`, `outdated` (ours, of another version) or `foreign`: the user's own."""
+        """How a file is that we would install.
+
+        `missing`, `current`, `outdated` (ours, of another version), `same` (the user put it there, with the
+        content that it would get) or `foreign` (the user's own, or changed by the user).
+        """
         try:
             content = target.read_bytes()
         except FileNotFoundError:
@@ -118,33 +122,42 @@ class Installation:
         except OSError as error:
             raise InputError(f"{target}: {error.strerror}") from error
         if content == self.files[target]:
-            return "current"
+            return "current" if str(target) in self._installed else "same"
         return "outdated" if self._installed.get(str(target)) == _hash(content) else "foreign"
 
     def install(self, may_overwrite: Callable[[Path], bool]) -> dict[Path, str]:
         """Writes what is missing or outdated; removes what an earlier version installed and we have no more.
 
         Args:
-            may_overwrite: asked for every file that is not ours.
+            may_overwrite: asked for every file that is not ours and is to change.
 
         Returns:
-            What became of each file: `written`, `current`, `kept` or `removed`.
+            What became of each file: `written`, `current`, `same` (there already, and not ours), `kept` or
+            `removed`.
 
         Raises:
             InputError: a file or folder cannot be written.
         """
         done = {}
-        for target, content in self.files.items():
-            state = self.state(target)
-            if state == "foreign" and not may_overwrite(target):
-                done[target] = "kept"
-                continue
-            if state != "current":
-                _write(target, content)
-            self._installed[str(target)] = _hash(content)
-            done[target] = "current" if state == "current" else "written"
-        done |= self._remove_retired(may_overwrite)
-        _write(self._record, (json.dumps(self._installed, indent=1) + "\n").encode())
+        recorded = dict(self._installed)
+        try:
+            for target, content in self.files.items():
+                state = self.state(target)
+                if state == "same":
+                    done[target] = "same"
+                    continue
+                if state == "foreign" and not may_overwrite(target):
+                    done[target] = "kept"
+                    continue
+                if state != "current":
+                    _write(target, content)
+                self._installed[str(target)] = _hash(content)
+                done[target] = "current" if state == "current" else "written"
+            done |= self._remove_retired(may_overwrite)
+        finally:
+            # After an error or Ctrl-C at a question too: what is not recorded is not ours.
+            if self._installed != recorded:
+                _write(self._record, (json.dumps(self._installed, indent=1) + "\n").encode())
         return done
 
     def uninstall(self, may_remove: Callable[[Path], bool]) -> dict[Path, str]:
@@ -161,7 +174,7 @@ class Installation:
             state = self.state(target)
             if state == "missing":
                 continue
-            if state == "foreign" and not may_remove(target):
+            if state in ("same", "foreign") and not may_remove(target):
                 done[target] = "kept"
                 continue
             _remove(target)

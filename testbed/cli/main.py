@@ -179,7 +179,7 @@ def build_parser() -> argparse.ArgumentParser:
     wireshark.add_argument("--uninstall", action="store_true", help="remove what was installed")
     wireshark.add_argument("--print", action="store_true", help="only say where, and what is there")
     wireshark.add_argument(
-        "--force", action="store_true", help="also overwrite or remove files that you changed"
+        "--force", action="store_true", help="also overwrite or remove files that you changed or put there"
     )
 
     text = "match messages against a table, in the language of the Siena Fast Forwarding driver"

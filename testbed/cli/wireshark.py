@@ -28,12 +28,14 @@ def main(arguments: Namespace) -> int:
     kept = [target for target, what in done.items() if what == "kept"]
     if kept:
         raise InputError(
-            f"{len(kept)} files are not as we installed them, and were kept: {', '.join(map(str, kept))};"
+            f"not what we installed, and kept: {', '.join(map(str, kept))};"
             f" --force {'removes' if arguments.uninstall else 'overwrites'} them"
         )
     if arguments.uninstall:
         print("removed" if done else "nothing was installed")
     else:
+        if "same" in done.values():
+            print("what was the same already, without us, is not recorded as ours: --uninstall keeps it")
         print(f"Wireshark shows CBCB frames; colours, columns and filter buttons: wireshark -C {PROFILE}")
     return 0
 
@@ -43,4 +45,9 @@ def _may(arguments: Namespace, target: Path, what: str) -> bool:
         return True
     if not sys.stdin.isatty():
         return False
-    return input(f"{target} is not as we installed it; {what} it? [y/N] ").strip().lower() in ("y", "yes")
+    try:
+        answer = input(f"{target} is not what we installed; {what} it? [y/N] ")
+    except EOFError:
+        print()
+        return False
+    return answer.strip().lower() in ("y", "yes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -76,14 +77,75 @@ def test_files_of_an_earlier_version_go_unless_they_were_changed(where: Folders)
     assert set(Installation(SOURCES, where).install(never).values()) == {"current"}
 
 
+def test_what_the_user_put_there_stays_the_user_s_even_if_it_is_the_same(where: Folders) -> None:
+    where.plugins.mkdir(parents=True)
+    own = where.plugins / "cbcb.lua"
+    own.write_bytes(SOURCES.plugins["cbcb.lua"])
+    assert Installation(SOURCES, where).uninstall(no) == {own: "kept"}
+    for expected in ("written", "current"):
+        done = Installation(SOURCES, where).install(never)
+        assert done.pop(own) == "same"
+        assert set(done.values()) == {expected}
+    assert Installation(SOURCES, where).state(own) == "same"
+    done = Installation(SOURCES, where).uninstall(no)
+    assert [target for target, what in done.items() if what == "kept"] == [own]
+    assert own.exists() and not where.profile.exists()
+    assert Installation(SOURCES, where).uninstall(lambda _target: True) == {own: "removed"}
+    assert not own.exists()
+
+
+def test_what_was_written_before_an_interruption_is_ours(where: Folders) -> None:
+    where.profile.mkdir(parents=True)
+    (where.profile / "preferences").write_bytes(b"changed in Wireshark")
+
+    def interrupted(_target: Path) -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Installation(SOURCES, where).install(interrupted)
+    installation = Installation(SOURCES, where)
+    assert {target.name: installation.state(target) for target in installation.files} == {
+        "cbcb.lua": "current",
+        "colorfilters": "current",
+        "preferences": "foreign",
+    }
+
+
+def environment_of(home: Path) -> dict[str, str]:
+    mine = {key: value for key, value in os.environ.items() if key not in ("XDG_CONFIG_HOME", "SUDO_UID")}
+    return {**mine, "HOME": str(home)}
+
+
+@needs_tshark
+def test_the_end_of_input_is_a_no(tmp_path: Path) -> None:
+    environment = environment_of(tmp_path)
+    command = [sys.executable, "-m", "testbed.cli.main", "wireshark", "install"]
+    root = Path(__file__).parents[2]
+    subprocess.run(command, env=environment, cwd=root, capture_output=True, check=True)
+    (plugin,) = tmp_path.rglob("cbcb.lua")
+    plugin.write_text("-- mine")
+    terminal, end = pty.openpty()
+    try:
+        os.write(terminal, b"\x04")  # Ctrl-D
+        done = subprocess.run(
+            command, env=environment, cwd=root, stdin=end, capture_output=True, text=True, timeout=60
+        )
+    finally:
+        os.close(terminal)
+        os.close(end)
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    question, *rest = done.stdout.splitlines()
+    assert question.endswith("overwrite it? [y/N] ") and len(rest) == 5
+    assert plugin.read_text() == "-- mine"
+
+
 @needs_tshark
 def test_from_the_command_line(tmp_path: Path) -> None:
     def cbcb(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {key: value for key, value in os.environ.items() if key != "XDG_CONFIG_HOME"}
-        environment.pop("SUDO_UID", None)
         return subprocess.run(
             [sys.executable, "-m", "testbed.cli.main", "wireshark", "install", *arguments],
-            env={**environment, "HOME": str(tmp_path)},
+            env=environment_of(tmp_path),
             cwd=Path(__file__).parents[2],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -93,10 +155,12 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert cbcb("--print").stdout.count("missing") == 5
     assert not any(tmp_path.iterdir())
     assert cbcb().returncode == 0
-    environment = {**os.environ, "HOME": str(tmp_path)}
-    environment.pop("XDG_CONFIG_HOME", None)
     named = subprocess.run(
-        ["tshark", "-G", "protocols"], env=environment, capture_output=True, text=True, check=True
+        ["tshark", "-G", "protocols"],
+        env=environment_of(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "\tcbcb\n" in named.stdout
     (plugin,) = tmp_path.rglob("cbcb.lua")
@@ -105,5 +169,12 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert str(plugin) in refused.stderr
     assert plugin.read_text() == "-- mine"
+    assert cbcb("--uninstall", "--force").returncode == 0
+    # A copy made by hand is told from one that was installed.
+    plugin.write_bytes((Path(__file__).parents[2] / "router" / "wire" / "cbcb.lua").read_bytes())
+    assert cbcb("--uninstall").returncode == 2
+    assert f"same      {plugin}" in cbcb().stdout
+    assert cbcb("--uninstall").returncode == 2
+    assert plugin.exists()
     assert cbcb("--uninstall", "--force").returncode == 0
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
