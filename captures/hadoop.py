@@ -20,7 +20,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from captures.decode import CaptureIdentity
-from captures.packets.opening import is_wanted
+from captures.packets.listing import is_hidden, is_index, is_wanted
 from captures.packets.splitting import FilePart
 from captures.pcap import PcapError
 from captures.rundir import RunFolder
@@ -41,7 +41,7 @@ def read_hadoop(
 ) -> DataFrame:
     """The captures at a Hadoop path (file, directory or glob), with the views and columns of a format.
 
-    Of a directory the files with names that captures have, as the formats do.
+    Of a directory the files with names that captures have, as the formats do; indexes are left out.
 
     Args:
         source: `pcap` or `cbcb`.
@@ -105,19 +105,31 @@ def _listed(
     context = spark.sparkContext
     assert context._jvm is not None
     try:
-        at = context._jvm.org.apache.hadoop.fs.Path(path)
+        path_of = context._jvm.org.apache.hadoop.fs.Path
+        at = path_of(path)
         system = at.getFileSystem(context._jsc.hadoopConfiguration())
         # A name may hold what looks like a glob.
-        tops = [system.getFileStatus(at)] if system.exists(at) else list(system.globStatus(at) or ())
+        if system.exists(at):
+            tops = [system.getFileStatus(at)]
+        else:
+            tops = [
+                status
+                for status in system.globStatus(at) or ()
+                if not is_index(status.getPath().toString(), lambda uri: bool(system.exists(path_of(uri))))
+            ]
         if not tops:
             raise FileNotFoundError(f"{path}: no such file or directory, or a glob that matches none")
         folders = [status.getPath() for status in tops if status.isDirectory()]
         files = [status for status in tops if status.isFile()]
         while folders:
-            for status in system.listStatus(folders.pop()):
-                if status.isFile() and is_wanted(status.getPath().getName(), name_glob):
-                    files.append(status)
-                elif status.isDirectory() and recursive:
+            inside = list(system.listStatus(folders.pop()))
+            names = {status.getPath().getName() for status in inside}
+            for status in inside:
+                name = status.getPath().getName()
+                if status.isFile():
+                    if is_wanted(name, name_glob) and not is_index(name, names.__contains__):
+                        files.append(status)
+                elif status.isDirectory() and recursive and not is_hidden(name):
                     folders.append(status.getPath())
         yield from ((status.getPath().toString(), int(status.getLen())) for status in files)
     except Py4JJavaError as error:

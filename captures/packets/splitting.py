@@ -21,14 +21,14 @@ import numpy.typing as npt
 
 from captures.packets.compiling import worth_compiling
 from captures.packets.fragments import CapturedFragments, Carried
-from captures.packets.opening import FileEntry, is_compressed
+from captures.packets.listing import INDEX_SUFFIX, FileEntry
+from captures.packets.opening import is_compressed
 from captures.pcap import LINKTYPE_ETHERNET, NO_TIME, Block, PcapError, PcapReader, tail_defect
 from router.wire.addresses import ETHERTYPE
 from router.wire.header import DecodeError
 
 #: About how many bytes of a file one task reads.
 DEFAULT_PART_BYTES = 128 * 1024 * 1024
-_INDEX_SUFFIX = ".index.json"
 _INDEX_VERSION = 1
 _ETHERNET_LENGTH = 14
 _WALKS_AT_ONCE = 2
@@ -199,7 +199,7 @@ def _write_index(path: Path, index_parts: Sequence[FilePart]) -> Path:
         "mtime_ns": status.st_mtime_ns,
         "parts": parts,
     }
-    index = Path(f"{path}{_INDEX_SUFFIX}")
+    index = Path(f"{path}{INDEX_SUFFIX}")
     index.write_text(json.dumps(document), encoding="utf-8")
     return index
 
@@ -207,7 +207,7 @@ def _write_index(path: Path, index_parts: Sequence[FilePart]) -> Path:
 def read_index(path: str) -> list[FilePart] | None:
     """The parts by the index beside a local file; None: there is none, or the file has changed since."""
     try:
-        document = json.loads(Path(f"{path}{_INDEX_SUFFIX}").read_text(encoding="utf-8"))
+        document = json.loads(Path(f"{path}{INDEX_SUFFIX}").read_text(encoding="utf-8"))
         status = Path(path).stat()
         if (document["version"], document["size"], document["mtime_ns"]) != (
             _INDEX_VERSION, status.st_size, status.st_mtime_ns,

@@ -54,6 +54,9 @@ def test_of_a_directory_the_captures_are_read(tmp_path: Path, spark: SparkSessio
     (tmp_path / "b.pcap.gz").write_bytes(gzip.compress(pcap([(2, b"x" * 60)])))
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "c.cap").write_bytes(pcap([(3, b"x" * 60)]))
+    for hidden in (".snapshot", "_temporary"):
+        (tmp_path / "inside" / hidden).mkdir()
+        (tmp_path / "inside" / hidden / "c.cap").write_bytes(content)
     (tmp_path / "notes.txt").write_text("no capture")
     (tmp_path / "odd.name").write_bytes(content)
     write_index(tmp_path / "a.pcap")
@@ -65,6 +68,8 @@ def test_of_a_directory_the_captures_are_read(tmp_path: Path, spark: SparkSessio
     assert times(uri) == [1, 2]
     assert times(uri, RecursiveFileLookup="true") == [1, 2, 3]
     assert times(uri, pathglobfilter="*.gz") == [2]
+    # The index of a capture is none.
+    assert times(f"{uri}/a.*") == times(uri, pathglobfilter="a*") == [1]
     assert times(f"{uri}/odd.*") == times(f"{uri}/odd.name") == [1]
     assert times(f"{uri}/{{odd,even}}.[^x]*") == [1]
     # A glob that matches a directory stands for the captures in it; a name may look like a glob.
