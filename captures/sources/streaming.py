@@ -8,7 +8,9 @@ again reads on where its last batch ended. Files may appear at any time; none ma
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +27,8 @@ from captures.worker_process import imports_are_done
 Offset = dict[str, dict[str, Any]]
 #: So many of the first bytes of a file tell it from one that takes its place.
 _BEGINNING = 4096
+#: File systems keep times in steps of up to so many seconds: a file may change again at the same time.
+_TIME_STEP_S = 2
 
 
 class PartGroup(InputPartition):
@@ -40,8 +44,11 @@ class GrowingCaptures(DataSourceStreamReader):
 
     def __init__(self, options: ReadOptions, view: View) -> None:
         self._options = options
-        self._view = view
+        # A batch that cannot be read fails and is read again: its packets would not come in another.
+        self._view = replace(view, skip_bad_files=False)
         self._reached: Offset = {}
+        # Path -> what a file was like that held nothing beyond a position.
+        self._idle: dict[str, tuple[FileEntry, int]] = {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Nothing has been read of any file."""
@@ -54,20 +61,32 @@ class GrowingCaptures(DataSourceStreamReader):
     ) -> Offset:
         """How far the files have been written, from `start` on (without one: from what was reached before).
 
+        A file that cannot be read, if such are left out, stays where it is.
+
         Raises:
             PcapError: a file is no capture, is compressed, has shrunk, or is another than before.
-            OSError: a path of the options does not exist.
+            OSError: a path of the options does not exist, or a file cannot be read.
         """
         reached = dict(self._reached if start is None else start)
         for entry in self._options.files():
+            since = reached.get(entry.path)
+            state = (entry, since["position"] if since is not None else 0)
+            if self._idle.get(entry.path) == state:
+                continue
+            now_s = time.time()
             try:
-                following = _walk(entry, reached.get(entry.path), self._options.skip_bad_files)
-            except PcapError:
+                following = _walk(entry, since, self._options.skip_bad_files)
+            except FileNotFoundError:
+                # It has gone since it was listed.
+                continue
+            except (PcapError, OSError):
                 if not self._options.skip_bad_files:
                     raise
                 continue
             if following is not None:
                 reached[entry.path] = following
+            elif entry.changed_ns is not None and entry.changed_ns < (now_s - _TIME_STEP_S) * 1e9:
+                self._idle[entry.path] = state
         self._reached = reached
         return reached
 
@@ -94,7 +113,12 @@ class GrowingCaptures(DataSourceStreamReader):
         """The rows of the parts of a group."""
         assert isinstance(partition, PartGroup)
         for part in partition.parts:
-            yield from self._view.read(part)
+            try:
+                yield from self._view.read(part)
+            except (PcapError, FileNotFoundError):
+                # It has been removed or replaced: there is nothing to be read again.
+                if not self._options.skip_bad_files:
+                    raise
         imports_are_done()
 
     def commit(self, end: Offset) -> None:
@@ -109,14 +133,14 @@ def _walk(entry: FileEntry, since: dict[str, Any] | None, up_to_damage: bool) ->
     """
     path = entry.path
     position = None if since is None else since["position"]
-    if position is not None and entry.size <= position:
-        if entry.size < position:
-            raise PcapError(f"{path}: has shrunk from {position} to {entry.size} bytes; expected it to grow")
-        return None
-    if entry.size and is_compressed(path):
+    if position is not None and entry.size < position:
+        raise PcapError(f"{path}: has shrunk from {position} to {entry.size} bytes; expected it to grow")
+    if since is None and entry.size and is_compressed(path):
         raise PcapError(f"{path}: is compressed; only plain files can be followed while they grow")
     if since is not None and since["beginning"] != _beginning(path, since["position"]):
         raise PcapError(f"{path}: is another file than before; expected it to grow, not to be replaced")
+    if entry.size == position:
+        return None
     context = () if since is None else tuple(since["context"])
     carry: Any = () if since is None else fixed(since["carry"])
     state = PartState()
