@@ -8,7 +8,7 @@ and the defect is reported; no part of a record is ever passed on as a packet.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,15 +19,19 @@ from captures.packets import formats
 from captures.packets.compiling import worth_compiling
 from captures.packets.formats import LINKTYPE_ETHERNET, Interface, PcapError
 from captures.packets.opening import ByteReader, open_bytes
-from captures.packets.walk import CONTROL, DAMAGE, NO_TIME, WALK_PCAP, WALK_PCAPNG
+from captures.packets.walk import CONTROL, DAMAGE, LONG, NO_TIME, WALK_PCAP, WALK_PCAPNG
 
 __all__ = ["LINKTYPE_ETHERNET", "NO_TIME", "Block", "PcapError", "PcapReader", "Record", "tail_defect"]
 
 DEFAULT_BLOCK_BYTES = 4 * 1024 * 1024
 _BLOCK_ROWS = 65_536
-#: A block of pcapng longer than this is damage; secrets and name tables stay far below.
+#: A block of pcapng longer than this, of a packet, section or interface, is damage; others are passed over.
 _MOST_BLOCK_BYTES = 32 * 1024 * 1024
-_MOST_INTERFACES = 4096
+#: Of a section: as many as its old packet blocks can tell apart.
+_MOST_INTERFACES = 65_536
+
+#: Of the table of a section's interfaces; the last is the link type.
+_COLUMNS = 7
 
 Int64s = npt.NDArray[np.int64]
 
@@ -83,21 +87,44 @@ class Block:
         return bytes(self.data[at : at + captured]), (self.offset + at, captured, int(self.time_ns[row]))
 
 
-@dataclass(slots=True)
 class _Section:
-    """How to read the packets that follow: the file's header (pcap), or section and interfaces (pcapng)."""
+    """How to read the packets that follow: the file's header (pcap), or section and interfaces (pcapng).
 
-    order: str
-    unit_ns: int = 0
-    most_captured: int = 0
-    link_type: int | None = None
-    interfaces: list[Interface] = field(default_factory=list)
+    Attributes:
+        link_type: of all packets (pcap); None: by their interfaces.
+        rows: what the walk must know of each interface, and its link type.
+        most_snaplen: the greatest snapshot length of an interface.
+    """
 
-    def table(self) -> list[tuple[int, int, int, int, int, int]]:
-        return [
-            (each.snaplen, each.mul, each.div, each.shift, each.offset_ns, each.most_ticks)
-            for each in self.interfaces
-        ]
+    def __init__(
+        self, order: str, unit_ns: int = 0, most_captured: int = 0, link_type: int | None = None
+    ) -> None:
+        self.order = order
+        self.unit_ns = unit_ns
+        self.most_captured = most_captured
+        self.link_type = link_type
+        self.rows: list[tuple[int, ...]] = []
+        self.most_snaplen = 0
+        self._table = np.empty((8, _COLUMNS), np.int64)
+        self._filled = 0
+
+    def add(self, each: Interface) -> None:
+        """Takes the next interface."""
+        self.rows.append(
+            (each.snaplen, each.mul, each.div, each.shift, each.offset_ns, each.most_ticks, each.link_type)
+        )
+        self.most_snaplen = max(self.most_snaplen, each.snaplen)
+
+    def table(self) -> Int64s:
+        """The rows as an array; each is put into it once, however many are still to come."""
+        if len(self.rows) > len(self._table):
+            wider = np.empty((2 * len(self.rows), _COLUMNS), np.int64)
+            wider[: self._filled] = self._table[: self._filled]
+            self._table = wider
+        if self._filled < len(self.rows):
+            self._table[self._filled : len(self.rows)] = self.rows[self._filled :]
+            self._filled = len(self.rows)
+        return self._table[: self._filled]
 
 
 class PcapReader:
@@ -115,7 +142,6 @@ class PcapReader:
     Attributes:
         defect: None, or how the file ends inside a record; known when `blocks` or `records` is exhausted.
         position: offset behind the last whole record read.
-        context: offsets of the blocks of the section in which `position` lies.
 
     Raises:
         PcapError: when read: the file has no header of pcap or pcapng, or packets of another link type.
@@ -136,12 +162,17 @@ class PcapReader:
         self.path = path
         self.defect: str | None = None
         self.position = start or 0
-        self.context = context
+        self._context = list(context)
         self._link_type = link_type
         self._end = end
         self._growing = growing
         self._compiled = compiled
         self._section: _Section | None = None
+
+    @property
+    def context(self) -> tuple[int, ...]:
+        """Offsets of the blocks of the section in which `position` lies."""
+        return tuple(self._context)
 
     def records(self) -> Iterator[Record]:
         """The packets, one at a time."""
@@ -189,7 +220,7 @@ class PcapReader:
 
     def _replay(self) -> None:
         """Reads the section and interface blocks at the offsets of the context."""
-        offsets, self.context = self.context, ()
+        offsets, self._context = self._context, []
         for offset in offsets:
             with open_bytes(str(self.path), offset) as file:
                 block = bytearray(12)
@@ -219,23 +250,62 @@ class PcapReader:
                 if stopped == DAMAGE:
                     self.defect = self._damage(view, at)
                     return
+                if stopped == LONG:
+                    at, more = self._pass_over(file, view[:end], at)
+                    break
                 if stopped == CONTROL:
                     size = self._control_size(view[at : at + 12])
-                    if size < 0:
-                        self.defect = f"the block at byte {self.position} is damaged"
-                        return
                     if at + size > end:
                         break
-                    self._control(bytes(view[at : at + size]), self.position)
+                    control = bytes(view[at : at + max(size, 0)])
+                    if size < 0 or control[4:8] != control[-4:]:
+                        self.defect = f"the block at byte {self.position} is damaged"
+                        return
+                    if not self._control(control, self.position):
+                        self.defect = (
+                            f"the interface at byte {self.position} is one of more than {_MOST_INTERFACES:,} "
+                            "in its section"
+                        )
+                        return
                     at += size
                     self.position += size
                 elif block is None:
                     break
             rest = view[at:end]
+        if self.defect is not None:
+            return
         if file.defect:
             self.defect = f"{file.defect}, after byte {self.position} of the content"
         elif len(rest) and not self._growing:
             self.defect = f"the file ends inside a record, which starts at byte {self.position}"
+
+    def _pass_over(self, file: ByteReader, view: memoryview, at: int) -> tuple[int, bool]:
+        """Passes over the block at `at` of `view`, of which more is in the file.
+
+        Returns:
+            Where in `view` to read on, and whether there is more in the file.
+        """
+        section = self._section
+        assert section is not None
+        order = "big" if section.order == ">" else "little"
+        size = int.from_bytes(view[at + 4 : at + 8], order)  # type: ignore[arg-type]
+        left = size - (len(view) - at)
+        end = bytes(view[-4:])
+        passed = memoryview(bytearray(min(left, DEFAULT_BLOCK_BYTES)))
+        while left:
+            read = file.read_into(passed[: min(left, len(passed))])
+            if not read:
+                # One that is written now is never that long: to wait for its end is to wait for ever.
+                if self._growing:
+                    self.defect = f"the block at byte {self.position} claims {size} bytes"
+                return at, False
+            end = (end + bytes(passed[max(0, read - 4) : read]))[-4:]
+            left -= read
+        if int.from_bytes(end, order) != size:  # type: ignore[arg-type]
+            self.defect = f"the block at byte {self.position} is damaged"
+            return at, False
+        self.position += size
+        return len(view), True
 
     def _damage(self, view: memoryview, at: int) -> str:
         section = self._section
@@ -261,11 +331,9 @@ class PcapReader:
         interface: Int64s | None = None
         if section.link_type is None:
             interface = np.empty(rows, np.int64)
-            table: Any = section.table()
-            if compiled:
-                table = np.array(table, np.int64).reshape(-1, 6)
+            table: Any = section.table() if compiled else section.rows
             walk = WALK_PCAPNG.compiled if compiled else WALK_PCAPNG.plain
-            most = formats.most_captured(max((each.snaplen for each in section.interfaces), default=0))
+            most = formats.most_captured(section.most_snaplen)
             count, after, stopped = walk(
                 data, at, end, big, table, most, _MOST_BLOCK_BYTES, *columns, interface
             )
@@ -280,8 +348,7 @@ class PcapReader:
         link_type: Int64s | None = None
         if interface is not None:
             interface = interface[:count]
-            types = np.array([each.link_type for each in section.interfaces], np.int64)
-            link_type = types[interface]
+            link_type = section.table()[:, -1][interface]
             for number in np.unique(link_type).tolist():
                 self._require(number)
         elif section.link_type != LINKTYPE_ETHERNET:
@@ -303,22 +370,23 @@ class PcapReader:
             order = found
         size = int.from_bytes(head[4:8], "big" if order == ">" else "little")
         least = 28 if formats.is_pcapng(head) else 20
-        if len(section.interfaces) == _MOST_INTERFACES and least == 20:
-            return -1
         return size if least <= size <= _MOST_BLOCK_BYTES and size % 4 == 0 else -1
 
-    def _control(self, block: bytes, offset: int) -> None:
-        """Takes a section or interface block, which begins at `offset`."""
+    def _control(self, block: bytes, offset: int) -> bool:
+        """Takes a section or interface block, which begins at `offset`; False: there are too many."""
         section = self._section
         assert section is not None
         if formats.is_pcapng(block):
             order = formats.section_order(block)
             assert order is not None
             self._section = _Section(order)
-            self.context = (offset,)
+            self._context = [offset]
         else:
-            section.interfaces.append(formats.read_interface(block, section.order))
-            self.context = (*self.context, offset)
+            if len(section.rows) == _MOST_INTERFACES:
+                return False
+            section.add(formats.read_interface(block, section.order))
+            self._context.append(offset)
+        return True
 
 
 def tail_defect(path: Path) -> str | None:

@@ -12,8 +12,9 @@ from captures.packets.compiling import Loop
 
 #: Time of a packet that has none (simple packets of pcapng, stamps outside 64 bits of nanoseconds).
 NO_TIME = -(2**63)
-#: Why a walk stopped: no more whole records, a record that cannot be, no more rows, a block for the reader.
-END, DAMAGE, FULL, CONTROL = 0, 1, 2, 3
+#: Why a walk stopped: no more whole records, a record that cannot be, no more rows, a block for the reader, a
+#: block without packets that is not whole and too long to wait for.
+END, DAMAGE, FULL, CONTROL, LONG = 0, 1, 2, 3, 4
 
 
 def _walk_pcap(
@@ -67,7 +68,10 @@ def _walk_pcapng(
     time_ns: Any,
     interface: Any,
 ) -> tuple[int, int, int]:
-    """As `_walk_pcap`; `interfaces` has a row (snaplen, mul, div, shift, offset_ns, most_ticks) for each."""
+    """As `_walk_pcap`; `interfaces` has a row for each: snaplen, mul, div, shift, offset_ns, most_ticks.
+
+    Those may be followed by more. A block with a packet is no longer than `most_block`.
+    """
     a, b, c, d = (24, 16, 8, 0) if big_endian else (0, 8, 16, 24)
     e, f = (8, 0) if big_endian else (0, 8)
     rows = len(start)
@@ -81,15 +85,20 @@ def _walk_pcapng(
         if kind == 0x0A0D0D0A or kind == 1:
             return row, position, 3
         size = data[p + 4] << a | data[p + 5] << b | data[p + 6] << c | data[p + 7] << d
-        if size < 12 or size % 4 != 0 or size > most_block:
+        if size < 12 or size % 4 != 0:
+            return row, position, 1
+        with_packet = kind == 6 or kind == 2 or kind == 3
+        if with_packet and size > most_block:
             return row, position, 1
         following = position + size
         if following > end:
+            if size > most_block:
+                return row, position, 4
             break
         p = following - 4
         if (data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d) != size:
             return row, position, 1
-        if kind == 6 or kind == 2 or kind == 3:
+        if with_packet:
             number = 0
             ticks = -1
             p = position + 8

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from captures.packets.compiling import numba_is_there
+from captures.packets.splitting import index_file
 from captures.pcap import NO_TIME, PcapError, PcapReader, Record
 from tests.unit.capture_files import block, enhanced, interface, old, pcap, pcapng, section, simple
 
@@ -104,6 +105,16 @@ def test_sections_interfaces_and_blocks_of_all_kinds(tmp_path: Path) -> None:
             id="packet beyond its block",
         ),
         pytest.param(struct.pack("<III", 1, 8, 8), "the block at byte {} is damaged", id="short interface"),
+        pytest.param(
+            section()[:-4] + b"\x99\0\0\0",
+            "the block at byte {} is damaged",
+            id="section's lengths differ",
+        ),
+        pytest.param(
+            interface()[:-4] + bytes(4),
+            "the block at byte {} is damaged",
+            id="interface's lengths differ",
+        ),
         pytest.param(section()[:8] + bytes(20), "the block at byte {} is damaged", id="section of no order"),
         pytest.param(
             enhanced(1, b"x")[:-1], "the file ends inside a record, which starts at byte {}", id="cut"
@@ -118,6 +129,64 @@ def test_damage_is_told_and_what_precedes_it_kept(tmp_path: Path, damaged: bytes
     reader = PcapReader(path)
     list(reader.records())
     assert reader.defect == defect.format(len(good))
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_a_long_block_without_packets_is_passed_over(tmp_path: Path, order: str) -> None:
+    before = section(order) + interface(order, tsresol=9) + enhanced(1, b"before", order)
+    long = block(10, bytes(33 * 2**20), order)
+    after = b"".join(enhanced(2 + number, b"after", order) for number in range(40))
+    path = tmp_path / "a.pcapng"
+    whole = _records(path, before + long + after)
+    assert [record.data for record in whole] == [b"before", *[b"after"] * 40]
+    parts = index_file(str(path), 400)
+    readers = [PcapReader(path, start=part.start, end=part.end, context=part.context) for part in parts]
+    assert [record for reader in readers for record in reader.records()] == whole
+    assert len(parts) > 3
+    assert [reader.defect for reader in readers] == [None] * len(parts)
+    path.write_bytes(gzip.compress(before + long + after, 1))
+    assert _records(path) == whole
+
+    def defect(content: bytes, growing: bool = False) -> str | None:
+        path.write_bytes(content)
+        reader = PcapReader(path, growing=growing)
+        assert [record.data for record in reader.records()] == [b"before"]
+        assert reader.position == len(before)
+        return reader.defect
+
+    ends = f"the file ends inside a record, which starts at byte {len(before)}"
+    assert defect(before + long[:-1]) == ends
+    assert defect(before + long[:20]) == ends
+    assert defect(before + long[:-4] + bytes(4) + after) == f"the block at byte {len(before)} is damaged"
+    # Of a file that grows, its end is not waited for: most likely it is damage.
+    assert defect(before + long[:-1], True) == f"the block at byte {len(before)} claims {len(long)} bytes"
+    path.write_bytes(before + long + after)
+    assert list(PcapReader(path, growing=True).records()) == whole
+
+
+def test_a_block_of_a_packet_is_not_that_long(tmp_path: Path) -> None:
+    good = section() + interface() + enhanced(1, b"x")
+    path = tmp_path / "a.pcapng"
+    assert len(_records(path, good + enhanced(2, bytes(100))[:4] + struct.pack("<I", 2**26) + bytes(90))) == 1
+    reader = PcapReader(path)
+    list(reader.records())
+    assert reader.defect == f"the block at byte {len(good)} is damaged"
+
+
+def test_a_section_may_have_many_interfaces(tmp_path: Path) -> None:
+    one = block(1, struct.pack("<HHI", 1, 0, 0))
+    other = block(1, struct.pack("<HHI", 113, 0, 0))
+    content = section() + one * 5000 + enhanced(1, b"a", number=4999) + other * 60_536
+    path = tmp_path / "a.pcapng"
+    assert len(_records(path, content + enhanced(2, b"b", number=65_535) + old(3, b"c", number=65_535))) == 3
+    types = [block.link_type.tolist() for block in PcapReader(path, link_type=None).blocks()]
+    assert types == [[1], [113, 113]]
+    records = _records(path, content + enhanced(2, b"b", number=0) + one + enhanced(3, b"c", number=0))
+    assert [record.data for record in records] == [b"a", b"b"]
+    reader = PcapReader(path)
+    list(reader.records())
+    at = len(content) + len(enhanced(2, b"b"))
+    assert reader.defect == f"the interface at byte {at} is one of more than 65,536 in its section"
 
 
 @pytest.mark.parametrize("made", [pcap, pcapng])
