@@ -1,4 +1,8 @@
-"""Internet headers of many packets at once: addresses, protocol and ports (RFC 791, RFC 8200)."""
+"""Internet headers of many packets at once: addresses, protocol and ports (RFC 791, RFC 8200, RFC 4302).
+
+They are found behind the link headers of Ethernet (with a VLAN tag or not), Linux cooked captures (LINKTYPE_
+113, 276) and loopback (0, 108), and where there is none (101, 228, 229): https://www.tcpdump.org/linktypes.html.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +21,59 @@ from captures.pcap import LINKTYPE_ETHERNET, Block
 _ADDRESS_BYTES = 17
 
 
-def _read_headers(data: Any, start: Any, captured: Any, addresses: Any, protocol: Any, ports: Any) -> None:
-    """Fills a row of `addresses` (2 x 17 bytes, zero before), `protocol` and `ports` (2; -1: none) each."""
+def _read_headers(
+    data: Any, start: Any, captured: Any, link_type: Any, addresses: Any, protocol: Any, ports: Any
+) -> None:
+    """Fills a row of `addresses` (2 x 17 bytes, zero before), `protocol` and `ports` (2; -1: none) each.
+
+    `link_type` has those of the packets, or one that all have.
+    """
+    several = len(link_type) > 1
     for row in range(len(start)):
         protocol[row] = -1
         ports[row, 0] = -1
         ports[row, 1] = -1
-        at = start[row] + 14
-        end = start[row] + captured[row]
-        if at > end:
-            continue
-        kind = data[at - 2] << 8 | data[at - 1]
+        at = start[row]
+        end = at + captured[row]
+        link = link_type[row] if several else link_type[0]
+        kind = 0
+        if link == 1 or link == 113:
+            # Ethernet, Linux cooked: their last bytes are the type.
+            at += 14 if link == 1 else 16
+            if at > end:
+                continue
+            kind = 0 + (data[at - 2] << 8 | data[at - 1])
+        elif link == 276:
+            # Linux cooked, version 2: its first bytes are.
+            at += 20
+            if at > end:
+                continue
+            kind = 0 + (data[at - 20] << 8 | data[at - 19])
+        elif link == 101 or link == 228 or link == 229:
+            # No link header: of any version, IPv4, IPv6.
+            if at >= end:
+                continue
+            if link != 229 and data[at] >> 4 == 4:
+                kind = 0x0800
+            elif link != 228 and data[at] >> 4 == 6:
+                kind = 0x86DD
+        elif link == 0 or link == 108:
+            # Loopback: the address family, in the byte order of the machine or of the network.
+            at += 4
+            if at > end:
+                continue
+            high = 0 + (data[at - 4] << 8 | data[at - 3])
+            low = 0 + (data[at - 2] << 8 | data[at - 1])
+            family = low
+            if high != 0:
+                family = (0 + data[at - 4]) if data[at - 3] == 0 and low == 0 else 0
+            if family == 2:
+                kind = 0x0800
+            elif family == 24 or family == 28 or family == 30:
+                # NetBSD and OpenBSD, FreeBSD, macOS.
+                kind = 0x86DD
         if (kind == 0x8100 or kind == 0x88A8) and at + 4 <= end:
-            kind = data[at + 2] << 8 | data[at + 3]
+            kind = 0 + (data[at + 2] << 8 | data[at + 3])
             at += 4
         behind = 0
         if kind == 0x0800 and at + 20 <= end and data[at] >> 4 == 4:
@@ -53,21 +97,28 @@ def _read_headers(data: Any, start: Any, captured: Any, addresses: Any, protocol
                 addresses[row, 18 + index] = data[at + 24 + index]
             following = 0 + data[at + 6]
             behind = at + 40
-            # Hop-by-hop options, routing, destination options, fragment.
-            while behind + 8 <= end and (
-                following == 0 or following == 43 or following == 60 or following == 44
-            ):
+            # Hop-by-hop options, routing, fragment, authentication, destination options.
+            extended = (
+                following == 0 or following == 43 or following == 44 or following == 51 or following == 60
+            )
+            while extended and behind > 0 and behind + 8 <= end:
                 here = behind
-                if following != 44:
+                if following == 51:
+                    behind += (data[here + 1] + 2) * 4
+                elif following != 44:
                     behind += (data[here + 1] + 1) * 8
                 elif data[here + 2] << 8 | data[here + 3] & 0xF8:
-                    following = 0 + data[here]
+                    # A later fragment: what is behind it is no header.
                     behind = 0
-                    break
                 else:
                     behind += 8
                 following = 0 + data[here]
-            protocol[row] = following
+                extended = (
+                    following == 0 or following == 43 or following == 44 or following == 51 or following == 60
+                )
+            # Else the protocol is cut off, or in the first fragment.
+            if not extended:
+                protocol[row] = following
         # TCP, UDP, DCCP, SCTP, UDP-Lite begin with their ports.
         code = protocol[row]
         with_ports = code == 6 or code == 17 or code == 33 or code == 132 or code == 136
@@ -91,20 +142,19 @@ class InternetHeaders:
 
 
 def internet_headers(block: Block) -> InternetHeaders:
-    """The IPv4 and IPv6 headers of the Ethernet packets of a block."""
+    """The IPv4 and IPv6 headers of the packets of a block, behind the link headers known here."""
     count = len(block.start)
     addresses = np.zeros((count, 2 * _ADDRESS_BYTES), np.uint8)
     protocol, ports = np.empty(count, np.int32), np.empty((count, 2), np.int32)
-    captured = block.captured
-    if block.link_type is not None:
-        captured = np.where(block.link_type == LINKTYPE_ETHERNET, captured, 0)
+    link_type = block.link_type
+    if link_type is None:
+        link_type = np.array([LINKTYPE_ETHERNET])
     if worth_compiling(len(block.data)):
         raw = np.frombuffer(block.data, np.uint8)
-        _READ_HEADERS.compiled(raw, block.start, captured, addresses, protocol, ports)
+        _READ_HEADERS.compiled(raw, block.start, block.captured, link_type, addresses, protocol, ports)
     else:
-        _READ_HEADERS.plain(
-            memoryview(block.data), block.start.tolist(), captured.tolist(), addresses, protocol, ports
-        )
+        columns = (column.tolist() for column in (block.start, block.captured, link_type))
+        _READ_HEADERS.plain(memoryview(block.data), *columns, addresses, protocol, ports)
     return InternetHeaders(
         _address_texts(addresses[:, :_ADDRESS_BYTES]),
         _address_texts(addresses[:, _ADDRESS_BYTES:]),

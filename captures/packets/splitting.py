@@ -103,7 +103,7 @@ def _u16(raw: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[n
 
 
 def index_file(path: str, part_bytes: int = DEFAULT_PART_BYTES) -> list[FilePart]:
-    """The parts of an uncompressed file, each of about `part_bytes` bytes; at least one.
+    """The parts of a file, each of about `part_bytes` bytes; at least one, and of a compressed file only one.
 
     Raises:
         PcapError, OSError: as `PcapReader`.
@@ -113,6 +113,8 @@ def index_file(path: str, part_bytes: int = DEFAULT_PART_BYTES) -> list[FilePart
 
 def _index(path: str, part_bytes: int) -> tuple[list[FilePart], str | None]:
     """The parts of a file, and how it ends inside a record."""
+    # To read a later part of a compressed file is to read all that precedes it.
+    splits = not is_compressed(path)
     reader = PcapReader(path, link_type=None)
     state = PartState()
     parts: list[FilePart] = []
@@ -120,7 +122,7 @@ def _index(path: str, part_bytes: int) -> tuple[list[FilePart], str | None]:
     rows = max(1, min(65_536, part_bytes // 64))
     for block in reader.blocks(min(max(1, part_bytes // 4), 4 * 1024 * 1024), rows):
         now.add(block, state.see(block))
-        if reader.position - now.start >= part_bytes:
+        if splits and reader.position - now.start >= part_bytes:
             parts.append(now.close(path, reader.position))
             now = _Open(reader.position, reader.context, state.fragments.held())
     if not parts or now.blocks:

@@ -45,12 +45,16 @@ PACKET_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
         "Ethernet type (or length, up to 1,500), behind a VLAN tag if there is one",
     ),
     "vlan": (pa.int32(), "int", "VLAN identifier of the first tag (802.1Q, 802.1ad); null without one"),
-    "ip_src": (pa.string(), "string", "IPv4 or IPv6 source address; null: no such header"),
+    "ip_src": (
+        pa.string(),
+        "string",
+        "IPv4 or IPv6 source address; null: no such header, or behind a link header of another type",
+    ),
     "ip_dst": (pa.string(), "string", "IPv4 or IPv6 destination address"),
     "ip_protocol": (
         pa.int32(),
         "int",
-        "protocol number (6: TCP, 17: UDP, ...), behind the extension headers of IPv6",
+        "protocol number (6: TCP, 17: UDP, ...), behind the extension headers of IPv6; null: cut off",
     ),
     "src_port": (pa.int32(), "int", "source port of TCP, UDP, SCTP and the like; null in later fragments"),
     "dst_port": (pa.int32(), "int", "destination port"),

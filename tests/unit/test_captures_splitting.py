@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from collections import Counter
@@ -140,6 +141,24 @@ def test_an_index_is_used_until_its_file_changes(tmp_path: Path) -> None:
     index = write_index(path)
     index.write_text(json.dumps({"version": 1}))
     assert read_index(str(path)) is None
+
+
+def test_a_compressed_file_is_one_part(tmp_path: Path) -> None:
+    plain, compressed = tmp_path / "a.pcap", tmp_path / "b.pcap.gz"
+    plain.write_bytes(pcap(_packets()))
+    compressed.write_bytes(gzip.compress(plain.read_bytes()))
+    write_index(compressed, 700)
+    (part,) = split_files([FileEntry(str(compressed), compressed.stat().st_size)], 700)
+    assert (part.start, part.end) == (None, None)
+    # Filters leave it out by the times and types that it has.
+    parts = index_file(str(plain), 700)
+    assert len(parts) > 3
+    assert (part.first_ns, part.last_ns) == (parts[0].first_ns, parts[-1].last_ns)
+    assert set(part.types or ()) == {number for each in parts for number in each.types or ()}
+    for view in VIEWS:
+        rows = [row | {"file": None, "capture": None} for row in _rows(view, [part])]
+        expected = [row | {"file": None, "capture": None} for row in _rows(view, [FilePart(str(plain))])]
+        assert rows == expected
 
 
 def test_checking_a_large_capture_leaves_its_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
