@@ -23,7 +23,7 @@ OPTIONS = {
     "view": "which table",
     "binSeconds": "width of the time bins of view `traffic`; default 1",
     "columns": "the columns, separated by commas; default all",
-    "onError": "what to do with files that are no captures: `fail` or `skip`",
+    "onError": "what to do with files that are no captures or cannot be read: `fail` or `skip`",
     "fromNs": "only packets captured at this time (`time_ns`) or later",
     "untilNs": "only packets captured before this time",
     "types": "only frames of these CBCB types, separated by commas (views `frames`, `traffic`)",

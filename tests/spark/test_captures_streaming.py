@@ -96,5 +96,12 @@ def test_a_growing_capture_is_read_to_its_last_whole_record(tmp_path: Path, spar
         file.write_bytes(content[: ends[2]])
         with pytest.raises(StreamingQueryException, match="has shrunk from"):
             stream.rows()
+        # What has been read is as long as what takes its place.
+        file.write_bytes(content)
+        stream.start()
+        assert len(stream.rows()) == len(rows)
+        file.write_bytes(pcap_bytes([(100 + number, frame) for number, frame in enumerate(frames)]))
+        with pytest.raises(StreamingQueryException, match="is another file than before"):
+            stream.rows()
     finally:
         stream.stop()
