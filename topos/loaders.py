@@ -17,6 +17,7 @@ from typing import Any
 
 from topos.brite import read_brite
 from topos.build import LinkSpec, build
+from topos.generators import MAX_NODES
 from topos.model import Link, Node, Topology, TopologyError
 from topos.suggest import unknown
 
@@ -45,7 +46,7 @@ def load(path: str | Path, *, keep_properties: bool = False) -> Topology:
             f"{path}: unknown kind of file; expected a name that ends in {', '.join(SUFFIXES)}"
         )
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise TopologyError(f"{path}: cannot be read: {reason}") from error
@@ -55,6 +56,8 @@ def load(path: str | Path, *, keep_properties: bool = False) -> Topology:
         return _from_toml(path.stem, text) if suffix == ".toml" else from_json(text)
     except TopologyError as error:
         raise TopologyError(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise TopologyError(f"{path}: is nested too deeply") from error
 
 
 def to_json(topology: Topology) -> str:
@@ -131,7 +134,12 @@ def from_table(default_name: str, document: Mapping[str, Any], text: str = "") -
     if declared:
         nodes = [_node(lines.of_table("node", i), entry) for i, entry in enumerate(declared)]
     else:
-        last = max((max(spec.u, spec.v) for spec in specs), default=-1)
+        last = -1
+        for position, spec in enumerate(specs):
+            last = max(last, spec.u, spec.v)
+            if last >= MAX_NODES:
+                where = lines.of_table("link", position)
+                raise TopologyError(f"{where}: names node {last}; expected nodes 0 to {MAX_NODES - 1}")
         nodes = [Node(i) for i in range(last + 1)]
     return build(name, nodes, specs, where=lambda index: lines.of_table("link", index))
 

@@ -18,7 +18,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     numbers: tuple[tuple[str, type, str], ...] = (
         ("constraints", int, "constraints of the whole table, at most 5,000,000"),
         ("interfaces", int, "interfaces, numbered from 1, at most 1,000,000"),
-        ("messages", int, "messages"),
+        ("messages", int, "messages, at most 1,000,000,000"),
         ("seed", int, "seed; it does not change the dictionary"),
         ("words", int, "size of the dictionary of names and strings"),
         ("zipf", float, "exponent of Zipf's law; 0 is uniform"),

@@ -29,6 +29,8 @@ from topos.suggest import unknown
 __all__ = ["ExperimentError", "load_experiment"]
 
 _DEFAULT_SEED = 1
+#: Messages of a workload, or changes of predicates: each takes about a kilobyte.
+_ITEMS_MAX = 10_000_000
 _WORKLOAD_RANGES = ("filters", "constraints", "attributes")
 
 
@@ -77,6 +79,8 @@ def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None
     workload = None
     if "workload" in sections:
         workload = _workload(problems, sections["workload"], duration_s)
+        if topology is not None and duration_s is not None:
+            _check_amount(problems, workload, len(topology.nodes), duration_s)
     events = read_events(problems, document.get("events", []), topology, duration_s)
     problems.raise_if_any()
 
@@ -84,7 +88,7 @@ def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None
     assert topology is not None
     assert duration_s is not None
     return Experiment(
-        name=values.get("name", path.stem.lstrip(".")[:100] or "experiment"),
+        name=values.get("name", _name_of(path)),
         seed=seed,
         duration_s=duration_s,
         time_scale=values.get("time_scale", 1.0),
@@ -98,9 +102,15 @@ def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None
     )
 
 
+def _name_of(path: Path) -> str:
+    """The name of the file as that of an experiment; what is not UTF-8 becomes `?`."""
+    name = path.stem.lstrip(".")[:100].encode(errors="replace")[: schema.NAME_MAX_BYTES]
+    return name.decode(errors="ignore") or "experiment"
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ExperimentError([f"{path}: cannot be read: {error.strerror or error}"]) from error
     except UnicodeDecodeError as error:
@@ -108,6 +118,8 @@ def _read(path: Path) -> dict[str, Any]:
     except ValueError as error:
         # The message ends in "(at line 3, column 7)".
         raise ExperimentError([f"{path}: is not valid TOML: {error}"]) from error
+    except RecursionError as error:
+        raise ExperimentError([f"{path}: is nested too deeply"]) from error
 
 
 def _sections(problems: Problems, document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -144,3 +156,25 @@ def _workload(problems: Problems, table: Mapping[str, object], duration_s: float
             f"{options.first_message_s:g} is after the end; expected at most {duration_s:g} (duration_s)",
         )
     return options
+
+
+def _check_amount(problems: Problems, options: WorkloadOptions, nodes: int, duration_s: float) -> None:
+    """Refuses a workload that would fill the memory before anything starts."""
+
+    def share(of: float, percent: float) -> float:
+        return max(of * percent / 100, 1.0) if percent > 0 else 0.0
+
+    messages = share(nodes, options.senders_percent) * options.messages_per_minute / 60 * duration_s
+    changing = share(share(nodes, options.receivers_percent), options.changing_receivers_percent)
+    changes = changing * (duration_s / options.predicate_change_interval_s) if changing else 0.0
+    for key, amount, what in (
+        ("messages_per_minute", messages, "messages"),
+        ("predicate_change_interval_s", changes, "changes of predicates"),
+    ):
+        if amount > _ITEMS_MAX:
+            problems.add(
+                "workload",
+                key,
+                f"{getattr(options, key):g} makes some {amount:.3g} {what} in {duration_s:g} s"
+                f" at {nodes} nodes; expected at most {_ITEMS_MAX:,}",
+            )

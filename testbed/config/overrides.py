@@ -14,7 +14,7 @@ def parse_value(text: str) -> Any:
     """A value as TOML reads it; what is not a single TOML value is a string: `ring`, `a/b.brite`."""
     try:
         document = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
     # A text with a line break could smuggle in further keys.
     return document["value"] if document.keys() == {"value"} else text

@@ -15,8 +15,15 @@ from testbed.config.errors import Problems
 from testbed.config.model import BroadcastLayer, EventAction, MatchingEngine, SenderRequestPolicy
 from topos.suggest import unknown
 
-#: A wall second of a day: more says nothing about a network.
+#: A wall second of a day: more says nothing about a network. The least keeps wall seconds finite.
+_TIME_SCALE_MIN = 1e-6
 _TIME_SCALE_MAX = 86_400
+#: 31 years: times in nanoseconds stay numbers that can be reckoned with.
+_SECONDS_MAX = 1e9
+#: Each is drawn for every predicate.
+_FILTERS_MAX = 10_000
+#: A file name may have 255 bytes; that of a run folder also has a time and perhaps a number.
+NAME_MAX_BYTES = 200
 _FILE_NAME = re.compile(r"[^/.\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,99}")
 
 Kind = Literal["integer", "number", "boolean", "string", "pair"]
@@ -51,7 +58,10 @@ class Field:
         if self.kind == "pair":
             return "two node ids, such as [0, 1]"
         if self.file_name:
-            return "a name of 1 to 100 characters without '/' that does not begin with '.'"
+            return (
+                f"a name of 1 to 100 characters (at most {NAME_MAX_BYTES} bytes)"
+                " without '/' that does not begin with '.'"
+            )
         if self.kind == "string":
             return " or ".join(f'"{choice}"' for choice in self.choices) or "a string that is not empty"
         noun = "an integer" if self.kind == "integer" else "a number"
@@ -79,7 +89,7 @@ class Field:
         if self.kind == "boolean":
             return isinstance(value, bool)
         if self.file_name:
-            return isinstance(value, str) and _FILE_NAME.fullmatch(value) is not None
+            return isinstance(value, str) and _FILE_NAME.fullmatch(value) is not None and _fits(value)
         if self.kind == "string":
             return isinstance(value, str)
         if self.kind == "pair":
@@ -97,6 +107,13 @@ class Field:
         if self.low is not None and (value < self.low or (self.above_low and value == self.low)):
             return False
         return self.high is None or value <= self.high
+
+
+def _fits(name: str) -> bool:
+    try:
+        return len(name.encode()) <= NAME_MAX_BYTES
+    except UnicodeEncodeError:  # an argument that was not UTF-8
+        return False
 
 
 def _is_integer(value: object) -> TypeGuard[int]:
@@ -119,8 +136,8 @@ def _show(value: object) -> str:
 EXPERIMENT: tuple[Field, ...] = (
     Field("name", "string", file_name=True),
     Field("seed", "integer", 0),
-    Field("duration_s", "number", 0, above_low=True, required=True),
-    Field("time_scale", "number", 0, _TIME_SCALE_MAX, above_low=True),
+    Field("duration_s", "number", 0, _SECONDS_MAX, above_low=True, required=True),
+    Field("time_scale", "number", _TIME_SCALE_MIN, _TIME_SCALE_MAX),
     Field("record", "boolean"),
 )
 LINKS: tuple[Field, ...] = (
@@ -131,18 +148,18 @@ LINKS: tuple[Field, ...] = (
 BROADCAST: tuple[Field, ...] = (Field("layer", "string", choices=get_args(BroadcastLayer)),)
 PROTOCOL: tuple[Field, ...] = (
     Field("ra_on_change", "boolean"),
-    Field("ra_period_s", "number", 0, above_low=True),
+    Field("ra_period_s", "number", 0, _SECONDS_MAX, above_low=True),
     Field("hop_limit", "integer", 1, 255),
     Field("strict_paper", "boolean"),
-    Field("ra_min_interval_s", "number", 0),
-    Field("ra_jitter_s", "number", 0),
+    Field("ra_min_interval_s", "number", 0, _SECONDS_MAX),
+    Field("ra_jitter_s", "number", 0, _SECONDS_MAX),
     Field("sr_policy", "string", choices=get_args(SenderRequestPolicy)),
-    Field("sr_period_s", "number", 0, above_low=True),
+    Field("sr_period_s", "number", 0, _SECONDS_MAX, above_low=True),
     Field("sr_threshold", "integer", 0),
-    Field("sr_min_interval_s", "number", 0),
-    Field("sr_timeout_s", "number", 0, above_low=True),
+    Field("sr_min_interval_s", "number", 0, _SECONDS_MAX),
+    Field("sr_timeout_s", "number", 0, _SECONDS_MAX, above_low=True),
     Field("ur_reuse", "boolean"),
-    Field("ur_freshness_s", "number", 0),
+    Field("ur_freshness_s", "number", 0, _SECONDS_MAX),
     Field("max_filters", "integer", 1),
     Field("matcher", "string", choices=get_args(MatchingEngine)),
 )
@@ -151,18 +168,18 @@ WORKLOAD: tuple[Field, ...] = (
     Field("receivers_percent", "number", 0, 100),
     Field("messages_per_minute", "number", 0, above_low=True),
     Field("changing_receivers_percent", "number", 0, 100),
-    Field("predicate_change_interval_s", "number", 0, above_low=True),
-    Field("first_message_s", "number", 0),
-    Field("filters_min", "integer", 1),
-    Field("filters_max", "integer", 1),
+    Field("predicate_change_interval_s", "number", 0, _SECONDS_MAX, above_low=True),
+    Field("first_message_s", "number", 0, _SECONDS_MAX),
+    Field("filters_min", "integer", 1, _FILTERS_MAX),
+    Field("filters_max", "integer", 1, _FILTERS_MAX),
     Field("constraints_min", "integer", 1),
     Field("constraints_max", "integer", 1),
     Field("attributes_min", "integer", 1),
     Field("attributes_max", "integer", 1),
 )
-ORACLE: tuple[Field, ...] = (Field("in_flight_window_s", "number", 0),)
+ORACLE: tuple[Field, ...] = (Field("in_flight_window_s", "number", 0, _SECONDS_MAX),)
 EVENT: tuple[Field, ...] = (
-    Field("at_s", "number", 0, required=True),
+    Field("at_s", "number", 0, _SECONDS_MAX, required=True),
     Field("action", "string", choices=get_args(EventAction), required=True),
     Field("node", "integer", 0),
     Field("predicate", "string"),

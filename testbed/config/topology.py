@@ -51,7 +51,7 @@ GENERATORS: Mapping[str, Generator] = {
             Field("alpha", "number", 0, 1, above_low=True),
             Field("beta", "number", 0, 1, above_low=True),
             Field("links_per_node", "integer", 1),
-            Field("plane", "integer", 1),
+            Field("plane", "integer", 1, 10**9),
             Field("cost", "string", choices=("distance", "unit")),
         ),
     ),

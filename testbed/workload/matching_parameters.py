@@ -19,6 +19,7 @@ from testbed.errors import InputError
 
 CONSTRAINTS_MAX = 5_000_000
 INTERFACES_MAX = 1_000_000
+MESSAGES_MAX = 1_000_000_000
 INTEGER_OPERATORS: Mapping[Operator, float] = {Operator.EQ: 60, Operator.LT: 20, Operator.GT: 20}
 STRING_OPERATORS: Mapping[Operator, float] = {
     Operator.EQ: 35,
@@ -66,7 +67,7 @@ class MatchingWorkload:
     def __post_init__(self) -> None:
         _within("constraints", self.constraints, 1, CONSTRAINTS_MAX)
         _within("interfaces", self.interfaces, 1, INTERFACES_MAX)
-        _within("messages", self.messages, 0, None)
+        _within("messages", self.messages, 0, MESSAGES_MAX)
         _within("seed", self.seed, 0, None)
         _within("words", self.words, 1, 1_000_000)
         _within("zipf", self.zipf, 0, 3)

@@ -123,6 +123,7 @@ def test_a_seed_gives_one_table_and_other_options_are_obeyed() -> None:
     [
         ({"constraints": 6_000_000}, "constraints: expected 1 to 5,000,000, found 6,000,000"),
         ({"constraints": 20, "interfaces": 19}, "20 constraints make"),
+        ({"messages": 10**23}, "messages: expected 0 to 1,000,000,000, found 100,000"),
         ({"words": 8}, "message_attributes: 10 different names, but the dictionary has 8 words"),
         ({"filter_constraints": (0, 2)}, "filter_constraints: expected 1 to 2, found 0"),
         ({"strings_percent": 101}, "strings_percent: expected 0 to 100"),

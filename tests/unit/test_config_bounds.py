@@ -1,0 +1,82 @@
+"""Experiments that would fill the memory, or whose text is unusual."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.config.errors import ExperimentError
+from testbed.config.load import load_experiment
+
+_FILE = """duration_s = 60
+[topology]
+generator = "ring"
+nodes = 5
+[workload]
+messages_per_minute = 60
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "first.toml"
+    path.write_text(_FILE)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("duration_s", "1e308", "1e+308 is not valid; expected a number above 0, at most 1e+09"),
+        ("time_scale", "1e-300", "1e-300 is not valid; expected a number from 1e-06 to 86400"),
+        ("workload.messages_per_minute", "1e300", "makes some 1e+300 messages in 60 s at 5 nodes; expected"),
+        ("workload.messages_per_minute", "1.1e7", "1.1e+07 makes some 1.1e+07 messages"),
+        ("workload.predicate_change_interval_s", "1e-6", "makes some 1.12e+08 changes of predicates in 60 s"),
+        ("workload.filters_max", "100000000000", "expected an integer from 1 to 10000"),
+        ("name", '"' + "☃" * 100 + '"', "expected a name of 1 to 100 characters (at most 200 bytes)"),
+        ("name", '"\udcff"', "expected a name of 1 to 100 characters"),
+    ],
+)
+def test_values_out_of_bounds_are_refused_at_once(file: Path, key: str, value: str, problem: str) -> None:
+    with pytest.raises(ExperimentError) as raised:
+        load_experiment(file, {key: value})
+    (said,) = raised.value.problems
+    assert said.startswith(f"{file}: ")
+    assert key.rpartition(".")[2] in said
+    assert problem in said
+
+
+def test_much_traffic_below_the_bound_is_taken(file: Path) -> None:
+    load_experiment(file, {"workload.messages_per_minute": "9e6"})
+
+
+def test_a_long_file_name_gives_a_name_that_fits(tmp_path: Path) -> None:
+    path = tmp_path / ("☃" * 80 + ".toml")
+    path.write_text(_FILE)
+    assert load_experiment(path).name == "☃" * 66
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(file: Path) -> None:
+    links = "[[link]]\nu = 0\nv = 1\n"
+    for name in ("first.toml", "pair.toml"):
+        text = links if name == "pair.toml" else _FILE
+        (file.parent / name).write_text(text, encoding="utf-8-sig")
+    assert len(load_experiment(file, {"topology.file": "pair.toml"}).topology.nodes) == 2
+
+
+def test_deep_nesting_is_refused(file: Path) -> None:
+    nested = "[" * 100_000
+    for name, text in (("deep.json", nested), ("deep.toml", f"link = {nested}")):
+        (file.parent / name).write_text(text)
+        with pytest.raises(ExperimentError, match=rf"{name}: is nested too deeply"):
+            load_experiment(file, {"topology.file": name})
+    file.write_text(f"seed = {nested}")
+    with pytest.raises(ExperimentError, match="is nested too deeply"):
+        load_experiment(file)
+
+
+def test_a_declared_topology_does_not_grow_without_bound(file: Path) -> None:
+    (file.parent / "large.toml").write_text("[[link]]\nu = 0\nv = 1\n[[link]]\nu = 1\nv = 99999999999999\n")
+    with pytest.raises(ExperimentError, match="line 4: names node 99999999999999; expected nodes 0 to 99999"):
+        load_experiment(file, {"topology.file": "large.toml"})
