@@ -39,6 +39,7 @@ _CHUNK = 1 << 20
 #: Literals remembered with what they denote.
 _REMEMBERED = 1 << 18
 INTERFACE_MAX = 2**31 - 1
+_BYTE_ORDER_MARK = "\ufeff"
 
 _VALUE = rf'{STRING}|[^\s,;|&"/\\=<>!*]++'
 _PLACE = rf"{BLANK}((?!any(?![A-Za-z0-9_.\-])){NAME}|{STRING}){BLANK}"
@@ -82,7 +83,7 @@ class Statement(NamedTuple):
 
 
 def read_chunks(stream: IO[bytes], name: str) -> Iterator[str]:
-    """The text of a binary stream, as it comes in.
+    """The text of a binary stream, as it comes in, without the byte order mark that some editors begin with.
 
     Raises:
         InputError: it is not UTF-8.
@@ -90,13 +91,17 @@ def read_chunks(stream: IO[bytes], name: str) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")()
     read = getattr(stream, "read1", stream.read)
     done = 0
+    begun = False
     while True:
         data = read(_CHUNK)
         held = len(decoder.getstate()[0])
         try:
-            yield decoder.decode(data, final=not data)
+            text = decoder.decode(data, final=not data)
         except UnicodeDecodeError as error:
             raise InputError(f"{name}: byte {done - held + error.start}: not UTF-8") from error
+        # Not left to the codec utf-8-sig, which would count the bytes of errors without the mark.
+        yield text.removeprefix(_BYTE_ORDER_MARK) if not begun else text
+        begun = begun or bool(text)
         if not data:
             return
         done += len(data)

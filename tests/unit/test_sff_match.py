@@ -281,3 +281,14 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
             cwd=ROOT,
         )
     assert (done.returncode, done.stderr) == (3, "cbcb: output: No space left on device\n")
+
+
+@pytest.mark.parametrize("first", [b"\xef", b"\xef\xbb", b"\xef\xbb\xbf", b"\xef\xbb\xbfselect", b""])
+def test_a_byte_order_mark_at_the_beginning_is_left_out(first: bytes) -> None:
+    text = "\ufeffselect a = 1; \ufeff".encode()
+    stream = io.BytesIO(text)
+    pieces = iter([text[: len(first)], text[len(first) :], b""] if first else [text, b""])
+    stream.read1 = lambda _size=-1: next(pieces)  # type: ignore[method-assign]
+    assert "".join(read_chunks(stream, "x")) == "select a = 1; \ufeff"
+    with pytest.raises(InputError, match="x: byte 4: not UTF-8"):
+        list(read_chunks(io.BytesIO(b"\xef\xbb\xbfa\xff"), "x"))
