@@ -76,17 +76,29 @@ make_environment() {
         fail "$python has no module mininet: apt-get install --reinstall -y mininet"
     echo "$root" >"$site/cbcb-testbed.pth"
     ln -sfn "$mininet" "$site/mininet"
-    cat >"$venv/bin/cbcb" <<EOF
-#!$venv/bin/python
-import sys
-from testbed.cli.main import main
-sys.exit(main())
-EOF
-    chmod +x "$venv/bin/cbcb"
     # Compiled now, so that the first run does not wait for it; without it a slower engine serves.
     "$venv/bin/python" -m router.matching.compiled.warm 2>/dev/null ||
         say "the compiled matching engine does not work here: cbcb doctor says why"
     echo "$stamp" >"$venv/stamp"
+}
+
+write_command() {
+    local text
+    # Ctrl-C while the modules load is no fault either.
+    text="#!$venv/bin/python
+import sys
+try:
+    from testbed.cli.main import main
+    status = main()
+except KeyboardInterrupt:
+    print('cbcb: interrupted', file=sys.stderr)
+    status = 130
+sys.exit(status)"
+    [[ -x $venv/bin/cbcb && $(<"$venv/bin/cbcb") == "$text" ]] && return 0
+    # Moved into its place: the old one may be starting just now.
+    printf '%s\n' "$text" >"$venv/bin/cbcb.new"
+    chmod +x "$venv/bin/cbcb.new"
+    mv "$venv/bin/cbcb.new" "$venv/bin/cbcb"
 }
 
 start_open_vswitch() {
@@ -117,6 +129,7 @@ setup() {
     flock -w 900 9 || fail "another set-up has held $root/.setup.lock for 15 minutes"
     install_packages 9>&-
     make_environment 9>&-
+    write_command 9>&-
     start_open_vswitch 9>&-
     exec 9>&-
 }

@@ -6,6 +6,7 @@ from argparse import Namespace
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from testbed.machine import check_machine, matching_engine
 
@@ -16,8 +17,10 @@ def main(_arguments: Namespace) -> int:
     table = Table(box=None, pad_edge=False, show_header=False)
     for check in checks:
         mark = "[green]ok[/]" if check.ok else "[red]missing[/]" if check.required else "[yellow]not here[/]"
-        table.add_row(mark, check.name, check.detail)
+        table.add_row(mark, check.name, Text(check.detail, overflow="fold"))
         if not check.ok:
-            table.add_row("", "", f"[dim]to mend:[/] {check.mend}")
+            mend = Text.assemble(("to mend:", "dim"), f" {check.mend}")
+            mend.overflow = "fold"
+            table.add_row("", "", mend)
     Console().print(table)
     return 3 if any(check.required and not check.ok for check in checks) else 0

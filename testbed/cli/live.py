@@ -8,7 +8,6 @@ from argparse import Namespace
 from rich.console import Console
 from rich.live import Live
 
-from testbed.cli.signals import end_like_ctrl_c
 from testbed.live.server import LiveServer
 from testbed.live.state import LiveState
 from testbed.live.terminal import live_line, live_table
@@ -22,7 +21,6 @@ _LINE_S = 5.0
 def main(arguments: Namespace) -> int:
     """Returns 0 when the run is over, with --until-end; otherwise only Ctrl-C ends it."""
     state = open_state(find_run(arguments.runs, arguments.run).resolve())
-    end_like_ctrl_c()
     console = Console()
     with LiveServer(state, arguments.port) as server:
         console.print(f"live: {server.url}", highlight=False)
@@ -58,7 +56,7 @@ def _lines(state: LiveState, console: Console, until_end: bool) -> None:
         over = until_end and _over(state)
         if over or time.monotonic() >= next_line:
             next_line = time.monotonic() + _LINE_S
-            console.print(live_line(state.snapshot()), highlight=False, soft_wrap=True)
+            console.print(live_line(state.snapshot()), highlight=False, markup=False, soft_wrap=True)
         if over:
             return
         time.sleep(INTERVAL_S)

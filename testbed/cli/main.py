@@ -15,8 +15,12 @@ from importlib import import_module
 from pathlib import Path
 
 from router.matching.factory import DEFAULT, ENGINES
+from testbed.cli.arguments import master, moment_s, not_negative, port, positive, timeout_s
+from testbed.cli.signals import end_like_ctrl_c
+from testbed.cli.streams import open_closed_streams
 from testbed.cli.workload_arguments import add_arguments as add_matching_arguments
-from testbed.errors import TestbedError
+from testbed.errors import InputError, TestbedError
+from testbed.files import FULL
 from testbed.run.folder import DEFAULT_RUNS
 
 #: Port of the page of a live run.
@@ -24,6 +28,18 @@ DEFAULT_PORT = 8642
 
 VERSION = "0.1.0"
 INTERRUPTED = 130
+#: Faults of a path that the user gave, or of the rights on it.
+_PATH_ERRORS = frozenset(
+    {
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.EISDIR,
+        errno.ENOTDIR,
+        errno.ENAMETOOLONG,
+        errno.ELOOP,
+    }
+)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -61,7 +77,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="show traffic and deliveries while it runs, here and on a page on this machine",
     )
     _port_argument(run, "--live-port")
-    run.add_argument("--master", default="local[2]", help="Spark master URL (local[2])")
+    run.add_argument("--master", type=master, default="local[2]", help="Spark master URL (local[2])")
     run.add_argument(
         "--no-account",
         action="store_true",
@@ -73,7 +89,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _experiment_arguments(simulate)
     _runs_argument(simulate)
-    simulate.add_argument("--master", default="local[2]", help="Spark master URL (local[2])")
+    simulate.add_argument("--master", type=master, default="local[2]", help="Spark master URL (local[2])")
     simulate.add_argument(
         "--captures",
         choices=("all", "links", "none"),
@@ -91,11 +107,11 @@ def build_parser() -> argparse.ArgumentParser:
     _run_argument(live)
     _port_argument(live, "--port")
     live.add_argument("--until-end", action="store_true", help="end with the run, not only with Ctrl-C")
-    live.add_argument("--master", default="local[1]", help="Spark master URL (local[1])")
+    live.add_argument("--master", type=master, default="local[1]", help="Spark master URL (local[1])")
 
     account = command("account", "account", "account for a run again, from its captures and logs, on Spark")
     _run_argument(account)
-    account.add_argument("--master", default="local[2]", help="Spark master URL (local[2])")
+    account.add_argument("--master", type=master, default="local[2]", help="Spark master URL (local[2])")
 
     report = command("report", "report", "write the report of a run again")
     _run_argument(report)
@@ -114,7 +130,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--show", action="store_true", help="print what the routers were given and answered, instead"
     )
     instead.add_argument(
-        "--at", type=float, metavar="S", help="print the routing tables at S experiment seconds, instead"
+        "--at", type=moment_s, metavar="S", help="print the routing tables at S experiment seconds, instead"
     )
 
     query = command("query", "query", "ask in SQL about the tables of a run (docs/tables.md)")
@@ -132,10 +148,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     query.add_argument("--output", "-o", type=Path, metavar="FILE", help="write the answer there")
     query.add_argument(
-        "--rows", type=_not_negative, default=200, metavar="N", help="rows of an aligned table; 0: all (200)"
+        "--rows", type=not_negative, default=200, metavar="N", help="rows of an aligned table; 0: all (200)"
     )
     query.add_argument(
         "--master",
+        type=master,
         metavar="URL",
         help="ask Spark SQL there instead, such as local[2]; it takes seconds to start",
     )
@@ -171,8 +188,8 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="+",
         help="""a predicate, for example 'dest = "ORD" and price < 400'; each is a subscription""",
     )
-    sub.add_argument("--count", type=_positive, help="end after so many messages")
-    sub.add_argument("--timeout-s", type=float, help="end after so many seconds")
+    sub.add_argument("--count", type=positive, help="end after so many messages")
+    sub.add_argument("--timeout-s", type=timeout_s, help="end after so many seconds")
 
     wireshark = command("wireshark", "wireshark", "let your Wireshark and tshark show CBCB frames")
     wireshark.add_argument("action", choices=["install"], help="install into your personal folders")
@@ -245,7 +262,7 @@ def _run_argument(parser: argparse.ArgumentParser) -> None:
 def _port_argument(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument(
         name,
-        type=_port,
+        type=port,
         default=DEFAULT_PORT,
         metavar="PORT",
         help=f"port of the page; another one if that is in use ({DEFAULT_PORT})",
@@ -258,31 +275,12 @@ def _node_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--app", help="name of this application (its command and process id)")
 
 
-def _not_negative(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError("expected 0 or a positive number")
-    return number
-
-
-def _port(text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= 65535:
-        raise argparse.ArgumentTypeError("expected a port, 0 to 65535")
-    return number
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("expected a positive number")
-    return number
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns its exit status."""
-    arguments = build_parser().parse_args(argv)
     try:
+        open_closed_streams()
+        end_like_ctrl_c()
+        arguments = build_parser().parse_args(argv)
         return int(import_module(arguments.module).main(arguments))
     except TestbedError as error:
         print(f"cbcb: {error}", file=sys.stderr)
@@ -294,7 +292,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()  # the reader of our output has gone; nothing is left to say
         return 0
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno in _PATH_ERRORS and error.filename is not None:
+            print(f"cbcb: {error.filename}: {error.strerror}", file=sys.stderr)
+            return InputError.status
+        if error.errno not in FULL:
             raise
         try:
             sys.stdout.flush()

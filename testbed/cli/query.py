@@ -8,6 +8,7 @@ import math
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -55,7 +56,7 @@ def _write(answer: Iterator[pa.RecordBatch], arguments: Namespace) -> None:
         if path is None:
             raise InputError("--format parquet: expected --output FILE as well")
         schema = next(answer).schema
-        with pq.ParquetWriter(_writable(path), schema) as writer:
+        with _opened(path, "wb") as file, pq.ParquetWriter(file, schema) as writer:
             for batch in answer:
                 writer.write_batch(batch)
         return
@@ -65,7 +66,7 @@ def _write(answer: Iterator[pa.RecordBatch], arguments: Namespace) -> None:
     else:
         # Asked first: wrong SQL leaves the file as it was.
         first = next(answer)
-        with _writable(path).open("w", encoding="utf-8", newline="") as file:
+        with _opened(path, "w", encoding="utf-8", newline="") as file:
             write(_chain(first, answer), file, arguments.rows)
 
 
@@ -83,10 +84,18 @@ def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa
     yield from rest
 
 
-def _writable(path: Path) -> Path:
+@contextmanager
+def _opened(path: Path, mode: str, **how: str) -> Iterator[IO[Any]]:
+    """The file of the answer; an error of what is written to it names it, as one of opening it does."""
     if not path.absolute().parent.is_dir():
         raise InputError(f"{path}: no such folder: {path.absolute().parent}")
-    return path
+    try:
+        with path.open(mode, **how) as file:  # type: ignore[call-overload]
+            yield file
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
 
 
 def _write_table(answer: Iterator[pa.RecordBatch], file: IO[str], most: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 
 from testbed.errors import InputError
@@ -13,6 +14,8 @@ def main(arguments: Namespace) -> int:
     """Writes report.html and prints its path."""
     run_dir = find_run(arguments.runs, arguments.run)
     if not (run_dir / "summary.json").is_file():
-        raise InputError(f"{run_dir}: has no summary.json; `cbcb account {run_dir.name}` makes it")
+        raise InputError(
+            f"{run_dir}: has no summary.json; `cbcb account {shlex.quote(str(run_dir))}` makes it"
+        )
     print(write_report(run_dir))
     return 0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 from contextlib import ExitStack
 
 from rich.console import Console
 
 from testbed.cli.experiments import load
-from testbed.cli.signals import end_like_ctrl_c
 from testbed.errors import MachineError
 from testbed.machine import datapath, require_machine
 from testbed.network.cleanup import clean_dead_runs
@@ -27,7 +27,6 @@ def main(arguments: Namespace) -> int:
             "--datapath kernel: this kernel has no Open vSwitch module;"
             " modprobe openvswitch, or --datapath user"
         )
-    end_like_ctrl_c()
     console = Console()
     progress = Progress(console)
     cleaned = clean_dead_runs()
@@ -37,7 +36,7 @@ def main(arguments: Namespace) -> int:
         view = stack.enter_context(LiveView(progress, arguments.live_port)) if arguments.live else None
         run_dir = emulate(experiment, arguments.runs, chosen, progress, arguments.hold, view)
         if arguments.no_account:
-            progress.note(f"not accounted for: cbcb account {run_dir}")
+            progress.note(f"not accounted for: cbcb account {shlex.quote(str(run_dir))}")
             return 0
         # Spark, pandas and matplotlib take seconds to load: only now are they needed.
         from testbed.run.finish import account_and_report

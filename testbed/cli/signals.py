@@ -7,9 +7,13 @@ from types import FrameType
 
 
 def end_like_ctrl_c() -> None:
-    """Makes SIGTERM and SIGHUP raise KeyboardInterrupt, so that everything is cleaned up as after Ctrl-C."""
+    """Makes SIGTERM and SIGHUP raise KeyboardInterrupt, so that everything is cleaned up as after Ctrl-C.
+
+    One that is ignored stays so: `nohup` ignores SIGHUP for what it starts.
+    """
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

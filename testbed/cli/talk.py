@@ -12,7 +12,6 @@ from router.predicates.model import Message
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_message
 from router.runtime.client import Client, ClientError
-from testbed.cli.signals import end_like_ctrl_c
 from testbed.errors import InputError, RunError
 from testbed.network.state import RunState, live_runs
 from testbed.run.applog import APPLICATIONS_LOG, ApplicationLog
@@ -20,7 +19,6 @@ from testbed.run.applog import APPLICATIONS_LOG, ApplicationLog
 
 def main(arguments: Namespace) -> int:
     """Sends or receives. What it does goes into the run's log, so that the run accounts for it."""
-    end_like_ctrl_c()
     state = _find_run(arguments.run)
     node = _node(arguments.node, state)
     app = arguments.app or f"{arguments.command}-{os.getpid()}"

@@ -21,6 +21,9 @@ def main(arguments: Namespace) -> int:
     wanted, message = arguments.run, arguments.message
     if message is None and wanted is not None and is_message_id(wanted):
         wanted, message = None, wanted
+    if message is not None and (arguments.where is not None or arguments.missed):
+        option = "--missed" if arguments.where is None else "--where"
+        raise InputError(f"{option} lists messages; expected it without {message}")
     run = find_run(arguments.runs, wanted)
     width = None if arguments.full or not sys.stdout.isatty() else shutil.get_terminal_size().columns
     try:

@@ -20,6 +20,7 @@ def find_experiment(name_or_path: str) -> Path:
 
     Raises:
         InputError: there is neither.
+        OSError: the path may not be looked up, or its name is too long.
     """
     path = Path(name_or_path)
     if path.is_file():
@@ -27,6 +28,8 @@ def find_experiment(name_or_path: str) -> Path:
     shipped = list_experiments()
     if name_or_path in shipped:
         return shipped[name_or_path]
+    if path.is_dir():
+        raise InputError(f"{name_or_path}: is a folder; expected an experiment file")
     if path.suffix == ".toml" or len(path.parts) > 1:
         raise InputError(f"{name_or_path}: no such file")
     raise InputError(f"{name_or_path}: no such file; {unknown('experiment', name_or_path, shipped)}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -15,14 +15,19 @@ from testbed.report import numbers
 _STYLES = {"holds": "bold blue", "fails": "bold red"}
 
 
-def terminal_summary(summary: Mapping[str, Any], report: Path | None = None) -> RenderableType:
+def print_summary(console: Console, summary: Mapping[str, Any], report: Path) -> None:
+    """Prints the summary and the path of the report, that one whole on a line: it is there to be copied."""
+    console.print(terminal_summary(summary))
+    console.print(Text.assemble(("report: ", "dim"), str(report)), soft_wrap=True)
+
+
+def terminal_summary(summary: Mapping[str, Any]) -> RenderableType:
     """A short table: the verdict, what was sent and delivered, frames, evidence and times.
 
     It says all in words, so that it loses nothing without colour. A key that `summary` lacks is a dash.
 
     Args:
         summary: the content of summary.json.
-        report: path of the report, to be named at the end.
     """
     verdict, reasons = numbers.verdict(summary)
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
@@ -30,9 +35,6 @@ def terminal_summary(summary: Mapping[str, Any], report: Path | None = None) -> 
     table.add_column()
     for label, value in _rows(summary):
         table.add_row(label, Text(value))
-    if report is not None:
-        # Folded rather than cut: a path is there to be copied.
-        table.add_row("report", Text(str(report), overflow="fold"))
     headline = Text(f"Verdict: {verdict}", style=_STYLES.get(verdict, "bold"))
     return Group(headline, *(Text(f"  - {reason}") for reason in reasons), Text(), table)
 

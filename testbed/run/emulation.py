@@ -20,6 +20,7 @@ from router.wire.addresses import HOST_PORT
 from testbed.config.dump import dump_experiment
 from testbed.config.model import Experiment
 from testbed.errors import RunError
+from testbed.files import naming_a_full_disk
 from testbed.machine import kernel_features, tool_versions
 from testbed.network import state as machine_state
 from testbed.network.cleanup import end_processes, remove_state
@@ -74,29 +75,31 @@ def emulate(
 
     Raises:
         RunError: a part died or was not ready in time; its folder is kept.
+        MachineError: the file system of the run folder is full.
         KeyboardInterrupt: the user stopped it; its folder is kept.
     """
     run_dir = new_run_folder(runs, experiment.name).resolve()
-    progress.note(f"run folder: {run_dir}")
-    emulation = Emulation(experiment, run_dir, datapath, progress)
-    try:
-        with progress.stage("bring_up_s", _describe(experiment)):
-            emulation.write_inputs()
+    with naming_a_full_disk(run_dir):
+        progress.note(f"run folder: {run_dir}")
+        emulation = Emulation(experiment, run_dir, datapath, progress)
+        try:
+            with progress.stage("bring_up_s", _describe(experiment)):
+                emulation.write_inputs()
+                if view is not None:
+                    view.start(run_dir)
+                emulation.bring_up()
             if view is not None:
-                view.start(run_dir)
-            emulation.bring_up()
-        if view is not None:
-            view.wait_ready()
-        with progress.stage("run_s", "workload"):
-            emulation.run(hold)
-        with progress.stage("teardown_s", "counters, captures, take-down"), _uninterrupted():
-            emulation.take_down()
-    except (CaptureError, ClientError) as error:
-        raise RunError(str(error)) from error
-    finally:
-        with _uninterrupted():
-            emulation.abandon()
-    write_json(run_dir / "timings.json", {**progress.seconds, **emulation.measured})
+                view.wait_ready()
+            with progress.stage("run_s", "workload"):
+                emulation.run(hold)
+            with progress.stage("teardown_s", "counters, captures, take-down"), _uninterrupted():
+                emulation.take_down()
+        except (CaptureError, ClientError) as error:
+            raise RunError(str(error)) from error
+        finally:
+            with _uninterrupted():
+                emulation.abandon()
+        write_json(run_dir / "timings.json", {**progress.seconds, **emulation.measured})
     return run_dir
 
 

@@ -14,9 +14,10 @@ from captures.rundir import RunFolderError
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.errors import InputError, MachineError
+from testbed.files import naming_a_full_disk
 from testbed.oracle.decide import write_oracle
 from testbed.report.render import write_report
-from testbed.report.terminal import terminal_summary
+from testbed.report.terminal import print_summary
 from testbed.run.folder import read_object, write_json
 from testbed.run.progress import Progress
 
@@ -33,25 +34,26 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
 
     Raises:
         InputError: the run folder is incomplete or malformed.
-        MachineError: tshark cannot be run.
+        MachineError: tshark cannot be run, or the file system of the run folder is full.
     """
     experiment = load_experiment(run_dir / "experiment.toml")
     of_the_run = _of_the_run(experiment, run_dir)
-    with progress.stage("oracle_s", "oracle"):
-        write_oracle(run_dir, experiment.oracle.in_flight_window_s)
-    with progress.stage("accounting_s", "accounting on Spark"):
-        try:
-            accounted = account(run_dir, master=master)
-        except (RunFolderError, PcapError) as error:
-            raise InputError(str(error)) from error
-        except TsharkError as error:
-            raise MachineError(str(error)) from error
-    summary = {**of_the_run, **accounted}
-    write_json(run_dir / "summary.json", summary)
-    with progress.stage("report_s", "report"):
-        report = write_report(run_dir)
+    with naming_a_full_disk(run_dir):
+        with progress.stage("oracle_s", "oracle"):
+            write_oracle(run_dir, experiment.oracle.in_flight_window_s)
+        with progress.stage("accounting_s", "accounting on Spark"):
+            try:
+                accounted = account(run_dir, master=master)
+            except (RunFolderError, PcapError) as error:
+                raise InputError(str(error)) from error
+            except TsharkError as error:
+                raise MachineError(str(error)) from error
+        summary = {**of_the_run, **accounted}
+        write_json(run_dir / "summary.json", summary)
+        with progress.stage("report_s", "report"):
+            report = write_report(run_dir)
     console.print()
-    console.print(terminal_summary(summary, report))
+    print_summary(console, summary, report)
     return 0 if summary["verdict"] == "holds" else 1
 
 

@@ -12,7 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import InputError
+from testbed.errors import InputError, MachineError
+from testbed.files import FULL, is_file, naming_a_full_disk
 
 RECORDING_SUFFIX = ".rec"
 #: Where runs go unless told otherwise.
@@ -37,6 +38,7 @@ def new_run_folder(runs: Path, name: str) -> Path:
 
     Raises:
         InputError: the folder cannot be made.
+        MachineError: its file system is full.
     """
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     number = 1
@@ -48,9 +50,11 @@ def new_run_folder(runs: Path, name: str) -> Path:
             number += 1
             continue
         except OSError as error:
-            raise InputError(f"cannot make the run folder {folder}: {error.strerror}") from error
-        for part in ("pcap", "logs", "counters"):
-            (folder / part).mkdir()
+            kind = MachineError if error.errno in FULL else InputError
+            raise kind(f"cannot make the run folder {folder}: {error.strerror}") from error
+        with naming_a_full_disk(folder):
+            for part in ("pcap", "logs", "counters"):
+                (folder / part).mkdir()
         return folder
 
 
@@ -59,14 +63,17 @@ def find_run(runs: Path, wanted: str | None) -> Path:
 
     Raises:
         InputError: there is none.
+        PermissionError: it is in a folder that may not be read.
     """
     if wanted is None:
-        folders = sorted(folder for folder in runs.glob("*") if (folder / "manifest.json").is_file())
-        if not folders:
-            raise InputError(f"no runs in {runs}; `cbcb run` makes one")
-        return folders[-1]
+        # Not by glob(), to which a folder that may not be read is an empty one.
+        folders = sorted(runs.iterdir(), reverse=True) if runs.is_dir() else []
+        for folder in folders:
+            if (folder / "manifest.json").is_file():
+                return folder
+        raise InputError(f"no runs in {runs}; `cbcb run` makes one")
     for folder in (Path(wanted), runs / wanted):
-        if (folder / "manifest.json").is_file():
+        if is_file(folder / "manifest.json"):
             return folder
     raise InputError(
         f"{wanted}: not a run folder (expected a path or an id under {runs} with a manifest.json)"

@@ -8,10 +8,14 @@ from contextlib import contextmanager
 
 from rich.console import Console, Group, RenderableType
 from rich.status import Status
+from rich.text import Text
 
 
 class Progress:
-    """Stages of a run: a live line on a terminal; elsewhere, one line as each stage ends."""
+    """Stages of a run: a live line on a terminal; elsewhere, one line as each stage ends.
+
+    Texts are shown as they are: a `[` in a path is no markup.
+    """
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -26,7 +30,7 @@ class Progress:
     def stage(self, key: str, text: str) -> Iterator[None]:
         """Shows `text` while the block runs, and how long it took afterwards."""
         started = time.monotonic()
-        with self.console.status(text, refresh_per_second=8) as status:
+        with self.console.status(Text(text), refresh_per_second=8) as status:
             self._status, self._text, self._detail = status, text, ""
             self._show()
             try:
@@ -34,7 +38,8 @@ class Progress:
             finally:
                 self._status = None
         self.seconds[key] = time.monotonic() - started
-        self.console.print(f"[green]✓[/] {text} [dim]{self.seconds[key]:.1f} s[/]", highlight=False)
+        line = Text.assemble(("✓", "green"), f" {text} ", (f"{self.seconds[key]:.1f} s", "dim"))
+        self.console.print(line, soft_wrap=True)
 
     def update(self, text: str) -> None:
         """Adds detail to the line of the current stage."""
@@ -48,10 +53,10 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Prints a line of its own."""
-        self.console.print(text, highlight=False, soft_wrap=True)
+        self.console.print(Text(text), soft_wrap=True)
 
     def _show(self) -> None:
         status = self._status
         if status is not None:
-            line = f"{self._text}: {self._detail}" if self._detail else self._text
+            line = Text(f"{self._text}: {self._detail}" if self._detail else self._text)
             status.update(line if self._panel is None else Group(line, self._panel))

@@ -15,6 +15,7 @@ from router.wire.addresses import HOST_PORT
 from testbed.config.dump import dump_experiment
 from testbed.config.model import Experiment, TimedEvent
 from testbed.errors import RunError
+from testbed.files import naming_a_full_disk
 from testbed.machine import tool_versions
 from testbed.run.folder import manifest, new_run_folder, write_json
 from testbed.run.progress import Progress
@@ -56,6 +57,7 @@ def simulate(experiment: Experiment, runs: Path, progress: Progress, captures: K
     Raises:
         RunError: the network was not set up, or not quiet in the end, in (virtual) time.
         InputError: the run folder cannot be made.
+        MachineError: its file system is full.
     """
     run_dir = new_run_folder(runs, experiment.name).resolve()
     progress.note(f"run folder: {run_dir}")
@@ -64,22 +66,23 @@ def simulate(experiment: Experiment, runs: Path, progress: Progress, captures: K
     # Nothing here dies in cycles, and walking the tables of a large network takes longer than the events.
     gc.disable()
     simulation: Simulation | None = None
-    try:
-        with progress.stage(
-            "bring_up_s", f"set-up: {len(topology.nodes)} routers, {len(topology.links)} links"
-        ):
-            simulation = Simulation(experiment, run_dir, progress, captures)
-            simulation.set_up()
-        with progress.stage("run_s", "workload in virtual time"):
-            simulation.run()
-        with progress.stage("teardown_s", "counters and captures"):
-            simulation.finish()
-    finally:
-        if simulation is not None:
-            simulation.close()
-        if collecting:
-            gc.enable()
-    write_json(run_dir / "timings.json", {**progress.seconds, **simulation.measured})
+    with naming_a_full_disk(run_dir):
+        try:
+            with progress.stage(
+                "bring_up_s", f"set-up: {len(topology.nodes)} routers, {len(topology.links)} links"
+            ):
+                simulation = Simulation(experiment, run_dir, progress, captures)
+                simulation.set_up()
+            with progress.stage("run_s", "workload in virtual time"):
+                simulation.run()
+            with progress.stage("teardown_s", "counters and captures"):
+                simulation.finish()
+        finally:
+            if simulation is not None:
+                simulation.close()
+            if collecting:
+                gc.enable()
+        write_json(run_dir / "timings.json", {**progress.seconds, **simulation.measured})
     return run_dir
 
 

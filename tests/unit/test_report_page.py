@@ -23,7 +23,7 @@ from testbed.report.figures import curve, frames_over_time, recovery, utilisatio
 from testbed.report.layout import layout, positions
 from testbed.report.render import write_report
 from testbed.report.style import save
-from testbed.report.terminal import terminal_summary
+from testbed.report.terminal import print_summary
 from testbed.report.topology_figure import link_frames
 from tests.unit.browser import contrasts, needs_chromium, shown
 
@@ -411,7 +411,7 @@ def test_a_curve_without_points_is_none() -> None:
 def printed(content: dict[str, Any], **options: Any) -> str:
     out = io.StringIO()
     console = Console(file=out, width=100, **options)
-    console.print(terminal_summary(content, Path("captures/runs/x/report.html")))
+    print_summary(console, content, Path("captures/runs/x/report.html"))
     return out.getvalue()
 
 
