@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import atexit
+import logging
 import os
 import shutil
 import sys
 import tempfile
+import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from captures import class_archive
+from captures.spark_folder import LOCAL_FOLDER, SparkFolder
 
 #: Packages that the workers need.
 _SHIPPED = ("captures", "router")
@@ -28,6 +33,14 @@ _ARCHIVE = "cbcb.zip"
 #: Sockets have names of 107 bytes at most; Spark adds `/.<UUID>.sock` to their folder.
 _MOST_SOCKET_FOLDER = 107 - 43
 _SOURCE_ROOT = Path(__file__).resolve().parent.parent
+#: Environment variable: options of the JVM, before those of Spark's settings.
+_FIRST_OPTIONS = "SPARK_SUBMIT_OPTS"
+#: Between two looks for what is to be ended.
+_LOOK_S = 0.05
+
+
+class SessionError(RuntimeError):
+    """Spark did not start, or its JVM is gone; the message says what Spark said, and where it said more."""
 
 
 @contextmanager
@@ -36,13 +49,19 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """A session, stopped with all its temporary files on the way out.
 
+    Ctrl-C, while it starts and later, ends the JVM as it is: nothing waits for what it was doing.
+
     Args:
         master: Spark's master URL. With `local[...]` the driver binds to 127.0.0.1; elsewhere Spark's own
             settings hold.
         log: file that takes what Spark and its workers write to stderr (None: this process's stderr).
         large: there are millions of rows; the JVM of a first session in this process is made for that.
+
+    Raises:
+        SessionError: Spark does not start, or ends by itself.
     """
-    work = Path(tempfile.mkdtemp(prefix="cbcb-spark-"))
+    folder = _folder()
+    work = Path(tempfile.mkdtemp(prefix="session-", dir=folder.path))
     settings: dict[str, str] = {}
     try:
         # A worker must run the interpreter that has pyarrow and numpy, which need not be the first in PATH.
@@ -55,21 +74,112 @@ def spark_session(
             "spark.log.level": "ERROR",
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.warehouse.dir": str(work / "warehouse"),
-            "spark.local.dir": str(work),
+            LOCAL_FOLDER: str(work),
         }
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             settings |= _local_settings(work, large)
-        with _stderr_to(log):
-            session = SparkSession.builder.config(map=settings).getOrCreate()
+        session = _started(settings, folder, log)
         try:
             ship(session)
             yield session
+        except KeyboardInterrupt:
+            _end_jvm(folder)
+            raise
+        except (Py4JError, OSError, EOFError) as error:
+            if _jvm_runs():
+                raise
+            raise SessionError(f"Spark on {master} ended before it was done{_see(log)}") from error
         finally:
-            session.stop()
+            _stop(session)
     finally:
         _forget(settings)
         shutil.rmtree(work, ignore_errors=True)
+
+
+@cache
+def _folder() -> SparkFolder:
+    """That of this process: as its one JVM, which serves all its sessions, it stays until the end."""
+    return SparkFolder()
+
+
+def _started(settings: Mapping[str, str], folder: SparkFolder, log: Path | None) -> SparkSession:
+    # In a thread of its own, which no signal interrupts: PySpark, interrupted while it waits for the JVM,
+    # forgets it, and the JVM never ends.
+    with _stderr_to(log), _temporary_files_in(folder.path), ThreadPoolExecutor(max_workers=1) as pool:
+        starting = pool.submit(SparkSession.builder.config(map=dict(settings)).getOrCreate)
+        try:
+            return starting.result()
+        except (PySparkException, Py4JError, OSError) as error:
+            said = f"Spark on {settings['spark.master']} does not start: {_reason(error)}{_see(log)}"
+            _end_jvm(folder)
+            raise SessionError(said) from error
+        except BaseException:
+            while not starting.done():
+                folder.end_processes()
+                wait([starting], _LOOK_S)
+            _end_jvm(folder)
+            raise
+
+
+@contextmanager
+def _temporary_files_in(folder: Path) -> Iterator[None]:
+    """Has a JVM that is started meanwhile keep its own temporary files there, too."""
+    before = os.environ.get(_FIRST_OPTIONS)
+    os.environ[_FIRST_OPTIONS] = f'{before or ""} "-Djava.io.tmpdir={folder}"'.strip()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_FIRST_OPTIONS]
+        else:
+            os.environ[_FIRST_OPTIONS] = before
+
+
+def _end_jvm(folder: SparkFolder) -> None:
+    """Ends the JVM, if it is one that a session here has started; the next session starts another."""
+    # What ends with it tells who called; it need not tell the terminal as well.
+    logging.getLogger().addFilter(_is_not_of_py4j)
+    server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
+    folder.end_processes()
+    if not _jvm_runs():
+        SparkContext._gateway = SparkContext._jvm = None
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    # It logs some errors as nobody's.
+    return Path(record.pathname).parent.name != "py4j"
+
+
+def _jvm_runs() -> bool:
+    process = getattr(SparkContext._gateway, "proc", None)
+    return process is None or process.poll() is None
+
+
+def _stop(session: SparkSession) -> None:
+    with warnings.catch_warnings():
+        # Spark warns that its JVM is gone.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        try:
+            session.stop()
+        except (Py4JError, OSError):
+            SparkSession._instantiatedSession = SparkSession._activeSession = None
+            SparkContext._gateway = SparkContext._jvm = None
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what Spark says."""
+    text = str(error)
+    if isinstance(error, Py4JJavaError):
+        with suppress(Py4JError, OSError):
+            text = str(error.java_exception.getMessage())
+    return text.strip().partition("\n")[0].rstrip(".")
+
+
+def _see(log: Path | None) -> str:
+    return "" if log is None else f"; {log} says more"
 
 
 def _local_settings(work: Path, large: bool) -> dict[str, str]:
@@ -97,8 +207,8 @@ def _forget(settings: Mapping[str, str]) -> None:
     jvm = SparkContext._jvm
     if jvm is None:
         return
-    system = jvm.java.lang.System
     with suppress(Py4JError, OSError):
+        system = jvm.java.lang.System
         for name, value in settings.items():
             if system.getProperty(name) == value:
                 system.clearProperty(name)
@@ -116,8 +226,7 @@ def ship(spark: SparkSession) -> None:
         return
     if any(Path(name).name == _ARCHIVE for name in context._python_includes):
         return
-    folder = Path(tempfile.mkdtemp(prefix="cbcb-ship-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix="ship-", dir=_folder().path))
     context.addPyFile(str(_archive(folder)))
 
 

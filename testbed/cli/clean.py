@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 
+from captures.spark_folder import remove_abandoned
 from testbed.errors import MachineError
 from testbed.network.cleanup import clean_dead_runs
 from testbed.network.state import live_runs
@@ -15,9 +16,12 @@ def main(_arguments: Namespace) -> int:
     if os.geteuid() != 0:
         raise MachineError("rights: user id is not 0; run it as root: `sudo ./run.sh clean`")
     cleaned = clean_dead_runs()
+    folders, processes = remove_abandoned()
     if cleaned.tags:
         print(f"removed what {len(cleaned.tags)} dead runs left ({cleaned.processes} processes)")
-    else:
+    if folders:
+        print(f"removed {folders} temporary folders of Spark's ({processes} processes)")
+    if not cleaned.tags and not folders:
         print("nothing to clean")
     for state in live_runs():
         print(f"left alone: run {state.tag}, alive (process {state.owner.pid}, {state.run_dir})")

@@ -1,0 +1,120 @@
+"""What becomes of Spark's JVM and its files when the process that started them is told to end, or dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from captures.spark_folder import remove_abandoned
+from testbed.polling import wait_until
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Says when Spark has been told to start, and when it has.
+DRIVER = """
+import sys
+from pathlib import Path
+from captures.session import SessionError, spark_session
+try:
+    with spark_session(sys.argv[1], Path(sys.argv[2])) as spark:
+        print("started", flush=True)
+        print(spark.range(10**12).selectExpr("sum(id % 7)").collect())
+except SessionError as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    monkeypatch.setenv("CBCB_CLASS_ARCHIVE", "0")
+    yield folder
+    remove_abandoned()
+
+
+def _start(tmp_path: Path, master: str = "local[2]") -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", DRIVER, master, str(tmp_path / "spark.log")]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _of_spark(folder: Path) -> list[int]:
+    """Processes whose command line names a folder for Spark below this one."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                arguments = (process / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"spark.local.dir=" + os.fsencode(folder) in arguments:
+                found.append(int(process.name))
+    return found
+
+
+def _wait_for_processes(folder: Path, wanted: bool) -> None:
+    def difference() -> str | None:
+        found = _of_spark(folder)
+        return None if bool(found) == wanted else f"processes of Spark's: {found}"
+
+    wait_until(difference, 60.0, "Spark's processes")
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://127.0.0.1:1"])
+def test_ctrl_c_while_spark_starts_leaves_nothing(tmp_path: Path, temporary: Path, master: str) -> None:
+    driver = _start(tmp_path, master)
+    _wait_for_processes(temporary, True)
+    driver.send_signal(signal.SIGINT)
+    _, said = driver.communicate(timeout=60)
+    assert said.rstrip().endswith("KeyboardInterrupt")
+    assert _of_spark(temporary) == []
+    assert [*temporary.glob("*cbcb-spark-*")] == []
+
+
+def test_ctrl_c_during_a_query_leaves_nothing(tmp_path: Path, temporary: Path) -> None:
+    driver = _start(tmp_path)
+    assert driver.stdout is not None
+    assert driver.stdout.readline() == "started\n"
+    assert [path.name.split("-")[:3] for path in temporary.iterdir()] == [["cbcb", "spark", str(driver.pid)]]
+    driver.send_signal(signal.SIGINT)
+    _, said = driver.communicate(timeout=60)
+    assert said.rstrip().endswith("KeyboardInterrupt")
+    assert _of_spark(temporary) == []
+    assert [*temporary.iterdir()] == []
+
+
+def test_what_a_killed_process_left_is_cleaned(tmp_path: Path, temporary: Path) -> None:
+    driver = _start(tmp_path)
+    _wait_for_processes(temporary, True)
+    assert remove_abandoned() == (0, 0)
+    # The JVM of a process that dies now waits for ever: it is held, so that it is still starting.
+    (spark,) = _of_spark(temporary)[:1]
+    os.kill(spark, signal.SIGSTOP)
+    driver.kill()
+    driver.wait(timeout=60)
+    folders, processes = remove_abandoned()
+    driver.communicate(timeout=60)
+    assert folders == 1
+    assert processes >= 1
+    assert _of_spark(temporary) == []
+    assert [*temporary.glob("*cbcb-spark-*")] == []
+
+
+def test_a_refusal_of_spark_names_its_log(tmp_path: Path, temporary: Path) -> None:
+    driver = _start(tmp_path, "nonsense")
+    said, errors = driver.communicate(timeout=60)
+    assert said.startswith("Spark on nonsense does not start: "), errors
+    assert said.endswith(f"; {tmp_path / 'spark.log'} says more\n")
+    assert (
+        "nonsense" in (tmp_path / "spark.log").read_text() or "Master" in (tmp_path / "spark.log").read_text()
+    )
+    assert [*temporary.glob("*cbcb-spark-*")] == []
