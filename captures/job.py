@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from captures import store
 from captures.accounting.traffic import CONTROL_TYPES
 from captures.inputs import Inputs, capture_files, defects, read_inputs, written_tables
 from captures.partial import captured_only, processed_by_counters
-from captures.passes import Passes
+from captures.passes import Passes, end_jobs
 from captures.reconcile import Total, reconcile_ovs, reconcile_routers, reconcile_tshark, tshark_counts
 from captures.rundir import LinkEnds, RunFolder
 from captures.session import spark_session
@@ -27,21 +30,49 @@ from router.wire.header import TYPE_NAMES
 _SMALL_BYTES = 20_000_000
 #: Captures of more, about a million frames, are worth a JVM that compiles longer.
 _LARGE_BYTES = 100_000_000
+#: tshark, the walk through the captures, the tables of logs, and all that Spark is asked.
+_THREADS = 4
+#: How long an end takes before it is said.
+_SILENT_S = 1.0
 
 
 def account(
-    run_dir: Path, master: str = "local[2]", *, partitions: int = 4, spark: SparkSession | None = None
+    run_dir: Path,
+    master: str = "local[2]",
+    *,
+    partitions: int = 4,
+    spark: SparkSession | None = None,
+    publish: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
     """Accounts for a finished run: writes parquet/ and returns the keys of summary.json that come from it.
 
     The keys are those of `captures.summary.SUMMARY_KEYS`, except the runner's own. Takes some seconds to
-    start Spark unless `spark`, a session of `captures.session`, is given.
+    start Spark unless `spark`, a session of `captures.session`, is given. Tables that are there stay until
+    the new ones are complete.
+
+    Args:
+        publish: writes the summary, given these keys, when the tables are in place. Until it has returned,
+            readers take the accounting for interrupted.
 
     Raises:
         RunFolderError: a file of the run folder is missing or bad.
+        BusyError: another process accounts for this run.
+        SessionError: Spark does not start, or ends by itself.
         PcapError: a capture file is no pcap file.
         TsharkError: tshark cannot be run.
     """
+    with store.new_tables(run_dir) as folder:
+        summary = _accounted(run_dir, master, partitions, spark, folder)
+        with store.publish(run_dir):
+            if publish is not None:
+                publish(summary)
+    return summary
+
+
+def _accounted(
+    run_dir: Path, master: str, partitions: int, spark: SparkSession | None, folder: Path
+) -> dict[str, Any]:
+    """The same, with the tables in `folder`."""
     started = time.monotonic()
     inputs = read_inputs(RunFolder(run_dir))
     files = {capture.identity.name: run_dir / capture.file for capture in inputs.captures}
@@ -49,20 +80,33 @@ def account(
     log = run_dir / "logs" / "spark.log"
     session = nullcontext(spark) if spark else spark_session(master, log, large=size > _LARGE_BYTES)
     # tshark and the walks need no Spark: they go on while it starts.
-    with ThreadPoolExecutor(max_workers=3) as pool:
+    with _threads() as pool:
         counting = pool.submit(tshark_counts, files)
         walking = pool.submit(defects, files)
         tables = pool.submit(written_tables, inputs)
         with session as active:
-            passes = Passes(
-                active,
-                inputs,
-                captured_frames(active, run_dir, partitions),
-                capture_files(inputs.captures, walking.result()),
-                tables.result(),
-                small=size < _SMALL_BYTES,
-            )
-            totals, counted = passes.run()
+
+            def compute() -> tuple[list[Total], dict[str, Any]]:
+                passes = Passes(
+                    active,
+                    inputs,
+                    captured_frames(active, run_dir, partitions),
+                    capture_files(inputs.captures, walking.result()),
+                    tables.result(),
+                    folder,
+                    small=size < _SMALL_BYTES,
+                )
+                return passes.run()
+
+            # No signal interrupts what a thread says to Spark, so that it can end in order.
+            computing = pool.submit(compute)
+            try:
+                totals, counted = computing.result()
+            except BaseException:
+                if spark is not None:  # one of ours ends with its jobs
+                    end_jobs(spark, [computing])
+                raise
+        counts = counting.result()
     routers, ports, links = captured_only(
         inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.links
     )
@@ -76,7 +120,7 @@ def account(
         "host_links_captured": len(routers),
         "capture_defects": [f"{name}: {defect}" for name, defect in walking.result().items()],
         "reconciliation": {
-            "tshark": reconcile_tshark(totals, counting.result(), inputs.captures),
+            "tshark": reconcile_tshark(totals, counts, inputs.captures),
             "routers": reconcile_routers(totals, routers),
             "ovs": reconcile_ovs(totals, ports, links),
         },
@@ -94,6 +138,24 @@ def _uncaptured(inputs: Inputs, routers: Collection[int], links: Collection[Link
         *(f"{link.u}-{link.v}" for link in inputs.links if link not in links),
         *(f"the host link of node {node}" for node in inputs.router_counters if node not in routers),
     ]
+
+
+@contextmanager
+def _threads() -> Iterator[ThreadPoolExecutor]:
+    """Threads for one accounting. After Ctrl-C it is said if their end takes long: tshark's, say."""
+    pool = ThreadPoolExecutor(max_workers=_THREADS)
+    try:
+        yield pool
+    except KeyboardInterrupt:
+        notice = threading.Timer(_SILENT_S, lambda: print("ending ...", file=sys.stderr))
+        notice.start()
+        try:
+            pool.shutdown(cancel_futures=True)
+        finally:
+            notice.cancel()
+        raise
+    finally:
+        pool.shutdown()
 
 
 def _log_summary(inputs: Inputs) -> dict[str, Any]:

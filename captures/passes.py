@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
@@ -28,6 +32,8 @@ _SETTINGS = {
 _QUERIES_AT_ONCE = 4
 #: Rows of a table that is sent to every executor rather than sorted beside another.
 _MOST_SENT = 200_000
+#: Between two orders to end all jobs.
+_AGAIN_S = 0.3
 
 
 @dataclass
@@ -38,6 +44,7 @@ class Passes:
         decoded: the captured frames (`captures.source.captured_frames`).
         files: the table of `captures.inputs.FILES`.
         tables: those of `captures.inputs.written_tables`.
+        folder: where the tables go.
         small: frames are kept in memory, and small tables written by this process.
     """
 
@@ -46,22 +53,42 @@ class Passes:
     decoded: DataFrame
     files: pa.Table
     tables: dict[str, pa.Table]
+    folder: Path
     small: bool
+    _kept: list[DataFrame] = field(default_factory=list, init=False)
 
     def run(self) -> tuple[list[Total], dict[str, Any]]:
-        """Writes every table. Returns the totals of the captures, and keys of summary.json."""
-        for key, (when_small, when_large) in _SETTINGS.items():
-            self.spark.conf.set(key, when_small if self.small else when_large)
+        """Writes every table. Returns the totals of the captures, and keys of summary.json.
+
+        The session is left as it was found: its settings, and what it keeps in memory.
+        """
         # A task a core: Spark's own 200 take longer to start than most of these tables to make.
         tasks = 2 if self.small else max(2, self.spark.sparkContext.defaultParallelism)
-        self.spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
+        settings = {key: small if self.small else large for key, (small, large) in _SETTINGS.items()}
+        settings["spark.sql.shuffle.partitions"] = str(tasks)
+        before = {key: self.spark.conf.get(key, None) for key in settings}
+        try:
+            for key, value in settings.items():
+                self.spark.conf.set(key, value)
+            return self._run()
+        finally:
+            # Where the session is gone, nothing of it is left.
+            with suppress(Py4JError, OSError):
+                self._release(*self._kept)
+                for key, former in before.items():
+                    if former is None:
+                        self.spark.conf.unset(key)
+                    else:
+                        self.spark.conf.set(key, former)
+
+    def _run(self) -> tuple[list[Total], dict[str, Any]]:
         # Either way each capture is decoded once. Memory is faster for a small run, Parquet for others, whose
         # queries read the columns that they need.
         if self.small:
-            self.frames = self.decoded.cache()
+            self.frames = self._keep(self.decoded)
         else:
-            store.write_frames(self.decoded, self.inputs.run.path)
-            path = str(store.folder(self.inputs.run.path, store.FRAMES))
+            store.write_frames(self.decoded, self.folder)
+            path = str(self.folder / store.FRAMES)
             self.frames = self.spark.read.schema(self.decoded.schema).parquet(path)
         self.sent = self.spark.createDataFrame(self.inputs.log.sent)
         self.deliveries = self.spark.createDataFrame(self.inputs.log.deliveries)
@@ -80,20 +107,25 @@ class Passes:
             totalling = pool.submit(self._of_traffic)
             try:
                 totals = totalling.result()
-                counted = {key: value for part in parts for key, value in part.result().items()}
+                return totals, {key: value for part in parts for key, value in part.result().items()}
             except BaseException:
-                # An error or Ctrl-C does not wait for the other queries.
-                pending: list[Future[Any]] = [*parts, totalling, self._convergence, self._arrivals]
-                for future in pending:
-                    future.cancel()
-                self.spark.sparkContext.cancelAllJobs()
+                # An error does not wait for the other queries.
+                pool.shutdown(wait=False, cancel_futures=True)
+                end_jobs(self.spark, [*parts, totalling, self._convergence, self._arrivals])
                 raise
-        if self.small:
-            self.frames.unpersist()
-        return totals, counted
+
+    def _keep(self, table: DataFrame) -> DataFrame:
+        """Has a table kept in memory until `_release`, at the latest until the end."""
+        self._kept.append(table.cache())
+        return table
+
+    def _release(self, *tables: DataFrame) -> None:
+        for table in tables:
+            table.unpersist()
+        self._kept = [kept for kept in self._kept if all(kept is not table for table in tables)]
 
     def _write(self, name: str, table: DataFrame) -> None:
-        store.write(table, self.inputs.run.path, name, collect=self.small)
+        store.write(table, self.folder, name, collect=self.small)
 
     def _given(self, name: str) -> DataFrame:
         """A table of `tables`, sent to every executor if it is small: of these there are pairs of nodes."""
@@ -115,24 +147,23 @@ class Passes:
     def _arrived(self) -> DataFrame:
         crossed = paths.crossings(self.frames, self._given("trees"))
         shortest = self._given("shortest_paths")
-        table = paths.arrivals(crossed, self.links, shortest).cache()
+        table = self._keep(paths.arrivals(crossed, self.links, shortest))
         self._write("arrivals", table)
         return table
 
     def _of_applications(self) -> dict[str, Any]:
         clock = self.inputs.clock
         oracle = self.spark.createDataFrame(self.inputs.oracle)
-        outcomes = deliveries.outcomes(oracle, self.deliveries, self.sent).cache()
+        outcomes = self._keep(deliveries.outcomes(oracle, self.deliveries, self.sent))
         self._write("messages", deliveries.messages(self.sent, outcomes, clock))
         self._write("false_negative_curve", curves.false_negative_curve(outcomes, clock))
         convergence_s, converged_ns = self._convergence.result()
         totals = _one(deliveries.outcome_totals(outcomes, converged_ns))
         arrivals = self._arrivals.result()
-        made = deliveries.delivered(outcomes, arrivals, clock).cache()
+        made = self._keep(deliveries.delivered(outcomes, arrivals, clock))
         self._write("deliveries", made)
         delay, stretch = _one(deliveries.delay_totals(made)), _one(paths.arrival_totals(arrivals))
-        for table in (outcomes, made, arrivals):
-            table.unpersist()
+        self._release(outcomes, made, arrivals)
         return {**totals, "convergence_s": convergence_s, "delivery_delay": delay, "stretch": stretch}
 
     def _of_predicates(self) -> dict[str, Any]:
@@ -144,18 +175,18 @@ class Passes:
 
     def _of_frames(self) -> dict[str, Any]:
         if self.small:
-            store.write_frames(self.frames, self.inputs.run.path)
+            store.write_frames(self.frames, self.folder)
         return {}
 
     def _of_logs(self) -> dict[str, Any]:
         for name, table in self.tables.items():
-            store.write_arrow(table, self.inputs.run.path, name)
+            store.write_arrow(table, self.folder, name)
         return {}
 
     def _of_traffic(self) -> list[Total]:
         clock, bin_s = self.inputs.clock, self.inputs.bin_s
-        table = traffic.traffic(self.frames, clock, bin_s).cache()
-        totals = traffic.capture_totals(table).cache()
+        table = self._keep(traffic.traffic(self.frames, clock, bin_s))
+        totals = self._keep(traffic.capture_totals(table))
         rows = [Total(**row.asDict()) for row in totals.collect()]
         bins = traffic.link_bins(table, bin_s)
         self._write("link_bins", bins)
@@ -165,32 +196,32 @@ class Passes:
         self._write("talkers", traffic.talkers(totals))
         files = self.spark.createDataFrame(self.files)
         self._write("captures", traffic.capture_health(totals, files, clock))
-        for cached in (table, totals):
-            cached.unpersist()
+        self._release(table, totals)
         return rows
 
     def _of_routers(self) -> dict[str, Any]:
         processed = routers.processed(self.frames, self.sent, self.deliveries)
         # What routers did with messages is seen on their host links, on all of them or not at all.
-        processed = processed.cache() if self.inputs.all_hosts_captured else processed.where("false")
+        everywhere = self.inputs.all_hosts_captured
+        processed = self._keep(processed) if everywhere else processed.where("false")
         self._write("false_positive_curve", curves.false_positive_curve(processed, self.inputs.clock))
         totals = _one(routers.processed_totals(processed))
-        processed.unpersist()
+        self._release(processed)
         return totals
 
     def _of_control(self) -> dict[str, Any]:
-        curve = curves.control_curve(self.frames, self.inputs.clock).cache()
+        curve = self._keep(curves.control_curve(self.frames, self.inputs.clock))
         self._write("control_share_curve", curves.control_share_curve(curve))
         self._write("control_rate_curve", curves.control_rate_curve(curve))
-        curve.unpersist()
+        self._release(curve)
         self._write("advertised", traffic.advertised(self.frames))
         return {}
 
     def _of_repetitions(self) -> dict[str, Any]:
-        repeated = paths.repeated(self.frames).cache()
+        repeated = self._keep(paths.repeated(self.frames))
         self._write("repeated_frames", repeated)
         totals = _one(paths.repeated_total(repeated))
-        repeated.unpersist()
+        self._release(repeated)
         return totals
 
     def _of_changes(self) -> dict[str, Any]:
@@ -204,6 +235,15 @@ class Passes:
             "epochs": epochs.committed,
             "recovery_s": recovery(epochs.changes, advertised, self.inputs.clock),
         }
+
+
+def end_jobs(spark: SparkSession, work: Sequence[Future[Any]]) -> None:
+    """Ends every job of a session until all of `work`, which starts some, is done."""
+    while going := [future for future in work if not future.done()]:
+        with suppress(Py4JError, OSError):
+            spark.sparkContext.cancelAllJobs()
+        # What was being planned is a job by then.
+        wait(going, _AGAIN_S)
 
 
 def _one(table: DataFrame) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def describe(run: Path) -> list[Table]:
     """The tables that a run has, in the order of docs/tables.md.
 
     Raises:
-        QueryError: it has none.
+        QueryError: it has none, or not all.
     """
     found = []
     with connect(run) as database:
@@ -79,11 +79,15 @@ def connect(run: Path) -> Database:
         QueryError: the run has no tables, or one that cannot be read.
     """
     names = table_names(run)
-    # Extensions would come over the network.
-    offline = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-    database = duckdb.connect(":memory:", config=offline)
+    # Extensions would come over the network; and a table is none of this process's variables.
+    settings = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "python_enable_replacements": "false",
+    }
+    database = duckdb.connect(":memory:", config=settings)
     for name in names:
-        if is_empty(run, name):
+        if store.is_empty(run, name):
             database.register(name, SCHEMA.empty_table())
             continue
         files = str(store.folder(run, name) / "**" / "*.parquet").replace("'", "''")
@@ -92,18 +96,18 @@ def connect(run: Path) -> Database:
                 f"create view {name} as select * from read_parquet('{files}', hive_partitioning = true)"
             )
         except duckdb.Error as error:
-            raise QueryError(f"{store.folder(run, name)}: {error}") from error
+            database.close()
+            raise QueryError(f"{store.folder(run, name)}: {error}; {store.remedy(run)}") from error
     return database
 
 
 def table_names(run: Path) -> list[str]:
-    """The tables that a run has. Raises QueryError if it has none."""
-    names = [name for name in TABLES if store.folder(run, name).is_dir()]
-    if not names:
-        raise QueryError(f"{run}: has no tables; `cbcb account {run.name}` makes them")
-    return names
+    """The tables that a run has: all of `TABLES`.
 
-
-def is_empty(run: Path, name: str) -> bool:
-    """True if a table has no file at all: the frames of a run that captured none."""
-    return name == store.FRAMES and next(store.folder(run, name).rglob("*.parquet"), None) is None
+    Raises:
+        QueryError: some are missing, or are not those of the summary; says what mends it.
+    """
+    wrong = store.lacking(run, TABLES)
+    if wrong is not None:
+        raise QueryError(wrong)
+    return list(TABLES)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from captures import store
 from captures.columns import SPARK_SCHEMA
-from captures.query import QueryError, is_empty, table_names
+from captures.query import QueryError, table_names
 from captures.session import spark_session
 
 
@@ -23,17 +23,19 @@ def ask_spark(run: Path, sql: str, master: str) -> Iterator[pa.RecordBatch]:
 
     Raises:
         QueryError: as there.
+        SessionError: Spark does not start, or ends by itself.
     """
+    table_names(run)  # said before Spark starts
     with spark_session(master, run / "logs" / "spark.log") as spark:
         yield from answer(spark, run, sql)
 
 
 def answer(spark: SparkSession, run: Path, sql: str) -> Iterator[pa.RecordBatch]:
     """The same in a session that is there."""
-    for name in table_names(run):
-        reader = spark.read.schema(SPARK_SCHEMA) if is_empty(run, name) else spark.read
-        reader.parquet(str(store.folder(run, name).resolve())).createOrReplaceTempView(name)
     try:
+        for name in table_names(run):
+            reader = spark.read.schema(SPARK_SCHEMA) if store.is_empty(run, name) else spark.read
+            reader.parquet(str(store.folder(run, name).resolve())).createOrReplaceTempView(name)
         table = spark.sql(sql).toArrow()
     except PySparkException as error:
         raise QueryError(str(error).strip()) from error

@@ -1,8 +1,17 @@
-"""The tables under parquet/ in a run folder: writing them, and finding them again."""
+"""The tables under parquet/ in a run folder: writing them, and finding them again.
+
+They are written into a folder beside, which takes the place of parquet/ when all are there and nothing but
+the summary is missing. Until that is written too, a third folder says so, and readers refuse the tables.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import shlex
 import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +23,15 @@ if TYPE_CHECKING:
 
 FOLDER = "parquet"
 FRAMES = "frames"
+#: Beside it: tables that are being written; the former ones, while the summary is not that of the new ones;
+#: and what is on its way out.
+_NEW, _FORMER, _REMOVED = "parquet.new", "parquet.former", "parquet.removed"
+#: What Spark leaves in a folder that it has written whole.
+_WRITTEN = "_SUCCESS"
+
+
+class BusyError(ValueError):
+    """Another process makes the tables of this run."""
 
 
 def folder(run: Path, table: str) -> Path:
@@ -21,25 +39,105 @@ def folder(run: Path, table: str) -> Path:
     return run / FOLDER / table
 
 
-def write_frames(frames: DataFrame, run: Path) -> None:
+@contextmanager
+def new_tables(run: Path) -> Iterator[Path]:
+    """An empty folder for the tables of a run; what is in it is lost unless `publish` takes it.
+
+    Raises:
+        BusyError: another process makes them now.
+    """
+    new = run / _NEW
+    with _alone(run):
+        for stale in (new, run / _REMOVED):
+            shutil.rmtree(stale, ignore_errors=True)
+        new.mkdir()
+        try:
+            yield new
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
+
+@contextmanager
+def publish(run: Path) -> Iterator[None]:
+    """Puts the new tables in the place of the old. The block writes what belongs to them: the summary."""
+    tables, former, removed = run / FOLDER, run / _FORMER, run / _REMOVED
+    if not tables.exists():
+        former.mkdir(exist_ok=True)
+    elif former.exists():  # another accounting was interrupted here
+        tables.rename(removed)
+    else:
+        tables.rename(former)
+    (run / _NEW).rename(tables)
+    yield
+    shutil.rmtree(removed, ignore_errors=True)
+    # At once: a part of it would say that this is not done.
+    former.rename(removed)
+    shutil.rmtree(removed, ignore_errors=True)
+
+
+@contextmanager
+def _alone(run: Path) -> Iterator[None]:
+    held = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # Not every file system has locks of folders.
+        with suppress(OSError):
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise BusyError(f"{run}: another accounting of it goes on") from error
+        yield
+    finally:
+        os.close(held)
+
+
+def lacking(run: Path, tables: Iterable[str]) -> str | None:
+    """What is wrong with the tables of a run, and what mends it; None: each is there, whole, and in force."""
+    mends = remedy(run)
+    if (run / _FORMER).exists():
+        return f"{run}: the accounting was interrupted; {mends}"
+    if not (run / FOLDER).is_dir():
+        if (run / _NEW).exists():
+            return f"{run}: the accounting was interrupted, or still goes on; {mends}"
+        return f"{run}: has no tables; {mends}"
+    missing = [name for name in tables if not _is_whole(run, name)]
+    if missing:
+        return f"{run}: no table {', '.join(missing)}: the accounting was interrupted; {mends}"
+    return None
+
+
+def remedy(run: Path) -> str:
+    """What mends missing tables of a run."""
+    return f"`cbcb account {shlex.quote(str(run))}` makes the tables again"
+
+
+def _is_whole(run: Path, name: str) -> bool:
+    path = folder(run, name)
+    return (path / _WRITTEN).exists() or not is_empty(run, name)
+
+
+def is_empty(run: Path, name: str) -> bool:
+    """True if a table has no file at all: the frames of a run that captured none."""
+    return next(folder(run, name).rglob("*.parquet"), None) is None
+
+
+def write_frames(frames: DataFrame, tables: Path) -> None:
     """The frames, in one folder a type: most questions are about one type."""
-    frames.write.mode("overwrite").partitionBy("type").parquet(str(folder(run, FRAMES)))
+    frames.write.mode("overwrite").partitionBy("type").parquet(str(tables / FRAMES))
 
 
-def write(table: DataFrame, run: Path, name: str, *, collect: bool) -> None:
-    """Writes a table as a folder of one Parquet file, in place of what was there.
+def write(table: DataFrame, tables: Path, name: str, *, collect: bool) -> None:
+    """Writes a table as a folder of one Parquet file, in the folder of all.
 
     Through this process if `collect`: a job of Spark's that writes takes longer than a small table does.
     """
     if collect:
-        write_arrow(table.toArrow(), run, name)
+        write_arrow(table.toArrow(), tables, name)
     else:
-        table.coalesce(1).write.mode("overwrite").parquet(str(folder(run, name)))
+        table.coalesce(1).write.mode("overwrite").parquet(str(tables / name))
 
 
-def write_arrow(table: pa.Table, run: Path, name: str) -> None:
+def write_arrow(table: pa.Table, tables: Path, name: str) -> None:
     """Writes a table that this process holds."""
-    path = folder(run, name)
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir(parents=True)
+    path = tables / name
+    path.mkdir()
     pq.write_table(table, path / "part-0.parquet")

@@ -137,7 +137,7 @@ def _judge_message(
 
 
 def write_oracle(run_dir: Path, window_s: float) -> OracleTotals:
-    """Judges a run and writes `oracle.jsonl` into its folder.
+    """Judges a run and writes `oracle.jsonl` into its folder, whole or not at all.
 
     Args:
         window_s: `oracle.in_flight_window_s` of the experiment, wall seconds.
@@ -147,18 +147,24 @@ def write_oracle(run_dir: Path, window_s: float) -> OracleTotals:
     """
     history = read_history(run_dir)
     expected = undecided = 0
-    with (run_dir / "oracle.jsonl").open("w", encoding="utf-8") as out:
-        for judgement in judge(history, window_s):
-            expected += judgement.expected
-            undecided += not judgement.decided
-            record = {
-                "source": judgement.source,
-                "seq": judgement.seq,
-                "sent_ns": judgement.sent_ns,
-                "node": judgement.application.node,
-                "app": judgement.application.name,
-                "expected": judgement.expected,
-                "decided": judgement.decided,
-            }
-            out.write(json.dumps(record, separators=(",", ":")) + "\n")
+    path = run_dir / "oracle.jsonl"
+    temporary = path.with_name(path.name + ".new")
+    try:
+        with temporary.open("w", encoding="utf-8") as out:
+            for judgement in judge(history, window_s):
+                expected += judgement.expected
+                undecided += not judgement.decided
+                record = {
+                    "source": judgement.source,
+                    "seq": judgement.seq,
+                    "sent_ns": judgement.sent_ns,
+                    "node": judgement.application.node,
+                    "app": judgement.application.name,
+                    "expected": judgement.expected,
+                    "decided": judgement.decided,
+                }
+                out.write(json.dumps(record, separators=(",", ":")) + "\n")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
     return OracleTotals(len(history.sendings), len(history.timelines), expected, undecided)

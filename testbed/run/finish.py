@@ -11,6 +11,8 @@ from captures.job import account
 from captures.pcap import PcapError
 from captures.reconcile import TsharkError
 from captures.rundir import RunFolderError
+from captures.session import SessionError
+from captures.store import BusyError
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.errors import InputError, MachineError
@@ -34,22 +36,25 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
 
     Raises:
         InputError: the run folder is incomplete or malformed.
-        MachineError: tshark cannot be run, or the file system of the run folder is full.
+        MachineError: tshark or Spark cannot be run, or the file system of the run folder is full.
     """
     experiment = load_experiment(run_dir / "experiment.toml")
     of_the_run = _of_the_run(experiment, run_dir)
+
+    def publish(accounted: dict[str, Any]) -> None:
+        write_json(run_dir / "summary.json", {**of_the_run, **accounted})
+
     with naming_a_full_disk(run_dir):
         with progress.stage("oracle_s", "oracle"):
             write_oracle(run_dir, experiment.oracle.in_flight_window_s)
         with progress.stage("accounting_s", "accounting on Spark"):
             try:
-                accounted = account(run_dir, master=master)
-            except (RunFolderError, PcapError) as error:
+                accounted = account(run_dir, master=master, publish=publish)
+            except (RunFolderError, PcapError, BusyError) as error:
                 raise InputError(str(error)) from error
-            except TsharkError as error:
+            except (TsharkError, SessionError) as error:
                 raise MachineError(str(error)) from error
         summary = {**of_the_run, **accounted}
-        write_json(run_dir / "summary.json", summary)
         with progress.stage("report_s", "report"):
             report = write_report(run_dir)
     console.print()

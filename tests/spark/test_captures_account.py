@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from captures import job
+from captures import job, store
 from captures.job import account
+from captures.passes import Passes
 from captures.rundir import RunFolderError
 from captures.source import captured_frames, register
 from captures.summary import SUMMARY_KEYS
@@ -298,3 +299,40 @@ def test_a_run_without_captures_of_links_is_accounted_for(tmp_path: Path, spark:
     assert set(summary["stretch"].values()) == {None}
     assert summary["deliveries_made"] == 2
     _report(run, summary)
+
+
+def test_a_session_that_is_lent_comes_back_as_it_was(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode", "spark.sql.adaptive.enabled")
+    spark.conf.set("spark.sql.shuffle.partitions", "7")
+    before = [spark.conf.get(key, None) for key in keys]
+
+    def is_as_before() -> None:
+        assert [spark.conf.get(key, None) for key in keys] == before
+        assert spark.conf.get("spark.sql.shuffle.partitions") == "7"
+        assert spark.sparkContext._jsc.getPersistentRDDs().size() == 0
+
+    try:
+        folder = good_run().write(tmp_path / "run")
+        account(folder, spark=spark)
+        is_as_before()
+        tables = {path: path.read_bytes() for path in (folder / "parquet").rglob("*.parquet")}
+
+        def fail(_self: Passes) -> None:
+            raise ValueError("no totals")
+
+        monkeypatch.setattr(Passes, "_of_traffic", fail)
+        with pytest.raises(ValueError, match="no totals"):
+            account(folder, spark=spark)
+        is_as_before()
+        assert {path: path.read_bytes() for path in (folder / "parquet").rglob("*.parquet")} == tables
+        assert [path.name for path in folder.glob("parquet*")] == ["parquet"]
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+
+
+def test_two_accountings_of_a_run_do_not_meet(tmp_path: Path, spark: SparkSession) -> None:
+    folder = good_run().write(tmp_path / "run")
+    with store.new_tables(folder), pytest.raises(store.BusyError, match="another accounting of it goes on"):
+        account(folder, spark=spark)
