@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from captures.query import QueryError, Table, ask, describe
-from testbed.errors import InputError
+from testbed.errors import InputError, MachineError
 from testbed.run.folder import find_run
 
 #: Characters of a value that the aligned table shows.
@@ -36,16 +36,21 @@ def main(arguments: Namespace) -> int:
         if arguments.tables or sql is None:
             print("\n".join(_described(describe(run))))
             return 0
-        if arguments.master is None:
-            answer = ask(run, sql)
-        else:
-            from captures.query_spark import ask_spark  # starts in seconds, not in a fraction of one
-
-            answer = ask_spark(run, sql, arguments.master)
+        answer = ask(run, sql) if arguments.master is None else _by_spark(run, sql, arguments.master)
         _write(answer, arguments)
     except QueryError as error:
         raise InputError(str(error)) from error
     return 0
+
+
+def _by_spark(run: Path, sql: str, master: str) -> Iterator[pa.RecordBatch]:
+    from captures.query_spark import ask_spark  # starts in seconds, not in a fraction of one
+    from captures.session import SessionError
+
+    try:
+        yield from ask_spark(run, sql, master)
+    except SessionError as error:
+        raise MachineError(str(error)) from error
 
 
 def _write(answer: Iterator[pa.RecordBatch], arguments: Namespace) -> None:
@@ -143,8 +148,8 @@ def _write_json(answer: Iterator[pa.RecordBatch], file: IO[str], _most: int) -> 
 
 
 def _json(value: Any) -> str:
-    """JSON; bytes as hexadecimal text, what else it lacks as the text that Python has for it."""
-    return json.dumps(value, default=lambda other: other.hex() if isinstance(other, bytes) else str(other))
+    """JSON of what `_rows` gives; what else it lacks as the text that Python has for it."""
+    return json.dumps(value, default=str, allow_nan=False)
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[list[Any]]:
@@ -155,11 +160,31 @@ def _rows(batch: pa.RecordBatch) -> Iterator[list[Any]]:
 def _plain(column: pa.Array) -> list[Any]:
     """Python values; maps as dictionaries, bytes as hexadecimal text, numbers that JSON lacks as None."""
     values: list[Any] = column.to_pylist(maps_as_pydicts="lossy")
-    if pa.types.is_floating(column.type):
-        return [None if value is not None and not math.isfinite(value) else value for value in values]
-    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-        return [None if value is None else value.hex() for value in values]
-    return values
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind):
+        return values
+    return [_plain_value(value) for value in values]
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dict):
+        return {_plain_key(key): _plain_value(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain_value(one) for one in value]
+    return value
+
+
+def _plain_key(key: Any) -> str:
+    """The text by which JSON knows a value of a map."""
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool):
+        return json.dumps(key)
+    return key.hex() if isinstance(key, bytes) else str(key)
 
 
 def _cell(value: Any) -> str:

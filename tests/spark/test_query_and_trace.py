@@ -6,10 +6,12 @@ import csv
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from captures import store
 from captures.job import account
 from captures.query import ask
 from captures.query_spark import answer
@@ -126,7 +128,44 @@ def test_a_run_without_tables_says_how_to_make_them(
     folder = good_run().write(tmp_path / "run")
     for command in (["query", str(folder), "select 1"], ["trace", str(folder)]):
         assert main(command) == 2
-        assert "has no tables; `cbcb account run` makes them" in capsys.readouterr().err
+        assert f"has no tables; `cbcb account {folder}` makes the tables again" in capsys.readouterr().err
+
+
+def test_an_interrupted_accounting_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = good_run().write(tmp_path / "a run")
+    mends = f"the accounting was interrupted; `cbcb account '{folder}'` makes the tables again"
+    with store.new_tables(folder) as tables:
+        for name in TABLES:
+            store.write_arrow(pa.table({"x": [1]}), tables, name)
+        with pytest.raises(OSError, match="disk"), store.publish(folder):
+            raise OSError("disk full")
+    for command in (["query", str(folder), "select 1"], ["trace", str(folder)]):
+        assert main(command) == 2
+        assert capsys.readouterr().err == f"cbcb: {folder}: {mends}\n"
+    with store.new_tables(folder) as tables:
+        for name in [*TABLES][1:]:
+            store.write_arrow(pa.table({"x": [1]}), tables, name)
+        with store.publish(folder):
+            pass
+    assert main(["query", str(folder), "select 1"]) == 2
+    assert capsys.readouterr().err == f"cbcb: {folder}: no table {next(iter(TABLES))}: {mends}\n"
+
+
+def test_json_is_json_whatever_is_nested(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sql = "select ['nan'::double, 1] l, {'x': 'inf'::double} s, map {1.5: ['-inf'::double]} m, ['a'::blob] b"
+    expected = {"l": [None, 1.0], "s": {"x": None}, "m": {"1.5": [None]}, "b": ["61"]}
+    (line,) = _ask(run, capsys, sql, "--format", "json").splitlines()
+
+    def refuse(text: str) -> None:
+        raise AssertionError(text)
+
+    assert json.loads(line, parse_constant=refuse) == expected
+
+
+@pytest.mark.parametrize("name", ["sql", "run", "database", "names"])
+def test_variables_of_python_are_no_tables(run: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert main(["query", str(run), f"select * from {name}"]) == 2
+    assert f"Table with name {name} does not exist" in capsys.readouterr().err
 
 
 def _trace(run: Path, capsys: pytest.CaptureFixture[str], message: str) -> list[str]:
