@@ -26,6 +26,8 @@ FRAMES = "frames"
 #: Beside it: tables that are being written; the former ones, while the summary is not that of the new ones;
 #: and what is on its way out.
 _NEW, _FORMER, _REMOVED = "parquet.new", "parquet.former", "parquet.removed"
+#: Tables that an error names.
+_NAMED = 3
 #: What Spark leaves in a folder that it has written whole.
 _WRITTEN = "_SUCCESS"
 
@@ -101,13 +103,14 @@ def lacking(run: Path, tables: Iterable[str]) -> str | None:
         return f"{run}: has no tables; {mends}"
     missing = [name for name in tables if not _is_whole(run, name)]
     if missing:
-        return f"{run}: no table {', '.join(missing)}: the accounting was interrupted; {mends}"
+        names = ", ".join(missing[:_NAMED]) + (", ..." if len(missing) > _NAMED else "")
+        return f"{run}: no table {names}: the accounting was interrupted, or an older version's; {mends}"
     return None
 
 
 def remedy(run: Path) -> str:
     """What mends missing tables of a run."""
-    return f"`cbcb account {shlex.quote(str(run))}` makes the tables again"
+    return f"`cbcb account {shlex.quote(str(run))}` makes all anew"
 
 
 def _is_whole(run: Path, name: str) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from argparse import Namespace
 
+from captures import store
 from testbed.errors import InputError
 from testbed.report.render import write_report
 from testbed.run.folder import find_run
@@ -14,8 +14,8 @@ def main(arguments: Namespace) -> int:
     """Writes report.html and prints its path."""
     run_dir = find_run(arguments.runs, arguments.run)
     if not (run_dir / "summary.json").is_file():
-        raise InputError(
-            f"{run_dir}: has no summary.json; `cbcb account {shlex.quote(str(run_dir))}` makes it"
-        )
+        raise InputError(f"{run_dir}: has no summary.json; {store.remedy(run_dir)}")
+    if (wrong := store.lacking(run_dir, ())) is not None:
+        raise InputError(wrong)
     print(write_report(run_dir))
     return 0

@@ -128,18 +128,19 @@ def test_a_run_without_tables_says_how_to_make_them(
     folder = good_run().write(tmp_path / "run")
     for command in (["query", str(folder), "select 1"], ["trace", str(folder)]):
         assert main(command) == 2
-        assert f"has no tables; `cbcb account {folder}` makes the tables again" in capsys.readouterr().err
+        assert f"has no tables; `cbcb account {folder}` makes all anew" in capsys.readouterr().err
 
 
 def test_an_interrupted_accounting_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = good_run().write(tmp_path / "a run")
-    mends = f"the accounting was interrupted; `cbcb account '{folder}'` makes the tables again"
+    mends = f"the accounting was interrupted; `cbcb account '{folder}'` makes all anew"
     with store.new_tables(folder) as tables:
         for name in TABLES:
             store.write_arrow(pa.table({"x": [1]}), tables, name)
         with pytest.raises(OSError, match="disk"), store.publish(folder):
             raise OSError("disk full")
-    for command in (["query", str(folder), "select 1"], ["trace", str(folder)]):
+    (folder / "summary.json").write_text("{}")
+    for command in (["query", str(folder), "select 1"], ["trace", str(folder)], ["report", str(folder)]):
         assert main(command) == 2
         assert capsys.readouterr().err == f"cbcb: {folder}: {mends}\n"
     with store.new_tables(folder) as tables:
@@ -148,6 +149,7 @@ def test_an_interrupted_accounting_is_said(tmp_path: Path, capsys: pytest.Captur
         with store.publish(folder):
             pass
     assert main(["query", str(folder), "select 1"]) == 2
+    mends = f"the accounting was interrupted, or an older version's; `cbcb account '{folder}'` makes all anew"
     assert capsys.readouterr().err == f"cbcb: {folder}: no table {next(iter(TABLES))}: {mends}\n"
 
 

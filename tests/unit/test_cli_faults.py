@@ -12,10 +12,12 @@ from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from captures.tables import TABLES
 from testbed.cli import arguments
 from testbed.cli.main import main
 from testbed.errors import InputError, MachineError, RunError
@@ -73,7 +75,9 @@ def test_names_that_are_too_long_are_refused(capsys: pytest.CaptureFixture[str],
 def test_an_answer_does_not_go_into_a_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
 ) -> None:
-    (tmp_path / "run" / "parquet" / "frames").mkdir(parents=True)
+    for table in TABLES:
+        (tmp_path / "run" / "parquet" / table).mkdir(parents=True)
+        pq.write_table(pa.table({"a": [1]}), tmp_path / "run" / "parquet" / table / "part.parquet")
     (tmp_path / "run" / "manifest.json").write_text("{}")
     query = ["query", str(tmp_path / "run"), "select 1 as a", "--format", form, "-o"]
     assert main([*query, str(tmp_path)]) == 2
