@@ -70,11 +70,12 @@ class Epochs:
     down_links: set[int] = field(default_factory=set)
     down_nodes: set[int] = field(default_factory=set)
     _disturbed: bool = False  # since the last epoch started
+    _early: list[str] = field(default_factory=list)  # disturbances since the first, before its commit
 
     @property
     def settled(self) -> bool:
         """Whether every router has the trees for the network as the controller knows it."""
-        return self.committed > 0 and not self._waiting
+        return self.committed > 0 and not self._waiting and not self._disturbed
 
     @property
     def _waiting(self) -> bool:
@@ -89,6 +90,9 @@ class Epochs:
         name = event["event"]
         if name == "committed":
             self.committed += 1
+            if self._disturbed and not self._waiting:
+                # Of the set-up, and no epoch has answered it yet.
+                self.changes.append(Change(self._early, int(event["t_ns"])))
             if self._waiting and not self._disturbed:
                 self.changes[-1].epoch, self.changes[-1].committed_ns = event["epoch"], int(event["t_ns"])
         elif name == "epoch_started":
@@ -101,6 +105,7 @@ class Epochs:
 
     def _change(self, event: Mapping[str, Any], words: list[str]) -> None:
         if not self.committed:
+            self._early = [*self._early, *words] if words else []
             return
         if not self._waiting:
             self.changes.append(Change([], int(event["t_ns"])))

@@ -354,7 +354,7 @@ class PcapReader:
         elif section.link_type != LINKTYPE_ETHERNET:
             link_type = np.full(count, section.link_type, np.int64)
         return after, stopped, Block(
-            memoryview(buffer), start, captured, length, time_ns, offset, interface, link_type
+            memoryview(buffer)[:end], start, captured, length, time_ns, offset, interface, link_type
         )  # fmt: skip
 
     def _control_size(self, head: bytes | bytearray | memoryview) -> int:

@@ -17,9 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from glob import glob
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +31,7 @@ from pyspark.sql.datasource import (
 
 from captures.columns import COLUMNS
 from captures.decode import CaptureIdentity
-from captures.packets.opening import FileEntry
+from captures.packets.listing import FileEntry, local_folders
 from captures.packets.splitting import DEFAULT_PART_BYTES, FilePart, group_parts, split_files
 from captures.rundir import RunFolder
 from captures.session import ship
@@ -216,10 +214,9 @@ def run_folders(path: str) -> list[RunFolder]:
     Raises:
         OptionError: a glob matches run folders and others.
     """
-    local = unquote(urlsplit(path).path) if path.startswith("file:") else path
-    matches = [local] if Path(local).exists() else sorted(glob(local))  # noqa: PTH207 - of any path
-    runs = [match for match in matches if (Path(match) / "topology.json").is_file()]
-    if runs and runs != matches:
-        other = next(match for match in matches if match not in runs)
+    folders = local_folders(path)
+    runs = [folder for folder in folders if (Path(folder) / "topology.json").is_file()]
+    if runs and runs != folders:
+        other = next(folder for folder in folders if folder not in runs)
         raise OptionError(f"cbcb: {path}: matches run folders and {other}, which is none")
-    return [RunFolder(Path(run).absolute()) for run in runs]
+    return [RunFolder(Path(run)) for run in runs]

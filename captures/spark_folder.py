@@ -64,12 +64,16 @@ def remove_abandoned() -> tuple[int, int]:
 @contextmanager
 def _abandoned(path: Path) -> Iterator[bool]:
     """Whether a folder's owner is gone; if so, this process holds the lock meanwhile."""
+    if path.name.startswith("."):
+        # Being made: its lock may not be held yet.
+        yield not _lives(path)
+        return
     try:
         # Nothing that waits, if it is no plain file.
         lock = os.open(path / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        # Being made, or being removed, unless there is no such process.
-        yield not Path("/proc", path.name.rpartition(_PREFIX)[2].partition("-")[0]).exists()
+        # Being removed, unless there is no such process.
+        yield not _lives(path)
         return
     except OSError:
         yield False
@@ -85,6 +89,11 @@ def _abandoned(path: Path) -> Iterator[bool]:
         os.close(lock)
 
 
+def _lives(path: Path) -> bool:
+    """Whether there is a process of the number in a folder's name."""
+    return Path("/proc", path.name.rpartition(_PREFIX)[2].partition("-")[0]).exists()
+
+
 def _end_processes(folder: Path) -> int:
     named = os.fsencode(f"{LOCAL_FOLDER}={folder}{os.sep}")
     ended = 0
@@ -98,7 +107,10 @@ def _end_processes(folder: Path) -> int:
                 arguments = (process / "cmdline").read_bytes().split(b"\0")
                 if any(argument.startswith(named) for argument in arguments):
                     signal.pidfd_send_signal(held, signal.SIGKILL)
-                    select.select([held], [], [], _KILL_TIMEOUT_S)
+                    # Not `select`, which takes no descriptor above 1,023.
+                    ends = select.poll()
+                    ends.register(held, select.POLLIN)
+                    ends.poll(_KILL_TIMEOUT_S * 1000)
                     ended += 1
             finally:
                 os.close(held)

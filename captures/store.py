@@ -61,16 +61,29 @@ def new_tables(run: Path) -> Iterator[Path]:
 
 @contextmanager
 def publish(run: Path) -> Iterator[None]:
-    """Puts the new tables in the place of the old. The block writes what belongs to them: the summary."""
+    """Puts the new tables in the place of the old. The block writes what belongs to them: the summary.
+
+    If it does not end well, the old ones come back, unless they were in doubt before.
+    """
     tables, former, removed = run / FOLDER, run / _FORMER, run / _REMOVED
-    if not tables.exists():
-        former.mkdir(exist_ok=True)
-    elif former.exists():  # another accounting was interrupted here
-        tables.rename(removed)
-    else:
-        tables.rename(former)
-    (run / _NEW).rename(tables)
-    yield
+    in_doubt = former.exists()  # another accounting was interrupted here
+    replaced = tables.exists() and not in_doubt
+    try:
+        if replaced:
+            tables.rename(former)
+        elif tables.exists():
+            tables.rename(removed)
+        else:
+            former.mkdir(exist_ok=True)
+        (run / _NEW).rename(tables)
+        yield
+    except BaseException:
+        if replaced and former.exists():
+            if tables.exists():
+                tables.rename(removed)
+            former.rename(tables)
+            shutil.rmtree(removed, ignore_errors=True)
+        raise
     shutil.rmtree(removed, ignore_errors=True)
     # At once: a part of it would say that this is not done.
     former.rename(removed)

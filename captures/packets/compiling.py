@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from router.native.compiler import Compiler
 
-#: Below so many bytes, plain Python is done before numba is imported.
+#: Below so many bytes, plain Python is done before numba is imported. Each is asked for some four times.
 _WORTH_COMPILING_BYTES = 4_000_000
 #: Where the loops are, and what they take numbers from.
 _SOURCES = (
@@ -55,9 +55,16 @@ def compiler() -> Compiler:
     return Compiler("captures", *_SOURCES)
 
 
+class _Asked:
+    """For how many bytes this process has asked: many small captures are much data too."""
+
+    size = 0
+
+
 def worth_compiling(size: int) -> bool:
-    """Whether compiled loops are faster for `size` bytes, what it takes to have them included."""
-    return numba_is_there() and (size >= _WORTH_COMPILING_BYTES or numba_is_loaded())
+    """Whether compiled loops are faster for `size` bytes more, what it takes to have them included."""
+    _Asked.size += size
+    return numba_is_there() and (_Asked.size >= _WORTH_COMPILING_BYTES or numba_is_loaded())
 
 
 def numba_is_loaded() -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from math import inf
+from typing import Any
 
 from captures.packets.opening import open_bytes
 from captures.packets.walk import NO_TIME
@@ -19,13 +21,23 @@ Carried = tuple[int, int, int]
 class _AnyClock(Reassembler):
     """For the times of captures, which go back where a clock was set or captures were joined."""
 
+    #: No partial frame's time is over before.
+    _least = inf
+
     def expire(self, now: float) -> int:
         """Give up the partial frames whose time is over, in whatever order they began."""
+        if now < self._least:
+            return 0
         over = [key for key, partial in self._partial.items() if partial.deadline <= now]
         for key in over:
             self._give_up(key)
         self.expired += len(over)
+        self._least = min((partial.deadline for partial in self._partial.values()), default=inf)
         return len(over)
+
+    def _store(self, key: Any, partial: Any, header: Header, chunk: bytes) -> tuple[Header, bytes] | None:
+        self._least = min(self._least, partial.deadline)
+        return super()._store(key, partial, header, chunk)
 
 
 class CapturedFragments:

@@ -60,6 +60,19 @@ def list_captures(
     return sorted((entry for _, entry in found.values()), key=lambda entry: entry.path)
 
 
+def local_folders(path: str) -> list[str]:
+    """The directories of this machine that a path, `file:` URI or glob stands for, sorted."""
+    place = _place(path)
+    if not isinstance(place.tree, _Local):
+        return []
+    if place.patterns:
+        found = list(_matches(place.tree, place.base, place.patterns))
+    else:
+        top = place.tree.look(place.base)
+        found = [] if top is None else [top]
+    return sorted({each.path or "/" for each in found if each.directory})
+
+
 def is_wanted(name: str, name_glob: str | None) -> bool:
     """Whether a file of a directory is taken for a capture, by its name, or by a glob for names."""
     if is_hidden(name):
@@ -115,8 +128,8 @@ class _Local:
         found = []
         with os.scandir(path or "/") as entries:
             for entry in entries:
-                # Gone meanwhile, or a link that leads nowhere.
-                with suppress(FileNotFoundError):
+                # Gone meanwhile, or a link that leads nowhere, round and round, or where we may not look.
+                with suppress(OSError):
                     status = entry.stat()
                     if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
                         found.append(_local(f"{path}/{entry.name}", entry.name, status, entry.is_symlink()))

@@ -9,10 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from captures.packets.formats import GZIP_MAGIC
-from captures.packets.listing import FileEntry, list_captures
 from captures.packets.uris import is_uri, locate
-
-__all__ = ["ByteReader", "FileEntry", "is_compressed", "list_captures", "open_bytes"]
 
 _COMPRESSED_CHUNK = 1 << 18
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyspark.sql.datasource import In, IsNotNull
 
-from captures.packets.opening import FileEntry, list_captures
+from captures.packets.listing import FileEntry, list_captures
 from captures.packets.splitting import DEFAULT_PART_BYTES
 from captures.sources.pushdown import Bounds
 from router.wire.header import TYPE_NAMES

@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from captures.packets.opening import FileEntry, is_compressed, open_bytes
+from captures.packets.listing import FileEntry
+from captures.packets.opening import is_compressed, open_bytes
 from captures.packets.splitting import FilePart, PartState, fixed, group_parts
 from captures.pcap import PcapError, PcapReader
 from captures.sources.options import ReadOptions
@@ -69,6 +70,8 @@ class GrowingCaptures(DataSourceStreamReader):
         """
         reached = dict(self._reached if start is None else start)
         for entry in self._options.files():
+            if not self._view.needs(FilePart(entry.path)):
+                continue
             since = reached.get(entry.path)
             state = (entry, since["position"] if since is not None else 0)
             if self._idle.get(entry.path) == state:

@@ -11,6 +11,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from importlib.util import find_spec
@@ -27,6 +28,8 @@ Native = Any
 _ALWAYS = ("router.native",)
 #: Directories of other versions that are left alone beside the one in use.
 _KEPT = 4
+#: Numba's setting is the process's, and captures are read in several threads.
+_DECLARING = threading.Lock()
 
 
 class Compiler:
@@ -57,14 +60,15 @@ class Compiler:
 
         Nothing is raised for a division by zero.
         """
-        before = config.CACHE_DIR
-        # Numba asks for the directory here.
-        config.CACHE_DIR = str(self.code_directory)
-        try:
-            self._give_file(function)
-            compiled: _Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-        finally:
-            config.CACHE_DIR = before
+        with _DECLARING:
+            before = config.CACHE_DIR
+            # Numba asks for the directory here.
+            config.CACHE_DIR = str(self.code_directory)
+            try:
+                self._give_file(function)
+                compiled: _Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+            finally:
+                config.CACHE_DIR = before
         return compiled
 
     @staticmethod
@@ -93,7 +97,10 @@ class Compiler:
         for room in _rooms():
             directory = room / f"{self._name}-{self.version}"
             try:
-                directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+                # Each for itself: the mode is only the last one's.
+                room.parent.mkdir(parents=True, exist_ok=True)
+                room.mkdir(exist_ok=True, mode=0o700)
+                directory.mkdir(exist_ok=True, mode=0o700)
                 if _is_ours(room) and os.access(directory, os.W_OK):
                     self._remove_others(room, directory)
                     return directory
@@ -134,9 +141,13 @@ class Compiler:
 
     def _remove_others(self, room: Path, current: Path) -> None:
         os.utime(current)
-        others = [path for path in room.glob(f"{self._name}-*") if path != current]
-        others.sort(key=lambda path: path.stat().st_mtime)
-        for directory in others[:-_KEPT]:
+        others = []
+        for path in room.glob(f"{self._name}-*"):
+            # Another process may be removing it just now.
+            with contextlib.suppress(FileNotFoundError):
+                if path != current:
+                    others.append((path.stat().st_mtime, path))
+        for _, directory in sorted(others)[:-_KEPT]:
             shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -171,5 +182,7 @@ def _is_ours(room: Path) -> bool:
     """Whether nobody else can put machine code there."""
     status = room.lstat()
     return (
-        stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & stat.S_IWOTH
+        stat.S_ISDIR(status.st_mode)
+        and status.st_uid == os.geteuid()
+        and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     )

@@ -1,4 +1,4 @@
-"""`cbcb clean`: removes what dead runs left."""
+"""`cbcb clean`: removes what dead runs, and dead processes' Spark, left."""
 
 from __future__ import annotations
 

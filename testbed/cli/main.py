@@ -222,7 +222,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_matching_arguments(matching)
 
     command("doctor", "doctor", "say what this machine can do, and how to mend what it cannot")
-    command("clean", "clean", "remove what dead runs left on the machine")
+    command("clean", "clean", "remove what dead runs, and dead processes' Spark, left on the machine")
     return parser
 
 

@@ -35,7 +35,7 @@ def main(arguments: Namespace) -> int:
         print("removed" if done else "nothing was installed")
     else:
         if "same" in done.values():
-            print("what was the same already, without us, is not recorded as ours: --uninstall keeps it")
+            print("what was the same already, without us, is not recorded as ours: --uninstall asks first")
         print(f"Wireshark shows CBCB frames; colours, columns and filter buttons: wireshark -C {PROFILE}")
     return 0
 

@@ -159,7 +159,7 @@ def _workload(problems: Problems, table: Mapping[str, object], duration_s: float
 
 
 def _check_amount(problems: Problems, options: WorkloadOptions, nodes: int, duration_s: float) -> None:
-    """Refuses a workload that would fill the memory before anything starts."""
+    """Refuses a workload of more messages and changes than memory holds."""
 
     def share(of: float, percent: float) -> float:
         return max(of * percent / 100, 1.0) if percent > 0 else 0.0

@@ -53,7 +53,8 @@ class Timing:
             several events (both ends of a link, all ports of a switch).
         retry_s: wait for an acknowledgement before the first retransmission; doubles each time.
         retry_max_s: longest wait between retransmissions.
-        give_up_s: a router that has acknowledged nothing for so long counts as down until it is heard of.
+        give_up_s: a router that has acknowledged nothing for so long counts as down until it does; it is
+            asked again every `retry_max_s`.
         window: frames that may be unacknowledged at once, over all routers.
     """
 
@@ -139,7 +140,8 @@ class Distribution:
         self._liveness = Liveness(topology)
         self._nodes = frozenset(node.id for node in topology.nodes)
         self._routers = {node: _Router() for node in self._nodes}
-        self._unresponsive: set[int] = set()
+        #: Routers that were given up, and what they are asked with from time to time.
+        self._unresponsive: dict[int, _Outstanding] = {}
         self._epoch: _Epoch | None = None
         self._committed_epoch = 0
         self._losses = 0
@@ -185,7 +187,7 @@ class Distribution:
 
     def next_deadline(self) -> float | None:
         """When `handle(Tick(), now)` has something to do, if no event comes first."""
-        times = [outstanding.due for outstanding in self._outstanding.values()]
+        times = [frame.due for frame in (*self._outstanding.values(), *self._unresponsive.values())]
         if self._settled_at is not None:
             times.append(self._settled_at)
         return min(times, default=None)
@@ -219,11 +221,11 @@ class Distribution:
                 self._log(f"link_{way}", link=link.index, u=link.u, v=link.v)
             else:
                 self._log(f"node_{way}", node=change.node)
-            self._losses += not change.up
+            self._losses += 1
 
     def _watch_topology(self, now: float) -> None:
         """Starts a new epoch when its cause differs from the current one's and has settled."""
-        members = self._nodes - self._liveness.down_nodes - self._unresponsive
+        members = self._nodes - self._liveness.down_nodes - self._unresponsive.keys()
         cause = _Cause(members, self._liveness.down_links, self._losses)
         wanted = self._liveness.all_ready if self._epoch is None else self._epoch.cause != cause
         if not wanted:
@@ -272,7 +274,8 @@ class Distribution:
     def _finish_commit(self, epoch: _Epoch, now: float) -> None:
         epoch.stage = Stage.COMMITTED
         epoch.tables = {}  # whoever restarts gets those of a new epoch
-        self._committed_epoch = epoch.number
+        if epoch.members:
+            self._committed_epoch = epoch.number
         seconds = round(now - epoch.started, 6)
         self._log("committed", epoch=epoch.number, routers=len(epoch.members), seconds=seconds)
 
@@ -308,8 +311,9 @@ class Distribution:
 
     def _heard_of(self, node: int) -> None:
         if node in self._unresponsive:
-            self._unresponsive.remove(node)
+            del self._unresponsive[node]
             self._log("router_responsive", node=node)
+            self._losses += 1
 
     def _acknowledged(self, node: int, acknowledged: FrameType, ack: Frame) -> None:
         outstanding = self._outstanding.get(node)
@@ -325,11 +329,8 @@ class Distribution:
         assert epoch is not None
         if acknowledged is FrameType.TABLE:
             self._log("table_acknowledged", node=node, epoch=epoch.number)
-            if epoch.stage is Stage.TABLES:
-                self._routers[node].phase = Phase.HAS_TABLE
-                epoch.pending.discard(node)
-            else:
-                self._enqueue(node, Phase.NEEDS_COMMIT)
+            self._routers[node].phase = Phase.HAS_TABLE
+            epoch.pending.discard(node)
         else:
             self._routers[node].phase = Phase.IN_EPOCH
             epoch.pending.discard(node)
@@ -358,7 +359,7 @@ class Distribution:
             return
         if epoch.stage is Stage.TABLES and epoch.members:
             self._start_commit(epoch)
-        elif epoch.stage is Stage.COMMITS:
+        elif epoch.stage in (Stage.TABLES, Stage.COMMITS):
             self._finish_commit(epoch, now)
 
     def _next_frame(self, node: int) -> Frame:
@@ -377,7 +378,8 @@ class Distribution:
                 continue
             if now >= outstanding.give_up:
                 del self._outstanding[node]
-                self._unresponsive.add(node)
+                outstanding.due = now + self._timing.retry_max_s
+                self._unresponsive[node] = outstanding
                 # It may answer at once: it must get what it has missed all the same.
                 self._losses += 1
                 self._log("router_unresponsive", node=node, waited_s=self._timing.give_up_s)
@@ -385,6 +387,11 @@ class Distribution:
             outstanding.wait = min(2 * outstanding.wait, self._timing.retry_max_s)
             outstanding.due = now + outstanding.wait
             self._actions.append(SendFrame(node, outstanding.frame))
+        # A router that has a table says nothing of its own accord: it is asked until it answers.
+        for node, probe in self._unresponsive.items():
+            if now >= probe.due:
+                probe.due = now + self._timing.retry_max_s
+                self._actions.append(SendFrame(node, probe.frame))
 
     def _log(self, event: str, **fields: object) -> None:
         self._actions.append(Log(event, fields))

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from testbed.report.numbers import count, plain
+from testbed.report.numbers import clock, count
 
 _BUSIEST = 5
 _BAR = 24
@@ -59,10 +59,7 @@ def live_line(snapshot: Snapshot) -> str:
 
 
 def _clock(snapshot: Snapshot) -> str:
-    duration_s = snapshot["run"]["duration_s"]
-    # At its end a run of 2.5 s is at 2.5 s.
-    places = 0 if float(duration_s).is_integer() else 1
-    return f"{snapshot['clock_s'] or 0:.{places}f} of {plain(duration_s)} s"
+    return clock(snapshot["clock_s"] or 0, snapshot["run"]["duration_s"])
 
 
 def _frames(snapshot: Snapshot) -> str:

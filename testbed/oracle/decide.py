@@ -9,6 +9,8 @@ the network as well: nothing is expected of a message whose sender and receiver 
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -148,9 +150,12 @@ def write_oracle(run_dir: Path, window_s: float) -> OracleTotals:
     history = read_history(run_dir)
     expected = undecided = 0
     path = run_dir / "oracle.jsonl"
-    temporary = path.with_name(path.name + ".new")
+    # Of a name of its own: another process may be judging the run too, with the same result.
+    number, name = tempfile.mkstemp(prefix="oracle.", suffix=".new", dir=run_dir)
+    temporary = Path(name)
     try:
-        with temporary.open("w", encoding="utf-8") as out:
+        temporary.chmod(0o644)
+        with os.fdopen(number, "w", encoding="utf-8") as out:
             for judgement in judge(history, window_s):
                 expected += judgement.expected
                 undecided += not judgement.decided

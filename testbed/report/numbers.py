@@ -30,6 +30,12 @@ def significant(value: Any, digits: int = 3) -> str:
     return count(value) if abs(value) >= 1 else f"{Decimal(text):f}"
 
 
+def clock(now_s: float, duration_s: float) -> str:
+    """How far an experiment has come, such as "12 of 30 s"; at its end one of 2.5 s is at 2.5 s."""
+    places = 0 if float(duration_s).is_integer() else 1
+    return f"{now_s:.{places}f} of {plain(duration_s)} s"
+
+
 def plain(value: Any) -> str:
     """A number that somebody chose, such as a time scale: as it is, to six digits."""
     return significant(value, 6)

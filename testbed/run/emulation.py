@@ -162,7 +162,7 @@ class Emulation:
             sockets={node: self.state.socket(node) for node in self.nodes},
             set_link=self.network.set_link,
             set_node=self.network.set_node,
-            settled=self._trees_are_settled,
+            unsettled=self._unsettled,
             check=self.check,
         )
         try:
@@ -186,15 +186,17 @@ class Emulation:
         self._routers.check()
         self.captures.check()
 
-    def _trees_are_settled(self) -> bool:
-        """Whether the controller knows the network as it is, and every router has the trees for it."""
+    def _unsettled(self) -> str | None:
+        """None if the controller knows the network as it is, and every router has the trees for it."""
         assert self._controller is not None
         known = self._controller.epochs()
-        return (
-            known.settled
-            and known.down_links == self.network.down_links
-            and known.down_nodes == self.network.down_nodes
-        )
+        for what, there, said in (
+            ("nodes", self.network.down_nodes, known.down_nodes),
+            ("links", self.network.down_links, known.down_links),
+        ):
+            if there != said:
+                return f"the controller takes {what} {sorted(said)} for down, where {sorted(there)} are"
+        return None if known.settled else "the controller has not brought all routers to one epoch"
 
     def _raise_cause(self) -> None:
         """Raises what `check` finds within a moment: when a part dies, its applications notice first."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from router.runtime.client import Client
+from testbed.errors import RunError
 from testbed.network.shaping import TBF_LATENCY_S
 from topos.model import Topology
 
@@ -23,6 +24,20 @@ def quiet_period_s(topology: Topology) -> float:
     longest = max((link.delay_ms or 0.0 for link in topology.links), default=0.0) / 1000
     shaped = any(link.bandwidth_mbps for link in topology.links)
     return _MARGIN_S + longest + (TBF_LATENCY_S if shaped else 0.0)
+
+
+def not_quiet(waited: str, working: Sequence[int], trees: str | None) -> RunError:
+    """That a network is not quiet.
+
+    Args:
+        waited: for how long after the end.
+        working: routers that are not idle.
+        trees: what is wrong with the broadcast trees, if anything is.
+    """
+    reasons = [f"routers {list(working[:10])} are at work"] if working else []
+    reasons += [trees] if trees else []
+    why = " and ".join(reasons) or "frames move"
+    return RunError(f"the network is quiet: not {waited} after the end; {why}")
 
 
 class Quiescence:

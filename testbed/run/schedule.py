@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed.config.model import Experiment
-from testbed.errors import RunError
-from testbed.run.quiescence import Quiescence
+from testbed.report.numbers import clock
+from testbed.run.quiescence import Quiescence, not_quiet
 from testbed.workload.driver import Driver, Played, TimedAction
 from testbed.workload.model import Workload
 
@@ -28,14 +28,14 @@ class Network:
         sockets: application sockets, by node.
         set_link: takes a link (u, v) down or up.
         set_node: cuts a node off, or joins it again.
-        settled: whether every router has the trees for the network as it is.
+        unsettled: None if every router has the trees for the network as it is; else what is wrong.
         check: raises if a part of the emulation has died.
     """
 
     sockets: Mapping[int, Path]
     set_link: Callable[[int, int, bool], None]
     set_node: Callable[[int, bool], None]
-    settled: Callable[[], bool]
+    unsettled: Callable[[], str | None]
     check: Callable[[], None]
 
 
@@ -59,7 +59,7 @@ def play(
 
     def progress(now_s: float, sent: int, delivered: int) -> None:
         network.check()
-        show(f"{now_s:.0f} of {experiment.duration_s:g} s, {sent} messages sent, {delivered} delivered")
+        show(f"{clock(now_s, experiment.duration_s)}, {sent} messages sent, {delivered} delivered")
 
     def checked(ended: Callable[[], bool]) -> Callable[[], bool]:
         def until() -> bool:
@@ -76,11 +76,9 @@ def play(
             driver.drain(checked(ended), timeout_s=float("inf"))
     show("waiting until the network is quiet")
     with Quiescence(network.sockets.values(), experiment.topology) as quiescence:
-        if not driver.drain(lambda: network.settled() and quiescence.quiet(), _QUIET_TIMEOUT_S):
-            raise RunError(
-                f"the network is quiet: not after {_QUIET_TIMEOUT_S:g} s; still at work: "
-                f"routers {quiescence.working[:10]}{'' if network.settled() else ', the controller'}"
-            )
+        # Asked in this order: only after the trees have settled do routers that are quiet stay so.
+        if not driver.drain(lambda: network.unsettled() is None and quiescence.quiet(), _QUIET_TIMEOUT_S):
+            raise not_quiet(f"{_QUIET_TIMEOUT_S:g} s", quiescence.working, network.unsettled())
     network.check()
     return played
 

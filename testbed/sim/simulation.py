@@ -17,9 +17,10 @@ from testbed.config.model import Experiment, TimedEvent
 from testbed.errors import RunError
 from testbed.files import naming_a_full_disk
 from testbed.machine import tool_versions
+from testbed.report.numbers import clock
 from testbed.run.folder import manifest, new_run_folder, write_json
 from testbed.run.progress import Progress
-from testbed.run.quiescence import quiet_period_s
+from testbed.run.quiescence import not_quiet, quiet_period_s
 from testbed.run.router_options import router_options
 from testbed.run.tables import write_tables
 from testbed.sim.applications import Applications
@@ -157,7 +158,7 @@ class Simulation:
         def how_it_goes() -> str:
             at_s = (agenda.now - start_ns) / NS * experiment.time_scale
             sent, delivered = self.applications.sent, self.applications.delivered
-            return f"{at_s:.0f} of {experiment.duration_s:g} s, {sent} messages sent, {delivered} delivered"
+            return f"{clock(at_s, experiment.duration_s)}, {sent} messages sent, {delivered} delivered"
 
         reporter = _Reporter(self._progress, agenda)
         while agenda.run(end_ns, _BURST):
@@ -213,17 +214,15 @@ class Simulation:
         while True:
             quiet_ns = max(end_ns, fabric.moved_ns) + period_ns
             due = agenda.next_ns
-            if due is None or due > quiet_ns:
+            late = due is None or due > end_ns + _QUIET_NS
+            if late or due is None or due > quiet_ns:
                 busy = [router.node for router in self.routers if not router.core.idle]
                 if not busy and not fabric.under_way and self.controller.settled:
                     agenda.now = quiet_ns
                     return
-            if due is None or due > end_ns + _QUIET_NS:
-                busy = [router.node for router in self.routers if not router.core.idle]
-                raise RunError(
-                    f"the network is quiet: not {_QUIET_NS / NS:g} virtual s after the end; still at work: "
-                    f"routers {busy[:10]}{'' if self.controller.settled else ', the controller'}"
-                )
+                if late:
+                    trees = None if self.controller.settled else "the controller has not settled"
+                    raise not_quiet(f"{_QUIET_NS / NS:g} virtual s", busy, trees)
             agenda.step()
 
     # What happens.

@@ -47,6 +47,7 @@ class LossyNetwork:
         self.committed = dict.fromkeys(NODES, 0)
         self.connected: set[int] = set()
         self.deaf: set[int] = set()
+        self.cut: set[int] = set()
         self.log: list[dict[str, Any]] = []
 
     def tell(self, *events: Event) -> None:
@@ -65,7 +66,7 @@ class LossyNetwork:
                         self.log.append({"t_ns": round(self.now * 1e9), "event": name, **fields})
 
     def deliver(self, node: int, frame: Frame) -> list[Event]:
-        if node not in self.connected or node in self.deaf or self.random.random() < self.loss:
+        if node not in self.connected or node in self.deaf | self.cut or self.random.random() < self.loss:
             return []
         if isinstance(frame.body, BroadcastTable):
             self.tables[node][frame.epoch] = frame.body
@@ -82,13 +83,19 @@ class LossyNetwork:
         return [] if self.random.random() < self.loss else [FrameReceived(node, ack)]
 
     def hello(self, node: int) -> None:
-        if node in self.connected and self.random.random() >= self.loss:
+        if node in self.connected - self.cut and self.random.random() >= self.loss:
             body = Hello(self.incarnation[node])
             self.tell(FrameReceived(node, Frame(FrameType.HELLO, node, 0, 0, 1, body)))
 
     def connect(self, node: int) -> None:
         self.connected.add(node)
+        self.cut.discard(node)  # a switch that connects describes all its ports as up
         self.tell(SwitchConnected(node, frozenset({HOST_PORT, *TOPOLOGY.neighbours(node)})))
+
+    def set_node(self, node: int, up: bool) -> None:
+        """Cuts a router off from its switch, or joins it again."""
+        (self.cut.discard if up else self.cut.add)(node)
+        self.tell(PortChanged(node, HOST_PORT, up))
 
     def advance(self, seconds: float) -> None:
         end = self.now + seconds
@@ -106,6 +113,7 @@ STEPS = st.lists(
         st.tuples(st.just("link"), st.integers(0, 4), st.booleans()),
         st.tuples(st.just("switch"), st.integers(0, 4), st.booleans()),
         st.tuples(st.just("restart"), st.integers(0, 4), st.just(True)),
+        st.tuples(st.just("node"), st.integers(0, 4), st.booleans()),
         st.tuples(st.just("hears"), st.integers(0, 4), st.booleans()),
         # Now and then longer than the controller waits for a router.
         st.tuples(st.just("wait"), st.integers(1, 8) | st.integers(120, 130), st.just(True)),
@@ -141,6 +149,8 @@ def test_every_live_router_ends_in_the_same_right_epoch(
             network.incarnation[number] += 1
             network.tables[number].clear()
             network.committed[number] = 0
+        elif kind == "node" and number in network.connected:
+            network.set_node(number, up)
         elif kind == "hears":
             (network.deaf.discard if up else network.deaf.add)(number)
         else:
@@ -151,6 +161,8 @@ def test_every_live_router_ends_in_the_same_right_epoch(
             down_links -= {link.index for link in TOPOLOGY.links if link.u == node}
     network.loss = 0.0
     network.deaf.clear()
+    for node in sorted(network.cut):
+        network.set_node(node, True)
     network.advance(60)
     (epoch,) = set(network.committed.values())
     assert epoch > in_use, "others may have advertised in this epoch before the restarted router could hear"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -129,6 +130,20 @@ def test_a_run_without_tables_says_how_to_make_them(
     for command in (["query", str(folder), "select 1"], ["trace", str(folder)]):
         assert main(command) == 2
         assert f"has no tables; `cbcb account {folder}` makes all anew" in capsys.readouterr().err
+
+
+def test_tables_come_back_if_the_summary_cannot_be_written(tmp_path: Path) -> None:
+    folder = good_run().write(tmp_path / "run")
+    for value in (1, 2):
+        with store.new_tables(folder) as tables:
+            for name in TABLES:
+                store.write_arrow(pa.table({"x": [value]}), tables, name)
+            with suppress(OSError), store.publish(folder):
+                if value == 2:
+                    raise OSError("disk full")
+    assert store.lacking(folder, TABLES) is None
+    assert list(ask(folder, "select distinct x from nodes"))[-1].to_pylist() == [{"x": 1}]
+    assert sorted(path.name for path in folder.glob("parquet*")) == ["parquet"]
 
 
 def test_an_interrupted_accounting_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

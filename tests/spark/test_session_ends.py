@@ -109,6 +109,15 @@ def test_what_a_killed_process_left_is_cleaned(tmp_path: Path, temporary: Path) 
     assert [*temporary.glob("*cbcb-spark-*")] == []
 
 
+def test_a_folder_that_is_being_made_is_left(temporary: Path) -> None:
+    # Its name, and the lock in it, before the lock is held.
+    making = temporary / f".cbcb-spark-{os.getpid()}-abc"
+    making.mkdir()
+    (making / "lock").touch()
+    assert remove_abandoned() == (0, 0)
+    assert making.is_dir()
+
+
 def test_a_refusal_of_spark_names_its_log(tmp_path: Path, temporary: Path) -> None:
     driver = _start(tmp_path, "nonsense")
     said, errors = driver.communicate(timeout=60)

@@ -51,6 +51,16 @@ def test_set_up_is_no_change_but_a_restart_is() -> None:
     assert not epochs([{"t_ns": 0, **STARTED}]).settled
 
 
+def test_what_comes_during_the_set_up_is_answered_after_it() -> None:
+    events = [{"t_ns": at, **event} for at, event in enumerate([STARTED, LINK_DOWN, committed(1)])]
+    found = epochs(events)
+    assert not found.settled
+    assert found.changes == [Change(["link_down 0-1"], 2)]
+    found = epochs([*events, {"t_ns": 3, **STARTED}, {"t_ns": 4, **committed(2)}])
+    assert found.settled
+    assert found.changes == [Change(["link_down 0-1"], 2, 2, 4)]
+
+
 def test_what_is_up_is_followed() -> None:
     says_more = {**STARTED, "down_links": [2], "down_nodes": [4, 5]}
     back = {"event": "node_up", "node": 4}

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from captures.decode import CaptureIdentity
 from captures.packets.listing import FileEntry
 from captures.pcap import PcapError
 from captures.sources import streaming
 from captures.sources.options import ReadOptions, read_options
 from captures.sources.packets import PACKET_COLUMNS
 from captures.sources.streaming import GrowingCaptures
-from captures.sources.views import PACKETS, PCAP_VIEWS, View
+from captures.sources.views import CBCB_VIEWS, FRAMES, PACKETS, PCAP_VIEWS, View
 from tests.unit.capture_files import Packet, pcap
 
 PACKETS_MADE = [(number, bytes([number]) * 40) for number in range(20)]
@@ -121,3 +122,15 @@ def test_a_growing_file_may_go_while_it_is_looked_for(
 
     monkeypatch.setattr(ReadOptions, "files", listed)
     assert list(following.latestOffset({})) == [str(tmp_path / "b.pcap")]
+
+
+def test_links_that_are_not_wanted_are_not_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "good.pcap").write_bytes(pcap(PACKETS_MADE))
+    (tmp_path / "bad.pcap").write_text("no capture at all, but a text of some length")
+    captures = {
+        str(tmp_path / f"{name}.pcap"): CaptureIdentity(name, "link", link, link, link + 1)
+        for link, name in enumerate(("good", "bad"))
+    }
+    options = read_options("cbcb", {"path": str(tmp_path), "links": "0"}, CBCB_VIEWS)
+    view = View(FRAMES, ("type",), growing=True, captures=captures, bounds=options.bounds)
+    assert list(GrowingCaptures(options, view).latestOffset({})) == [str(tmp_path / "good.pcap")]

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import fs
 
 from captures.packets import listing
-from captures.packets.listing import list_captures
+from captures.packets.listing import list_captures, local_folders
 from captures.packets.opening import open_bytes
 from captures.packets.splitting import write_index
 from captures.packets.uris import locate, split_uri
@@ -142,3 +142,19 @@ def test_names_in_no_encoding_do_not_matter(tmp_path: Path) -> None:
     Path(os.fsdecode(bytes(tmp_path) + b"/\xe9.txt")).touch()
     for folder in (str(tmp_path), f"file://{tmp_path}", f"{tmp_path}/*.pcap"):
         assert [_content(entry.path) for entry in list_captures([folder])] == ["a.pcap"]
+
+
+def test_a_link_round_and_round_is_nothing_that_is_there(tmp_path: Path) -> None:
+    _make(tmp_path, "a.pcap")
+    (tmp_path / "loop.pcap").symlink_to("loop.pcap")
+    (tmp_path / "nowhere.pcap").symlink_to("gone")
+    for named in (str(tmp_path), f"{tmp_path}/*.pcap", f"file://{tmp_path}"):
+        assert [Path(entry.path).name for entry in list_captures([named])] == ["a.pcap"]
+
+
+def test_folders_are_found_at_any_depth(tmp_path: Path) -> None:
+    _make(tmp_path, "x/site/run?a=1/topology.json", "y/run?a=1/topology.json", "y/run-2")
+    wanted = sorted(str(tmp_path / name) for name in ("x/site/run?a=1", "y/run?a=1"))
+    assert local_folders(f"{tmp_path}/**/run*") == wanted
+    assert local_folders(f"file://{quote(wanted[0])}") == wanted[:1]
+    assert local_folders(f"{tmp_path}/z") == []

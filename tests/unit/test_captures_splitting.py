@@ -33,7 +33,7 @@ from pyspark.sql.datasource import (
 from captures.columns import COLUMNS
 from captures.packets import splitting
 from captures.packets.compiling import numba_is_there
-from captures.packets.opening import FileEntry, list_captures
+from captures.packets.listing import FileEntry, list_captures
 from captures.packets.splitting import (
     FilePart,
     check_capture,

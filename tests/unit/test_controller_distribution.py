@@ -191,6 +191,38 @@ def test_a_router_that_answers_just_after_it_was_given_up_is_brought_in() -> Non
     assert 2 in network.frames(FrameType.COMMIT, network.events("committed")[-1]["epoch"])  # type: ignore[arg-type]
 
 
+def test_a_router_that_hears_again_after_it_was_given_up_is_asked_and_brought_in() -> None:
+    network = Network(ring(4))
+    network.bring_up()
+    network.advance(1)
+    network.deaf = {2}
+    link = network.topology.links[0]
+    network.tell(PortChanged(link.u, link.u_port, False))
+    network.advance(60)
+    assert network.events("epoch_started")[-1]["down_nodes"] == [2]
+    assert network.events("node_up") == []
+    network.deaf = set()
+    network.advance(TIMING.retry_max_s + 1)
+    assert network.events("router_responsive") == [{"node": 2}]
+    assert network.machine.settled
+    assert network.machine.next_deadline() is None
+    assert network.events("epoch_started")[-1]["down_nodes"] == []
+
+
+def test_a_network_of_which_nothing_is_left_has_settled() -> None:
+    network = Network(line(2))
+    network.bring_up()
+    for node in (0, 1):
+        network.tell(PortChanged(node, HOST_PORT, False))
+    network.advance(1)
+    assert network.events("committed")[-1]["routers"] == 0
+    assert network.machine.settled
+    network.tell(PortChanged(0, HOST_PORT, True), PortChanged(1, HOST_PORT, True))
+    network.advance(1)
+    assert network.events("committed")[-1]["routers"] == 2
+    assert network.sent[-1].frame.body == Commit(oldest_epoch=1)
+
+
 def test_both_ends_of_a_failed_link_make_one_epoch_that_keeps_the_last_one() -> None:
     network = Network(ring(4))
     network.bring_up()

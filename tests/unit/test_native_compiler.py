@@ -18,6 +18,7 @@ from captures.packets.compiling import compiler as captures_compiler
 from router.matching.compiled.compiler import COMPILER
 from router.native import compiler
 from router.native.compiler import Compiler
+from tests.unit.capture_files import pcap
 
 _MODULE = """
 from router.native.compiler import Compiler
@@ -45,16 +46,22 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return room
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o775])
 def test_machine_code_is_kept_where_nobody_else_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
     open_to_all, own = tmp_path / "open", tmp_path / "own"
     open_to_all.mkdir()
-    open_to_all.chmod(0o777)
+    open_to_all.chmod(mode)
     not_a_folder = tmp_path / "file"
     not_a_folder.touch()
     monkeypatch.setattr(compiler, "_rooms", lambda: iter([not_a_folder, open_to_all, own]))
-    assert Compiler("test").code_directory.parent == own
+    before = os.umask(0o002)
+    try:
+        assert Compiler("test").code_directory.parent == own
+    finally:
+        os.umask(before)
+    assert own.stat().st_mode & 0o777 == 0o700
 
 
 def test_old_versions_are_removed_but_for_the_last_few(room: Path) -> None:
@@ -136,3 +143,18 @@ def test_what_cannot_be_kept_is_removed_with_its_process(tmp_path: Path) -> None
 def test_a_source_that_is_not_there_is_named() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"router\.no_such_module"):
         Compiler("test", "router.no_such_module")
+
+
+def test_a_small_capture_is_read_without_numba(tmp_path: Path) -> None:
+    (tmp_path / "a.pcap").write_bytes(pcap([(number, bytes(60)) for number in range(10)]))
+    program = (
+        "import sys\n"
+        "from captures.columns import COLUMNS\n"
+        "from captures.packets.splitting import FilePart\n"
+        "from captures.sources.views import FRAMES, View\n"
+        "rows = sum(batch.num_rows for batch in View(FRAMES, tuple(COLUMNS)).read(FilePart(sys.argv[1])))\n"
+        "print(rows, 'numba' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "a.pcap")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout == "10 False\n"
