@@ -31,7 +31,7 @@ from pyspark.sql.datasource import (
 
 from captures.columns import COLUMNS
 from captures.decode import CaptureIdentity
-from captures.packets.listing import FileEntry, local_folders
+from captures.packets.listing import FileEntry, is_wanted, local_matches
 from captures.packets.splitting import DEFAULT_PART_BYTES, FilePart, group_parts, split_files
 from captures.rundir import RunFolder
 from captures.session import ship
@@ -212,11 +212,14 @@ def run_folders(path: str) -> list[RunFolder]:
     """The run folders that a path means: itself, or all that a glob matches; none if anything else is meant.
 
     Raises:
-        OptionError: a glob matches run folders and others.
+        OptionError: a glob matches run folders, and captures or folders elsewhere.
     """
-    folders = local_folders(path)
-    runs = [folder for folder in folders if (Path(folder) / "topology.json").is_file()]
-    if runs and runs != folders:
-        other = next(folder for folder in folders if folder not in runs)
-        raise OptionError(f"cbcb: {path}: matches run folders and {other}, which is none")
-    return [RunFolder(Path(run)) for run in runs]
+    matches = local_matches(path)
+    runs = {match for match, folder in matches if folder and (Path(match) / "topology.json").is_file()}
+    above = {str(parent) for run in runs for parent in Path(run).parents}
+    for match, folder in matches if runs else []:
+        inside = any(str(parent) in runs for parent in Path(match).parents)
+        read = folder or is_wanted(Path(match).name, None)
+        if match not in runs | above and not inside and read:
+            raise OptionError(f"cbcb: {path}: matches run folders and {match}, which is none")
+    return [RunFolder(Path(run)) for run in sorted(runs)]

@@ -63,11 +63,19 @@ def new_tables(run: Path) -> Iterator[Path]:
 def publish(run: Path) -> Iterator[None]:
     """Puts the new tables in the place of the old. The block writes what belongs to them: the summary.
 
-    If it does not end well, the old ones come back, unless they were in doubt before.
+    If it fails, the old ones come back, unless they were in doubt before.
     """
     tables, former, removed = run / FOLDER, run / _FORMER, run / _REMOVED
     in_doubt = former.exists()  # another accounting was interrupted here
     replaced = tables.exists() and not in_doubt
+
+    def take_back() -> None:
+        if replaced and former.exists():
+            if tables.exists():
+                tables.rename(removed)
+            former.rename(tables)
+            shutil.rmtree(removed, ignore_errors=True)
+
     try:
         if replaced:
             tables.rename(former)
@@ -76,13 +84,14 @@ def publish(run: Path) -> Iterator[None]:
         else:
             former.mkdir(exist_ok=True)
         (run / _NEW).rename(tables)
-        yield
     except BaseException:
-        if replaced and former.exists():
-            if tables.exists():
-                tables.rename(removed)
-            former.rename(tables)
-            shutil.rmtree(removed, ignore_errors=True)
+        take_back()
+        raise
+    try:
+        yield
+    except Exception:
+        # Not after Ctrl-C, which may have come when the summary was written: then readers are told.
+        take_back()
         raise
     shutil.rmtree(removed, ignore_errors=True)
     # At once: a part of it would say that this is not done.

@@ -60,17 +60,17 @@ def list_captures(
     return sorted((entry for _, entry in found.values()), key=lambda entry: entry.path)
 
 
-def local_folders(path: str) -> list[str]:
-    """The directories of this machine that a path, `file:` URI or glob stands for, sorted."""
-    place = _place(path)
-    if not isinstance(place.tree, _Local):
+def local_matches(path: str) -> list[tuple[str, bool]]:
+    """What of this machine a path, `file:` URI or glob stands for, sorted; whether it is a directory."""
+    if is_uri(path) and not path.startswith("file:"):
         return []
+    place = _place(path.replace("file://localhost/", "file:///", 1))
     if place.patterns:
         found = list(_matches(place.tree, place.base, place.patterns))
     else:
         top = place.tree.look(place.base)
         found = [] if top is None else [top]
-    return sorted({each.path or "/" for each in found if each.directory})
+    return sorted({(each.path or "/", each.directory) for each in found})
 
 
 def is_wanted(name: str, name_glob: str | None) -> bool:
@@ -128,11 +128,17 @@ class _Local:
         found = []
         with os.scandir(path or "/") as entries:
             for entry in entries:
-                # Gone meanwhile, or a link that leads nowhere, round and round, or where we may not look.
-                with suppress(OSError):
+                try:
                     status = entry.stat()
-                    if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
-                        found.append(_local(f"{path}/{entry.name}", entry.name, status, entry.is_symlink()))
+                except FileNotFoundError:
+                    continue
+                except OSError:
+                    # A link may lead round and round, or where we may not look.
+                    if entry.is_symlink():
+                        continue
+                    raise
+                if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
+                    found.append(_local(f"{path}/{entry.name}", entry.name, status, entry.is_symlink()))
         return found
 
     def identity(self, found: _Found) -> str:

@@ -100,8 +100,10 @@ class Compiler:
                 # Each for itself: the mode is only the last one's.
                 room.parent.mkdir(parents=True, exist_ok=True)
                 room.mkdir(exist_ok=True, mode=0o700)
+                if not _is_ours(room):
+                    continue
                 directory.mkdir(exist_ok=True, mode=0o700)
-                if _is_ours(room) and os.access(directory, os.W_OK):
+                if os.access(directory, os.W_OK):
                     self._remove_others(room, directory)
                     return directory
             except OSError:

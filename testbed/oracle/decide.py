@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -150,12 +149,13 @@ def write_oracle(run_dir: Path, window_s: float) -> OracleTotals:
     history = read_history(run_dir)
     expected = undecided = 0
     path = run_dir / "oracle.jsonl"
+    for left in run_dir.glob(f"{path.name}.*.new"):
+        if not Path("/proc", left.name.split(".")[-2]).exists():
+            left.unlink(missing_ok=True)
     # Of a name of its own: another process may be judging the run too, with the same result.
-    number, name = tempfile.mkstemp(prefix="oracle.", suffix=".new", dir=run_dir)
-    temporary = Path(name)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
-        temporary.chmod(0o644)
-        with os.fdopen(number, "w", encoding="utf-8") as out:
+        with temporary.open("w", encoding="utf-8") as out:
             for judgement in judge(history, window_s):
                 expected += judgement.expected
                 undecided += not judgement.decided

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import quote
 
@@ -10,10 +12,12 @@ import pytest
 from pyarrow import fs
 
 from captures.packets import listing
-from captures.packets.listing import list_captures, local_folders
+from captures.packets.listing import list_captures
 from captures.packets.opening import open_bytes
 from captures.packets.splitting import write_index
 from captures.packets.uris import locate, split_uri
+from captures.source import run_folders
+from captures.sources.options import OptionError
 from tests.unit.capture_files import pcap
 
 #: A folder, and what is below it -> how a user names it.
@@ -152,9 +156,30 @@ def test_a_link_round_and_round_is_nothing_that_is_there(tmp_path: Path) -> None
         assert [Path(entry.path).name for entry in list_captures([named])] == ["a.pcap"]
 
 
+def test_a_folder_that_may_not_be_searched_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "closed"
+    _make(folder, "a.pcap")
+    for path in (tmp_path, *tmp_path.parents[:-2]):
+        path.chmod(0o755)
+    folder.chmod(0o744)
+    program = "import sys; from captures.packets.listing import list_captures; list_captures(sys.argv[1:])"
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+    command = [*nobody, sys.executable, "-c", program, str(folder)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert f"PermissionError: [Errno 13] Permission denied: '{folder}/a.pcap'" in done.stderr
+
+
 def test_folders_are_found_at_any_depth(tmp_path: Path) -> None:
-    _make(tmp_path, "x/site/run?a=1/topology.json", "y/run?a=1/topology.json", "y/run-2")
-    wanted = sorted(str(tmp_path / name) for name in ("x/site/run?a=1", "y/run?a=1"))
-    assert local_folders(f"{tmp_path}/**/run*") == wanted
-    assert local_folders(f"file://{quote(wanted[0])}") == wanted[:1]
-    assert local_folders(f"{tmp_path}/z") == []
+    runs = [tmp_path / name for name in ("x/site/run?a=1", "y/run?a=1")]
+    for run in runs:
+        _make(run, "topology.json", "pcap/link-0-1.pcap")
+    _make(tmp_path, "y/run-2", "y/notes.txt")
+    wanted = [str(run) for run in runs]
+    for pattern in ("/**/run*", "/**", "/**/*"):
+        assert [str(run.path) for run in run_folders(f"{tmp_path}{pattern}")] == wanted
+    for uri in (f"file://{quote(wanted[0])}", f"file://localhost{quote(wanted[0])}"):
+        assert [str(run.path) for run in run_folders(uri)] == wanted[:1]
+    assert run_folders(f"{tmp_path}/z") == []
+    _make(tmp_path, "y/other.pcap")
+    with pytest.raises(OptionError, match=r"other\.pcap, which is none"):
+        run_folders(f"{tmp_path}/**/*")
