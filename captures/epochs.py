@@ -10,19 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 CONTROLLER = "logs/controller.jsonl"
-#: Event of the controller's log -> the fields that are read of it, beside its time.
-NEEDED: dict[str, tuple[str, ...]] = {
-    "link_down": ("link", "u", "v"),
-    "link_up": ("link", "u", "v"),
-    "node_down": ("node",),
-    "node_up": ("node",),
-    "switch_disconnected": ("node",),
-    "router_unresponsive": ("node",),
-    "router_responsive": ("node",),
-    "hello": ("node", "restarted"),
-    "epoch_started": ("down_links", "down_nodes"),
-    "committed": ("epoch",),
-}
 #: After each of these the controller starts a new epoch (`testbed.controller.distribution`), and so it does
 #: when a router has restarted; what befell whom is in these fields.
 _DISTURBANCES: dict[str, tuple[str, ...]] = {
@@ -33,6 +20,15 @@ _DISTURBANCES: dict[str, tuple[str, ...]] = {
     "switch_disconnected": ("node",),
     "router_unresponsive": ("node",),
     "router_responsive": ("node",),
+}
+#: Event of the controller's log -> the fields that are read of it, beside its time.
+NEEDED: dict[str, tuple[str, ...]] = {
+    **_DISTURBANCES,
+    "link_down": ("link", "u", "v"),
+    "link_up": ("link", "u", "v"),
+    "hello": ("node", "restarted"),
+    "epoch_started": ("down_links", "down_nodes"),
+    "committed": ("epoch",),
 }
 
 

@@ -132,7 +132,12 @@ def lacking(run: Path, tables: Iterable[str]) -> str | None:
 
 def remedy(run: Path) -> str:
     """What mends missing tables of a run."""
-    return f"`cbcb account {shlex.quote(str(run))}` makes all anew"
+    return f"`{accounting(run)}` makes all anew"
+
+
+def accounting(run: Path) -> str:
+    """The command that accounts for a run, as a shell takes it."""
+    return f"cbcb account {shlex.quote(str(run))}"
 
 
 def _is_whole(run: Path, name: str) -> bool:

@@ -24,16 +24,13 @@ class _AnyClock(Reassembler):
     #: No partial frame's time is over before.
     _least = inf
 
-    def expire(self, now: float) -> int:
-        """Give up the partial frames whose time is over, in whatever order they began."""
+    def _over(self, now: float) -> list[Any]:
+        """The partial frames whose time is over, in whatever order they began."""
         if now < self._least:
-            return 0
-        over = [key for key, partial in self._partial.items() if partial.deadline <= now]
-        for key in over:
-            self._give_up(key)
-        self.expired += len(over)
-        self._least = min((partial.deadline for partial in self._partial.values()), default=inf)
-        return len(over)
+            return []
+        deadlines = {key: partial.deadline for key, partial in self._partial.items()}
+        self._least = min((deadline for deadline in deadlines.values() if deadline > now), default=inf)
+        return [key for key, deadline in deadlines.items() if deadline <= now]
 
     def _store(self, key: Any, partial: Any, header: Header, chunk: bytes) -> tuple[Header, bytes] | None:
         self._least = min(self._least, partial.deadline)

@@ -98,10 +98,12 @@ def _read_headers(
             following = 0 + data[at + 6]
             behind = at + 40
             # Hop-by-hop options, routing, fragment, authentication, destination options.
-            extended = (
-                following == 0 or following == 43 or following == 44 or following == 51 or following == 60
-            )
-            while extended and behind > 0 and behind + 8 <= end:
+            while True:
+                extended = (
+                    following == 0 or following == 43 or following == 44 or following == 51 or following == 60
+                )
+                if not extended or behind == 0 or behind + 8 > end:
+                    break
                 here = behind
                 if following == 51:
                     behind += (data[here + 1] + 2) * 4
@@ -113,9 +115,6 @@ def _read_headers(
                 else:
                     behind += 8
                 following = 0 + data[here]
-                extended = (
-                    following == 0 or following == 43 or following == 44 or following == 51 or following == 60
-                )
             # Else the protocol is cut off, or in the first fragment.
             if not extended:
                 protocol[row] = following

@@ -64,13 +64,8 @@ def local_matches(path: str) -> list[tuple[str, bool]]:
     """What of this machine a path, `file:` URI or glob stands for, sorted; whether it is a directory."""
     if is_uri(path) and not path.startswith("file:"):
         return []
-    place = _place(path.replace("file://localhost/", "file:///", 1))
-    if place.patterns:
-        found = list(_matches(place.tree, place.base, place.patterns))
-    else:
-        top = place.tree.look(place.base)
-        found = [] if top is None else [top]
-    return sorted({(each.path or "/", each.directory) for each in found})
+    tops = _tops(_place(path.replace("file://localhost/", "file:///", 1)))
+    return sorted({(top.path or "/", top.directory) for top in tops})
 
 
 def is_wanted(name: str, name_glob: str | None) -> bool:
@@ -237,16 +232,19 @@ def _decoded(pattern: str) -> str:
     return re.sub(r"(?:%[0-9A-Fa-f]{2})+", lambda escapes: escape(unquote(escapes[0])), pattern)
 
 
-def _files(place: _Place, name_glob: str | None, recursive: bool) -> Iterator[_Found]:
+def _tops(place: _Place) -> list[_Found]:
+    """What a place stands for, before directories are looked into; nothing if nothing is there."""
     if place.patterns:
-        tops = list(_matches(place.tree, place.base, place.patterns))
-        if not tops:
-            raise FileNotFoundError(f"{place.given}: matches no file")
-    else:
-        top = place.tree.look(place.base)
-        if top is None:
-            raise FileNotFoundError(f"{place.given}: no such file or directory")
-        tops = [top]
+        return list(_matches(place.tree, place.base, place.patterns))
+    top = place.tree.look(place.base)
+    return [] if top is None else [top]
+
+
+def _files(place: _Place, name_glob: str | None, recursive: bool) -> Iterator[_Found]:
+    tops = _tops(place)
+    if not tops:
+        what = "matches no file" if place.patterns else "no such file or directory"
+        raise FileNotFoundError(f"{place.given}: {what}")
     for top in tops:
         if top.directory:
             yield from _captures_in(place.tree, place.tree.inside(top.path), name_glob, recursive)

@@ -170,15 +170,20 @@ class Reassembler:
 
     def expire(self, now: float) -> int:
         """Give up the partial frames whose time is over; return how many."""
+        over = self._over(now)
+        for key in over:
+            self._give_up(key)
+        self.expired += len(over)
+        return len(over)
+
+    def _over(self, now: float) -> list[_Key]:
+        """The partial frames whose time is over: the first ones, on a clock that never goes back."""
         over = []
         for key, partial in self._partial.items():
             if partial.deadline > now:
                 break
             over.append(key)
-        for key in over:
-            self._give_up(key)
-        self.expired += len(over)
-        return len(over)
+        return over
 
     def next_deadline(self) -> float | None:
         """When `expire` next has something to do; None if no frame is partial."""

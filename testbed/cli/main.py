@@ -77,7 +77,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="show traffic and deliveries while it runs, here and on a page on this machine",
     )
     _port_argument(run, "--live-port")
-    run.add_argument("--master", type=master, default="local[2]", help="Spark master URL (local[2])")
+    _master_argument(run, "local[2]")
     run.add_argument(
         "--no-account",
         action="store_true",
@@ -89,7 +89,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _experiment_arguments(simulate)
     _runs_argument(simulate)
-    simulate.add_argument("--master", type=master, default="local[2]", help="Spark master URL (local[2])")
+    _master_argument(simulate, "local[2]")
     simulate.add_argument(
         "--captures",
         choices=("all", "links", "none"),
@@ -107,11 +107,11 @@ def build_parser() -> argparse.ArgumentParser:
     _run_argument(live)
     _port_argument(live, "--port")
     live.add_argument("--until-end", action="store_true", help="end with the run, not only with Ctrl-C")
-    live.add_argument("--master", type=master, default="local[1]", help="Spark master URL (local[1])")
+    _master_argument(live, "local[1]")
 
     account = command("account", "account", "account for a run again, from its captures and logs, on Spark")
     _run_argument(account)
-    account.add_argument("--master", type=master, default="local[2]", help="Spark master URL (local[2])")
+    _master_argument(account, "local[2]")
 
     report = command("report", "report", "write the report of a run again")
     _run_argument(report)
@@ -257,6 +257,10 @@ def _runs_argument(parser: argparse.ArgumentParser) -> None:
 def _run_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", nargs="?", help="a run folder, or its name (the newest)")
     _runs_argument(parser)
+
+
+def _master_argument(parser: argparse.ArgumentParser, usual: str) -> None:
+    parser.add_argument("--master", type=master, default=usual, help=f"Spark master URL ({usual})")
 
 
 def _port_argument(parser: argparse.ArgumentParser, name: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from argparse import Namespace
 from contextlib import ExitStack
 
@@ -35,10 +34,12 @@ def main(arguments: Namespace) -> int:
     with ExitStack() as stack:
         view = stack.enter_context(LiveView(progress, arguments.live_port)) if arguments.live else None
         run_dir = emulate(experiment, arguments.runs, chosen, progress, arguments.hold, view)
+        # pyarrow, Spark, pandas and matplotlib take seconds to load: only now are they needed.
         if arguments.no_account:
-            progress.note(f"not accounted for: cbcb account {shlex.quote(str(run_dir))}")
+            from captures.store import accounting
+
+            progress.note(f"not accounted for: {accounting(run_dir)}")
             return 0
-        # Spark, pandas and matplotlib take seconds to load: only now are they needed.
         from testbed.run.finish import account_and_report
 
         return account_and_report(run_dir, arguments.master, progress, console)

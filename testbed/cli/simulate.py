@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from argparse import Namespace
 
 from rich.console import Console
 
+from captures.store import accounting
 from testbed.cli.experiments import load
 from testbed.run.finish import account_and_report
 from testbed.run.progress import Progress
@@ -20,6 +20,6 @@ def main(arguments: Namespace) -> int:
     progress = Progress(console)
     run_dir = simulate(experiment, arguments.runs, progress, arguments.captures)
     if arguments.no_account:
-        progress.note(f"not accounted for: cbcb account {shlex.quote(str(run_dir))}")
+        progress.note(f"not accounted for: {accounting(run_dir)}")
         return 0
     return account_and_report(run_dir, arguments.master, progress, console)

@@ -214,13 +214,13 @@ class Simulation:
         while True:
             quiet_ns = max(end_ns, fabric.moved_ns) + period_ns
             due = agenda.next_ns
-            late = due is None or due > end_ns + _QUIET_NS
-            if late or due is None or due > quiet_ns:
+            # Beyond either, it is quiet now or never.
+            if due is None or due > min(quiet_ns, end_ns + _QUIET_NS):
                 busy = [router.node for router in self.routers if not router.core.idle]
                 if not busy and not fabric.under_way and self.controller.settled:
                     agenda.now = quiet_ns
                     return
-                if late:
+                if due is None or due > end_ns + _QUIET_NS:
                     trees = None if self.controller.settled else "the controller has not settled"
                     raise not_quiet(f"{_QUIET_NS / NS:g} virtual s", busy, trees)
             agenda.step()
