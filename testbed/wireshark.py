@@ -15,14 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from router.wire import codec
+from router import wire
 from testbed.errors import InputError, MachineError
 
 #: Name of the profile: `wireshark -C CBCB`.
 PROFILE = "CBCB"
 #: In the profile's folder: path of each installed file -> SHA-256 of what was written.
 RECORD = "installed.json"
-_WIRE = Path(codec.__file__).parent
+_WIRE = Path(wire.__file__).parent / "wireshark"
 _TSHARK_TIMEOUT_S = 30.0
 
 

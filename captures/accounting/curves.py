@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.clock import Clock
-from captures.accounting.counting import count_if
+from captures.accounting.expressions import count_if, experiment_seconds
 from captures.accounting.traffic import CONTROL_TYPES
+from captures.rundir.clock import Clock
 
 #: Window of figures 12 and 13, and how often it moves on; experiment seconds.
 WINDOW_S, STEP_S = 120.0, 2.0
@@ -25,7 +25,7 @@ def trailing_share(
     steps = max(1, round(window_s / step_s))
     trailing = Window.orderBy("step").rangeBetween(-(steps - 1), Window.currentRow)
     return (
-        events.groupBy(F.floor(clock.seconds(F.col(time)) / step_s).alias("step"))
+        events.groupBy(F.floor(experiment_seconds(clock, F.col(time)) / step_s).alias("step"))
         .agg(F.sum(F.expr(part)).alias("part"), F.sum(F.expr(whole)).alias("whole"))
         .select(
             ((F.col("step") + 1) * F.lit(step_s)).alias("t_s"),
@@ -68,7 +68,7 @@ def control_curve(frames: DataFrame, clock: Clock) -> DataFrame:
     counted = (
         frames.where("kind = 'link'")
         .where(F.col("type").isin("MSG", *CONTROL_TYPES))
-        .groupBy(F.floor(clock.seconds(F.col("time_ns")) / STEP_S).alias("step"))
+        .groupBy(F.floor(experiment_seconds(clock, F.col("time_ns")) / STEP_S).alias("step"))
         .agg(*(count_if(f"type = '{kind}'").alias(kind) for kind in ("MSG", *CONTROL_TYPES)))
     )
     # The last step of the time up to the next frame.

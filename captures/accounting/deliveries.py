@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.clock import Clock
-from captures.accounting.counting import MESSAGE, RECEIVER, count_if
+from captures.accounting.expressions import MESSAGE, RECEIVER, count_if, experiment_seconds
+from captures.rundir.clock import Clock
 
 
 def outcomes(oracle: DataFrame, deliveries: DataFrame, sent: DataFrame) -> DataFrame:
@@ -66,7 +66,7 @@ def messages(sent: DataFrame, table: DataFrame, clock: Clock) -> DataFrame:
         sent.select(
             *MESSAGE,
             F.expr("seq & 4294967295").alias("number"),
-            clock.seconds(F.col("sent_ns")).alias("sent_s"),
+            experiment_seconds(clock, F.col("sent_ns")).alias("sent_s"),
             "message",
         )
         .join(counted, MESSAGE, "left")
@@ -93,7 +93,7 @@ def delivered(table: DataFrame, arrivals: DataFrame, clock: Clock) -> DataFrame:
         .join(arrivals.select(*MESSAGE, "node", *path), [*MESSAGE, "node"], "left")
         .select(
             *RECEIVER,
-            clock.seconds(F.col("sent_ns")).alias("sent_s"),
+            experiment_seconds(clock, F.col("sent_ns")).alias("sent_s"),
             ((F.col("delivered_ns") - F.col("sent_ns")) / F.lit(1e9)).alias("delay_s"),
             F.col("deliveries").alias("times"),
             "expected",
@@ -146,8 +146,8 @@ def predicates(declared: DataFrame, deliveries: DataFrame, end_ns: int, clock: C
         .agg(F.count("delivered_ns").alias("deliveries"))
         .select(
             *("node", "app", "predicate", "filters"),
-            clock.seconds(F.col("t_ns")).alias("from_s"),
-            clock.seconds(F.col("until_ns")).alias("until_s"),
+            experiment_seconds(clock, F.col("t_ns")).alias("from_s"),
+            experiment_seconds(clock, F.col("until_ns")).alias("until_s"),
             "deliveries",
         )
     )

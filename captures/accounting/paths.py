@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.counting import MESSAGE
+from captures.accounting.expressions import MESSAGE
 
 _WALKED = (
     "source bigint, seq bigint, node int, from_node int, link int, arrived_ns bigint, hops int, cost bigint"

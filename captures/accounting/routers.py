@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.counting import count_if
-from captures.decode import FROM_ROUTER, TO_ROUTER
+from captures.accounting.expressions import count_if
+from captures.frames.decoder import FROM_ROUTER, TO_ROUTER
 
 
 def processed(frames: DataFrame, sent: DataFrame, deliveries: DataFrame) -> DataFrame:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.clock import Clock
-from captures.accounting.counting import total
-from captures.decode import FROM_ROUTER, TO_ROUTER
+from captures.accounting.expressions import experiment_seconds, total
+from captures.frames.decoder import FROM_ROUTER, TO_ROUTER
+from captures.rundir.clock import Clock
 
 #: Name in place of the type where a frame's header does not decode.
 UNDECODABLE = "undecodable"
@@ -23,7 +23,7 @@ def traffic(frames: DataFrame, clock: Clock, bin_s: float) -> DataFrame:
     """
     return (
         frames.withColumn("type", F.coalesce("type", F.lit(UNDECODABLE)))
-        .withColumn("bin_s", F.floor(clock.seconds(F.col("time_ns")) / bin_s) * F.lit(bin_s))
+        .withColumn("bin_s", F.floor(experiment_seconds(clock, F.col("time_ns")) / bin_s) * F.lit(bin_s))
         .groupBy(*_CAPTURE, "bin_s")
         .agg(
             F.count("*").alias("frames"),
@@ -134,8 +134,8 @@ def capture_health(totals: DataFrame, files: DataFrame, clock: Clock) -> DataFra
     """
     held = totals.groupBy("capture").agg(
         *(total(name) for name in ("frames", "bytes", "undecodable")),
-        clock.seconds(F.min("first_ns")).alias("first_s"),
-        clock.seconds(F.max("last_ns")).alias("last_s"),
+        experiment_seconds(clock, F.min("first_ns")).alias("first_s"),
+        experiment_seconds(clock, F.max("last_ns")).alias("last_s"),
     )
     return files.join(held, "capture", "left").fillna(0, ["frames", "bytes", "undecodable"])
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from router.matching.counting import CountingMatcher
-from router.matching.counting_options import parse_options
-from router.matching.interface import Matcher
+from router.matching.common.interface import Matcher
+from router.matching.counting.engine import CountingMatcher
+from router.matching.counting.options import parse_options
 from router.matching.naive import NaiveMatcher
 
 COMPILED = "compiled"

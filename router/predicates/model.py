@@ -3,7 +3,7 @@
 Source: protocol paper, section 2. A message is a set of typed, named attributes; a predicate is a
 disjunction of filters, each a conjunction of constraints on single attributes. All values here are
 immutable and hashable; the order of constraints in a filter and of filters in a predicate is kept
-as given, and `canonical` forms are the business of `router.predicates.algebra`.
+as given, and `canonical` forms are the business of `router.predicates.covering.algebra`.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from router.predicates.builder import PredicateBuilder
+from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.pool import POOL
+from router.predicates.covering.thresholds import Bits
 from router.predicates.model import Predicate
-from router.predicates.pool import POOL
-from router.predicates.thresholds import Bits
 from router.protocol.broadcast import Branch
 from router.protocol.routing import RoutingTable
 

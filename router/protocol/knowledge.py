@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.predicates.builder import PredicateBuilder
+from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Predicate
 from router.protocol.broadcast import BroadcastTables
 from router.protocol.options import RouterOptions

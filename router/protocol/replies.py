@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from router.predicates.builder import PredicateBuilder
+from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import NOTHING, Predicate
 from router.protocol.advertisements import IngressFilter
 from router.protocol.broadcast import Branch

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from router.predicates.builder import PredicateBuilder
+from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Predicate
 from router.protocol.counters import Counters, Drop
 from router.protocol.knowledge import Knowledge

@@ -11,7 +11,7 @@ import random
 from collections import deque
 from collections.abc import Mapping
 
-from router.matching.interface import Matcher
+from router.matching.common.interface import Matcher
 from router.predicates.model import NOTHING, Message, Predicate
 from router.protocol.advertisements import ClassFilter, IngressFilter, PaperFilter
 from router.protocol.broadcast import Branch, BroadcastTables

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 
-from router.matching.interface import ChangeMatcher, EncodedMatcher, Matcher
+from router.matching.common.interface import ChangeMatcher, EncodedMatcher, Matcher
 from router.predicates import semantics
-from router.predicates.builder import PredicateBuilder
-from router.predicates.filterset import FilterSet
+from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.filterset import FilterSet
+from router.predicates.covering.pool import POOL
 from router.predicates.model import NOTHING, Filter, Message, Predicate
-from router.predicates.pool import POOL
 from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import EncodedMessage
 from router.wire.tlv import message_of
@@ -25,7 +25,7 @@ class RoutingTable:
 
     Args:
         matcher: an empty one. None: the pool of filters answers for messages, for all tables of a process
-            (`router.predicates.pool`): what a simulation of many routers needs.
+            (`router.predicates.covering.pool`): what a simulation of many routers needs.
         max_filters: p_i, i > 0, is over-simplified to so many filters when it has more than twice as many
             (section 3.5.6). p0 is what this node asks of others, and stays exact. None: never.
     """
@@ -164,7 +164,7 @@ class RoutingTable:
         if most is None or interface == LOCAL_INTERFACE or len(known) <= 2 * most:
             return known
         # NumPy comes with it, which a router that does not over-simplify shall not load.
-        from router.predicates.oversimplify import oversimplify
+        from router.predicates.covering.oversimplify import oversimplify
 
         return PredicateBuilder(oversimplify(known.predicate, most))
 

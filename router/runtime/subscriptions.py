@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from router.predicates.builder import PredicateBuilder
+from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import NOTHING, Predicate
 
 

@@ -6,9 +6,9 @@ from argparse import Namespace
 
 from rich.console import Console
 
-from testbed.run.finish import account_and_report
-from testbed.run.folder import find_run
-from testbed.run.progress import Progress
+from testbed.conclude import account_and_report
+from testbed.rundir.folder import find_run
+from testbed.terminal.progress import Progress
 
 
 def main(arguments: Namespace) -> int:

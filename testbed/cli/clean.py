@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 
-from captures.spark_folder import remove_abandoned
+from captures.spark.folder import remove_abandoned
 from testbed.errors import MachineError
 from testbed.network.cleanup import clean_dead_runs
 from testbed.network.state import live_runs

@@ -16,12 +16,12 @@ from pathlib import Path
 
 from router.matching.factory import DEFAULT, ENGINES
 from testbed.cli.arguments import master, moment_s, not_negative, port, positive, timeout_s
-from testbed.cli.signals import end_like_ctrl_c
 from testbed.cli.streams import open_closed_streams
 from testbed.cli.workload_arguments import add_arguments as add_matching_arguments
 from testbed.errors import InputError, TestbedError
-from testbed.files import FULL
-from testbed.run.folder import DEFAULT_RUNS
+from testbed.full_disk import FULL
+from testbed.rundir.folder import DEFAULT_RUNS
+from testbed.signals import end_like_ctrl_c
 
 #: Port of the page of a live run.
 DEFAULT_PORT = 8642

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from router.matching.factory import compiles_first, serving, why_not_compiled
 from testbed.errors import InputError
-from testbed.sff.reader import read_chunks
-from testbed.sff.session import Session
+from testbed.siena_ff.reader import read_chunks
+from testbed.siena_ff.session import Session
 
 
 def main(arguments: Namespace) -> int:

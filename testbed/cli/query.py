@@ -15,9 +15,9 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from captures.query import QueryError, Table, ask, describe
+from captures.tables.query import QueryError, Table, ask, describe
 from testbed.errors import InputError, MachineError
-from testbed.run.folder import find_run
+from testbed.rundir.folder import find_run
 
 #: Characters of a value that the aligned table shows.
 _WIDEST = 60
@@ -44,8 +44,8 @@ def main(arguments: Namespace) -> int:
 
 
 def _by_spark(run: Path, sql: str, master: str) -> Iterator[pa.RecordBatch]:
-    from captures.query_spark import ask_spark  # starts in seconds, not in a fraction of one
-    from captures.session import SessionError
+    from captures.spark.session import SessionError
+    from captures.tables.query_spark import ask_spark  # starts in seconds, not in a fraction of one
 
     try:
         yield from ask_spark(run, sql, master)

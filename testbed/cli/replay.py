@@ -13,9 +13,9 @@ from router.recording.encoding import RecordingError
 from router.recording.file import Recording
 from router.recording.replay import describe
 from testbed.errors import InputError
-from testbed.run.folder import find_run, recording_path
-from testbed.run.progress import Progress
-from testbed.run.replay import Verdict, recorded_nodes, replay_run, router_states, wall_clock_ns
+from testbed.recordings.replay import Verdict, recorded_nodes, replay_run, router_states, wall_clock_ns
+from testbed.rundir.folder import find_run, recording_path
+from testbed.terminal.progress import Progress
 
 
 def main(arguments: Namespace) -> int:

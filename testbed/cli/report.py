@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from captures import store
+from captures.tables import store
 from testbed.errors import InputError
 from testbed.report.render import write_report
-from testbed.run.folder import find_run
+from testbed.rundir.folder import find_run
 
 
 def main(arguments: Namespace) -> int:

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from rich.console import Console
 
 from testbed.cli.experiments import load
+from testbed.emulation.emulation import emulate
 from testbed.errors import MachineError
+from testbed.live.runner import LiveView
 from testbed.machine import datapath, require_machine
 from testbed.network.cleanup import clean_dead_runs
-from testbed.run.emulation import emulate
-from testbed.run.live import LiveView
-from testbed.run.progress import Progress
+from testbed.terminal.progress import Progress
 
 
 def main(arguments: Namespace) -> int:
@@ -36,10 +36,10 @@ def main(arguments: Namespace) -> int:
         run_dir = emulate(experiment, arguments.runs, chosen, progress, arguments.hold, view)
         # pyarrow, Spark, pandas and matplotlib take seconds to load: only now are they needed.
         if arguments.no_account:
-            from captures.store import accounting
+            from captures.tables.store import accounting
 
             progress.note(f"not accounted for: {accounting(run_dir)}")
             return 0
-        from testbed.run.finish import account_and_report
+        from testbed.conclude import account_and_report
 
         return account_and_report(run_dir, arguments.master, progress, console)

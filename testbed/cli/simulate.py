@@ -6,11 +6,11 @@ from argparse import Namespace
 
 from rich.console import Console
 
-from captures.store import accounting
+from captures.tables.store import accounting
 from testbed.cli.experiments import load
-from testbed.run.finish import account_and_report
-from testbed.run.progress import Progress
+from testbed.conclude import account_and_report
 from testbed.sim.simulation import simulate
+from testbed.terminal.progress import Progress
 
 
 def main(arguments: Namespace) -> int:

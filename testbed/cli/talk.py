@@ -14,7 +14,7 @@ from router.predicates.printer import format_message
 from router.runtime.client import Client, ClientError
 from testbed.errors import InputError, RunError
 from testbed.network.state import RunState, live_runs
-from testbed.run.applog import APPLICATIONS_LOG, ApplicationLog
+from testbed.rundir.applications import APPLICATIONS_LOG, ApplicationLog
 
 
 def main(arguments: Namespace) -> int:

@@ -8,9 +8,9 @@ import sys
 from argparse import Namespace
 from dataclasses import asdict
 
-from captures.query import QueryError, connect
+from captures.tables.query import QueryError, connect
 from testbed.errors import InputError
-from testbed.run.folder import find_run
+from testbed.rundir.folder import find_run
 from testbed.trace.build import trace
 from testbed.trace.find import find, is_message_id, listed
 from testbed.trace.show import lines, listing

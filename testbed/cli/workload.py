@@ -12,10 +12,10 @@ from typing import TextIO
 from rich.console import Console
 
 from testbed.errors import InputError
-from testbed.run.progress import Progress
-from testbed.workload.matching import draw_messages, draw_table
-from testbed.workload.matching_files import write_driver, write_json
-from testbed.workload.matching_parameters import MatchingWorkload
+from testbed.siena_ff.files import write_driver, write_json
+from testbed.siena_ff.generate import draw_messages, draw_table
+from testbed.siena_ff.parameters import MatchingWorkload
+from testbed.terminal.progress import Progress
 
 _WRITERS = {"driver": write_driver, "jsonl": write_json}
 

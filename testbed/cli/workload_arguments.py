@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from router.predicates.lexer import COMPARISONS
 from router.predicates.model import SYMBOLS, Operator
-from testbed.workload.matching_parameters import MatchingWorkload
+from testbed.siena_ff.parameters import MatchingWorkload
 
 FORMATS = ("driver", "jsonl")
 _DEFAULTS = MatchingWorkload()

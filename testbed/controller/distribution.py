@@ -12,9 +12,9 @@ An epoch goes through the stages of `Stage`, and each router through those of `P
 The members of an epoch are the nodes that were up when it started. A change of topology starts a new epoch
 and abandons one that is not committed yet. So does whatever may have cost somebody an advertisement, since in
 a new epoch all advertise again: a link, node or switch that was gone, however shortly, a router that did not
-answer, and one that has restarted. Readers of the log rely on that (`captures.epochs`). A COMMIT lets routers
-forget the epochs before the last one that was committed everywhere, since nobody can still originate in
-those.
+answer, and one that has restarted. Readers of the log rely on that (`captures.rundir.epochs`). A COMMIT lets
+routers forget the epochs before the last one that was committed everywhere, since nobody can still originate
+in those.
 """
 
 from __future__ import annotations

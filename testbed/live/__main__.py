@@ -12,10 +12,10 @@ import sys
 import threading
 from pathlib import Path
 
-from testbed.cli.signals import end_like_ctrl_c
 from testbed.errors import TestbedError
 from testbed.live.server import LiveServer
 from testbed.live.watch import Watcher, open_state
+from testbed.signals import end_like_ctrl_c
 
 _BRING_UP_NICE = 10
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from captures.epochs import Epochs
-from captures.live import SLOT_NS, UNDECODABLE, LinkCount
+from captures.datasource.live_counts import SLOT_NS, UNDECODABLE, LinkCount
+from captures.rundir.epochs import Epochs
 from router.wire.codec import TYPE_NAMES
 from testbed.live.deliveries import Deliveries
 from testbed.network.state import STATE_ROOT

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from testbed.report.numbers import clock, count
+from testbed.terminal.numbers import clock, count
 
 _BUSIEST = 5
 _BAR = 24

@@ -18,14 +18,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from captures.live import LinkCount, flush_captures, stream_counts
-from captures.session import spark_session
+from captures.capturing.flush import flush_captures
+from captures.datasource.live_counts import LinkCount, stream_counts
+from captures.spark.session import spark_session
 from testbed.config.load import load_experiment
 from testbed.live.deliveries import Deliveries
 from testbed.live.state import LiveState
 from testbed.oracle.connectivity import read_network
-from testbed.run.eventlog import EventLog
-from testbed.run.folder import read_object
+from testbed.rundir.folder import read_object
+from testbed.rundir.follow import EventLog
 
 #: Wall seconds between two looks at the logs, and between two micro-batches.
 INTERVAL_S = 1.0

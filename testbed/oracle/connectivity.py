@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from captures.epochs import Epochs, epochs
+from captures.rundir.epochs import Epochs, epochs
 from testbed.errors import InputError
 
 #: The end of a change that the log does not tell of.

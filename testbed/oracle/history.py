@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from captures.epochs import NEEDED
+from captures.rundir.epochs import NEEDED
 from testbed.errors import InputError
 from testbed.oracle.connectivity import Connectivity, connectivity, read_network, tree_changes
 

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, NullLocator
 
-from testbed.report import numbers
 from testbed.report.figures import Drawing
 from testbed.report.style import ACCENT, GREY, INK, ORANGE, new_figure, styled
+from testbed.terminal import numbers
 
 #: Width of a bar of the matching distribution: a share of the predicates.
 MATCH_BIN = 0.05

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from testbed.report import numbers
 from testbed.report.style import ACCENT, GREY, ORANGE, TYPE_COLOURS, new_figure, styled
+from testbed.terminal import numbers
 
 TIME_LABEL = "experiment time (s)"
 #: What a recovery consists of: key of `recovery_s`, and what it is called.

@@ -10,13 +10,13 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from testbed.report import numbers
 from testbed.report.data import RunData, read_run
 from testbed.report.distributions import delays, matches, stretch
 from testbed.report.figures import Drawing, bin_width, curve, frames_over_time, rates, recovery, utilisation
 from testbed.report.sheets import all_sheets
 from testbed.report.style import save, styled
 from testbed.report.topology_figure import topology
+from testbed.terminal import numbers
 
 
 def write_report(run_dir: Path) -> Path:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from testbed.report import numbers
 from testbed.report.data import RunData
+from testbed.terminal import numbers
 
 #: Characters of a predicate that are shown before it is unfolded.
 _FOLDED = 90

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
-from captures.lifecycle import CaptureKind, CaptureResult
+from captures.capturing.tcpdump import CaptureKind, CaptureResult
 from testbed.sim.clock import EPOCH_NS, NS
 from topos.model import Topology
 

@@ -9,26 +9,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from captures.summary import SIMULATED
+from captures.accounting.summary import SIMULATED
 from router.protocol.events import Event, Settle, Started
 from router.wire.addresses import HOST_PORT
 from testbed.config.dump import dump_experiment
 from testbed.config.model import Experiment, TimedEvent
+from testbed.config.router_options import router_options
+from testbed.emulation.quiescence import not_quiet, quiet_period_s
 from testbed.errors import RunError
-from testbed.files import naming_a_full_disk
+from testbed.full_disk import naming_a_full_disk
 from testbed.machine import tool_versions
-from testbed.report.numbers import clock
-from testbed.run.folder import manifest, new_run_folder, write_json
-from testbed.run.progress import Progress
-from testbed.run.quiescence import not_quiet, quiet_period_s
-from testbed.run.router_options import router_options
-from testbed.run.tables import write_tables
+from testbed.rundir.folder import manifest, new_run_folder, write_json
+from testbed.rundir.tables import write_tables
 from testbed.sim.applications import Applications
 from testbed.sim.captures import Captures, Kept
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.sim.controller import SimulatedController
 from testbed.sim.fabric import Fabric
 from testbed.sim.node import SimulatedRouter
+from testbed.terminal.numbers import clock
+from testbed.terminal.progress import Progress
 from testbed.workload.generate import generate
 from testbed.workload.model import write_workload
 from topos.loaders import to_json

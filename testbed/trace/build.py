@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from captures.query import Database
+from captures.tables.query import Database
 from router.predicates.model import NOTHING, Message, Predicate
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
 from router.predicates.semantics import matches
+from testbed.recordings.decision import Decision, decision
 from testbed.trace.evidence import Evidence, gather
 from testbed.trace.find import Listed
 from testbed.trace.model import Branch, Pruned, Stop, Trace
-from testbed.trace.recorded import Decision, decision
 
 
 def trace(run: Path, database: Database, message: Listed) -> Trace:
     """The way of one message.
 
     Args:
-        database: the tables of the run (`captures.query.connect`).
+        database: the tables of the run (`captures.tables.query.connect`).
 
     Raises:
         InputError: a router's recording is malformed.

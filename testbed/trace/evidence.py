@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from captures.query import Database
+from captures.tables.query import Database
 from router.wire.addresses import ports_of
 from testbed.trace.find import Listed
 from testbed.trace.model import Receiver
@@ -45,7 +45,7 @@ class Evidence:
 
 
 def gather(database: Database, message: Listed) -> Evidence:
-    """Reads it from the tables of a run (`captures.query.connect`)."""
+    """Reads it from the tables of a run (`captures.tables.query.connect`)."""
     key = [message.source, message.seq]
     (sent_ns,) = database.execute(
         "select min(requested_ns) from applications where event = 'send_message' and source = ? and seq = ?",

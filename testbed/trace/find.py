@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from captures.query import Database
+from captures.tables.query import Database
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.semantics import matches
 from testbed.errors import InputError

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from router.predicates.algebra import covers, simplify
-from router.predicates.builder import PredicateBuilder
+from router.predicates.covering.algebra import covers, simplify
+from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.oversimplify import oversimplify
 from router.predicates.model import Constraint, Filter, Operator, Predicate, Type
-from router.predicates.oversimplify import oversimplify
 from testbed.workload.content import draw_predicate
 
 _RANGE = 1_000_000

@@ -23,29 +23,22 @@ from unittest.mock import patch
 
 from scapy.layers.l2 import Ether
 
-from captures.columns import COLUMNS
-from captures.packets.compiling import numba_is_there
-from captures.packets.splitting import FilePart
-from captures.sources.views import FRAMES, TRAFFIC, View
+from captures.datasource.views import FRAMES, TRAFFIC, View
+from captures.frames.columns import COLUMNS
+from captures.frames.splitting import FilePart
+from captures.pcap.compiling import numba_is_there
 from router.predicates.model import Message, Predicate, type_of
 from router.predicates.printer import format_predicate
 from router.wire import codec
 from router.wire.addresses import node_address
-from router.wire.frames import VERSION, Ack, Body, Commit, FrameType, Hello, SenderRequest
+from router.wire.frames import Ack, Body, Commit, FrameType, Hello, SenderRequest
 from router.wire.header import DecodeError
 from router.wire.layers import CBCB, to_frame
-from tests.unit.wire_tshark import ethernet, rows, write_capture
-from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
+from tests.support.mutated_frames import mutated
+from tests.support.wire_tshark import ethernet, rows, write_capture
 
 _CHUNK = 20_000
 _PORT_1 = bytes.fromhex("030000000001")
-_SEEDS = [
-    *(vector.payload for vector in WHOLE),
-    *(vector.payload for vector in MALFORMED),
-    *(payload for vector in FRAGMENTED for payload in vector.payloads),
-]
-#: Bytes at which a rule turns: types, operators, lengths, the borders of UTF-8.
-_TELLING = bytes((0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 0x7F, 0x80, 0xBF, 0xC2, 0xE0, 0xED, 0xF0, 0xF4, 0xFE, 0xFF))
 _FIELDS = ("type", "flags", "hop_limit", "issuer", "seq", "epoch", "total_length", "fragment_index")
 _FIELDS += ("fragment_count", "payload_length")
 _SHOWN = ("decode_error", *_FIELDS, "attribute_name", "value_type", "predicate", "timeout_us", "incarnation")
@@ -54,43 +47,6 @@ _HEADERS_ONLY = ("type", "undecodable")
 
 #: What a decoder says of a frame: why it does not decode, or its header fields and its content.
 Outcome = tuple[Any, ...]
-
-
-def mutated(random: Random) -> bytes:
-    """One fuzzed Ethernet payload."""
-    payload = bytearray(random.choice(_SEEDS))
-    for _ in range(random.choice((0, 1, 1, 1, 2, 3, 8))):
-        at = random.randrange(len(payload) + 1)
-        change = random.randrange(8)
-        if change == 0:
-            payload[at : at + 1] = random.randbytes(1)
-        elif change == 1:
-            payload[at : at + 1] = bytes((random.choice(_TELLING),))
-        elif change == 2 and at < len(payload):
-            payload[at] ^= 1 << random.randrange(8)
-        elif change == 3:
-            payload[at:at] = bytes(random.choices(_TELLING, k=random.randint(1, 9)))
-        elif change == 4:
-            del payload[at : at + random.randint(1, 9)]
-        elif change == 5:
-            other = random.choice(_SEEDS)
-            payload[at:] = other[random.randrange(len(other) + 1) :]
-        elif change == 6:
-            del payload[at:]
-        else:
-            _mend_header(payload)
-    if random.random() < 0.6:
-        _mend_header(payload)
-    return bytes(payload)
-
-
-def _mend_header(payload: bytearray) -> None:
-    """Makes the header that of an unfragmented frame, so that the body is looked at."""
-    here = len(payload) - codec.HEADER_LENGTH
-    if 0 <= here <= 65_535:
-        payload[0] = VERSION
-        payload[1] = payload[1] if 1 <= payload[1] <= len(FrameType) else 1
-        payload[20:32] = here.to_bytes(4, "big") + b"\0\0\0\1" + here.to_bytes(2, "big") + b"\0\0"
 
 
 def _content(body: Body) -> Any:

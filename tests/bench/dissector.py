@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.unit.wire_tshark import DISSECTOR, ETHERNET, write_capture
+from tests.support.wire_tshark import DISSECTOR, ETHERNET, write_capture
 from tests.vectors.wire_vectors import WHOLE
 
 _FRAMES = 20_000

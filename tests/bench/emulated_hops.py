@@ -16,11 +16,12 @@ from typing import Any
 from rich.console import Console
 
 from testbed.config.load import load_experiment
+from testbed.emulation.emulation import emulate
 from testbed.machine import datapath
-from testbed.run.emulation import emulate
-from testbed.run.progress import Progress
+from testbed.terminal.progress import Progress
+from tests.support.paths import ROOT
 
-_DEFAULT = Path(__file__).resolve().parents[2] / "testbed" / "experiments" / "default.toml"
+_DEFAULT = ROOT / "testbed" / "experiments" / "default.toml"
 _ENGINES = ["naive", "counting", "compiled"]
 _FEW = 3
 

@@ -38,10 +38,10 @@ from router.wire.codec import fragment
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType, TreeEntry
 from testbed.config.load import load_experiment
 from testbed.workload.generate import generate
-from tests.unit.runtime_wire import ETHERTYPE_BYTES, Wire, wait_for
+from tests.support.paths import ROOT
+from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire, wait_for
 
-_ROOT = Path(__file__).resolve().parents[2]
-_DEFAULT = _ROOT / "testbed" / "experiments" / "default.toml"
+_DEFAULT = ROOT / "testbed" / "experiments" / "default.toml"
 _INTERFACES = 5
 #: Frames sent before the router is waited for: fewer than its receive buffer holds.
 _WINDOW = 5_000
@@ -215,8 +215,8 @@ def _profile(engine: str, predicates: list[Predicate], contents: list[Message]) 
     profiler.runcall(forward)
     shares: Counter[str] = Counter()
     for (file, _, name), (_, _, own, *_) in pstats.Stats(profiler).stats.items():  # type: ignore[attr-defined]
-        within = Path(file).is_relative_to(_ROOT)
-        where = ".".join(Path(file).relative_to(_ROOT).with_suffix("").parts) if within else name
+        within = Path(file).is_relative_to(ROOT)
+        where = ".".join(Path(file).relative_to(ROOT).with_suffix("").parts) if within else name
         shares[where] += own
     whole = shares.total()
     for where, own in shares.most_common(14):

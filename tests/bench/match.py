@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 
 from router.matching.factory import ENGINES, factory
 from testbed.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, styled
-from testbed.workload.matching import draw_messages, draw_table
-from testbed.workload.matching_parameters import MatchingWorkload
+from testbed.siena_ff.generate import draw_messages, draw_table
+from testbed.siena_ff.parameters import MatchingWorkload
 from tests.bench.match_figures import FIGURES, draw_figure
 from tests.bench.match_measure import Measured, measure
 

@@ -15,17 +15,17 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from router.matching.columns import to_predicates
-from router.matching.selectivity import SelectivityTable
-from router.matching.strings import StringIndex
+from router.matching.common.columns import to_predicates
+from router.matching.counting.selectivity import SelectivityTable
+from router.matching.counting.strings import StringIndex
 from router.predicates.model import Constraint, Operator, Type, type_of
 from testbed.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, styled
-from testbed.workload.dictionary import dictionary
-from testbed.workload.matching import draw_messages, draw_table
-from testbed.workload.matching_parameters import MatchingWorkload
+from testbed.siena_ff.dictionary import dictionary
+from testbed.siena_ff.generate import draw_messages, draw_table
+from testbed.siena_ff.parameters import MatchingWorkload
 from tests.bench.match_measure import measure
 from tests.bench.ternary import TernaryTree
-from tests.matching_variants import SWITCHES
+from tests.support.matching_variants import SWITCHES
 
 _MESSAGES = 300
 _BUDGET_S = 2

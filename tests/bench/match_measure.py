@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from router.matching.columns import ConstraintColumns
+from router.matching.common.columns import ConstraintColumns
+from router.matching.common.interface import EncodedMatcher, TableMatcher
+from router.matching.common.loading import load
 from router.matching.factory import factory, serving, why_not_compiled
-from router.matching.interface import EncodedMatcher, TableMatcher
-from router.matching.loading import load
 from router.predicates.model import Message
 from router.wire.tlv import encode_message
-from testbed.sff.session import resident_bytes
+from testbed.siena_ff.session import resident_bytes
 
 #: Every engine answers so many messages, however slow it is.
 _FEWEST = 10

@@ -8,13 +8,13 @@ import time
 from collections.abc import Iterator
 from random import Random
 
-from router.matching.columns import ConstraintColumns, to_predicates
+from router.matching.common.columns import ConstraintColumns, to_predicates
 from router.matching.compiled.engine import CompiledMatcher
 from router.matching.compiled.warm import warm
 from router.predicates.model import Filter, Predicate
 from router.wire.tlv import encode_message
-from testbed.workload.matching import draw_messages, draw_table
-from testbed.workload.matching_parameters import MatchingWorkload
+from testbed.siena_ff.generate import draw_messages, draw_table
+from testbed.siena_ff.parameters import MatchingWorkload
 
 _BURST = 1_000
 

@@ -27,13 +27,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 from scapy.utils import PcapReader as ScapyReader
 
-from captures.session import spark_session
 from captures.source import register
+from captures.spark.session import spark_session
 from router.wire.header import TYPE_NAMES
 from router.wire.layers import CBCB
 from tests.bench.generated_captures import FRAME_BYTES, write_captures
+from tests.support.paths import DISSECTOR_FOLDER
 
-_LUA = Path(__file__).resolve().parents[2] / "router" / "wire" / "cbcb.lua"
+_LUA = DISSECTOR_FOLDER / "cbcb.lua"
 _RECORD_BYTES = 16 + FRAME_BYTES
 SMALL, LARGE, SPARKS_OWN = "small runs", "large runs", "Spark's own"
 #: Frames by link, type and second.

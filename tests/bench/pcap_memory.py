@@ -13,8 +13,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from captures.session import spark_session
 from captures.source import register
+from captures.spark.session import spark_session
 from tests.bench.generated_captures import FRAME_BYTES, write_captures
 from tests.bench.pcap import QUERIES
 

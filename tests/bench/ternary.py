@@ -1,4 +1,4 @@
-"""A ternary search tree as the papers have it, to compare `router.matching.strings` with."""
+"""A ternary search tree as the papers have it, to compare `router.matching.counting.strings` with."""
 
 from __future__ import annotations
 

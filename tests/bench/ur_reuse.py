@@ -22,11 +22,11 @@ from router.protocol.events import RequestUpdate
 from testbed.config.load import load_experiment
 from testbed.config.model import BroadcastLayer, Experiment
 from testbed.config.shipped import find_experiment
-from testbed.run.folder import new_run_folder
-from testbed.run.progress import Progress
+from testbed.rundir.folder import new_run_folder
 from testbed.sim.clock import due_ns
 from testbed.sim.simulation import Simulation
-from tests.routing_oracle import wrong_entries
+from testbed.terminal.progress import Progress
+from tests.support.routing_oracle import wrong_entries
 
 _PERIOD_S = 600.0
 _LAYERS: tuple[BroadcastLayer, ...] = ("spt", "spanning-tree")

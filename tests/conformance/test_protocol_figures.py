@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from protocol_network import Network, graph_of
 
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
 from router.protocol.events import FrameReceived
 from router.protocol.options import RouterOptions
 from router.wire.frames import Body, Frame, FrameType, SenderRequest
+from tests.support.protocol_network import Network, graph_of
 
 CASES = sorted(path.parent for path in Path(__file__).parent.glob("*/input.json"))
 

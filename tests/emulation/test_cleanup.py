@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.emulation.conftest import STATE, Cbcb, left_behind, poll
+from tests.support.command import STATE, Cbcb, left_behind, poll
 
 pytestmark = pytest.mark.emulation
 

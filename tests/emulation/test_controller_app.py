@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from controller_bridges import Bridges, running
 
 from router.wire.addresses import CONTROLLER_DESTINATION, ETHERTYPE, port_addresses
 from testbed.controller.trees import broadcast_tables, spt_trees
 from testbed.errors import RunError
 from testbed.network.commands import run
-from testbed.run.eventlog import Event
+from testbed.rundir.follow import Event
+from tests.support.controller_bridges import Bridges, running
 from topos.generators import ring, star
 
 pytestmark = [pytest.mark.emulation, pytest.mark.root]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.emulation.conftest import Cbcb, left_behind, poll
+from tests.support.command import Cbcb, left_behind, poll
 
 pytestmark = pytest.mark.emulation
 

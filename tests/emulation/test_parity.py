@@ -17,12 +17,13 @@ from typing import Any
 
 import pytest
 
-from captures.pcap import PcapReader
-from router.predicates import algebra
+from captures.pcap.reader import PcapReader
+from router.predicates.covering import algebra
 from router.protocol.counters import Counters
 from router.wire.header import decode_header
-from testbed.run.tables import read_tables
-from tests.emulation.conftest import CBCB, ROOT
+from testbed.rundir.tables import read_tables
+from tests.support.command import CBCB
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.emulation
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from captures.pcap import PcapReader
+from captures.pcap.reader import PcapReader
 from router.wire.addresses import node_address
 from router.wire.frames import FrameType
 from router.wire.header import decode_header
-from testbed.run.replay import router_states
-from tests.emulation.conftest import CBCB, ROOT
+from testbed.recordings.replay import router_states
+from tests.support.command import CBCB
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.emulation
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.emulation.conftest import CBCB, ROOT
+from tests.support.command import CBCB
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.emulation
 
@@ -58,7 +59,7 @@ def test_the_three_reconciliations_agree(summary: dict[str, Any]) -> None:
 
 
 def test_every_documented_key_is_there(summary: dict[str, Any]) -> None:
-    from captures.summary import SUMMARY_KEYS
+    from captures.accounting.summary import SUMMARY_KEYS
 
     assert set(SUMMARY_KEYS) == set(summary)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.emulation.conftest import Cbcb, poll
+from tests.support.command import Cbcb, poll
 
 pytestmark = pytest.mark.emulation
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_protocol_delivery import PREDICATES
-from test_protocol_updates import selected
 
 from router.matching.factory import factory
 from router.predicates.model import Predicate
 from router.protocol.routing import RoutingTable
 from router.runtime.subscriptions import Subscriptions
+from tests.support.predicate_cases import PREDICATES
+from tests.support.pull_cases import selected
 
 #: Application; then a predicate to declare, one to subscribe to, or which of its subscriptions to revoke.
 STEPS = st.lists(

@@ -9,15 +9,15 @@ import networkx as nx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protocol_network import Graph, Network, integer, one, random_graph
-from test_protocol_delivery import SEEDS
-from test_protocol_updates import OPTIONS, STEPS, play, table_errors
 
 from router.predicates.model import EVERYTHING, NOTHING, Message, Operator, Predicate
 from router.predicates.semantics import matches
 from router.protocol.options import RouterOptions
 from router.wire.frames import BroadcastTable, FrameType
 from testbed.controller.trees import LAYERS, broadcast_tables
+from tests.support.predicate_cases import SEEDS
+from tests.support.protocol_network import Graph, Network, integer, one, random_graph
+from tests.support.pull_cases import OPTIONS, STEPS, play, table_errors
 from topos.build import LinkSpec, build
 from topos.model import Node
 

@@ -13,9 +13,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protocol_network import Graph, Network, random_graph
-from test_protocol_delivery import PREDICATES, SEEDS
-from test_protocol_updates import STEPS, play
 
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
@@ -32,6 +29,9 @@ from router.recording.encoding import RecordingError, describe_actions, describe
 from router.recording.file import Input, Origin, Recorder, Recording
 from router.recording.replay import check, describe, replay, states_at
 from router.wire.frames import FrameType
+from tests.support.predicate_cases import PREDICATES, SEEDS
+from tests.support.protocol_network import Graph, Network, random_graph
+from tests.support.pull_cases import STEPS, play
 
 EPOCH_NS = 10**18
 OPTIONS = RouterOptions(

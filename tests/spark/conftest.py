@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from captures.session import spark_session
+from captures.spark.session import spark_session
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from captures.accounting import curves
-from tests.spark.accounting_inputs import CLOCK, frames_of, wall
+from tests.support.accounting_inputs import CLOCK, frames_of, wall
 
 pytestmark = pytest.mark.spark
 

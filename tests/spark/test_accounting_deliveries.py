@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from captures.accounting import deliveries as accounting
-from tests.spark.accounting_inputs import CLOCK, DELIVERIES, ORACLE, SENT, rows_of, wall
+from tests.support.accounting_inputs import CLOCK, DELIVERIES, ORACLE, SENT, rows_of, wall
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from captures.accounting import paths
-from tests.spark.accounting_inputs import LINKS, frames_of, rows_of
+from tests.support.accounting_inputs import LINKS, frames_of, rows_of
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from captures.accounting import routers
-from tests.spark.accounting_inputs import DELIVERIES, SENT, frames_of, rows_of, wall
+from tests.support.accounting_inputs import DELIVERIES, SENT, frames_of, rows_of, wall
 
 pytestmark = pytest.mark.spark
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from captures.accounting import traffic
-from tests.spark.accounting_inputs import CLOCK, LINKS, frames_of, rows_of, wall
+from tests.support.accounting_inputs import CLOCK, LINKS, frames_of, rows_of, wall
 
 pytestmark = pytest.mark.spark
 

@@ -11,15 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from captures import job, store
-from captures.job import account
-from captures.passes import Passes
-from captures.rundir import RunFolderError
+from captures.accounting import account as job
+from captures.accounting.account import account
+from captures.accounting.queries import Passes
+from captures.accounting.summary import SUMMARY_KEYS
+from captures.rundir.folder import RunFolderError
 from captures.source import captured_frames, register
-from captures.summary import SUMMARY_KEYS
-from captures.tables import TABLES
+from captures.tables import store
+from captures.tables.catalogue import TABLES
 from testbed.report.render import write_report
-from tests.spark.run_folder import NODES, SEQ, RunBuilder, good_run
+from tests.support.run_folder import NODES, SEQ, RunBuilder, good_run
 
 pytestmark = pytest.mark.spark
 

@@ -11,14 +11,14 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from captures import hadoop
-from captures.hadoop import read_hadoop
-from captures.packets.splitting import write_index
+from captures.datasource import hadoop
+from captures.datasource.hadoop import read_hadoop
+from captures.datasource.options import OptionError
+from captures.datasource.views import PACKETS, View
+from captures.frames.splitting import write_index
 from captures.source import register
-from captures.sources.options import OptionError
-from captures.sources.views import PACKETS, View
-from tests.spark.run_folder import good_run
-from tests.unit.capture_files import pcap
+from tests.support.capture_files import pcap
+from tests.support.run_folder import good_run
 
 
 def _mount(spark: SparkSession, folder: Path) -> str:

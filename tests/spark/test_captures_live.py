@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from captures.live import LinkCount, counts, flush_captures, stream_counts
+from captures.capturing.flush import flush_captures
+from captures.datasource.live_counts import LinkCount, counts, stream_counts
 from captures.source import register
-from tests.emulation.conftest import poll
-from tests.spark.run_folder import good_run
+from tests.support.command import poll
+from tests.support.run_folder import good_run
 
 pytestmark = pytest.mark.spark
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from captures.accounting.clock import Clock
-from captures.decode import COLUMNS, SPARK_SCHEMA
-from captures.epochs import Change
-from captures.recovery import advertised_again, recovery
+from captures.accounting.recovery import advertised_again, recovery
+from captures.frames.decoder import COLUMNS, SPARK_SCHEMA
+from captures.rundir.clock import Clock
+from captures.rundir.epochs import Change
 
 pytestmark = pytest.mark.spark
 

@@ -14,7 +14,7 @@ from router.predicates.model import Message
 from router.wire.addresses import node_address
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType
-from tests.spark.run_folder import pcap_bytes
+from tests.support.run_folder import pcap_bytes
 
 pytestmark = pytest.mark.spark
 

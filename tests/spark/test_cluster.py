@@ -18,21 +18,21 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from captures.job import account
-from captures.tables import TABLES
+from captures.accounting.account import account
+from captures.tables.catalogue import TABLES
 from testbed.polling import wait_until
-from tests.spark.run_folder import good_run
+from tests.support.paths import ROOT
+from tests.support.run_folder import good_run
 
 pytestmark = [pytest.mark.spark, pytest.mark.root]
 
-ROOT = Path(__file__).resolve().parents[2]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 #: Accounts for a run as for a large one: executors read the captures, and write the tables.
 DRIVER = """
 import json, sys
 from pathlib import Path
-from captures import job
-from captures.session import spark_session
+from captures.accounting import account as job
+from captures.spark.session import spark_session
 
 with spark_session(sys.argv[1]) as spark:
     job._SMALL_BYTES = 0

@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from captures import store
-from captures.job import account
-from captures.query import ask
-from captures.query_spark import answer
-from captures.tables import EXAMPLES, TABLES
+from captures.accounting.account import account
+from captures.tables import store
+from captures.tables.catalogue import EXAMPLES, TABLES
+from captures.tables.query import ask
+from captures.tables.query_spark import answer
 from testbed.cli.main import main
-from tests.spark.run_folder import SEQ, good_run
+from tests.support.run_folder import SEQ, good_run
 
 pytestmark = pytest.mark.spark
 

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from captures.spark_folder import remove_abandoned
+from captures.spark.folder import remove_abandoned
 from testbed.polling import wait_until
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.spark
 
-ROOT = Path(__file__).resolve().parents[2]
 #: Says when Spark has been told to start, and when it has.
 DRIVER = """
 import sys
 from pathlib import Path
-from captures.session import SessionError, spark_session
+from captures.spark.session import SessionError, spark_session
 try:
     with spark_session(sys.argv[1], Path(sys.argv[2])) as spark:
         print("started", flush=True)

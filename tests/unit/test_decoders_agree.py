@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.bench.decoders import check
-from tests.unit.wire_tshark import needs_tshark
+from tests.support.wire_tshark import needs_tshark
 
 
 @needs_tshark

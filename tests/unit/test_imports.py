@@ -6,11 +6,12 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
+import networkx as nx
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.paths import ROOT
+
 PACKAGES = ("router", "topos", "captures", "testbed")
 #: Package -> what it may import of the project.
 ALLOWED = {
@@ -26,7 +27,7 @@ HEAVY = {
     "eventlet": ("testbed.controller.app",),
     "mininet": ("testbed.network", "topos.mininet_topos", "testbed.machine"),
     "pyspark": ("captures",),
-    "duckdb": ("captures.query",),
+    "duckdb": ("captures.tables.query",),
     "numba": ("router.native",),
     "llvmlite": ("router.native",),
 }
@@ -46,6 +47,8 @@ def _imports(tree: ast.Module) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
+            # Of `from package import module`, the module as well.
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def test_packages_import_only_what_they_may() -> None:
@@ -67,6 +70,32 @@ def test_captures_take_only_predicates_wire_and_native_from_the_router() -> None
         if imported.startswith("router.") and imported.split(".")[1] not in {"predicates", "wire", "native"}
     ]
     assert wrong == []
+
+
+def _rooms() -> dict[str, str]:
+    """Module -> its room: the package that holds it, or the module itself where it stands beside packages."""
+    names = {name for name, _ in _modules()}
+    packages = {name.rpartition(".")[0] for name in names}
+    return {
+        name: name if name in packages or name.count(".") < 2 else name.rpartition(".")[0] for name in names
+    }
+
+
+def test_packages_are_acyclic() -> None:
+    """No two packages import each other, directly or through others, at whatever time."""
+    rooms = _rooms()
+    graph = nx.DiGraph()
+    for name, tree in _modules():
+        for imported in _imports(tree):
+            room = rooms.get(imported)
+            if room is not None and room != rooms[name]:
+                graph.add_edge(rooms[name], room, by=f"{name} imports {imported}")
+    circles = [
+        sorted(data["by"] for *_, data in graph.subgraph(circle).edges(data=True))
+        for circle in nx.strongly_connected_components(graph)
+        if len(circle) > 1
+    ]
+    assert circles == []
 
 
 def test_heavy_libraries_stay_in_their_rooms() -> None:
@@ -105,7 +134,7 @@ def test_package_init_files_import_nothing() -> None:
     ("module", "unwanted"),
     [
         ("router.runtime.parent", {"scapy", "ryu", "mininet", "pyspark", "pandas", "numpy"}),
-        ("captures.job", {"scapy", "ryu", "mininet"}),
+        ("captures.accounting.account", {"scapy", "ryu", "mininet"}),
         ("testbed.cli.main", {"scapy", "ryu", "mininet", "pyspark", "pandas", "numpy", "rich"}),
     ],
 )

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from testbed.wireshark import Folders, Installation, Sources
-from tests.unit.wire_tshark import needs_tshark
+from tests.support.paths import DISSECTOR_FOLDER, ROOT
+from tests.support.wire_tshark import needs_tshark
 
 SOURCES = Sources({"cbcb.lua": b"-- new"}, {"colorfilters": b"@a", "preferences": b"b"})
 
@@ -120,7 +121,7 @@ def environment_of(home: Path) -> dict[str, str]:
 def test_the_end_of_input_is_a_no(tmp_path: Path) -> None:
     environment = environment_of(tmp_path)
     command = [sys.executable, "-m", "testbed.cli.main", "wireshark", "install"]
-    root = Path(__file__).parents[2]
+    root = ROOT
     subprocess.run(command, env=environment, cwd=root, capture_output=True, check=True)
     (plugin,) = tmp_path.rglob("cbcb.lua")
     plugin.write_text("-- mine")
@@ -146,7 +147,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
         return subprocess.run(
             [sys.executable, "-m", "testbed.cli.main", "wireshark", "install", *arguments],
             env=environment_of(tmp_path),
-            cwd=Path(__file__).parents[2],
+            cwd=ROOT,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -171,7 +172,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert plugin.read_text() == "-- mine"
     assert cbcb("--uninstall", "--force").returncode == 0
     # A copy made by hand is told from one that was installed.
-    plugin.write_bytes((Path(__file__).parents[2] / "router" / "wire" / "cbcb.lua").read_bytes())
+    plugin.write_bytes((DISSECTOR_FOLDER / "cbcb.lua").read_bytes())
     assert cbcb("--uninstall").returncode == 2
     assert f"same      {plugin}" in cbcb().stdout
     assert cbcb("--uninstall").returncode == 2

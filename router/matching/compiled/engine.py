@@ -7,7 +7,7 @@ from sys import getsizeof
 
 import numpy as np
 
-from router.matching.columns import ColumnsBuilder, ConstraintColumns
+from router.matching.common.columns import ColumnsBuilder, ConstraintColumns
 from router.matching.compiled.interfaces import Interfaces
 from router.matching.compiled.matching import match
 from router.matching.compiled.normal import normal_table
@@ -23,7 +23,7 @@ _GONE: tuple[None, None] = None, None
 
 
 class CompiledMatcher:
-    """See `router.matching.interface.EncodedMatcher`.
+    """See `router.matching.common.interface.EncodedMatcher`.
 
     What changes is collected, and becomes part of the table when a message is matched: a burst of changes is
     one change. `set_predicate` compares an interface's old and new predicate by the identity of their

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.columns import ConstraintColumns
+from router.matching.common.columns import ConstraintColumns
 from router.matching.compiled.compiler import callee, kernel
 from router.matching.compiled.layout import ACCESSES, BOOLEAN, DOUBLE, HIGHEST, LOWEST, STRING, Test
 from router.native.compiler import Native

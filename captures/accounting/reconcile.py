@@ -1,0 +1,206 @@
+"""Every total three ways: the captures against tshark, the routers' counters and the switches' counters.
+
+Each reconciliation is `{"expected": n, "found": n, "differences": [{"where", "expected", "found"}, ...]}`:
+the other source's total of frames, Spark's total of the captures, and every single number that differs.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from captures.frames.decoder import FROM_ROUTER
+from captures.rundir.folder import CapturedFile, LinkEnds
+from router.wire.addresses import HOST_PORT
+
+Reconciliation = dict[str, Any]
+#: Files that one merge reads; each is an open file of the merging process.
+_FILES_AT_ONCE = 200
+_TSHARK_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """Frames and bytes of one capture in one direction and of one type; times of its first and last frame."""
+
+    capture: str
+    kind: str
+    link: int | None
+    node: int | None
+    direction: str | None
+    from_node: int | None
+    to_node: int | None
+    type: str
+    frames: int
+    bytes: int
+    undecodable: int
+    first_ns: int | None = None
+    last_ns: int | None = None
+
+
+class TsharkError(RuntimeError):
+    """tshark or mergecap could not be run."""
+
+
+def tshark_counts(files: Mapping[str, Path]) -> dict[str, int]:
+    """Number of frames that tshark reads in each file, by the keys of `files`.
+
+    Many files go through one tshark: mergecap concatenates them, each as an interface of its own. Files that
+    it cannot merge, such as one that is cut short, are read one by one.
+
+    Raises:
+        TsharkError: the tools are missing or do not end in time.
+    """
+    names = sorted(files)
+    chunks = [names[start : start + _FILES_AT_ONCE] for start in range(0, len(names), _FILES_AT_ONCE)]
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        counted = list(pool.map(lambda chunk: _count_together([files[name] for name in chunk]), chunks))
+        alone = [
+            name for chunk, counts in zip(chunks, counted, strict=True) if counts is None for name in chunk
+        ]
+        found = dict(zip(alone, pool.map(lambda name: _count_alone(files[name]), alone), strict=True))
+    for chunk, counts in zip(chunks, counted, strict=True):
+        if counts is not None:
+            found.update(zip(chunk, counts, strict=True))
+    return found
+
+
+def _count_together(paths: Sequence[Path]) -> list[int] | None:
+    """Frames of each file through one tshark; None if the files do not merge cleanly."""
+    try:
+        with subprocess.Popen(
+            ["mergecap", "-a", "-I", "none", "-w", "-", *map(str, paths)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ) as merge:
+            output = _tshark("-", "frame.interface_id", stdin=merge.stdout)
+        if merge.returncode != 0:
+            return None
+    except OSError as error:
+        raise TsharkError(f"cannot run mergecap: {error}") from error
+    counts = Counter(int(line) for line in output)
+    return [counts[position] for position in range(len(paths))]
+
+
+def _count_alone(path: Path) -> int:
+    return len(_tshark(str(path), "frame.number"))
+
+
+def _tshark(source: str, field: str, stdin: Any = subprocess.DEVNULL) -> list[bytes]:
+    command = ["tshark", "-n", "-r", source, "-T", "fields", "-e", field]
+    try:
+        done = subprocess.run(
+            command, stdin=stdin, capture_output=True, timeout=_TSHARK_TIMEOUT_S, check=False
+        )
+    except OSError as error:
+        raise TsharkError(f"cannot run tshark: {error}") from error
+    except subprocess.TimeoutExpired as error:
+        raise TsharkError(f"tshark did not read {source} within {_TSHARK_TIMEOUT_S:g} s") from error
+    if done.returncode and source != "-":
+        # From a pipe, the merge's own status tells; and a capture cut short is read as far as it goes.
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        if not any("cut short" in line for line in said):
+            raise TsharkError(f"tshark cannot read {source}: {said[-1] if said else done.returncode}")
+    return done.stdout.split()
+
+
+def reconcile_tshark(
+    totals: Iterable[Total], tshark: Mapping[str, int], captures: Iterable[CapturedFile]
+) -> Reconciliation:
+    """Frames per file: tshark, and tcpdump's own count, against the captures."""
+    found = Counter[str]()
+    for total in totals:
+        found[total.capture] += total.frames
+    differences = _differences({f"{name}: tshark": n for name, n in tshark.items()}, found, _before_colon)
+    own = {f"{capture.identity.name}: tcpdump": capture.captured for capture in captures}
+    differences += _differences(own, found, _before_colon)
+    return _result(sum(tshark.values()), found.total(), differences)
+
+
+def reconcile_routers(totals: Iterable[Total], counters: Mapping[int, Mapping[str, Any]]) -> Reconciliation:
+    """Frames per router, direction and type: the routers' own counters against the host captures.
+
+    Frames that the kernel dropped at a router's socket are a difference of their own.
+    """
+    found = Counter[str]()
+    for total in totals:
+        if total.kind == "host":
+            way = "sent" if total.direction == FROM_ROUTER else "received"
+            found[f"router {total.node}: {way} {total.type}"] += total.frames
+    expected = Counter[str]()
+    dropped = []
+    for node, counter in counters.items():
+        for way in ("sent", "received"):
+            for kind, frames in counter[f"frames_{way}"].items():
+                expected[f"router {node}: {way} {kind}"] += frames
+        if counter.get("socket_drops", 0):
+            dropped.append(_difference(f"router {node}: socket drops", 0, counter["socket_drops"]))
+    return _result(expected.total(), found.total(), _differences(expected, found) + dropped)
+
+
+def reconcile_ovs(
+    totals: Iterable[Total],
+    counters: Mapping[int, Mapping[int, Mapping[str, int]]],
+    links: Iterable[LinkEnds],
+) -> Reconciliation:
+    """Frames per switch port and direction: the switches' counters against the captures.
+
+    Port i of a node receives what its neighbour sends on the link, port 65000 what its router sends. A link
+    that loses frames on purpose is left out: capture and far end rightly differ there.
+    """
+    captured = Counter[tuple[str, int | None, bool]]()
+    for total in totals:
+        if total.kind == "host":
+            captured["host", total.node, total.direction == FROM_ROUTER] += total.frames
+        elif total.from_node is not None:
+            captured[f"link {total.link}", total.from_node, True] += total.frames
+    found: dict[str, int] = {}
+    for link in links:
+        if link.lossy:
+            continue
+        for node, port, neighbour in ((link.u, link.u_port, link.v), (link.v, link.v_port, link.u)):
+            found[f"switch {node} port {port}: received"] = captured[f"link {link.index}", neighbour, True]
+            found[f"switch {node} port {port}: sent"] = captured[f"link {link.index}", node, True]
+    for node in counters:
+        found[f"switch {node} port {HOST_PORT}: received"] = captured["host", node, True]
+        found[f"switch {node} port {HOST_PORT}: sent"] = captured["host", node, False]
+    expected = {}
+    for node, ports in counters.items():
+        for port, counter in ports.items():
+            for way, field in (("received", "rx_packets"), ("sent", "tx_packets")):
+                expected[f"switch {node} port {port}: {way}"] = counter[field]
+    for link in links:
+        if link.lossy:
+            for node, port in ((link.u, link.u_port), (link.v, link.v_port)):
+                for way in ("received", "sent"):
+                    expected.pop(f"switch {node} port {port}: {way}", None)
+    return _result(sum(expected.values()), sum(found.values()), _differences(expected, found))
+
+
+def _before_colon(where: str) -> str:
+    return where.partition(":")[0]
+
+
+def _differences(
+    expected: Mapping[str, int], found: Mapping[str, int], key: Any = None
+) -> list[dict[str, Any]]:
+    """Where the two differ; a name that one of them lacks counts as 0 there. `key` maps expected's names to
+    found's, which are then not looked at on their own unless no expected name leads to them."""
+    named = {where: key(where) if key else where for where in expected}
+    pairs = [(where, expected[where], found.get(name, 0)) for where, name in named.items()]
+    looked_at = set(named.values())
+    pairs += [(name, 0, found[name]) for name in found if name not in looked_at]
+    return [_difference(where, wanted, got) for where, wanted, got in sorted(pairs) if wanted != got]
+
+
+def _difference(where: str, expected: int, found: int) -> dict[str, Any]:
+    return {"where": where, "expected": expected, "found": found}
+
+
+def _result(expected: int, found: int, differences: list[dict[str, Any]]) -> Reconciliation:
+    return {"expected": expected, "found": found, "differences": differences}

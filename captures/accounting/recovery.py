@@ -1,0 +1,79 @@
+"""How long the network takes to recover: from a failure or a return to new trees and new advertisements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
+
+from captures.rundir.clock import Clock
+from captures.rundir.epochs import CONTROLLER, NEEDED, Change, Epochs, epochs
+from captures.rundir.folder import RunFolder, RunFolderError
+
+
+def read_epochs(run: RunFolder) -> Epochs:
+    """Reads the controller's log; a run folder without one has no epochs.
+
+    Raises:
+        RunFolderError: a line lacks a field; names file and line.
+    """
+    if not (run.path / CONTROLLER).exists():
+        return Epochs()
+
+    def events() -> Iterable[Mapping[str, Any]]:
+        for where, event in run.lines(CONTROLLER):
+            for name in ("event", "t_ns", *NEEDED.get(event.get("event", ""), ())):
+                if name not in event:
+                    raise RunFolderError(f"{where}: no field {name!r}")
+            yield event
+
+    return epochs(events())
+
+
+def advertised_again(frames: DataFrame) -> DataFrame:
+    """When the RAs that an epoch called for had all crossed the network.
+
+    These are, of each node that had advertised in an earlier epoch, its first RA in this one.
+    Columns: epoch, last_ns (last frame of such an RA in any capture).
+    """
+    advertisements = frames.where("type = 'RA' and undecodable is null").select(
+        "issuer", "epoch", "seq", "time_ns"
+    )
+    first = (
+        advertisements.groupBy("issuer", "epoch")
+        .agg(F.min_by("seq", "time_ns").alias("seq"))
+        .withColumn("position", F.row_number().over(Window.partitionBy("issuer").orderBy("epoch")))
+        .where("position > 1")
+        .drop("position")
+    )
+    return (
+        advertisements.join(F.broadcast(first), ["issuer", "epoch", "seq"])
+        .groupBy("epoch")
+        .agg(F.max("time_ns").alias("last_ns"))
+    )
+
+
+def recovery(
+    changes: Iterable[Change], advertised_ns: Mapping[int, int], clock: Clock
+) -> list[dict[str, Any]]:
+    """The key `recovery_s` of summary.json.
+
+    Args:
+        advertised_ns: epoch -> `last_ns` of `advertised_again`.
+    """
+
+    def since(change: Change, end_ns: int | None) -> float | None:
+        return None if end_ns is None else (end_ns - change.began_ns) / 1e9
+
+    return [
+        {
+            "events": change.events,
+            "at_s": (change.began_ns - clock.start_ns) / 1e9 * clock.time_scale,
+            "epoch": change.epoch,
+            "committed_s": since(change, change.committed_ns),
+            "advertised_s": since(change, None if change.epoch is None else advertised_ns.get(change.epoch)),
+        }
+        for change in changes
+    ]

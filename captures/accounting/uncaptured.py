@@ -1,0 +1,59 @@
+"""Runs that captured some links and not others: what of the counters the captures can be held against.
+
+A simulation of a large network may keep the captures of links between routers only, or none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from captures.rundir.folder import CapturedFile, LinkEnds
+from router.wire.addresses import HOST_PORT
+
+_COUNTERS = ("messages_received", "messages_sent", "messages_unmatched", "messages_unwanted")
+
+Ports = Mapping[int, Mapping[int, Mapping[str, int]]]
+
+
+def captured_only(
+    captures: Iterable[CapturedFile],
+    routers: Mapping[int, Mapping[str, Any]],
+    switches: Ports,
+    links: Iterable[LinkEnds],
+) -> tuple[dict[int, Mapping[str, Any]], Ports, list[LinkEnds]]:
+    """Routers, switch ports and links that have a capture, of counters/routers.json, counters/ovs.json and
+    topology.json.
+    """
+    identities = [capture.identity for capture in captures]
+    hosts = {identity.node for identity in identities if identity.kind == "host"}
+    indices = {identity.link for identity in identities if identity.kind == "link"}
+    seen = [link for link in links if link.index in indices]
+    ports = {(node, HOST_PORT) for node in hosts}
+    for link in seen:
+        ports |= {(link.u, link.u_port), (link.v, link.v_port)}
+    return (
+        {node: counters for node, counters in routers.items() if node in hosts},
+        {
+            node: {port: counters for port, counters in own.items() if (node, port) in ports}
+            for node, own in switches.items()
+        },
+        seen,
+    )
+
+
+def processed_by_counters(routers: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """False positives and what they are a part of, by the routers' own counters: the captures of host links
+    say the same where all of them were kept.
+    """
+
+    total: Counter[str] = Counter()
+    for counters in routers:
+        total.update({name: int(counters.get(name, 0)) for name in _COUNTERS})
+    return {
+        "false_positives": total["messages_unwanted"] + total["messages_unmatched"],
+        "messages_received_by_routers": total["messages_received"] + total["messages_sent"],
+        "false_positives_from_network": total["messages_unwanted"],
+        "messages_received_from_network": total["messages_received"],
+    }

@@ -1,0 +1,1 @@
+"""tcpdump on every link: started and confirmed ready before the routers, stopped last."""

@@ -1,0 +1,140 @@
+"""What is wanted of captures, by options or by filters that Spark pushes down, and what can be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringContains,
+    StringEndsWith,
+    StringStartsWith,
+)
+
+from captures.frames.splitting import FilePart
+
+_COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
+    EqualTo: lambda value, other: value == other,
+    EqualNullSafe: lambda value, other: value == other,
+    GreaterThan: lambda value, other: value > other,
+    GreaterThanOrEqual: lambda value, other: value >= other,
+    LessThan: lambda value, other: value < other,
+    LessThanOrEqual: lambda value, other: value <= other,
+    In: lambda value, others: value in others,
+    StringStartsWith: lambda value, other: value.startswith(other),
+    StringEndsWith: lambda value, other: value.endswith(other),
+    StringContains: lambda value, other: other in value,
+}
+_TIME, _TYPE = "time_ns", "type"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is wanted of the packets.
+
+    Attributes:
+        first_ns, last_ns: only packets captured in [first_ns, last_ns] (None: no bound).
+        types: only CBCB frames of these types (None: any packet).
+        of_file: filters on columns that are the same in a whole file; Spark, or an option, leaves no other
+            files' rows.
+    """
+
+    first_ns: int | None = None
+    last_ns: int | None = None
+    types: frozenset[str] | None = None
+    of_file: tuple[Filter, ...] = field(default=())
+
+    def both(self, other: Bounds) -> Bounds:
+        """What is wanted by this and by the other."""
+        types = [types for types in (self.types, other.types) if types is not None]
+        return Bounds(
+            max((at for at in (self.first_ns, other.first_ns) if at is not None), default=None),
+            min((at for at in (self.last_ns, other.last_ns) if at is not None), default=None),
+            frozenset.intersection(*types) if types else None,
+            (*self.of_file, *other.of_file),
+        )
+
+    def needs_part(self, part: FilePart, type_numbers: Mapping[str, int]) -> bool:
+        """Whether a part can hold a packet that is wanted, as far as its index tells."""
+        if part.first_ns is not None and part.last_ns is not None:
+            if self.first_ns is not None and part.last_ns < self.first_ns:
+                return False
+            if self.last_ns is not None and part.first_ns > self.last_ns:
+                return False
+        if self.types is not None and part.types is not None:
+            return not {type_numbers.get(name) for name in self.types}.isdisjoint(part.types)
+        return True
+
+    def needs_file(self, constants: Mapping[str, object]) -> bool:
+        """Whether a file can hold a packet that is wanted, by the columns that are the same in all of it."""
+        return all(
+            holds(condition, constants[name])
+            for condition in self.of_file
+            if (name := _column(condition)) is not None and name in constants
+        )
+
+
+def bounds_of(filters: Iterable[Filter], of_file: Iterable[str]) -> Bounds:
+    """The bounds set by filters that must all hold; `of_file` names the columns constant in a file."""
+    bounds, constant = Bounds(), set(of_file)
+    for condition in filters:
+        name, value = _column(condition), getattr(condition, "value", None)
+        if name in constant:
+            bounds = bounds.both(Bounds(of_file=(condition,)))
+        elif name == _TYPE and isinstance(condition, (EqualTo, In)):
+            wanted = {value} if isinstance(condition, EqualTo) else set(value or ())
+            bounds = bounds.both(Bounds(types=frozenset(str(one) for one in wanted if one is not None)))
+        elif name == _TIME and isinstance(value, int):
+            bounds = bounds.both(Bounds(*_interval(condition, value)))
+    return bounds
+
+
+def _interval(condition: Filter, value: int) -> tuple[int | None, int | None]:
+    if isinstance(condition, EqualTo):
+        return value, value
+    if isinstance(condition, (GreaterThan, GreaterThanOrEqual)):
+        return value + isinstance(condition, GreaterThan), None
+    if isinstance(condition, (LessThan, LessThanOrEqual)):
+        return None, value - isinstance(condition, LessThan)
+    return None, None
+
+
+def holds(condition: Filter, value: Any) -> bool:
+    """Whether a filter may hold where its column has this value; False only if it surely does not."""
+    if isinstance(condition, Not):
+        return _truth(condition.child, value) is not True
+    return _truth(condition, value) is not False
+
+
+def _truth(condition: Filter, value: Any) -> bool | None:
+    """What a filter makes of a value; None: null, or not known here."""
+    if isinstance(condition, IsNull):
+        return value is None
+    if isinstance(condition, IsNotNull):
+        return value is not None
+    compare = _COMPARISONS.get(type(condition))
+    if compare is None:
+        return None
+    other = condition.value
+    if value is None or other is None:
+        # A comparison with null is not true, and a row is kept by what is true alone.
+        return (value is other) if isinstance(condition, EqualNullSafe) else None
+    return compare(value, other)
+
+
+def _column(condition: Filter) -> str | None:
+    inner = condition.child if isinstance(condition, Not) else condition
+    path: tuple[str, ...] = getattr(inner, "attribute", ())
+    return path[0] if len(path) == 1 else None

@@ -1,0 +1,60 @@
+"""The health of capture files, one row a file: what they are, what they hold, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from captures.frames.splitting import FilePart
+from captures.pcap.opening import is_compressed
+from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, PcapError, PcapReader
+
+#: Column -> (Arrow type, Spark SQL type, meaning).
+FILE_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
+    "file": (pa.string(), "string", "path or URI"),
+    "size": (pa.int64(), "bigint", "bytes of the file"),
+    "compressed": (pa.bool_(), "boolean", "whether it is gzip"),
+    "packets": (pa.int64(), "bigint", "whole packets in it"),
+    "bytes": (pa.int64(), "bigint", "their bytes on the wire"),
+    "cut": (pa.int64(), "bigint", "packets cut by the snapshot length"),
+    "link_types": (pa.list_(pa.int32()), "array<int>", "link types of its packets"),
+    "first_ns": (pa.int64(), "bigint", "least time of a packet; null: there is none"),
+    "last_ns": (pa.int64(), "bigint", "greatest time of a packet; null: there is none"),
+    "defect": (
+        pa.string(),
+        "string",
+        "how it ends inside a record, or where it is damaged; null: it is whole",
+    ),
+    "error": (pa.string(), "string", "why it is no capture at all; null: it is one"),
+}
+
+
+def file_health(part: FilePart, columns: Sequence[str]) -> pa.RecordBatch:
+    """One row: a file, read whole."""
+    reader = PcapReader(part.path, link_type=None)
+    row: dict[str, Any] = {"file": part.path, "size": part.size, "packets": 0, "bytes": 0, "cut": 0}
+    link_types: set[int] = set()
+    first: list[int] = []
+    last: list[int] = []
+    try:
+        row["compressed"] = is_compressed(part.path)
+        for block in reader.blocks():
+            row["packets"] += len(block.start)
+            row["bytes"] += int(block.length.sum())
+            row["cut"] += int(np.count_nonzero(block.captured < block.length))
+            types = [LINKTYPE_ETHERNET] if block.link_type is None else np.unique(block.link_type).tolist()
+            link_types.update(types)
+            times = block.time_ns[block.time_ns != NO_TIME]
+            if len(times):
+                first.append(int(times.min()))
+                last.append(int(times.max()))
+    except (PcapError, OSError) as error:
+        row["error"] = str(error)
+    row["link_types"] = sorted(link_types)
+    row["first_ns"], row["last_ns"] = min(first, default=None), max(last, default=None)
+    row["defect"] = reader.defect
+    schema = pa.schema([(name, FILE_COLUMNS[name][0]) for name in columns])
+    return pa.RecordBatch.from_pylist([{name: row.get(name) for name in columns}], schema)

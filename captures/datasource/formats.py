@@ -1,0 +1,232 @@
+"""Captures in Spark: anybody's packets (`pcap`), and CBCB frames decoded (`cbcb`).
+
+    register(spark)
+    spark.read.format("pcap").load("captures/*.pcap")
+    spark.read.format("cbcb").load(RUN)
+    spark.readStream.format("cbcb").load(RUN)
+
+Options, columns and what is pushed down: docs/pcap-source.md. `captured_frames` is what the accounting uses:
+Spark starts Python processes to register a source and to plan each read of it; on a small run they take
+longer than the captures do.
+
+On a cluster the files must be reachable under the same path or URI by the driver and every worker; the code
+is shipped to the workers by `register`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
+
+from captures.datasource.bounds import bounds_of
+from captures.datasource.options import OptionError, ReadOptions, read_options
+from captures.datasource.streaming import GrowingCaptures, PartGroup
+from captures.datasource.views import (
+    CBCB_VIEWS,
+    FILES,
+    FRAMES,
+    OF_FILE,
+    PCAP_VIEWS,
+    View,
+    Views,
+    spark_schema,
+)
+from captures.frames.columns import COLUMNS
+from captures.frames.identity import CaptureIdentity
+from captures.frames.splitting import DEFAULT_PART_BYTES, FilePart, group_parts, split_files
+from captures.pcap.listing import FileEntry, is_wanted, local_matches
+from captures.rundir.folder import RunFolder
+from captures.spark.session import ship
+from captures.spark.workers import imports_are_done
+
+DEFAULT_PARTITIONS = 4
+#: Spark's switch for filters that reach a Python data source.
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def register(spark: SparkSession, *, pushdown: bool = False) -> None:
+    """Makes the formats `pcap` and `cbcb` known to a session, and ships their code to its workers.
+
+    Args:
+        pushdown: whether filters of queries reach them. Spark (4.1 to 4.3) keeps what the last query with
+            filters pushed, and reads no more than that for any later use of the same `load` without: unions,
+            joins with itself, views, another `count`. Only for who loads anew for each query. Options such as
+            `fromNs`, `types` and `links` do the same for every use.
+
+    Raises:
+        ValueError: `pushdown`, and the session's setting `spark.sql.python.filterPushdown.enabled` is off.
+    """
+    if pushdown and spark.conf.get(PUSHDOWN, "false") != "true":
+        raise ValueError(f"pushdown: expected the session's setting {PUSHDOWN} to be true")
+    ship(spark)
+    # Of a source that takes filters Spark says that it is an error while the setting is off.
+    spark.dataSource.register(PushingPcapSource if pushdown else PcapSource)
+    spark.dataSource.register(PushingCbcbSource if pushdown else CbcbSource)
+
+
+def captured_frames(
+    spark: SparkSession,
+    run: Path,
+    partitions: int = DEFAULT_PARTITIONS,
+    columns: Sequence[str] = tuple(COLUMNS),
+) -> DataFrame:
+    """The captured frames of a finished run, with some of `COLUMNS`, read in at most `partitions` tasks.
+
+    Raises:
+        RunFolderError: capture.json or topology.json is missing or bad.
+        PcapError: a capture file that is large enough to be split is no capture.
+        OSError: a capture file is missing.
+    """
+    captures = RunFolder(run.resolve()).capture_paths()
+    view = View(FRAMES, tuple(columns), captures=captures)
+    files = [FileEntry(path, Path(path).stat().st_size) for path in captures]
+    groups = group_parts(split_files(files, DEFAULT_PART_BYTES), partitions)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for part in groups[number]:
+                    yield from view.read(part)
+        imports_are_done()
+
+    # One number, the index of its group, in each partition.
+    count = max(1, len(groups))
+    return spark.range(0, len(groups), 1, count).mapInArrow(
+        read, spark_schema(CBCB_VIEWS, FRAMES, view.columns)
+    )
+
+
+class CaptureReader(DataSourceReader):
+    """Reads finished captures."""
+
+    def __init__(self, options: ReadOptions, view: View) -> None:
+        self._options = options
+        self._view = view
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The parts that can hold rows that are wanted, in groups of about equal size."""
+        options, view = self._options, self._view
+        files = [entry for entry in options.files() if view.needs(FilePart(entry.path))]
+        total = sum(entry.size for entry in files)
+        part_bytes = options.part_bytes(total)
+        if view.name == FILES:
+            parts = [FilePart(entry.path, size=entry.size) for entry in files]
+        else:
+            parts = split_files(files, part_bytes, skip_bad=options.skip_bad_files)
+        parts = [part for part in parts if view.needs(part)]
+        groups = max(options.partitions, -(-total // part_bytes))
+        # Spark takes no partitions for one that it makes itself.
+        return [PartGroup(group) for group in group_parts(parts, groups)] or [PartGroup([])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of the parts of a group."""
+        assert isinstance(partition, PartGroup)
+        for part in partition.parts:
+            yield from self._view.read(part)
+        imports_are_done()
+
+
+class PushingReader(CaptureReader):
+    """The same, leaving out what filters rule out."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
+        """Notes what is wanted. Spark applies all of the filters again."""
+        wanted = self._options.bounds.both(bounds_of(filters, OF_FILE))
+        self._view = replace(self._view, bounds=wanted)
+        yield from filters
+
+
+class PcapSource(DataSource):
+    """Format `pcap`: the packets of any capture."""
+
+    _views: Views = PCAP_VIEWS
+    _reader = CaptureReader
+
+    @classmethod
+    def name(cls) -> str:
+        return "pcap"
+
+    def schema(self) -> str:
+        options = self._read_options()
+        return spark_schema(self._views, options.view, options.columns)
+
+    def reader(self, schema: object) -> DataSourceReader:  # noqa: ARG002 - Spark's signature
+        return self._reader(*self._options_and_view())
+
+    def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
+        options, view = self._options_and_view()
+        if view.name == FILES:
+            raise OptionError(f"{self.name()}: option view: {FILES} cannot be streamed")
+        return GrowingCaptures(options, replace(view, growing=True))
+
+    def _read_options(self) -> ReadOptions:
+        return read_options(self.name(), self.options, self._views)
+
+    def _options_and_view(self) -> tuple[ReadOptions, View]:
+        options = self._read_options()
+        view = View(options.view, options.columns, options.skip_bad_files, bin_ns=options.bin_ns)
+        return options, replace(view, bounds=options.bounds)
+
+
+class CbcbSource(PcapSource):
+    """Format `cbcb`: frames decoded, of the captures of a run folder or of any others."""
+
+    _views = CBCB_VIEWS
+
+    @classmethod
+    def name(cls) -> str:
+        return "cbcb"
+
+    def _options_and_view(self) -> tuple[ReadOptions, View]:
+        options, view = super()._options_and_view()
+        paths: list[str] = []
+        identities: dict[str, CaptureIdentity] = {}
+        for path in options.paths:
+            for run in (runs := run_folders(path)):
+                paths.append(str(run.pcap_folder))
+                identities |= run.capture_paths()
+            if not runs:
+                paths.append(path)
+        unmade = frozenset(paths) - frozenset(options.paths)
+        options = replace(options, paths=tuple(paths), may_be_missing=unmade)
+        return options, replace(view, captures=identities)
+
+
+class PushingPcapSource(PcapSource):
+    """For sessions whose filters reach Python data sources."""
+
+    _reader = PushingReader
+
+
+class PushingCbcbSource(CbcbSource):
+    """For sessions whose filters reach Python data sources."""
+
+    _reader = PushingReader
+
+
+def run_folders(path: str) -> list[RunFolder]:
+    """The run folders that a path means: itself, or all that a glob matches; none if anything else is meant.
+
+    Raises:
+        OptionError: a glob matches run folders, and captures or folders elsewhere.
+    """
+    matches = local_matches(path)
+    runs = {match for match, folder in matches if folder and (Path(match) / "topology.json").is_file()}
+    above = {str(parent) for run in runs for parent in Path(run).parents}
+    for match, folder in matches if runs else []:
+        inside = any(str(parent) in runs for parent in Path(match).parents)
+        read = folder or is_wanted(Path(match).name, None)
+        if match not in runs | above and not inside and read:
+            raise OptionError(f"cbcb: {path}: matches run folders and {match}, which is none")
+    return [RunFolder(Path(run)) for run in sorted(runs)]

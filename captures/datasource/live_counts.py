@@ -1,0 +1,104 @@
+"""The traffic of a run that goes on, as a stream: structured streaming over captures that grow.
+
+tcpdump keeps what it captures in a buffer, which `captures.capturing.flush` makes it write.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.streaming import StreamingQuery
+
+from captures.datasource.formats import register
+from captures.rundir.folder import RunFolder
+from router.wire.addresses import ETHERTYPE
+from router.wire.header import HEADER_LENGTH
+
+#: Width of the slots of time in which frames are counted.
+SLOT_NS = 500_000_000
+#: Nanosecond pcap, Ethernet.
+_PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, 1)
+#: What stands for the type of a frame whose header does not decode.
+UNDECODABLE = "undecodable"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCount:
+    """Frames of one type that crossed one link in one slot of wall-clock time (number: ns div `SLOT_NS`)."""
+
+    link: int
+    type: str
+    slot: int
+    frames: int
+    bytes: int
+
+
+def stream_counts(
+    spark: SparkSession,
+    run_dir: Path,
+    take: Callable[[Sequence[LinkCount]], None],
+    work: Path,
+    interval_s: float,
+) -> StreamingQuery:
+    """Starts to count the frames on the links of a run, from its beginning on.
+
+    Args:
+        take: called for every micro-batch, in a thread of its own; each frame is in one batch. The first
+            batch may be empty: its one frame is of a capture made for it, so that what costs most, the first
+            batch of a session, need not wait for the first frame of the run.
+        work: a folder of its own: Spark's checkpoint, and that capture.
+        interval_s: wall seconds between two batches.
+
+    Returns:
+        The running query. It fails if a capture is no capture, or shrinks.
+
+    Raises:
+        RunFolderError: the run folder has no usable topology.json.
+    """
+    register(spark)
+    run = RunFolder(run_dir)
+    link_of = {identity.name: identity.link for identity in run.capture_paths().values()}
+
+    def batch(frames: DataFrame, _number: int) -> None:
+        rows = counts(frames).collect()
+        take([LinkCount(link, *rest) for name, *rest in rows if (link := link_of.get(name)) is not None])
+
+    frames = (
+        spark.readStream.format("cbcb")
+        .option("columns", "capture,type,time_ns,length")
+        .option("paths", json.dumps([str(_first_capture(work / "first")), str(run.pcap_folder)]))
+        # Every frame between routers crosses a link; host links would show it again.
+        .option("pathGlobFilter", "link-*.pcap")
+        .option("partitions", "1")
+        .load()
+    )
+    return (
+        frames.writeStream.foreachBatch(batch)
+        .option("checkpointLocation", str(work / "checkpoint"))
+        .trigger(processingTime=f"{interval_s:g} seconds")
+        .start()
+    )
+
+
+def counts(frames: DataFrame) -> DataFrame:
+    """Frames and bytes by capture, type and slot: the columns of `LinkCount`, but for the link's name."""
+    return frames.groupBy(
+        "capture",
+        sf.coalesce("type", sf.lit(UNDECODABLE)).alias("type"),
+        sf.expr(f"time_ns div {SLOT_NS}").alias("slot"),
+    ).agg(sf.count("*").alias("frames"), sf.sum("length").alias("bytes"))
+
+
+def _first_capture(folder: Path) -> Path:
+    """A folder with a capture of one empty frame, of no link."""
+    folder.mkdir(parents=True)
+    frame = bytes(12) + ETHERTYPE.to_bytes(2, "big") + bytes(HEADER_LENGTH)
+    record = struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame
+    (folder / "link-first.pcap").write_bytes(_PCAP_HEADER + record)
+    return folder

@@ -1,0 +1,161 @@
+"""The packets of any capture as columns: where and when they were captured, their headers, their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from captures.pcap.gather import gather, gather_bytes
+from captures.pcap.internet import InternetHeaders, internet_headers
+from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, Block
+
+_ETHERNET_LENGTH = 14
+_VLAN_TAGS = (0x8100, 0x88A8)
+#: Values of `undecodable`.
+NOT_ETHERNET, TRUNCATED = "not_ethernet", "truncated"
+_REASONS = pa.array([None, NOT_ETHERNET, TRUNCATED])
+
+#: Column -> (Arrow type, Spark SQL type, meaning).
+PACKET_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
+    "file": (pa.string(), "string", "path or URI of the capture file"),
+    "offset": (
+        pa.int64(),
+        "bigint",
+        "offset of the packet's first byte in the file (of its content, if compressed): with `file`, a key",
+    ),
+    "interface": (pa.int32(), "int", "pcapng: index of the interface in its section; pcap: 0"),
+    "link_type": (pa.int32(), "int", "link type (LINKTYPE_ number; 1: Ethernet)"),
+    "time_ns": (
+        pa.int64(),
+        "bigint",
+        "when it was captured, ns since 1970 UTC; null: the file does not say, or it does not fit",
+    ),
+    "length": (pa.int64(), "bigint", "length on the wire in bytes"),
+    "captured": (pa.int32(), "int", "bytes of it in the file"),
+    "cut": (pa.bool_(), "boolean", "fewer bytes captured than were on the wire (snapshot length)"),
+    "eth_dst": (pa.int64(), "bigint", "Ethernet destination address as a 48-bit number"),
+    "eth_src": (pa.int64(), "bigint", "Ethernet source address as a 48-bit number"),
+    "eth_type": (
+        pa.int32(),
+        "int",
+        "Ethernet type (or length, up to 1,500), behind a VLAN tag if there is one",
+    ),
+    "vlan": (pa.int32(), "int", "VLAN identifier of the first tag (802.1Q, 802.1ad); null without one"),
+    "ip_src": (
+        pa.string(),
+        "string",
+        "IPv4 or IPv6 source address; null: no such header, or behind a link header of another type",
+    ),
+    "ip_dst": (pa.string(), "string", "IPv4 or IPv6 destination address"),
+    "ip_protocol": (
+        pa.int32(),
+        "int",
+        "protocol number (6: TCP, 17: UDP, ...), behind the extension headers of IPv6; null: cut off",
+    ),
+    "src_port": (pa.int32(), "int", "source port of TCP, UDP, SCTP and the like; null in later fragments"),
+    "dst_port": (pa.int32(), "int", "destination port"),
+    "data": (pa.binary(), "binary", "the bytes captured"),
+    "undecodable": (
+        pa.string(),
+        "string",
+        "why the Ethernet columns are null: `not_ethernet` (another link type), `truncated` (too short)",
+    ),
+}
+
+
+class PacketDecoder:
+    """Makes Arrow batches with some of `PACKET_COLUMNS` of the blocks of a file.
+
+    Args:
+        file: what column `file` says.
+        columns: the columns wanted, in order.
+    """
+
+    def __init__(self, file: str, columns: Sequence[str]) -> None:
+        self._file = file
+        self._columns = columns
+        self.schema = pa.schema([(name, PACKET_COLUMNS[name][0]) for name in columns])
+
+    def decode(self, block: Block) -> pa.RecordBatch:
+        """The packets of a block, in order."""
+        ethernet = _Ethernet(block)
+        made: dict[str, Callable[[], pa.Array]] = {
+            "file": lambda: pa.repeat(pa.scalar(self._file), len(block.start)),
+            "offset": lambda: pa.array(block.start + block.offset),
+            "interface": lambda: _numbers(block.interface, block, 0),
+            "link_type": lambda: _numbers(block.link_type, block, LINKTYPE_ETHERNET),
+            "time_ns": lambda: pa.array(block.time_ns, mask=block.time_ns == NO_TIME),
+            "length": lambda: pa.array(block.length),
+            "captured": lambda: pa.array(block.captured.astype(np.int32)),
+            "cut": lambda: pa.array(block.captured < block.length),
+            "eth_dst": lambda: ethernet.address(0),
+            "eth_src": lambda: ethernet.address(6),
+            "eth_type": lambda: ethernet.type(),
+            "vlan": lambda: ethernet.vlan(),
+            "ip_src": lambda: ethernet.internet.source,
+            "ip_dst": lambda: ethernet.internet.destination,
+            "ip_protocol": lambda: ethernet.internet.protocol,
+            "src_port": lambda: ethernet.internet.source_port,
+            "dst_port": lambda: ethernet.internet.destination_port,
+            "data": lambda: gather_bytes(block),
+            "undecodable": lambda: ethernet.reasons(),
+        }
+        return pa.RecordBatch.from_arrays([made[name]() for name in self._columns], schema=self.schema)
+
+
+class _Ethernet:
+    """The columns of a block's headers, read when the first is asked for."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+
+    @cached_property
+    def headers(self) -> npt.NDArray[np.uint8]:
+        """Shape (packets, 18): header and VLAN tag; bytes not captured are 0."""
+        return gather(self._block, _ETHERNET_LENGTH + 4)
+
+    @cached_property
+    def internet(self) -> InternetHeaders:
+        return internet_headers(self._block)
+
+    def reason(self) -> npt.NDArray[np.int8]:
+        short = self._block.captured < _ETHERNET_LENGTH + 4 * self._tagged()
+        reason = np.where(short, 2, 0)
+        if self._block.link_type is not None:
+            reason = np.where(self._block.link_type != LINKTYPE_ETHERNET, 1, reason)
+        return reason.astype(np.int8)
+
+    def reasons(self) -> pa.Array:
+        return pa.DictionaryArray.from_arrays(pa.array(self.reason()), _REASONS).cast(pa.string())
+
+    def address(self, at: int) -> pa.Array:
+        address = np.zeros(len(self.headers), np.int64)
+        for column in range(at, at + 6):
+            address = address << 8 | self.headers[:, column]
+        return pa.array(address, mask=self.reason() != 0)
+
+    def type(self) -> pa.Array:
+        inner = np.where(self._tagged(), self._u16(16), self._u16(12))
+        return pa.array(inner, mask=self.reason() != 0)
+
+    def vlan(self) -> pa.Array:
+        return pa.array(self._u16(14) & 0x0FFF, mask=~self._tagged() | (self.reason() != 0))
+
+    def _tagged(self) -> npt.NDArray[np.bool_]:
+        outer = self._u16(12)
+        tagged: npt.NDArray[np.bool_] = (outer == _VLAN_TAGS[0]) | (outer == _VLAN_TAGS[1])
+        return tagged
+
+    def _u16(self, at: int) -> npt.NDArray[np.int32]:
+        high: npt.NDArray[np.int32] = self.headers[:, at].astype(np.int32)
+        return high << 8 | self.headers[:, at + 1]
+
+
+def _numbers(values: npt.NDArray[np.int64] | None, block: Block, constant: int) -> pa.Array:
+    if values is None:
+        return pa.repeat(pa.scalar(constant, pa.int32()), len(block.start))
+    return pa.array(values.astype(np.int32))

@@ -1,0 +1,180 @@
+"""What a data source makes of a part of a file: the rows of one of its views."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from captures.datasource.bounds import Bounds
+from captures.datasource.file_view import FILE_COLUMNS, file_health
+from captures.datasource.packet_view import PACKET_COLUMNS, PacketDecoder
+from captures.frames.columns import COLUMNS
+from captures.frames.decoder import FrameDecoder
+from captures.frames.identity import CaptureIdentity
+from captures.frames.splitting import FilePart
+from captures.frames.traffic import TRAFFIC_COLUMNS, TrafficDecoder
+from captures.pcap.compiling import numba_is_loaded
+from captures.pcap.reader import DEFAULT_BLOCK_BYTES, NO_TIME, Block, PcapError, PcapReader
+from router.wire.frames import FrameType
+
+#: Name of a view -> its columns (column -> Arrow type, Spark SQL type, meaning); the first is the default.
+Views = Mapping[str, Mapping[str, tuple[pa.DataType, str, str]]]
+PACKETS, FRAMES, TRAFFIC, FILES = "packets", "frames", "traffic", "files"
+PCAP_VIEWS: Views = {PACKETS: PACKET_COLUMNS, FILES: FILE_COLUMNS}
+CBCB_VIEWS: Views = {FRAMES: COLUMNS, TRAFFIC: TRAFFIC_COLUMNS, FILES: FILE_COLUMNS}
+#: Compiled loops go over a block twice, to find the packets and to count them; this stays in a core's cache.
+_CACHED_BLOCK_BYTES = 1024 * 1024
+#: Columns that are the same in a whole file.
+OF_FILE = ("file", "capture", "kind", "link", "node")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The rows wanted of the files.
+
+    Attributes:
+        name: `packets`, `frames`, `traffic` or `files`.
+        columns: the columns wanted, in order.
+        skip_bad_files: leave out what is no capture; else that is an error.
+        growing: the files are being written: an unfinished record at the end of a part is no defect.
+        bin_ns: width of the time bins of `traffic`.
+        captures: path -> which capture of a run the file is (`frames`, `traffic`).
+        bounds: which rows are wanted.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    skip_bad_files: bool = False
+    growing: bool = False
+    bin_ns: int = 1_000_000_000
+    captures: Mapping[str, CaptureIdentity] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=Bounds)
+
+    def identity(self, path: str) -> CaptureIdentity:
+        """Which capture a file is; of a file that is of no run, by its name."""
+        return self.captures.get(path) or CaptureIdentity(_stem(path), None)
+
+    def needs(self, part: FilePart) -> bool:
+        """Whether a part can hold rows that are wanted, as far as that is known without reading it."""
+        identity = self.identity(part.path)
+        constants: dict[str, Any] = {"file": part.path}
+        if self.name in (FRAMES, TRAFFIC):
+            constants |= {
+                "capture": identity.name, "kind": identity.kind, "link": identity.link, "node": identity.node,
+            }  # fmt: skip
+        if not self.bounds.needs_file(constants):
+            return False
+        return self.name == FILES or self.bounds.needs_part(part, FrameType.__members__)
+
+    def read(self, part: FilePart) -> Iterator[pa.RecordBatch]:
+        """The rows of a part that are wanted; no batch is empty.
+
+        A file that ends inside a record is read up to it, with a warning.
+
+        Raises:
+            PcapError: the file is no capture.
+            OSError: it cannot be read.
+        """
+        if not self.needs(part):
+            return
+        if self.name == FILES:
+            yield file_health(part, self.columns)
+            return
+        reader = PcapReader(
+            part.path, link_type=None, start=part.start, end=part.end, context=part.context,
+            growing=self.growing,
+        )  # fmt: skip
+        decoder = self._decoder(part)
+        try:
+            for block in reader.blocks(self._block_bytes()):
+                for batch in self._rows(decoder, block):
+                    if batch.num_rows:
+                        yield batch
+        except (PcapError, OSError):
+            if not self.skip_bad_files:
+                raise
+        if isinstance(decoder, TrafficDecoder):
+            batch = self._of_types(decoder.rest())
+            if batch.num_rows:
+                yield batch
+        if reader.defect:
+            warnings.warn(f"{part.path}: {reader.defect}", stacklevel=2)
+
+    def _block_bytes(self) -> int:
+        small = self.name == TRAFFIC and numba_is_loaded()
+        return _CACHED_BLOCK_BYTES if small else DEFAULT_BLOCK_BYTES
+
+    def _decoder(self, part: FilePart) -> PacketDecoder | FrameDecoder | TrafficDecoder:
+        if self.name == PACKETS:
+            return PacketDecoder(part.path, self.columns)
+        identity = self.identity(part.path)
+        decoder: FrameDecoder | TrafficDecoder
+        if self.name == TRAFFIC:
+            decoder = TrafficDecoder(identity, self._decoded, self.bin_ns)
+        else:
+            decoder = FrameDecoder(identity, self._decoded)
+        decoder.carry(part)
+        return decoder
+
+    @property
+    def _decoded(self) -> tuple[str, ...]:
+        """The columns to be made: the type too, where it decides what is wanted."""
+        if self.bounds.types is None or "type" in self.columns:
+            return self.columns
+        return (*self.columns, "type")
+
+    def _rows(
+        self, decoder: PacketDecoder | FrameDecoder | TrafficDecoder, block: Block
+    ) -> Iterator[pa.RecordBatch]:
+        """What is wanted of a block."""
+        inside = self._inside(block)
+        if inside is None:
+            yield self._of_types(decoder.decode(block))
+        elif not np.any(inside):
+            if not isinstance(decoder, PacketDecoder):
+                decoder.pass_over(block)
+        elif not isinstance(decoder, TrafficDecoder):
+            yield self._of_types(decoder.decode(block).filter(pa.array(inside)))
+        else:
+            # It gives sums: what is not wanted must not come in. But fragments must, and in order.
+            for rows in np.split(np.arange(len(inside)), np.flatnonzero(np.diff(inside)) + 1):
+                if inside[rows[0]]:
+                    yield self._of_types(decoder.decode(block.take(rows)))
+                else:
+                    decoder.pass_over(block.take(rows))
+
+    def _inside(self, block: Block) -> Any:
+        """Which packets of a block were captured in the time wanted; None: all."""
+        first, last = self.bounds.first_ns, self.bounds.last_ns
+        if first is None and last is None:
+            return None
+        inside = block.time_ns != NO_TIME
+        if first is not None:
+            inside &= block.time_ns >= first
+        if last is not None:
+            inside &= block.time_ns <= last
+        return None if np.all(inside) else inside
+
+    def _of_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.bounds.types is None or self.name == PACKETS:
+            return batch
+        wanted = pc.is_in(batch.column("type"), pa.array(sorted(self.bounds.types), pa.string()))
+        return batch.filter(wanted).select(list(self.columns))
+
+
+def spark_schema(views: Views, view: str, columns: tuple[str, ...]) -> str:
+    """The schema of some columns of a view, for Spark."""
+    return ", ".join(f"{name} {views[view][name][1]}" for name in columns)
+
+
+def _stem(path: str) -> str:
+    """Name of a capture file without what says that it is one."""
+    name = PurePosixPath(path).name.removesuffix(".gz")
+    return name.rsplit(".", 1)[0] or name

@@ -1,0 +1,97 @@
+"""The fragments of CBCB frames in a capture, put together as a router does, by the time of their capture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from math import inf
+from typing import Any
+
+from captures.pcap.opening import open_bytes
+from captures.pcap.walk import NO_TIME
+from router.wire.fragments import Reassembler
+from router.wire.header import DecodeError, Header, decode_header
+
+_ETHERNET_LENGTH = 14
+_Key = tuple[bytes, int, int, int]
+#: A packet that is read again: offset of its first byte in the file, bytes captured, time in ns.
+Carried = tuple[int, int, int]
+
+
+class _AnyClock(Reassembler):
+    """For the times of captures, which go back where a clock was set or captures were joined."""
+
+    #: No partial frame's time is over before.
+    _least = inf
+
+    def _over(self, now: float) -> list[Any]:
+        """The partial frames whose time is over, in whatever order they began."""
+        if now < self._least:
+            return []
+        deadlines = {key: partial.deadline for key, partial in self._partial.items()}
+        self._least = min((deadline for deadline in deadlines.values() if deadline > now), default=inf)
+        return [key for key, deadline in deadlines.items() if deadline <= now]
+
+    def _store(self, key: Any, partial: Any, header: Header, chunk: bytes) -> tuple[Header, bytes] | None:
+        self._least = min(self._least, partial.deadline)
+        return super()._store(key, partial, header, chunk)
+
+
+class CapturedFragments:
+    """Collects the fragments of one capture, and knows where those lie whose frames are not whole yet.
+
+    Fragments belong together only if they have the same pair of Ethernet addresses: a router with many
+    ports may send a frame once for each page of them.
+    """
+
+    def __init__(self) -> None:
+        self._reassembler = _AnyClock()
+        self._places: dict[_Key, dict[int, Carried]] = {}
+
+    def add(self, frame: bytes, place: Carried) -> tuple[Header, bytes] | None:
+        """Take an Ethernet frame that carries a fragment; header and body if it makes a CBCB frame whole.
+
+        Raises:
+            DecodeError: as `Reassembler.add`.
+        """
+        addresses, payload = frame[:12], frame[_ETHERNET_LENGTH:]
+        header = decode_header(payload)
+        if place[2] == NO_TIME:
+            # Without a time there is no telling whether it belongs to what is held.
+            return None
+        now = place[2] / 1e9
+        # At once and not when it is noticed: what is held then follows from the packets alone.
+        self._reassembler.expire(now)
+        key = (addresses, header.type, header.issuer, header.seq)
+        before = self._reassembler.held(*key)
+        if not before:
+            self._places.pop(key, None)
+        try:
+            whole = self._reassembler.add(addresses, payload, now)
+        except DecodeError:
+            self._places.pop(key, None)
+            raise
+        if whole is not None:
+            self._places.pop(key, None)
+        elif header.fragment_index not in before:
+            self._places.setdefault(key, {})[header.fragment_index] = place
+        return whole
+
+    def carry(self, path: str, carried: Sequence[Carried]) -> None:
+        """Takes what another collector held (`held`), read again from the capture.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        for place in carried:
+            frame = bytearray(place[1])
+            with open_bytes(path, place[0]) as file:
+                file.read_into(memoryview(frame))
+            with suppress(DecodeError):
+                self.add(bytes(frame), place)
+
+    def held(self) -> tuple[Carried, ...]:
+        """The fragments that are held, in the order of the file."""
+        # Others may have been given up to make room, or after the timeout.
+        self._places = {key: places for key, places in self._places.items() if self._reassembler.held(*key)}
+        return tuple(sorted(place for places in self._places.values() for place in places.values()))

@@ -1,0 +1,331 @@
+"""Compiled loops over many frames: which bodies surely decode, which are the same, how much was sent by whom.
+
+The codec decides what is wrong with a frame. That nothing is wrong can be said without it for those that make
+up most captures, MSG, RA, UR and SR frames in ASCII: what the loops call good, the codec decodes (tests hold
+the two together).
+
+The loops read memory by address. To numba an item of an array is a calculation of its place, and an array as
+an argument is seven numbers and a count of its users: several times slower for a few bytes here and there.
+Nothing checks an address: each load stands behind a comparison with the end of its frame.
+
+Importing this module imports numba.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from captures.pcap.compiling import compiler
+from router.native.memory import address_of, load_u8, load_u16, load_u32
+from router.predicates.model import Operator, Type
+from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERTYPE, node_address
+from router.wire.frames import VERSION, FrameType
+from router.wire.header import HEADER_LENGTH
+from router.wire.tlv import Tlv
+
+_MSG, _RA, _SR, _UR = int(FrameType.MSG), int(FrameType.RA), int(FrameType.SR), int(FrameType.UR)
+_ATTRIBUTE, _FILTER, _TIMEOUT = int(Tlv.ATTRIBUTE), int(Tlv.FILTER), int(Tlv.TIMEOUT)
+_STRING, _INTEGER, _DOUBLE, _BOOLEAN = (int(each) for each in Type)
+_PREFIX, _SUBSTRING, _ANY = int(Operator.PREFIX), int(Operator.SUBSTRING), int(Operator.ANY)
+_CONTROLLER, _TO_CONTROLLER = (
+    int.from_bytes(each, "big") for each in (CONTROLLER_SOURCE, CONTROLLER_DESTINATION)
+)
+_NODE_PREFIX = int.from_bytes(node_address(0)[:2], "big")
+_ETHERNET_LENGTH = 14
+#: A message with more attributes is left to the codec: comparing each name with each would take long.
+_MOST_ATTRIBUTES = 32
+
+#: Kinds of captures: of no run, of a link, of a router's own link.
+ANY_CAPTURE, LINK, HOST = 0, 1, 2
+
+Bytes = npt.NDArray[np.uint8]
+Int64s = npt.NDArray[np.int64]
+
+
+kernel, callee, inlined = compiler().kernel, compiler().callee, compiler().inlined
+
+
+@callee
+def _is_ascii(at: int, end: int) -> bool:
+    for position in range(at, end):  # noqa: SIM110 - no generators in compiled code
+        if load_u8(position) >= 128:
+            return False
+    return True
+
+
+@inlined
+def _is_good_value(at: int, end: int, value_type: int) -> bool:
+    size = end - at
+    if value_type == _STRING:
+        return size <= 65535 and _is_ascii(at, end)
+    if value_type == _INTEGER:
+        return size == 8
+    if value_type == _DOUBLE:
+        # All ones in the exponent: infinite, or no number.
+        return size == 8 and not (load_u8(at) & 0x7F == 0x7F and load_u8(at + 1) & 0xF0 == 0xF0)
+    return value_type == _BOOLEAN and size == 1 and load_u8(at) <= 1
+
+
+@callee
+def _is_new_name(name: int, names: Any, known: int) -> bool:
+    """Whether the name at `name` (its length first) is none of the `known` ones before it."""
+    for number in range(known):
+        other = names[number]
+        position = 0
+        while position <= load_u8(name) and load_u8(other + position) == load_u8(name + position):
+            position += 1
+        if position > load_u8(name):
+            return False
+    return True
+
+
+@callee
+def _is_good_message(at: int, end: int, names: Any) -> bool:
+    """`names` has room for `_MOST_ATTRIBUTES` numbers."""
+    known = 0
+    while at < end:
+        if end - at < 6 or load_u8(at) != _ATTRIBUTE:
+            return False
+        name = at + 5
+        following = name + load_u32(at + 1)
+        value_type = name + 1 + load_u8(name)
+        if following > end or value_type >= following or load_u8(name) == 0 or known == _MOST_ATTRIBUTES:
+            return False
+        if not _is_ascii(name + 1, value_type) or not _is_new_name(name, names, known):
+            return False
+        if not _is_good_value(value_type + 1, following, load_u8(value_type)):
+            return False
+        names[known] = name
+        known += 1
+        at = following
+    return True
+
+
+@callee
+def _is_good_predicate(at: int, end: int) -> bool:
+    while at < end:
+        if end - at < 5 or load_u8(at) != _FILTER:
+            return False
+        at += 5
+        following = at + load_u32(at - 4)
+        if following > end:
+            return False
+        while at < following:
+            value_type = at + 1 + load_u8(at)
+            value = value_type + 4
+            if load_u8(at) == 0 or value > following or not _is_ascii(at + 1, value_type):
+                return False
+            operator = load_u8(value_type + 1)
+            at = value + load_u16(value_type + 2)
+            if at > following:
+                return False
+            if operator == _ANY:
+                if at != value or load_u8(value_type) == 0 or load_u8(value_type) > _BOOLEAN:
+                    return False
+                continue
+            if operator == 0 or operator > _ANY or not _is_good_value(value, at, load_u8(value_type)):
+                return False
+            if _PREFIX <= operator <= _SUBSTRING and load_u8(value_type) != _STRING:
+                return False
+    return True
+
+
+@inlined
+def _is_good_body(at: int, end: int, kind: int, names: Any) -> bool:
+    """Whether the body [at, end) of a frame of type `kind` surely decodes."""
+    if kind == _MSG:
+        return _is_good_message(at, end, names)
+    if kind in (_RA, _UR):
+        return _is_good_predicate(at, end)
+    return kind == _SR and end - at == 9 and load_u8(at) == _TIMEOUT and load_u32(at + 1) == 4
+
+
+@kernel
+def _surely_good(base: int, start: Any, length: Any, kind: Any, good: Any) -> None:
+    """good[i] = 1 if the body of row i surely decodes: type kind[i], length[i] bytes at base + start[i]."""
+    names = np.empty(_MOST_ATTRIBUTES, np.int64)
+    for row in range(len(start)):
+        at = base + start[row]
+        good[row] = _is_good_body(at, at + length[row], kind[row], names)
+
+
+@inlined
+def _is_good_frame(at: int, captured: int, names: Any) -> bool:
+    """Whether these bytes are an Ethernet frame with a whole CBCB frame that surely decodes."""
+    header = at + _ETHERNET_LENGTH
+    body = header + HEADER_LENGTH
+    if captured < _ETHERNET_LENGTH + HEADER_LENGTH or load_u16(at + 12) != ETHERTYPE:
+        return False
+    # Version; no fragment: index 0 of 1; reserved bytes.
+    if load_u8(header) != VERSION or load_u32(header + 24) != 1 or load_u16(header + 30) != 0:
+        return False
+    length = load_u16(header + 28)
+    if length != load_u32(header + 20) or at + captured < body + length:
+        return False
+    return _is_good_body(body, body + length, load_u8(header + 1), names)
+
+
+@inlined
+def _sender(at: int) -> Any:
+    """The node whose source address a frame has; -1: the controller, -2: neither."""
+    high, low = load_u16(at + 6), load_u32(at + 8)
+    if high == _NODE_PREFIX and low < 2147483648:
+        return low
+    return -1 if high << 32 | low == _CONTROLLER else -2
+
+
+@kernel
+def count_good(
+    base: int,
+    start: Any,
+    captured: Any,
+    length: Any,
+    time_ns: Any,
+    capture: int,
+    u: int,
+    v: int,
+    bin_ns: int,
+    salts: tuple[Any, Any],
+    bits: int,
+    slots: Any,
+    groups: Any,
+    known: int,
+    odd: Any,
+) -> tuple[int, int]:
+    """Counts the frames that surely decode and have a sender that their capture can have.
+
+    Args:
+        base: address of the bytes in which row i begins at start[i].
+        capture: `LINK` (between nodes u and v), `HOST` or `ANY_CAPTURE`.
+        salts: two odd numbers of 64 bits, drawn for this use: whoever makes a file must not know what falls
+            into one slot.
+        slots: 2**bits of them, more than `groups` has rows; -1 at first.
+        groups: shape (room, 5). A row: what the frames of a group have in common (two numbers), how many they
+            are, their bytes, and the first row of a group that is new.
+        known: how many groups there are already.
+        odd: takes the rows that are not counted: other frames, and groups for which there is no room.
+
+    Returns:
+        How many groups there are now, and how many rows are in `odd`.
+    """
+    names = np.empty(_MOST_ATTRIBUTES, np.int64)
+    last_slot = len(slots) - 1
+    shift = np.uint64(64 - bits)
+    odds = 0
+    bin_start = bin_end = 0
+    for row in range(len(start)):
+        at = base + start[row]
+        sender = -2
+        if time_ns[row] > -9223372036854775808 and _is_good_frame(at, captured[row], names):
+            sender = _sender(at)
+            if capture == LINK and sender != u and sender != v:
+                sender = -2
+        if sender == -2:
+            odd[odds] = row
+            odds += 1
+            continue
+        if not bin_start <= time_ns[row] < bin_end:
+            bin_start = time_ns[row] // bin_ns * bin_ns
+            bin_end = bin_start + bin_ns
+        to_controller = capture == HOST and load_u16(at) << 32 | load_u32(at + 2) == _TO_CONTROLLER
+        ends = (sender + 1) << 9 | to_controller << 8 | load_u8(at + _ETHERNET_LENGTH + 1)
+        # Multiply-shift: the upper bits of the sum.
+        code = np.uint64(bin_start) * salts[0] + np.uint64(ends) * salts[1]
+        slot = np.int64(code >> shift)
+        group = slots[slot]
+        while group >= 0 and (groups[group, 0] != ends or groups[group, 1] != bin_start):
+            slot = (slot + 1) & last_slot
+            group = slots[slot]
+        if group < 0 and known == len(groups):
+            odd[odds] = row
+            odds += 1
+            continue
+        if group < 0:
+            group = known
+            known += 1
+            slots[slot] = group
+            groups[group, 0], groups[group, 1] = ends, bin_start
+            groups[group, 2] = groups[group, 3] = 0
+            groups[group, 4] = row
+        groups[group, 2] += 1
+        groups[group, 3] += length[row]
+    return known, odds
+
+
+@kernel
+def _survey(base: int, start: Any, captured: Any, seen: Any, fragments: Any) -> int:
+    """Marks in seen[256] the types; the number of rows put into `fragments`."""
+    count = 0
+    for row in range(len(start)):
+        at = base + start[row]
+        header = at + _ETHERNET_LENGTH
+        if captured[row] < _ETHERNET_LENGTH + HEADER_LENGTH - 4 or load_u16(at + 12) != ETHERTYPE:
+            continue
+        seen[load_u8(header + 1)] = True
+        if load_u16(header + 26) != 1:
+            fragments[count] = row
+            count += 1
+    return count
+
+
+@kernel
+def _group(base: int, start: Any, length: Any, kind: Any, group: Any, first: Any) -> int:
+    """group[i]: number of row i's body among the distinct ones; first[g]: a row that has body g."""
+    rows = len(start)
+    size = 16
+    while size < 2 * rows:
+        size *= 2
+    slots = np.full(size, -1, np.int64)
+    groups = 0
+    for row in range(rows):
+        at = base + start[row]
+        here = length[row]
+        # FNV-1a, 32 bits.
+        code = np.uint64(2166136261) ^ np.uint64(kind[row])
+        for position in range(at, at + here):
+            code = ((code ^ np.uint64(load_u8(position))) * np.uint64(16777619)) & np.uint64(0xFFFFFFFF)
+        slot = np.int64(code ^ (code >> np.uint64(15))) & (size - 1)
+        while True:
+            found = slots[slot]
+            if found < 0:
+                slots[slot] = groups
+                first[groups] = row
+                group[row] = groups
+                groups += 1
+                break
+            other = first[found]
+            if kind[other] == kind[row] and length[other] == here:
+                same = True
+                position = 0
+                while same and position < here:
+                    same = load_u8(base + start[other] + position) == load_u8(at + position)
+                    position += 1
+                if same:
+                    group[row] = found
+                    break
+            slot = (slot + 1) & (size - 1)
+    return groups
+
+
+def survey(raw: Bytes, start: Int64s, captured: Int64s) -> tuple[Int64s, Int64s]:
+    """The numbers of the CBCB frame types, and the rows that have or claim to have a part of a body."""
+    seen, fragments = np.zeros(256, np.bool_), np.empty(len(start), np.int64)
+    count = _survey(address_of(raw), start, captured, seen, fragments)
+    return np.flatnonzero(seen), fragments[:count]
+
+
+def surely_good(raw: Bytes, start: Int64s, length: Int64s, kind: Int64s) -> npt.NDArray[np.bool_]:
+    """Which bodies raw[start:start+length] of frames of these type numbers decode for certain."""
+    good = np.empty(len(start), np.uint8)
+    _surely_good(address_of(raw), start, length, kind, good)
+    return good.astype(np.bool_)
+
+
+def group_bodies(raw: Bytes, start: Int64s, length: Int64s, kind: Int64s) -> tuple[Int64s, Int64s]:
+    """The number of each row's body among the distinct ones, and for each of these a row that has it."""
+    group, first = np.empty(len(start), np.int64), np.empty(len(start), np.int64)
+    groups = _group(address_of(raw), start, length, kind, group, first)
+    return group, first[:groups]

@@ -1,1 +1,0 @@
-"""Packets of capture files: formats, the compiled walk over records, splitting, opening."""

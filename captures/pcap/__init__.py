@@ -1,0 +1,1 @@
+"""Capture files of any origin: formats, the reader, the compiled walk over records, listing, opening."""

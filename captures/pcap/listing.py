@@ -1,0 +1,303 @@
+"""Which files the paths stand for that a user gives: files, directories, globs, on this machine or by URI."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from glob import escape, has_magic
+from pathlib import Path
+from typing import NamedTuple, Protocol
+from urllib.parse import quote, unquote
+
+from pyarrow import fs
+
+from captures.pcap.uris import is_uri, locate, split_uri
+
+#: What the name of a file's index ends in (`captures.frames.splitting`).
+INDEX_SUFFIX = ".index.json"
+#: What a directory is searched for: names of captures, also numbered (tcpdump -C) and compressed ones.
+_CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|dmp|ntar)\d*(\.gz)?$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file: path or URI, its size in bytes, and when it was changed, ns since 1970 (None: not known)."""
+
+    path: str
+    size: int
+    changed_ns: int | None = None
+
+
+def list_captures(
+    paths: Sequence[str], name_glob: str | None = None, recursive: bool = False
+) -> list[FileEntry]:
+    """The files that paths, URIs, directories and globs stand for, each once, sorted.
+
+    Of a directory, the files whose names match `name_glob`, by default those that captures have, and which
+    are not hidden; `recursive`: of its sub-directories too, except hidden ones and links. A glob or path of
+    its own may name any file; of globs, and those for names, indexes of files that are there are left out.
+    A file that has several names (links, `..`) goes by the shortest that is no link.
+
+    Raises:
+        FileNotFoundError: a path does not exist, or a glob matches nothing.
+        OSError: a directory cannot be listed; of a glob, only those that may be read are searched.
+    """
+    found: dict[str, tuple[tuple[bool, int, str], FileEntry]] = {}
+    for path in paths:
+        place = _place(path)
+        for each in _files(place, name_glob, recursive):
+            name = place.name(each.path)
+            # The least of them, so that all that is asked twice is answered in the same way.
+            rank = (each.linked, len(name), name)
+            key = place.tree.identity(each)
+            if key not in found or rank < found[key][0]:
+                found[key] = rank, FileEntry(name, each.size, each.changed_ns)
+    return sorted((entry for _, entry in found.values()), key=lambda entry: entry.path)
+
+
+def local_matches(path: str) -> list[tuple[str, bool]]:
+    """What of this machine a path, `file:` URI or glob stands for, sorted; whether it is a directory."""
+    if is_uri(path) and not path.startswith("file:"):
+        return []
+    tops = _tops(_place(path.replace("file://localhost/", "file:///", 1)))
+    return sorted({(top.path or "/", top.directory) for top in tops})
+
+
+def is_wanted(name: str, name_glob: str | None) -> bool:
+    """Whether a file of a directory is taken for a capture, by its name, or by a glob for names."""
+    if is_hidden(name):
+        return False
+    return fnmatchcase(name, name_glob) if name_glob else _CAPTURE_NAME.search(name) is not None
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file or directory is left out of the directory it is in."""
+    return name.startswith((".", "_"))
+
+
+class _Found(NamedTuple):
+    """A file or directory: path without a slash at its end (`/` is empty), whether it is a symbolic link."""
+
+    path: str
+    name: str
+    directory: bool
+    size: int
+    changed_ns: int | None
+    linked: bool = False
+
+
+class _Tree(Protocol):
+    """A file system."""
+
+    def look(self, path: str) -> _Found | None:
+        """What is at a path."""
+        ...
+
+    def inside(self, path: str) -> list[_Found]:
+        """The files and directories in a directory. Raises OSError."""
+        ...
+
+    def identity(self, found: _Found) -> str:
+        """The same for all names of a file."""
+        ...
+
+
+class _Local:
+    """This machine's."""
+
+    def __init__(self) -> None:
+        self._real: dict[str, str] = {}
+
+    def look(self, path: str) -> _Found | None:
+        where = Path(path or "/")
+        if not where.exists():
+            return None
+        return _local(path, where.name, where.stat(), where.is_symlink())
+
+    def inside(self, path: str) -> list[_Found]:
+        found = []
+        with os.scandir(path or "/") as entries:
+            for entry in entries:
+                try:
+                    status = entry.stat()
+                except FileNotFoundError:
+                    continue
+                except OSError:
+                    # A link may lead round and round, or where we may not look.
+                    if entry.is_symlink():
+                        continue
+                    raise
+                if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
+                    found.append(_local(f"{path}/{entry.name}", entry.name, status, entry.is_symlink()))
+        return found
+
+    def identity(self, found: _Found) -> str:
+        if found.linked or found.name == "..":
+            return os.path.realpath(found.path)
+        folder = found.path[: -len(found.name) - 1] or "/"
+        if folder not in self._real:
+            self._real[folder] = os.path.realpath(folder).rstrip("/")
+        return f"{self._real[folder]}/{found.name}"
+
+
+def _local(path: str, name: str, status: os.stat_result, linked: bool) -> _Found:
+    # Not the time of the content, which can be set to any, but of the last change of whatever kind.
+    return _Found(path, name, stat.S_ISDIR(status.st_mode), status.st_size, status.st_ctime_ns, linked)
+
+
+class _Remote:
+    """One that pyarrow knows.
+
+    Args:
+        name: tells it from others.
+    """
+
+    def __init__(self, system: fs.FileSystem, name: str) -> None:
+        self._system = system
+        self._name = name
+
+    def look(self, path: str) -> _Found | None:
+        info = self._system.get_file_info(path or "/")
+        return None if info.type == fs.FileType.NotFound else _remote(info)
+
+    def inside(self, path: str) -> list[_Found]:
+        infos = self._system.get_file_info(fs.FileSelector(path or "/"))
+        return [_remote(info) for info in infos if info.type in (fs.FileType.File, fs.FileType.Directory)]
+
+    def identity(self, found: _Found) -> str:
+        return f"{self._name}:{found.path}"
+
+
+def _remote(info: fs.FileInfo) -> _Found:
+    directory = info.type == fs.FileType.Directory
+    return _Found(info.path.rstrip("/"), info.base_name, directory, info.size or 0, info.mtime_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What a user has given.
+
+    Attributes:
+        given: the path, URI or glob.
+        base: what is there without a wildcard; a path in `tree`.
+        patterns: what follows, component by component.
+        name: the path or URI of what is at a path in `tree` below `base`.
+    """
+
+    given: str
+    tree: _Tree
+    base: str
+    patterns: tuple[str, ...]
+    name: Callable[[str], str]
+
+
+def _place(given: str) -> _Place:
+    return _place_of_uri(given) if is_uri(given) else _local_place(given)
+
+
+def _local_place(given: str) -> _Place:
+    tree, path = _Local(), Path(given)
+    base = str(path.absolute()).rstrip("/")
+    patterns: tuple[str, ...] = ()
+    # A name may hold what looks like a wildcard.
+    if has_magic(given) and tree.look(base) is None:
+        # Those of the working directory are none.
+        base = "" if path.is_absolute() else str(Path.cwd()).rstrip("/")
+        patterns = path.parts[path.is_absolute() :]
+    return _Place(given, tree, base, patterns, str)
+
+
+def _place_of_uri(given: str) -> _Place:
+    head, path, query = split_uri(given)
+    system, base = locate(given)
+    tree: _Tree = _Local() if isinstance(system, fs.LocalFileSystem) else _Remote(system, head)
+    base, written = base.rstrip("/"), head + path.rstrip("/")
+    patterns: tuple[str, ...] = ()
+    if has_magic(path) and tree.look(base) is None:
+        parts = [part for part in path.split("/") if part]
+        plain = next(index for index, part in enumerate(parts) if has_magic(part))
+        written = head + "".join(f"/{part}" for part in parts[:plain])
+        base = locate(f"{written}/{query}")[1].rstrip("/")
+        patterns = tuple(map(_decoded, parts[plain:]))
+    return _Place(given, tree, base, patterns, lambda path: f"{written}{quote(path[len(base) :])}{query}")
+
+
+def _decoded(pattern: str) -> str:
+    """A pattern of a URI without its escapes: what they stand for is no wildcard."""
+    return re.sub(r"(?:%[0-9A-Fa-f]{2})+", lambda escapes: escape(unquote(escapes[0])), pattern)
+
+
+def _tops(place: _Place) -> list[_Found]:
+    """What a place stands for, before directories are looked into; nothing if nothing is there."""
+    if place.patterns:
+        return list(_matches(place.tree, place.base, place.patterns))
+    top = place.tree.look(place.base)
+    return [] if top is None else [top]
+
+
+def _files(place: _Place, name_glob: str | None, recursive: bool) -> Iterator[_Found]:
+    tops = _tops(place)
+    if not tops:
+        what = "matches no file" if place.patterns else "no such file or directory"
+        raise FileNotFoundError(f"{place.given}: {what}")
+    for top in tops:
+        if top.directory:
+            yield from _captures_in(place.tree, place.tree.inside(top.path), name_glob, recursive)
+        else:
+            yield top
+
+
+def _captures_in(
+    tree: _Tree, inside: Sequence[_Found], name_glob: str | None, recursive: bool
+) -> Iterator[_Found]:
+    for each in _but_indexes(inside):
+        if not each.directory:
+            if is_wanted(each.name, name_glob):
+                yield each
+        elif recursive and not is_hidden(each.name) and not each.linked:
+            # Gone meanwhile.
+            with suppress(FileNotFoundError):
+                yield from _captures_in(tree, tree.inside(each.path), name_glob, recursive)
+
+
+def _matches(tree: _Tree, folder: str, patterns: Sequence[str]) -> Iterator[_Found]:
+    """What matches below a directory, as the module `glob` has it, but for links to directories with `**`."""
+    first, rest = patterns[0], patterns[1:]
+    try:
+        plain = None if has_magic(first) else tree.look(f"{folder}/{first}")
+        inside = tree.inside(folder) if has_magic(first) else []
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return
+    if plain is not None:
+        if rest:
+            yield from _matches(tree, plain.path, rest)
+        else:
+            yield plain
+    if first == "**":
+        yield from _matches(tree, folder, rest or ("*",))
+        for each in inside:
+            if each.directory and not each.linked and not each.name.startswith("."):
+                yield from _matches(tree, each.path, patterns)
+        return
+    for each in _but_indexes(inside):
+        if fnmatchcase(each.name, first) and (first.startswith(".") or not each.name.startswith(".")):
+            if not rest:
+                yield each
+            elif each.directory:
+                yield from _matches(tree, each.path, rest)
+
+
+def _but_indexes(found: Sequence[_Found]) -> list[_Found]:
+    """Without the indexes of files that are there as well."""
+    names = {each.name for each in found}
+    return [each for each in found if not is_index(each.name, names.__contains__)]
+
+
+def is_index(name: str, is_there: Callable[[str], bool]) -> bool:
+    """Whether a file is the index of one that is there."""
+    return name.endswith(INDEX_SUFFIX) and is_there(name.removesuffix(INDEX_SUFFIX))

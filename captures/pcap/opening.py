@@ -1,0 +1,118 @@
+"""Capture files wherever they are: on this machine by path, elsewhere by URI; gzip or not."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from captures.pcap.formats import GZIP_MAGIC
+from captures.pcap.uris import is_uri, locate
+
+_COMPRESSED_CHUNK = 1 << 18
+
+
+class ByteReader(Protocol):
+    """An open file, read from front to back.
+
+    Attributes:
+        defect: how compressed data end early or are damaged; None so far.
+    """
+
+    defect: str | None
+
+    def read_into(self, target: memoryview) -> int:
+        """Fills `target` unless the file ends first; the number of bytes read."""
+        ...
+
+
+def is_compressed(path: str) -> bool:
+    """Whether a file is gzip, by its first bytes.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with closing(_raw(path)) as file:
+        return bytes(file.read(len(GZIP_MAGIC))) == GZIP_MAGIC
+
+
+@contextmanager
+def open_bytes(path: str, offset: int = 0) -> Iterator[ByteReader]:
+    """A capture file from byte `offset` on; of a compressed one, of its content (read from the front).
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with closing(_raw(path)) as file:
+        compressed = bytes(file.read(len(GZIP_MAGIC))) == GZIP_MAGIC
+        if compressed:
+            file.seek(0)
+            content = _Gzip(file)
+            skipped = memoryview(bytearray(min(offset, _COMPRESSED_CHUNK)))
+            while offset:
+                read = content.read_into(skipped[: min(offset, len(skipped))])
+                if not read:
+                    break
+                offset -= read
+            yield content
+        else:
+            file.seek(offset)
+            yield _Plain(file)
+
+
+def _raw(path: str) -> Any:
+    if not is_uri(path):
+        return Path(path).open("rb", buffering=0)
+    system, inside = locate(path)
+    return system.open_input_file(inside)
+
+
+class _Plain:
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.defect: str | None = None
+
+    def read_into(self, target: memoryview) -> int:
+        done = 0
+        while done < len(target):
+            read = self._file.readinto(target[done:])
+            if not read:
+                break
+            done += read
+        return done
+
+
+class _Gzip:
+    """The content of a gzip file of one or more members; keeps what precedes damage."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._member = zlib.decompressobj(wbits=31)
+        self._waiting = b""
+        self.defect: str | None = None
+
+    def read_into(self, target: memoryview) -> int:
+        done = 0
+        while done < len(target) and self.defect is None:
+            if self._member.eof:
+                self._waiting = self._member.unused_data or bytes(self._file.read(_COMPRESSED_CHUNK))
+                # Zeros may follow the last member.
+                if not self._waiting.strip(b"\0"):
+                    break
+                self._member = zlib.decompressobj(wbits=31)
+            if not self._waiting:
+                self._waiting = bytes(self._file.read(_COMPRESSED_CHUNK))
+            try:
+                data = self._member.decompress(self._waiting, len(target) - done)
+            except zlib.error as error:
+                self.defect = f"the compressed data are damaged: {error}"
+                break
+            if not self._waiting and not data:
+                self.defect = "the compressed data end early"
+                break
+            self._waiting = self._member.unconsumed_tail
+            target[done : done + len(data)] = data
+            done += len(data)
+        return done

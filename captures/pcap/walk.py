@@ -1,0 +1,161 @@
+"""The walk over the records of a capture: where each packet lies, how long it is, when it was captured.
+
+The loops stop before a record that is not whole, at what is not a packet but must be read (pcapng), and at
+damage; they pass no part of a record on as a packet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from captures.pcap.compiling import Loop
+
+#: Time of a packet that has none (simple packets of pcapng, stamps outside 64 bits of nanoseconds).
+NO_TIME = -(2**63)
+#: Why a walk stopped: no more whole records, a record that cannot be, no more rows, a block for the reader, a
+#: block without packets that is not whole and too long to wait for.
+END, DAMAGE, FULL, CONTROL, LONG = 0, 1, 2, 3, 4
+
+
+def _walk_pcap(
+    data: Any,
+    position: int,
+    end: int,
+    big_endian: bool,
+    unit_ns: int,
+    most_captured: int,
+    start: Any,
+    captured: Any,
+    length: Any,
+    time_ns: Any,
+) -> tuple[int, int, int]:
+    """Packets of data[position:end]: their number, the position after the last, why the walk stopped."""
+    a, b, c, d = (24, 16, 8, 0) if big_endian else (0, 8, 16, 24)
+    rows = len(start)
+    row = 0
+    while end - position >= 16:
+        if row == rows:
+            return row, position, 2
+        p = position
+        here = 0 + (data[p + 8] << a | data[p + 9] << b | data[p + 10] << c | data[p + 11] << d)
+        if here > most_captured:
+            return row, position, 1
+        following = position + 16 + here
+        if following > end:
+            break
+        seconds = data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d
+        fraction = data[p + 4] << a | data[p + 5] << b | data[p + 6] << c | data[p + 7] << d
+        start[row] = position + 16
+        captured[row] = here
+        length[row] = data[p + 12] << a | data[p + 13] << b | data[p + 14] << c | data[p + 15] << d
+        time_ns[row] = seconds * 1_000_000_000 + fraction * unit_ns
+        row += 1
+        position = following
+    return row, position, 0
+
+
+def _walk_pcapng(
+    data: Any,
+    position: int,
+    end: int,
+    big_endian: bool,
+    interfaces: Any,
+    most_captured: int,
+    most_block: int,
+    start: Any,
+    captured: Any,
+    length: Any,
+    time_ns: Any,
+    interface: Any,
+) -> tuple[int, int, int]:
+    """As `_walk_pcap`; `interfaces` has a row for each: snaplen, mul, div, shift, offset_ns, most_ticks.
+
+    Those may be followed by more. A block with a packet is no longer than `most_block`.
+    """
+    a, b, c, d = (24, 16, 8, 0) if big_endian else (0, 8, 16, 24)
+    e, f = (8, 0) if big_endian else (0, 8)
+    rows = len(start)
+    known = len(interfaces)
+    row = 0
+    while end - position >= 12:
+        if row == rows:
+            return row, position, 2
+        p = position
+        kind = data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d
+        if kind == 0x0A0D0D0A or kind == 1:
+            return row, position, 3
+        size = data[p + 4] << a | data[p + 5] << b | data[p + 6] << c | data[p + 7] << d
+        if size < 12 or size % 4 != 0:
+            return row, position, 1
+        with_packet = kind == 6 or kind == 2 or kind == 3
+        if with_packet and size > most_block:
+            return row, position, 1
+        following = position + size
+        if following > end:
+            if size > most_block:
+                return row, position, 4
+            break
+        p = following - 4
+        if (data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d) != size:
+            return row, position, 1
+        if with_packet:
+            number = 0
+            ticks = -1
+            p = position + 8
+            if kind == 3:
+                if size < 16 or known == 0:
+                    return row, position, 1
+                original = 0 + (data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d)
+                here = original
+                if interfaces[0][0] != 0 and here > interfaces[0][0]:
+                    here = interfaces[0][0]
+                at = position + 12
+            else:
+                if size < 32:
+                    return row, position, 1
+                if kind == 6:
+                    number = 0 + (data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d)
+                else:
+                    number = 0 + (data[p] << e | data[p + 1] << f)
+                if number >= known:
+                    return row, position, 1
+                high = 0 + (data[p + 4] << a | data[p + 5] << b | data[p + 6] << c | data[p + 7] << d)
+                low = 0 + (data[p + 8] << a | data[p + 9] << b | data[p + 10] << c | data[p + 11] << d)
+                if high < 0x80000000:
+                    ticks = high << 32 | low
+                p += 12
+                here = 0 + (data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d)
+                p += 4
+                original = 0 + (data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d)
+                at = position + 28
+            if here > most_captured or at + here > following - 4:
+                return row, position, 1
+            mul, div, shift = interfaces[number][1], interfaces[number][2], interfaces[number][3]
+            offset, most_ticks = interfaces[number][4], interfaces[number][5]
+            if ticks < 0 or ticks > most_ticks:
+                time_ns[row] = NO_TIME
+            elif shift == 0:
+                time_ns[row] = ticks // div * mul + offset
+            else:
+                # 2^-shift seconds: the fraction times 10^9 may exceed 64 bits, its halves do not.
+                whole = ticks >> shift
+                part = ticks - (whole << shift)
+                if shift <= 32:
+                    part = (part * 1_000_000_000) >> shift
+                else:
+                    upper = part >> 32
+                    lower = part - (upper << 32)
+                    part = (upper * 1_000_000_000 + (lower * 1_000_000_000 >> 32)) >> (shift - 32)
+                time_ns[row] = whole * 1_000_000_000 + part + offset
+            start[row] = at
+            captured[row] = here
+            length[row] = original
+            interface[row] = number
+            row += 1
+        position = following
+    return row, position, 0
+
+
+# numba types a byte that is shifted as unsigned; `0 +` makes it a signed number, as the others are.
+WALK_PCAP = Loop(_walk_pcap)
+WALK_PCAPNG = Loop(_walk_pcapng)

@@ -1,0 +1,1 @@
+"""The tables of an accounted run: the catalogue of their columns, where they are kept, queries."""

@@ -1,0 +1,43 @@
+"""The same questions by Spark SQL: where a run is too large for one machine, or on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from captures.frames.columns import SPARK_SCHEMA
+from captures.spark.session import spark_session
+from captures.tables import store
+from captures.tables.query import QueryError, table_names
+
+
+def ask_spark(run: Path, sql: str, master: str) -> Iterator[pa.RecordBatch]:
+    """The answer to one statement, as `captures.tables.query.ask`.
+
+    Args:
+        master: Spark's master URL; its workers must reach the run folder under the same path.
+
+    Raises:
+        QueryError: as there.
+        SessionError: Spark does not start, or ends by itself.
+    """
+    table_names(run)  # said before Spark starts
+    with spark_session(master, run / "logs" / "spark.log") as spark:
+        yield from answer(spark, run, sql)
+
+
+def answer(spark: SparkSession, run: Path, sql: str) -> Iterator[pa.RecordBatch]:
+    """The same in a session that is there."""
+    try:
+        for name in table_names(run):
+            reader = spark.read.schema(SPARK_SCHEMA) if store.is_empty(run, name) else spark.read
+            reader.parquet(str(store.folder(run, name).resolve())).createOrReplaceTempView(name)
+        table = spark.sql(sql).toArrow()
+    except PySparkException as error:
+        raise QueryError(str(error).strip()) from error
+    yield pa.RecordBatch.from_pylist([], schema=table.schema)
+    yield from table.to_batches()

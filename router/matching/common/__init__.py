@@ -1,0 +1,1 @@
+"""What every matching engine offers, and the tables that engines are given."""

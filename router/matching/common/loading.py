@@ -1,0 +1,15 @@
+"""Whole tables into engines of either kind."""
+
+from __future__ import annotations
+
+from router.matching.common.columns import ConstraintColumns, to_predicates
+from router.matching.common.interface import Matcher, TableMatcher
+
+
+def load(matcher: Matcher, table: ConstraintColumns) -> None:
+    """Fill an empty matcher with `table`."""
+    if isinstance(matcher, TableMatcher):
+        matcher.load(table)
+        return
+    for interface, predicate in to_predicates(table).items():
+        matcher.set_predicate(interface, predicate)

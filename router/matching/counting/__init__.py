@@ -1,0 +1,1 @@
+"""The counting algorithm, with the optimisations of the forwarding paper."""

@@ -1,0 +1,105 @@
+"""Index of the constraints on one attribute of type string, for all operators.
+
+The papers have one ternary search tree for `=`, `<`, `>`, prefixes, suffixes and substrings, and backtrack in
+it. Here equality is hashed, `<` and `>` are sorted arrays, and prefixes, suffixes and substrings are hashed
+by their first characters (suffixes: their last), four at most: what a value has there leads to the few that
+can be satisfied. `./run.sh bench match --figure strings` measures that beside a ternary search tree.
+"""
+
+from __future__ import annotations
+
+from router.matching.counting.index import ConstraintIndex
+from router.matching.counting.links import Links
+from router.predicates.model import Operator, Value
+
+_GRAM = 4
+#: Cutting out and looking up a gram costs about as much as trying a substring in a value of this size.
+_LONG = 64
+
+
+class PatternPart:
+    """Prefixes, suffixes or substrings by their grams.
+
+    Args:
+        at_end: the grams are their last characters.
+    """
+
+    def __init__(self, at_end: bool = False) -> None:
+        self._at_end = at_end
+        #: Size of the gram (shorter than `_GRAM`: the whole text) -> gram -> texts with their links.
+        self.by_size: dict[int, dict[str, tuple[tuple[str, Links], ...]]] = {}
+        self.texts = 0
+
+    def _gram(self, text: str) -> str:
+        return text[-_GRAM:] if self._at_end else text[:_GRAM]
+
+    def add(self, value: Value | None) -> Links:
+        """The links of a text, which is there from now on."""
+        text = str(value)
+        gram = self._gram(text)
+        grams = self.by_size.setdefault(len(gram), {})
+        for other, links in grams.get(gram, ()):
+            if other == text:
+                return links
+        links = Links()
+        grams[gram] = (*grams.get(gram, ()), (text, links))
+        self.texts += 1
+        return links
+
+    def find(self, value: Value | None) -> Links:
+        """The links of a text that is there."""
+        gram = self._gram(str(value))
+        return next(links for text, links in self.by_size[len(gram)][gram] if text == value)
+
+    def drop(self, value: Value | None) -> None:
+        """Forget a text that is there."""
+        gram = self._gram(str(value))
+        grams = self.by_size[len(gram)]
+        grams[gram] = tuple(pair for pair in grams[gram] if pair[0] != value)
+        self.texts -= 1
+        if not grams[gram]:
+            del grams[gram]
+            if not grams:
+                del self.by_size[len(gram)]
+
+
+class StringIndex(ConstraintIndex):
+    """Constraints on one name and the type string, each with its links."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._prefixes, self._suffixes, self._substrings = PatternPart(), PatternPart(True), PatternPart()
+        self._parts[Operator.PREFIX] = self._prefixes
+        self._parts[Operator.SUFFIX] = self._suffixes
+        self._parts[Operator.SUBSTRING] = self._substrings
+
+    def satisfied(self, value: str) -> list[Links]:
+        """See `ConstraintIndex`."""
+        found = super().satisfied(value)
+        # A gram of no characters is in every value; value[-0:] would be all of it.
+        for size, grams in self._prefixes.by_size.items():
+            for text, links in grams.get(value[:size], ()):
+                if value.startswith(text):
+                    found.append(links)
+        for size, grams in self._suffixes.by_size.items():
+            for text, links in grams.get(value[-size:] if size else "", ()):
+                if value.endswith(text):
+                    found.append(links)
+        if self._substrings.texts:
+            found += self._satisfied_substrings(value)
+        return found
+
+    def _satisfied_substrings(self, value: str) -> list[Links]:
+        by_size = self._substrings.by_size
+        if len(value) > _LONG + self._substrings.texts:
+            pairs = (pair for grams in by_size.values() for bucket in grams.values() for pair in bucket)
+            return [links for text, links in pairs if text in value]
+        # By text: one that is in the value several times counts once.
+        found = {
+            text: links
+            for size, grams in by_size.items()
+            for start in range(len(value) - size + 1)
+            for text, links in grams.get(value[start : start + size], ())
+            if value.startswith(text, start)
+        }
+        return list(found.values())

@@ -1,0 +1,235 @@
+"""Over-simplification: fewer filters, at the price of matching more than was asked for.
+
+Source: protocol paper, section 3.5.6, which gives the idea and an example and leaves the algorithm open. A
+wider table costs unwanted traffic, never a receiver: the result covers the predicate it was made from.
+
+Two filters are merged into the narrowest filter that covers both: of the attributes that both constrain
+(others are dropped), the values from the lower to the higher end and the patterns that both ask. Which two
+is decided by *widening*: the estimated share of messages that the merged filter matches and neither of
+the two does. The estimate knows no messages, only the predicate:
+
+- the bounds that the predicate's filters have on an attribute cut its values into cells, and each cell is
+  taken to hold the same share of the values (so that it does not matter what unit an attribute has);
+- a suffix or substring of n characters (the longest, if there are several) lets through 1/(n+1) of the
+  strings, values excluded by ``!=`` count as allowed;
+- a message has a given attribute with probability 1/2, and attributes are independent of each other.
+
+This module alone needs NumPy; a router that does not over-simplify does not load it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from router.predicates.covering import intervals as iv
+from router.predicates.covering.algebra import simplify
+from router.predicates.covering.normal import Attribute, NormalFilter, normalise
+from router.predicates.covering.values import (
+    ValueSet,
+    common_patterns,
+    pattern_length,
+    pieces,
+    tidy,
+    whole_domain,
+)
+from router.predicates.model import Predicate
+
+_PRESENT = 0.5
+_Row = NDArray[np.float64]
+
+
+def oversimplify(predicate: Predicate, max_filters: int) -> Predicate:
+    """A predicate of at most `max_filters` filters that matches whatever `predicate` matches.
+
+    One that has few enough filters when it is simplified exactly is not widened. Otherwise the two filters
+    whose merging widens least are merged, again and again; the result does not depend on the order of the
+    filters given. With n filters the work grows with n² elementary steps, done in NumPy. Filters that have
+    no attribute in common can only be merged into ``*``: too small a `max_filters` ends there.
+
+    Raises:
+        ValueError: `max_filters` is less than 1.
+    """
+    if max_filters < 1:
+        raise ValueError(f"max_filters is {max_filters}; expected 1 or more")
+    simple = simplify(predicate)
+    if len(simple) <= max_filters:
+        return simple
+    filters = [normal for normal in map(normalise, simple) if normal is not None]
+    merging = _Merging(filters)
+    for _ in range(len(filters) - max_filters):
+        merging.merge_closest()
+    return simplify(Predicate(tuple(member.filter for member in merging.remaining())))
+
+
+def merge(a: NormalFilter, b: NormalFilter) -> NormalFilter:
+    """The narrowest filter that covers both, but for single values that one excludes by ``!=``.
+
+    Exclusions are kept only where the union needs nothing else: filters should become fewer and shorter.
+    """
+    merged: dict[str, ValueSet] = {}
+    for name, values in a.attributes.items():
+        others = b.attributes.get(name)
+        if others is not None and others.type is values.type:
+            merged[name] = _merge_values(values, others)
+    return NormalFilter(merged)
+
+
+def _merge_values(a: ValueSet, b: ValueSet) -> ValueSet:
+    joined = iv.union(a.intervals, b.intervals)
+    if len(pieces(ValueSet(a.type, joined))) > 1:
+        joined = ((joined[0][0], joined[-1][1]),)
+    merged = ValueSet(a.type, joined, *common_patterns(a, b))
+    return merged if merged.is_plain else tidy(merged)
+
+
+class _Column:
+    """What the filters ask of one attribute: an element for each filter."""
+
+    def __init__(self, attribute: Attribute, filters: list[NormalFilter]) -> None:
+        kind = attribute[1]
+        bottom, top = whole_domain(kind)
+        sets = [filter_.attributes[attribute[0]] for filter_ in filters if attribute in filter_.signature]
+        ends = {end for values in sets for end in (values.intervals[0][0], values.intervals[-1][1])}
+        self._bounds: list[Any] = sorted(ends - {bottom, top})
+        self._cells = len(self._bounds) + 1
+        self.present = np.zeros(len(filters), dtype=np.bool_)
+        #: Cells from `first` up to, not including, `end`.
+        self._first = np.zeros(len(filters), dtype=np.int64)
+        self._end = np.zeros(len(filters), dtype=np.int64)
+        #: Different patterns, by number; those of each filter; and for two patterns the share of what
+        #: they have in common (a row is made when it is asked for).
+        self._patterns: dict[ValueSet, int] = {}
+        self._pattern = np.zeros(len(filters), dtype=np.int64)
+        self._common: dict[int, list[float]] = {}
+        #: For each filter, the share of strings that its pattern and of messages that its values let through.
+        self._alone = np.ones(len(filters))
+        self.shares = np.ones(len(filters))
+        for row, filter_ in enumerate(filters):
+            if attribute in filter_.signature:
+                self.put(row, filter_.attributes[attribute[0]])
+
+    def put(self, row: int, values: ValueSet) -> None:
+        """Filter number `row` now allows these values."""
+        self.present[row] = True
+        self._first[row] = bisect_right(self._bounds, values.intervals[0][0])
+        self._end[row] = bisect_left(self._bounds, values.intervals[-1][1]) + 1
+        pattern = ValueSet(values.type, (), values.suffix, values.substrings)
+        self._pattern[row] = self._patterns.setdefault(pattern, len(self._patterns))
+        self._alone[row] = _pattern_share(pattern)
+        cells = int(self._end[row] - self._first[row])
+        self.shares[row] = cells * (_PRESENT / self._cells) * self._alone[row]
+
+    def drop(self, row: int) -> None:
+        """Filter number `row` no longer asks anything of the attribute."""
+        self.present[row] = False
+        self.shares[row] = 1.0
+
+    def shares_with(self, row: int) -> tuple[_Row, _Row]:
+        """For `row` and each filter: the shares of the merged values, and of those common to both."""
+        first, end, number = self._first[row], self._end[row], int(self._pattern[row])
+        merged = np.maximum(self._end, end) - np.minimum(self._first, first)
+        both = np.maximum(np.minimum(self._end, end) - np.maximum(self._first, first), 0)
+        common = np.array(self._common_with(number))[self._pattern]
+        narrower = np.minimum(self._alone, self._alone[row])
+        scale = _PRESENT / self._cells
+        return merged * scale * common, both * scale * narrower
+
+    def _common_with(self, number: int) -> list[float]:
+        row = self._common.setdefault(number, [])
+        patterns = list(self._patterns)
+        for other in patterns[len(row) :]:
+            joined = ValueSet(other.type, (), *common_patterns(patterns[number], other))
+            row.append(_pattern_share(joined))
+        return row
+
+
+def _pattern_share(values: ValueSet) -> float:
+    return 1 / (1 + pattern_length(values))
+
+
+class _Merging:
+    """Filters, and for each the one that is merged with it at the least widening.
+
+    After a merger only the merged filter's widenings are computed anew. A filter whose partner is gone
+    keeps its old least widening, which cannot have become less, as a lower bound; it is looked at again
+    when the bound is the least of all.
+    """
+
+    def __init__(self, filters: list[NormalFilter]) -> None:
+        self._filters: list[NormalFilter | None] = list(filters)
+        attributes = sorted({attribute for filter_ in filters for attribute in filter_.signature})
+        self._columns = {attribute: _Column(attribute, filters) for attribute in attributes}
+        self._shares = np.array([self._share(row) for row in range(len(filters))])
+        self._least = np.zeros(len(filters))
+        self._partner = np.zeros(len(filters), dtype=np.int64)
+        self._gone = np.zeros(len(filters), dtype=np.bool_)
+        self._stale = np.zeros(len(filters), dtype=np.bool_)
+        for row in range(len(filters)):
+            self._look(row)
+
+    def remaining(self) -> list[NormalFilter]:
+        """The filters as they are now."""
+        return [filter_ for filter_ in self._filters if filter_ is not None]
+
+    def merge_closest(self) -> None:
+        """Put the two filters whose merging widens least into one."""
+        while self._stale[row := int(np.argmin(self._least))]:
+            self._look(row)
+        kept, dropped = sorted((row, int(self._partner[row])))
+        a, b = self._filters[kept], self._filters[dropped]
+        assert a is not None and b is not None
+        merged = merge(a, b)
+        self._filters[kept], self._filters[dropped] = merged, None
+        for attribute in a.signature:
+            self._columns[attribute].drop(kept)
+        for attribute in b.signature:
+            self._columns[attribute].drop(dropped)
+        for attribute, values in merged.items():
+            self._columns[attribute].put(kept, values)
+        self._shares[kept] = self._share(kept)
+        self._gone[dropped] = True
+        self._least[dropped] = np.inf
+        self._stale |= np.isin(self._partner, (kept, dropped))
+        self._stale[dropped] = False
+        widening = self._look(kept)
+        closer = (widening < self._least) | (self._stale & (widening <= self._least))
+        closer[kept] = False
+        self._least[closer] = widening[closer]
+        self._partner[closer] = kept
+        self._stale[closer] = False
+
+    def _look(self, row: int) -> _Row:
+        """Find the partner of a filter; returns the widening with each (infinite with itself)."""
+        widening = self._widening(row)
+        self._partner[row] = int(np.argmin(widening))
+        self._least[row] = widening[self._partner[row]]
+        self._stale[row] = False
+        return widening
+
+    def _share(self, row: int) -> float:
+        """The share of messages that filter number `row` matches."""
+        filter_ = self._filters[row]
+        assert filter_ is not None
+        share = 1.0
+        for attribute in sorted(filter_.signature):
+            share *= float(self._columns[attribute].shares[row])
+        return share
+
+    def _widening(self, row: int) -> _Row:
+        filter_ = self._filters[row]
+        assert filter_ is not None
+        merged = np.ones(len(self._filters))
+        both = self._shares.copy()
+        for attribute in sorted(filter_.signature):
+            column = self._columns[attribute]
+            of_merged, of_both = column.shares_with(row)
+            merged *= np.where(column.present, of_merged, 1.0)
+            both *= np.where(column.present, of_both / column.shares, column.shares[row])
+        widening: _Row = np.maximum(merged - self._shares[row] - self._shares + both, 0.0)
+        widening[self._gone] = np.inf
+        widening[row] = np.inf
+        return widening

@@ -1,0 +1,83 @@
+"""From a finished emulation to its verdict: oracle, accounting on Spark, summary, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from captures.accounting.account import account
+from captures.accounting.reconcile import TsharkError
+from captures.pcap.reader import PcapError
+from captures.rundir.folder import RunFolderError
+from captures.spark.session import SessionError
+from captures.tables.store import BusyError
+from testbed.config.load import load_experiment
+from testbed.config.model import Experiment
+from testbed.errors import InputError, MachineError
+from testbed.full_disk import naming_a_full_disk
+from testbed.oracle.decide import write_oracle
+from testbed.report.render import write_report
+from testbed.rundir.folder import read_object, write_json
+from testbed.terminal.progress import Progress
+from testbed.terminal.summary import print_summary
+
+
+def account_and_report(run_dir: Path, master: str, progress: Progress, console: Console) -> int:
+    """Writes oracle.jsonl, the Parquet tables, summary.json and report.html, and prints the summary.
+
+    Args:
+        run_dir: a complete run folder.
+        master: Spark master URL.
+
+    Returns:
+        0 if the verdict holds, else 1.
+
+    Raises:
+        InputError: the run folder is incomplete or malformed.
+        MachineError: tshark or Spark cannot be run, or the file system of the run folder is full.
+    """
+    experiment = load_experiment(run_dir / "experiment.toml")
+    of_the_run = _of_the_run(experiment, run_dir)
+
+    def publish(accounted: dict[str, Any]) -> None:
+        write_json(run_dir / "summary.json", {**of_the_run, **accounted})
+
+    with naming_a_full_disk(run_dir):
+        with progress.stage("oracle_s", "oracle"):
+            write_oracle(run_dir, experiment.oracle.in_flight_window_s)
+        with progress.stage("accounting_s", "accounting on Spark"):
+            try:
+                accounted = account(run_dir, master=master, publish=publish)
+            except (RunFolderError, PcapError, BusyError) as error:
+                raise InputError(str(error)) from error
+            except (TsharkError, SessionError) as error:
+                raise MachineError(str(error)) from error
+        summary = {**of_the_run, **accounted}
+        with progress.stage("report_s", "report"):
+            report = write_report(run_dir)
+    console.print()
+    print_summary(console, summary, report)
+    return 0 if summary["verdict"] == "holds" else 1
+
+
+def _of_the_run(experiment: Experiment, run_dir: Path) -> dict[str, Any]:
+    """The keys of summary.json that are the runner's to give (captures.accounting.summary documents all)."""
+    manifest = read_object(run_dir / "manifest.json")
+    # Written last by an emulation that ended: read first, so that other folders are refused at once.
+    timings = read_object(run_dir / "timings.json")
+    if "datapath" not in manifest:
+        raise InputError(f"{run_dir / 'manifest.json'}: no field datapath")
+    for key, value in timings.items():
+        if not isinstance(value, (int, float)):
+            raise InputError(f"{run_dir / 'timings.json'}: {key}: {value!r}; expected a number")
+    return {
+        "experiment": experiment.name,
+        "routers": len(experiment.topology.nodes),
+        "links": len(experiment.topology.links),
+        "duration_s": experiment.duration_s,
+        "time_scale": experiment.time_scale,
+        "datapath": manifest["datapath"],
+        **{key: round(value, 3) for key, value in timings.items()},
+    }

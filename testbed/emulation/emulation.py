@@ -1,0 +1,350 @@
+"""One emulation: bring-up behind barriers, the workload, quiet, and take-down in reverse order.
+
+Order matters: captures run before the first router sends, and stop after the last; Open vSwitch's counters
+are read inside that span, when nothing moves, so that all three accounts cover the same frames.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from captures.capturing.tcpdump import CaptureError, CaptureSet, CaptureSpec
+from router.runtime.client import ClientError
+from router.runtime.process import RouterSpec
+from router.wire.addresses import HOST_PORT
+from testbed.config.dump import dump_experiment
+from testbed.config.model import Experiment
+from testbed.config.router_options import router_options
+from testbed.emulation.processes import Controller, Routers
+from testbed.emulation.schedule import Network, play
+from testbed.errors import RunError
+from testbed.full_disk import naming_a_full_disk
+from testbed.live.runner import LiveView
+from testbed.machine import kernel_features, tool_versions
+from testbed.network import state as machine_state
+from testbed.network.cleanup import end_processes, remove_state
+from testbed.network.emulated import EmulatedNetwork
+from testbed.network.names import Names
+from testbed.network.ovs_counters import SwitchCounters, difference, read_counters
+from testbed.network.state import RunState
+from testbed.polling import wait_until
+from testbed.rundir.applications import APPLICATIONS_LOG, merge_departures
+from testbed.rundir.folder import manifest, new_run_folder, recording_path, write_json
+from testbed.rundir.tables import ask_routers, write_tables
+from testbed.terminal.progress import Progress
+from testbed.workload.driver import Driver
+from testbed.workload.generate import generate
+from testbed.workload.model import write_workload
+from topos.loaders import to_json
+
+#: Wall seconds, for the whole network, that a barrier may take: a base and a share for each router.
+_BARRIER_S = 30.0
+_BARRIER_PER_ROUTER_S = 0.5
+#: The routers' parent compiles the matching engine if nobody has since its sources changed: some 12 s of CPU.
+_COMPILING_S = 120.0
+#: Wall seconds in which a process that died shows.
+_CAUSE_S = 1.0
+_CAUSE_POLL_S = 0.05
+
+
+def emulate(
+    experiment: Experiment,
+    runs: Path,
+    datapath: str,
+    progress: Progress,
+    hold: bool = False,
+    view: LiveView | None = None,
+) -> Path:
+    """Emulates an experiment; everything that was set up is gone when it returns or raises.
+
+    Args:
+        experiment: what to run.
+        runs: where the run folder is made.
+        datapath: Open vSwitch datapath, "kernel" or "user".
+        progress: where stages are shown.
+        hold: after the workload, keep the network up until the user interrupts.
+        view: started before the network; the workload waits until it is ready.
+
+    Returns:
+        The run folder, complete but for the accounting.
+
+    Raises:
+        RunError: a part died or was not ready in time; its folder is kept.
+        MachineError: the file system of the run folder is full.
+        KeyboardInterrupt: the user stopped it; its folder is kept.
+    """
+    run_dir = new_run_folder(runs, experiment.name).resolve()
+    with naming_a_full_disk(run_dir):
+        progress.note(f"run folder: {run_dir}")
+        emulation = Emulation(experiment, run_dir, datapath, progress)
+        try:
+            with progress.stage("bring_up_s", _describe(experiment)):
+                emulation.write_inputs()
+                if view is not None:
+                    view.start(run_dir)
+                emulation.bring_up()
+            if view is not None:
+                view.wait_ready()
+            with progress.stage("run_s", "workload"):
+                emulation.run(hold)
+            with progress.stage("teardown_s", "counters, captures, take-down"), _uninterrupted():
+                emulation.take_down()
+        except (CaptureError, ClientError) as error:
+            raise RunError(str(error)) from error
+        finally:
+            with _uninterrupted():
+                emulation.abandon()
+        write_json(run_dir / "timings.json", {**progress.seconds, **emulation.measured})
+    return run_dir
+
+
+class Emulation:
+    """The parts of one emulation, and what has been started of them."""
+
+    def __init__(self, experiment: Experiment, run_dir: Path, datapath: str, progress: Progress) -> None:
+        self.experiment = experiment
+        self.run_dir = run_dir
+        self.progress = progress
+        self.topology = experiment.topology
+        self.nodes = [node.id for node in self.topology.nodes]
+        self.workload = generate(experiment)
+        kernel = kernel_features()
+        # From here on there is something to give back.
+        self.state: RunState = machine_state.claim(run_dir)
+        self.network = EmulatedNetwork(self.topology, self.state.names, datapath, kernel)
+        self.captures = CaptureSet(capture_specs(experiment, self.state.names), run_dir)
+        self._datapath = datapath
+        self._controller: Controller | None = None
+        self._routers: Routers | None = None
+        self._router_pids: list[int] = []
+        self._driver: Driver | None = None
+        #: What the run measured of itself, for summary.json.
+        self.measured: dict[str, float] = {}
+        self._baseline: SwitchCounters = {}
+        self._barrier_s = _BARRIER_S + _BARRIER_PER_ROUTER_S * len(self.nodes)
+
+    def bring_up(self) -> None:
+        """Starts everything. On return every table is committed at every router."""
+        self.state.nodes = len(self.nodes)
+        controller = self._controller = Controller(self.run_dir, self.experiment.broadcast.layer)
+        self.state.add_process(controller.child.pid)
+        self.progress.update("hosts and links")
+        hosts = self.network.start_hosts()
+        self.state.add_processes(hosts)
+        self.network.start_links()
+        self.progress.update("switches")
+        self.network.start_switches(controller.port())
+        self.network.shape_links()
+        self.progress.update("captures")
+        self.captures.start(deadline_s=self._barrier_s)
+        self.state.add_processes(self.captures.pids)
+        controller.wait_for("all_switches_ready", self._barrier_s, "every switch has its rules")
+        self._baseline = self._settled_counters()
+        self.progress.update("routers")
+        routers = self._routers = Routers(self.run_dir, self._router_specs(hosts))
+        self.state.add_process(routers.child.pid)
+        self._router_pids = routers.wait_ready(self._barrier_s + _COMPILING_S)
+        self.state.add_processes(self._router_pids)
+        self.progress.update("broadcast tables")
+        what = "every router has its broadcast table"
+        committed = controller.wait_for("committed", self._barrier_s, what, self.check)
+        if committed["routers"] != len(self.nodes):
+            raise RunError(f"{what}: only {committed['routers']} of {len(self.nodes)} have it")
+
+    def run(self, hold: bool) -> None:
+        """Plays the workload and the timed events, and waits until the network is quiet."""
+        network = Network(
+            sockets={node: self.state.socket(node) for node in self.nodes},
+            set_link=self.network.set_link,
+            set_node=self.network.set_node,
+            unsettled=self._unsettled,
+            check=self.check,
+        )
+        try:
+            driver = self._driver = Driver(
+                network.sockets, self.workload.nodes, self.run_dir / APPLICATIONS_LOG
+            )
+            played = play(driver, self.experiment, self.workload, network, self.progress.update, hold)
+        except (RunError, ClientError):
+            self._raise_cause()
+            raise
+        self.measured = {
+            "workload_lateness_max_s": played.lateness_max_s,
+            "memory_per_router_bytes": memory_bytes(self._router_pids) / len(self._router_pids),
+        }
+
+    def check(self) -> None:
+        """Raises RunError or CaptureError if a part of the emulation has died."""
+        assert self._controller is not None
+        assert self._routers is not None
+        self._controller.child.check()
+        self._routers.check()
+        self.captures.check()
+
+    def _unsettled(self) -> str | None:
+        """None if the controller knows the network as it is, and every router has the trees for it."""
+        assert self._controller is not None
+        known = self._controller.epochs()
+        for what, there, said in (
+            ("nodes", self.network.down_nodes, known.down_nodes),
+            ("links", self.network.down_links, known.down_links),
+        ):
+            if there != said:
+                return f"the controller takes {what} {sorted(said)} for down, where {sorted(there)} are"
+        return None if known.settled else "the controller has not brought all routers to one epoch"
+
+    def _raise_cause(self) -> None:
+        """Raises what `check` finds within a moment: when a part dies, its applications notice first."""
+        deadline = time.monotonic() + _CAUSE_S
+        while time.monotonic() < deadline:
+            self.check()
+            time.sleep(_CAUSE_POLL_S)
+
+    def take_down(self) -> None:
+        """Stops routers, then captures, then the network; leaves all counters in the run folder."""
+        assert self._controller is not None
+        assert self._routers is not None
+        assert self._driver is not None
+        write_tables(self.run_dir, ask_routers(self.state.socket(node) for node in self.nodes))
+        counters = self._routers.stop()
+        self._driver.close()
+        merge_departures(self.run_dir, self._routers.logs)
+        write_json(self.run_dir / "counters" / "routers.json", counters)
+        end = self._settled_counters()
+        write_json(self.run_dir / "counters" / "ovs.json", difference(self._baseline, end))
+        self.captures.stop()
+        self._controller.child.stop()
+        self.network.stop()
+        remove_state(self.state)
+
+    def abandon(self) -> None:
+        """Removes whatever is left, without ceremony. Does nothing after `take_down`."""
+        if not self.state.folder.exists():
+            return
+        for part in (self._routers, self._controller):
+            if part is not None:
+                part.child.kill()
+        if self._driver is not None:
+            self._driver.close()
+        self.captures.kill()
+        self.network.stop()
+        # Routers outlive their parent by the time it takes them to stop.
+        end_processes(self.state.processes)
+        remove_state(self.state)
+
+    def _settled_counters(self) -> SwitchCounters:
+        """Open vSwitch's counters when two readings agree: it may count a frame just after forwarding it."""
+        last = read_counters(self.state.names, self.nodes)
+
+        def changed() -> str | None:
+            nonlocal last
+            before, last = last, read_counters(self.state.names, self.nodes)
+            moving = [node for node in self.nodes if before[node] != last[node]]
+            return f"switches {moving[:10]} still count" if moving else None
+
+        wait_until(changed, self._barrier_s, "the switches' counters stand still")
+        return last
+
+    def write_inputs(self) -> None:
+        """Writes what the run is made of into its folder."""
+        experiment, run_dir = self.experiment, self.run_dir
+        (run_dir / "experiment.toml").write_text(dump_experiment(experiment), encoding="utf-8")
+        (run_dir / "topology.json").write_text(to_json(experiment.topology), encoding="utf-8")
+        write_workload(self.workload, run_dir / "workload.jsonl")
+        write_json(
+            run_dir / "manifest.json",
+            {
+                **manifest(
+                    experiment.name, experiment.seed, experiment.time_scale, self._datapath, tool_versions()
+                ),
+                "tag": self.state.tag,
+                "senders": list(self.workload.senders),
+                "receivers": list(self.workload.receivers),
+            },
+        )
+
+    def _router_specs(self, hosts: list[int]) -> list[RouterSpec]:
+        options = router_options(self.experiment.protocol, self.experiment.time_scale)
+        logs = self.run_dir / "logs" / "routers"
+        logs.mkdir()
+        recording = self.experiment.record
+        if recording:
+            recording_path(self.run_dir, 0).parent.mkdir()
+        incarnation = int(time.time())
+        return [
+            RouterSpec(
+                node=node,
+                device=Names.host_device(node),
+                namespace=host,
+                socket_path=str(self.state.socket(node)),
+                counters_path=str(logs / f"r{node}.counters.json"),
+                log_path=str(logs / f"r{node}.log"),
+                options=options,
+                matcher=self.experiment.protocol.matcher,
+                seed=self.experiment.seed,
+                incarnation=incarnation,
+                recording_path=str(recording_path(self.run_dir, node)) if recording else None,
+            )
+            for node, host in zip(self.nodes, hosts, strict=True)
+        ]
+
+
+def capture_specs(experiment: Experiment, names: Names) -> list[CaptureSpec]:
+    """One capture for each link, at `u`'s end, and one for each host link, at the switch's end."""
+    topology = experiment.topology
+    links = [
+        CaptureSpec(
+            name=f"link-{link.u}-{link.v}",
+            kind="link",
+            device=names.port(link.u, link.u_port),
+            file=f"pcap/link-{link.u}-{link.v}.pcap",
+            u=link.u,
+            v=link.v,
+        )
+        for link in topology.links
+    ]
+    hosts = [
+        CaptureSpec(
+            name=f"host-{node.id}",
+            kind="host",
+            device=names.port(node.id, HOST_PORT),
+            file=f"pcap/host-{node.id}.pcap",
+            node=node.id,
+        )
+        for node in topology.nodes
+    ]
+    return links + hosts
+
+
+def _describe(experiment: Experiment) -> str:
+    topology = experiment.topology
+    return f"bring-up: {len(topology.nodes)} routers, {len(topology.links)} links"
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Holds Ctrl-C and its kin back: half a take-down would leave more to clean."""
+    held: dict[int, Any] = {}
+    for number in map(int, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
+        held[number] = signal.signal(number, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        for number, handler in held.items():
+            with suppress(TypeError):  # a handler that was not set from Python
+                signal.signal(number, handler)
+
+
+def memory_bytes(pids: list[int]) -> int:
+    """Proportional set size of processes: shared pages count once."""
+    total = 0
+    for pid in pids:
+        with suppress(OSError):
+            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+            total += int(rollup.partition("\nPss:")[2].split()[0]) * 1024
+    return total

@@ -1,0 +1,127 @@
+"""The processes of a run beside tcpdump: the controller and the routers' warm parent."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from captures.rundir.epochs import Epochs
+from router.runtime.process import RouterSpec
+from testbed.errors import RunError
+from testbed.processes import Child
+from testbed.rundir.follow import EventLog
+
+
+class Controller:
+    """The controller process and its log of events."""
+
+    def __init__(self, run_dir: Path, layer: str) -> None:
+        self._log_path = run_dir / "logs" / "controller.jsonl"
+        config = run_dir / "logs" / "controller-config.json"
+        config.write_text(
+            json.dumps(
+                {
+                    "topology": str(run_dir / "topology.json"),
+                    "layer": layer,
+                    "listen_host": "127.0.0.1",
+                    "listen_port": 0,
+                    "log": str(self._log_path),
+                    "parent_pid": os.getpid(),
+                },
+                indent=1,
+            )
+            + "\n"
+        )
+        errors = run_dir / "logs" / "controller.err"
+        self.child = Child("the controller", "testbed.controller", [str(config)], errors, errors)
+        self.log = EventLog(self._log_path, self.child.check)
+        self._epochs = Epochs()
+        self._followed = 0
+
+    def epochs(self) -> Epochs:
+        """What its log says so far of the network."""
+        fresh = self.log.since(self._followed)
+        self._followed += len(fresh)
+        for event in fresh:
+            self._epochs.take(event)
+        return self._epochs
+
+    def port(self, timeout_s: float = 30) -> int:
+        """The port on which it listens, chosen by itself, once it does."""
+        event = self.log.wait_for(lambda e: e["event"] == "listening", timeout_s, "controller is listening")
+        return int(event["port"])
+
+    def wait_for(
+        self, name: str, timeout_s: float, what: str, check: Callable[[], None] | None = None
+    ) -> dict[str, Any]:
+        """The first event of this name; see `EventLog.wait_for`."""
+        return self.log.wait_for(lambda event: event["event"] == name, timeout_s, what, check)
+
+
+class Routers:
+    """The routers of a run, forked from one warm parent, and the log in which it speaks of them."""
+
+    def __init__(self, run_dir: Path, specs: list[RouterSpec]) -> None:
+        self._specs = specs
+        logs = run_dir / "logs"
+        spec_file = logs / "routers-specs.json"
+        spec_file.write_text(json.dumps([spec.as_json() for spec in specs], indent=1) + "\n")
+        log = logs / "routers.jsonl"
+        self.child = Child(
+            "the routers' parent", "router.runtime.parent", [str(spec_file)], logs / "routers.err", log
+        )
+        self.log = EventLog(log, self.child.check)
+        self._checked = 0
+
+    @property
+    def logs(self) -> dict[int, Path]:
+        """The log of each router, by node."""
+        return {spec.node: Path(spec.log_path) for spec in self._specs}
+
+    def wait_ready(self, timeout_s: float) -> list[int]:
+        """Returns the process ids of the routers once all have their sockets open."""
+        pids: dict[int, int] = {}
+        for spec in self._specs:
+
+            def ready(event: dict[str, Any], node: int = spec.node) -> bool:
+                return bool(event["node"] == node)
+
+            event = self.log.wait_for(ready, timeout_s, f"router r{spec.node} is ready")
+            if event["event"] != "ready":
+                raise RunError(f"router r{spec.node} ended while starting: {self._log_of(spec)}")
+            pids[spec.node] = event["pid"]
+        return list(pids.values())
+
+    def check(self) -> None:
+        """Raises RunError, naming it, if a router has ended."""
+        self.child.check()
+        fresh = self.log.since(self._checked)
+        self._checked += len(fresh)
+        for event in fresh:
+            if event["event"] == "exited":
+                spec = next(spec for spec in self._specs if spec.node == event["node"])
+                raise RunError(
+                    f"router r{spec.node} ended with status {event['status']}: {self._log_of(spec)}"
+                )
+
+    def stop(self) -> dict[int, dict[str, Any]]:
+        """Stops all. Returns the counters that each left, by node."""
+        self.child.stop()
+        counters = {}
+        for spec in self._specs:
+            try:
+                counters[spec.node] = json.loads(Path(spec.counters_path).read_text())
+            except (OSError, ValueError) as error:
+                raise RunError(f"router r{spec.node} left no counters: {error}") from error
+        return counters
+
+    @staticmethod
+    def _log_of(spec: RouterSpec) -> str:
+        try:
+            lines = Path(spec.log_path).read_text(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return lines[-1] if lines else "it said nothing"

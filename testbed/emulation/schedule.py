@@ -1,0 +1,114 @@
+"""Playing an experiment on a network that is up: workload, timed events, and the wait for quiet."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from testbed.config.model import Experiment
+from testbed.emulation.quiescence import Quiescence, not_quiet
+from testbed.terminal.numbers import clock
+from testbed.workload.driver import Driver, Played, TimedAction
+from testbed.workload.model import Workload
+
+#: Wall seconds after the end in which the network must have become quiet.
+_QUIET_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Network:
+    """What the schedule may do with the network.
+
+    Attributes:
+        sockets: application sockets, by node.
+        set_link: takes a link (u, v) down or up.
+        set_node: cuts a node off, or joins it again.
+        unsettled: None if every router has the trees for the network as it is; else what is wrong.
+        check: raises if a part of the emulation has died.
+    """
+
+    sockets: Mapping[int, Path]
+    set_link: Callable[[int, int, bool], None]
+    set_node: Callable[[int, bool], None]
+    unsettled: Callable[[], str | None]
+    check: Callable[[], None]
+
+
+def play(
+    driver: Driver,
+    experiment: Experiment,
+    workload: Workload,
+    network: Network,
+    show: Callable[[str], None],
+    hold: bool,
+) -> Played:
+    """Plays all, then waits until the network is quiet.
+
+    Args:
+        show: is told how it goes, in words.
+        hold: stay until Ctrl-C, which then ends the workload rather than the run.
+
+    Raises:
+        RunError: a part died, or the network did not become quiet.
+    """
+
+    def progress(now_s: float, sent: int, delivered: int) -> None:
+        network.check()
+        show(f"{clock(now_s, experiment.duration_s)}, {sent} messages sent, {delivered} delivered")
+
+    def checked(ended: Callable[[], bool]) -> Callable[[], bool]:
+        def until() -> bool:
+            network.check()
+            return ended()
+
+        return until
+
+    actions = list(_network_events(experiment, network))
+    with _ended_by_ctrl_c(driver, hold) as ended:
+        played = driver.play(workload, experiment.time_scale, experiment.duration_s, progress, actions)
+        if hold and not ended():
+            show("done; the network stays up until Ctrl-C")
+            driver.drain(checked(ended), timeout_s=float("inf"))
+    show("waiting until the network is quiet")
+    with Quiescence(network.sockets.values(), experiment.topology) as quiescence:
+        # Asked in this order: only after the trees have settled do routers that are quiet stay so.
+        if not driver.drain(lambda: network.unsettled() is None and quiescence.quiet(), _QUIET_TIMEOUT_S):
+            raise not_quiet(f"{_QUIET_TIMEOUT_S:g} s", quiescence.working, network.unsettled())
+    network.check()
+    return played
+
+
+def _network_events(experiment: Experiment, network: Network) -> Iterator[TimedAction]:
+    for event in experiment.events:
+        if event.action in ("link_down", "link_up"):
+            assert event.link is not None  # the loader has checked it
+            yield TimedAction(event.at_s, partial(network.set_link, *event.link, event.action == "link_up"))
+        elif event.action in ("node_down", "node_up"):
+            assert event.node is not None
+            yield TimedAction(event.at_s, partial(network.set_node, event.node, event.action == "node_up"))
+
+
+@contextmanager
+def _ended_by_ctrl_c(driver: Driver, hold: bool) -> Iterator[Callable[[], bool]]:
+    """With `hold`, Ctrl-C ends what the driver does, instead of the run; yields whether it has come."""
+    over = False
+
+    def end(*_: Any) -> None:
+        nonlocal over
+        over = True
+        driver.stop()
+
+    if not hold:
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield lambda: over
+    finally:
+        signal.signal(signal.SIGINT, before)
+        driver.resume()

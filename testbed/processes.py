@@ -1,0 +1,73 @@
+"""Child processes of a command: started apart from the terminal, checked, stopped."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from testbed.errors import RunError
+
+#: Wall seconds in which a process must end after it was told to.
+_STOP_TIMEOUT_S = 20.0
+
+
+class Child:
+    """A Python module run as a child in a session of its own, out of reach of the terminal's Ctrl-C.
+
+    Args:
+        what: its name in errors.
+        module, arguments: `python -m module arguments...`.
+        output: file for what it prints on standard output (None: a pipe, `stdout`) and standard error.
+    """
+
+    def __init__(
+        self, what: str, module: str, arguments: list[str], errors: Path, output: Path | None
+    ) -> None:
+        self.what = what
+        self._errors = errors
+        with errors.open("ab") as stderr:
+            stdout: IO[bytes] | int = output.open("ab") if output is not None else subprocess.PIPE
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+            if not isinstance(stdout, int):
+                stdout.close()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def check(self) -> None:
+        """Raises RunError if it has ended."""
+        status = self.process.poll()
+        if status is not None:
+            raise RunError(f"{self.what} ended with status {status}: {self._last_words()}")
+
+    def stop(self) -> None:
+        """Tells it to end, and waits. Raises RunError if it had to be killed or failed."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
+            self.kill()
+            raise RunError(f"{self.what} did not end {_STOP_TIMEOUT_S:g} s after SIGTERM") from error
+        if status not in (0, -signal.SIGTERM):
+            raise RunError(f"{self.what} ended with status {status}: {self._last_words()}")
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait()
+
+    def _last_words(self) -> str:
+        lines = self._errors.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"

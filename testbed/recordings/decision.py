@@ -1,0 +1,84 @@
+"""What a router knew when it took a message: its recording, replayed up to there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from router.predicates.model import Predicate
+from router.protocol.events import Accepted, Event, FrameReceived, Send, SendMessage
+from router.recording.encoding import RecordingError
+from router.recording.file import Recording
+from router.wire.frames import FrameType
+from testbed.errors import InputError
+from testbed.rundir.folder import recording_path
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A router's decision on a message.
+
+    Attributes:
+        predicates: interface -> p_i at that moment, where it is not empty.
+        dropped: the reason by which it counted the message as dropped; None: it did not.
+    """
+
+    predicates: Mapping[int, Predicate]
+    dropped: str | None
+
+
+def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
+    """Replays the recording of a router until it has decided on the message (`seq`: unsigned).
+
+    Returns None if there is no recording, or it does not hold the message.
+
+    Raises:
+        InputError: the recording is malformed.
+    """
+    path = recording_path(run, node)
+    if not path.is_file():
+        return None
+    found = None
+    try:
+        recording = Recording(path)
+        router = recording.origin.router()
+        for given in recording.inputs():
+            concerns = _concerns(given.event, node, source, seq)
+            before = dict(router.counters.dropped) if concerns else {}
+            actions = router.handle(given.event, given.at)
+            sent = any(
+                isinstance(action, Send)
+                and (action.frame.issuer, action.frame.seq) == (source, seq)
+                and action.frame.type is FrameType.MSG
+                for action in actions
+            )
+            if node == source:
+                # A message that the source holds back is sent on after it was accepted.
+                concerns = sent or any(
+                    isinstance(action, Accepted) and (action.source, action.seq) == (source, seq)
+                    for action in actions
+                )
+            if concerns:
+                counted = router.counters.dropped
+                reasons = [str(reason) for reason, count in counted.items() if count > before.get(reason, 0)]
+                taken = Decision(dict(router.predicates()), reasons[0] if reasons else None)
+                # Of several copies (layer `rpf`) those from beside the tree are dropped, before or after the
+                # one that counts.
+                if found is None or taken.dropped is None:
+                    found = taken
+                if sent or (node != source and taken.dropped is None):
+                    break
+    except RecordingError as error:
+        raise InputError(str(error)) from error
+    return found
+
+
+def _concerns(event: Event, node: int, source: int, seq: int) -> bool:
+    if node == source:
+        return isinstance(event, SendMessage)
+    return (
+        isinstance(event, FrameReceived)
+        and event.frame.type is FrameType.MSG
+        and (event.frame.issuer, event.frame.seq) == (source, seq)
+    )

@@ -1,0 +1,146 @@
+"""The recordings of a run: replayed and held against what it left; and the state of a router at a moment.
+
+A router records into `recordings/r<node>.rec` of the run folder (`router.recording.file`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from router.protocol.counters import Drop
+from router.protocol.router import Router
+from router.recording.encoding import RecordingError
+from router.recording.replay import Replayed, RouterState, check, states_at
+from testbed.errors import InputError
+from testbed.oracle.history import read_history
+from testbed.rundir.folder import RECORDING_SUFFIX, recording_path
+from testbed.rundir.tables import read_tables
+
+
+def recorded_nodes(run_dir: Path) -> list[int]:
+    """The nodes whose routers have recorded, in order.
+
+    Raises:
+        InputError: there is no recording.
+    """
+    folder = recording_path(run_dir, 0).parent
+    nodes = sorted(int(path.stem[1:]) for path in folder.glob(f"r*{RECORDING_SUFFIX}"))
+    if not nodes:
+        raise InputError(f"{folder}: no recordings; an emulation with record = true makes them")
+    return nodes
+
+
+def wall_clock_ns(run_dir: Path, at_s: float) -> int:
+    """Experiment seconds as wall clock, ns. Second 0 is when the first predicate was requested.
+
+    Raises:
+        InputError: the manifest or the applications' log is missing or malformed.
+    """
+    path = run_dir / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        time_scale, started_ns = float(manifest["time_scale"]), int(manifest["started_ns"])
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path}: expected the manifest of a run: {error}") from error
+    except KeyError as error:
+        raise InputError(f"{path}: no field {error}") from error
+    requested = [
+        setting.requested_ns
+        for timeline in read_history(run_dir).timelines.values()
+        for setting in timeline.settings
+        if setting.filters
+    ]
+    return min(requested, default=started_ns) + round(at_s / time_scale * 1e9)
+
+
+def router_states(run_dir: Path, node: int, times_ns: Iterable[int]) -> Iterator[RouterState]:
+    """The states of the router of `node` at moments in ascending order, in one replay.
+
+    Args:
+        times_ns: wall clock, ns, as in logs and captures.
+
+    Raises:
+        InputError: there is no usable recording of that router.
+        ValueError: the times do not ascend.
+    """
+    try:
+        yield from states_at(recording_path(run_dir, node), times_ns)
+    except RecordingError as error:
+        raise InputError(str(error)) from error
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the replay of one router gave.
+
+    Attributes:
+        node: of the router.
+        replayed: what the core gave; None: its recording cannot be read, as the only difference says.
+        differences: the first answer, every counter and every table entry that are not as in the live run.
+        compared: whether the live run left counters and tables to compare with.
+    """
+
+    node: int
+    replayed: Replayed | None
+    differences: list[str]
+    compared: bool
+
+
+def replay_run(run_dir: Path, nodes: Iterable[int]) -> Iterator[Verdict]:
+    """Replays routers of a run; holds answers, final counters and final tables against the live run's.
+
+    Raises:
+        InputError: the run's counters or tables are malformed.
+    """
+    counters = _counters(run_dir)
+    tables = read_tables(run_dir) if (run_dir / "logs" / "tables.json").exists() else {}
+    for node in nodes:
+        try:
+            replayed = check(recording_path(run_dir, node))
+        except RecordingError as error:
+            yield Verdict(node, None, [str(error)], compared=False)
+            continue
+        differences = [] if replayed.difference is None else [replayed.difference]
+        if not differences and replayed.cut is not None and node in counters:
+            differences = ["the router's counters and table at the end are beyond the recording"]
+        if not differences and node in counters:
+            differences += _counter_differences(replayed.router, counters[node])
+        if not differences and node in tables:
+            again = replayed.router.predicates()
+            differences += [
+                f"interface {interface}: the table at the end is another"
+                for interface in sorted(again.keys() | tables[node].keys())
+                if again.get(interface) != tables[node].get(interface)
+            ]
+        yield Verdict(node, replayed, differences, node in counters and node in tables)
+
+
+def _counters(run_dir: Path) -> dict[int, dict[str, Any]]:
+    path = run_dir / "counters" / "routers.json"
+    if not path.exists():
+        return {}
+    try:
+        return {int(node): counters for node, counters in json.loads(path.read_text()).items()}
+    except (ValueError, AttributeError) as error:
+        raise InputError(f"{path}: expected {{node: counters}}: {error}") from error
+
+
+def _counter_differences(router: Router, live: dict[str, Any]) -> list[str]:
+    """What the core counts; the link's counters are not its own, but share `dropped` with it."""
+    found = [
+        f"{name}: live {live.get(name)}, replayed {count}"
+        for name, count in router.counters.as_dict().items()
+        if live.get(name) != count
+    ]
+    dropped, again = live.get("dropped", {}), router.counters.dropped
+    # Reasons why something does not decode are the link's as well.
+    found += [
+        f"dropped {reason}: live {dropped.get(reason, 0)}, replayed {again.get(reason, 0)}"
+        for reason in sorted({*Drop, *again})
+        if dropped.get(reason, 0) != again.get(reason, 0)
+    ]
+    return found

@@ -1,1 +1,0 @@
-"""The driver of Siena Fast Forwarding (SFF): its language, and what answers it."""

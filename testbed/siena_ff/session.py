@@ -1,0 +1,192 @@
+"""`cbcb match`: answers the statements of a Siena Fast Forwarding (SFF) file, with any matching engine.
+
+Where statements come in another order than a table, `consolidate`, messages: `select` consolidates by itself,
+as in SFF. The `ifconfig` statements of one interface between two consolidations add up, as they do in SFF
+(whose documentation leaves it open). After a consolidation SFF refuses `ifconfig` until `clear`; here the
+interface gets the new predicate in place of the one it had.
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+import statistics
+import time
+from array import array
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from router.matching.common.columns import to_predicates
+from router.matching.common.interface import EncodedMatcher, Matcher, TableMatcher
+from router.matching.common.loading import load
+from router.matching.factory import factory, serving
+from router.predicates.model import Message
+from router.wire.tlv import encode_message
+from testbed.siena_ff.collector import FilterCollector
+from testbed.siena_ff.reader import Reader, Statement
+
+#: What `statistics` prints unless told otherwise: SFF's own.
+_FORMAT = "i=%i f=%f c=%c n=%n a=%a w=%w W=%W m=%m M=%M s=%s\n"
+_ESCAPES = {"n": "\n", "t": "\t", "a": "\a", "v": "\v", "\\": "\\"}
+
+
+class Session:
+    """One run of the driver.
+
+    Args:
+        engine: as `router.matching.factory` has it.
+        out: where answers go.
+    """
+
+    def __init__(self, engine: str, out: TextIO) -> None:
+        self._engine = serving(engine)
+        self._out = out
+        self._matcher: Matcher = factory(self._engine)
+        self._collector = FilterCollector()
+        #: Interface -> its filters and constraints, in the consolidated table.
+        self._sizes: dict[int, tuple[int, int]] = {}
+        self._output = "on"
+        self._build_s = 0.0
+        self._memory = 0
+        #: Nanoseconds of each match.
+        self._times = array("q")
+        #: SFF's counters, by the letters that its `statistics` has for them.
+        self._counters = dict.fromkeys("ifcnamMwW", 0)
+
+    def run(self, chunks: Iterable[str], name: str) -> None:
+        """Answers the statements of `chunks`, text of the file `name`.
+
+        Raises:
+            InputError: a statement is not in the language; those before it have been answered.
+        """
+        reader = Reader(self._flushing(chunks), name, self._collector)
+        try:
+            for statement in reader.statements():
+                self._answer(statement)
+            self._consolidate()
+        finally:
+            self._out.flush()
+
+    def _flushing(self, chunks: Iterable[str]) -> Iterable[str]:
+        """The chunks; what was answered goes out before the next is waited for."""
+        for chunk in chunks:
+            yield chunk
+            self._out.flush()
+
+    def _answer(self, statement: Statement) -> None:
+        match statement.keyword, *statement.arguments:
+            case ["ifconfig"]:
+                self._counters["i"] += 1
+                self._counters["f"] += statement.filters
+                self._counters["c"] += statement.constraints
+            case ["select"]:
+                assert statement.message is not None
+                self._select(statement.message)
+            case ["consolidate"]:
+                self._consolidate()
+            case ["clear", *_]:
+                self._matcher = factory(self._engine)
+                self._collector.clear()
+                self._sizes.clear()
+                self._build_s, self._memory = 0.0, 0
+            case ["output", what]:
+                self._output = what
+            case ["statistics", *formats]:
+                self._out.write(self._formatted(formats[0] if formats else _FORMAT))
+            case _:
+                pass  # `timer` and `set` choose how SFF works and measures, not what it answers
+
+    def _select(self, message: Message) -> None:
+        self._consolidate()
+        matched = self._matched(message)
+        self._counters["n"] += 1
+        self._counters["a"] += len(message)
+        self._counters["m"] += bool(matched)
+        self._counters["M"] += len(matched)
+        if self._output == "on":
+            self._out.write(" ".join(["->", *map(str, sorted(matched))]) + "\n")
+        elif self._output == "count":
+            self._out.write(f"{len(matched)}\n")
+
+    def _matched(self, message: Message) -> frozenset[int]:
+        """The interfaces that match. Notes the time, of a message in the form that the engine takes."""
+        matcher = self._matcher
+        if isinstance(matcher, EncodedMatcher):
+            body = encode_message(message)
+            started = time.perf_counter_ns()
+            matched = matcher.match_encoded(body)
+            passed = time.perf_counter_ns() - started
+            if matched is not None:
+                self._times.append(passed)
+                return matched
+        started = time.perf_counter_ns()
+        matched = matcher.match(message)
+        self._times.append(time.perf_counter_ns() - started)
+        return matched
+
+    def _consolidate(self) -> None:
+        """Brings what `ifconfig` said since the last time into the table."""
+        if not len(self._collector):
+            return
+        table = self._collector.take()
+        resident = resident_bytes()
+        started = time.perf_counter()
+        if self._sizes:
+            for interface, predicate in to_predicates(table).items():
+                self._matcher.set_predicate(interface, predicate)
+        else:
+            load(self._matcher, table)
+        self._build_s += time.perf_counter() - started
+        self._memory += resident_bytes() - resident
+        interfaces, first, filters = np.unique(table.interface, return_index=True, return_counts=True)
+        constraints = np.diff(table.start[np.append(first, table.filters)])
+        self._sizes.update(
+            zip(interfaces.tolist(), zip(filters.tolist(), constraints.tolist(), strict=True), strict=True)
+        )
+
+    @property
+    def _bytes(self) -> int:
+        """Memory of the table: what the engine says, or else what the process has grown by."""
+        return self._matcher.nbytes if isinstance(self._matcher, TableMatcher) else self._memory
+
+    def _formatted(self, template: str) -> str:
+        """What SFF's `statistics` prints for a format."""
+        values = {**self._counters, "s": self._bytes, "S": self._bytes, "%": "%"}
+
+        def replace(found: re.Match[str]) -> str:
+            mark, letter = found.group(1, 2)
+            return str(values.get(letter, found.group())) if mark == "%" else _ESCAPES.get(letter, letter)
+
+        return re.sub(r"([%\\])(.)", replace, template)
+
+    def statistics(self) -> str:
+        """The table, its build and the matching, a line each."""
+        filters = sum(filters for filters, _ in self._sizes.values())
+        constraints = sum(constraints for _, constraints in self._sizes.values())
+        memory = f"{self._bytes:,} bytes"
+        if constraints:
+            memory += f", {self._bytes / constraints:.1f} a constraint"
+        if not isinstance(self._matcher, TableMatcher):
+            memory += " (growth of the process)"
+        lines = {
+            "engine": self._engine,
+            "constraints": f"{constraints:,}",
+            "filters": f"{filters:,}",
+            "interfaces": f"{len(self._sizes):,}",
+            "build": f"{self._build_s:.3f} s",
+            "memory": memory,
+            "messages": f"{len(self._times):,}",
+        }
+        if self._times:
+            mean, median = statistics.fmean(self._times), statistics.median(self._times)
+            lines["a message"] = f"median {median / 1e3:.1f} us, mean {mean / 1e3:.1f} us, matching alone"
+        return "\n".join(f"{name:12} {text}" for name, text in lines.items())
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()

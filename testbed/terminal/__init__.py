@@ -1,0 +1,1 @@
+"""What a command prints: progress, numbers, the summary of a run."""

@@ -1,0 +1,119 @@
+"""The summary of a run as it is printed at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from testbed.terminal import numbers
+
+_STYLES = {"holds": "bold blue", "fails": "bold red"}
+
+
+def print_summary(console: Console, summary: Mapping[str, Any], report: Path) -> None:
+    """Prints the summary and the path of the report, that one whole on a line: it is there to be copied."""
+    console.print(terminal_summary(summary))
+    console.print(Text.assemble(("report: ", "dim"), str(report)), soft_wrap=True)
+
+
+def terminal_summary(summary: Mapping[str, Any]) -> RenderableType:
+    """A short table: the verdict, what was sent and delivered, frames, evidence and times.
+
+    It says all in words, so that it loses nothing without colour. A key that `summary` lacks is a dash.
+
+    Args:
+        summary: the content of summary.json.
+    """
+    verdict, reasons = numbers.verdict(summary)
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    for label, value in _rows(summary):
+        table.add_row(label, Text(value))
+    headline = Text(f"Verdict: {verdict}", style=_STYLES.get(verdict, "bold"))
+    return Group(headline, *(Text(f"  - {reason}") for reason in reasons), Text(), table)
+
+
+def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    def total(key: str) -> str:
+        return numbers.count(summary.get(key))
+
+    def time(key: str) -> str:
+        return numbers.seconds(summary.get(key))
+
+    delay, stretch = summary.get("delivery_delay") or {}, summary.get("stretch") or {}
+    frames = ", ".join(
+        f"{kind} {numbers.count(value)}" for kind, value in numbers.by_type(summary.get("frames_by_type"))
+    )
+    unneeded = numbers.share(summary.get("false_positives"), summary.get("messages_received_by_routers"))
+    rows = [
+        ("network", f"{total('routers')} routers, {total('links')} links"),
+        ("messages", f"{total('messages_sent')} sent"),
+        (
+            "deliveries",
+            f"{total('deliveries_made')} made, {total('deliveries_expected')} expected, "
+            f"{total('false_negatives')} missed "
+            f"({total('false_negatives_after_convergence')} of {total('deliveries_decided')} decided after "
+            "convergence)",
+        ),
+        (
+            "not wanted",
+            f"{total('spurious_deliveries')} spurious, {total('duplicate_deliveries')} duplicate",
+        ),
+        (
+            "delivery delay",
+            f"{numbers.milliseconds(delay.get('median_s'))} median, "
+            f"{numbers.milliseconds(delay.get('p99_s'))} at 99 %; stretch "
+            f"{numbers.ratio(stretch.get('stretch_hops_mean'))} in hops, "
+            f"{numbers.ratio(stretch.get('stretch_cost_mean'))} in cost",
+        ),
+        (
+            "false positives",
+            f"{total('false_positives')} of {total('messages_received_by_routers')} messages at routers "
+            f"({unneeded})",
+        ),
+        ("frames on links", frames or numbers.ABSENT),
+        (
+            "captures",
+            f"{total('frames_captured')} frames, {total('capture_drops')} lost, on {total('links_captured')} "
+            f"links and {total('host_links_captured')} host links",
+        ),
+    ]
+    changes = summary.get("recovery_s")
+    if changes:
+        trees, advertised = (
+            numbers.seconds(max((change[key] for change in changes if change[key] is not None), default=None))
+            for key in ("committed_s", "advertised_s")
+        )
+        lasting = sum(change["committed_s"] is None for change in changes)
+        rows.append(
+            (
+                "recovery",
+                f"{len(changes)} changes of the network; at most {trees} to new trees, "
+                f"{advertised} to the last advertisement"
+                + (f"; {numbers.count(lasting)} NEVER RECOVERED FROM" if lasting else ""),
+            )
+        )
+    for entry in numbers.reconciliations(summary):
+        if entry["agrees"] is None:
+            result = "not made"
+        elif entry["agrees"]:
+            result = f"equal, {numbers.count(entry['found'])}"
+        else:
+            there, accounted = numbers.count(entry["expected"]), numbers.count(entry["found"])
+            result = f"DIFFERS: {there} there, {accounted} accounted"
+        rows.append((entry["name"], result))
+    rows.append(
+        (
+            "times",
+            f"experiment {time('duration_s')}, convergence {time('convergence_s')}, "
+            f"bring-up {time('bring_up_s')}, take-down {time('teardown_s')}, "
+            f"accounting {time('accounting_s')}",
+        )
+    )
+    return rows

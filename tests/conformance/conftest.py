@@ -1,8 +1,0 @@
-"""Makes the in-memory network of tests/properties importable here too."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.append(str(Path(__file__).parents[1] / "properties"))

@@ -1,0 +1,176 @@
+"""Whatever is lost and whatever fails: in the end every node that is up is committed to one right epoch."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from captures.rundir.epochs import epochs
+from router.wire.addresses import HOST_PORT
+from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
+from testbed.controller.distribution import Distribution
+from testbed.controller.events import (
+    ComputeTables,
+    Event,
+    FrameReceived,
+    InstallPipeline,
+    Log,
+    PipelineInstalled,
+    PortChanged,
+    SendFrame,
+    SwitchConnected,
+    SwitchDisconnected,
+    TablesComputed,
+    Tick,
+)
+from testbed.controller.trees import broadcast_tables, spt_trees
+from topos.generators import ring
+
+TOPOLOGY = ring(5)
+NODES = [node.id for node in TOPOLOGY.nodes]
+
+
+class LossyNetwork:
+    """Routers behind links to the controller that lose frames, both ways."""
+
+    def __init__(self, seed: int, loss: float) -> None:
+        self.machine = Distribution(TOPOLOGY)
+        self.now = 0.0
+        self.loss = loss
+        self.random = random.Random(seed)
+        self.incarnation = dict.fromkeys(NODES, 1)
+        self.tables: dict[int, dict[int, BroadcastTable]] = {node: {} for node in NODES}
+        self.had_table: dict[int, set[int]] = {}  # by epoch
+        self.committed = dict.fromkeys(NODES, 0)
+        self.connected: set[int] = set()
+        self.deaf: set[int] = set()
+        self.cut: set[int] = set()
+        self.log: list[dict[str, Any]] = []
+
+    def tell(self, *events: Event) -> None:
+        queue = list(events)
+        while queue:
+            for action in self.machine.handle(queue.pop(0), self.now):
+                match action:
+                    case InstallPipeline(node):
+                        queue.append(PipelineInstalled(node))
+                    case ComputeTables(epoch, links, nodes):
+                        tables = broadcast_tables(TOPOLOGY, spt_trees(TOPOLOGY, links, nodes))
+                        queue.append(TablesComputed(epoch, tables))
+                    case SendFrame(node, frame):
+                        queue += self.deliver(node, frame)
+                    case Log(name, fields):
+                        self.log.append({"t_ns": round(self.now * 1e9), "event": name, **fields})
+
+    def deliver(self, node: int, frame: Frame) -> list[Event]:
+        if node not in self.connected or node in self.deaf | self.cut or self.random.random() < self.loss:
+            return []
+        if isinstance(frame.body, BroadcastTable):
+            self.tables[node][frame.epoch] = frame.body
+            self.had_table.setdefault(frame.epoch, set()).add(node)
+        elif isinstance(frame.body, Commit):
+            if frame.epoch not in self.tables[node]:
+                return []  # it has restarted and forgotten the table; its HELLO will say so
+            # The point of it all: an epoch is used only once everybody in it has had its table.
+            sources = {entry.source for entry in self.tables[node][frame.epoch].entries}
+            assert sources <= self.had_table[frame.epoch]
+            assert frame.body.oldest_epoch <= frame.epoch
+            self.committed[node] = frame.epoch
+        ack = Frame(FrameType.ACK, node, frame.seq, frame.epoch, 1, Ack(frame.type))
+        return [] if self.random.random() < self.loss else [FrameReceived(node, ack)]
+
+    def hello(self, node: int) -> None:
+        if node in self.connected - self.cut and self.random.random() >= self.loss:
+            body = Hello(self.incarnation[node])
+            self.tell(FrameReceived(node, Frame(FrameType.HELLO, node, 0, 0, 1, body)))
+
+    def connect(self, node: int) -> None:
+        self.connected.add(node)
+        self.cut.discard(node)  # a switch that connects describes all its ports as up
+        self.tell(SwitchConnected(node, frozenset({HOST_PORT, *TOPOLOGY.neighbours(node)})))
+
+    def set_node(self, node: int, up: bool) -> None:
+        """Cuts a router off from its switch, or joins it again."""
+        (self.cut.discard if up else self.cut.add)(node)
+        self.tell(PortChanged(node, HOST_PORT, up))
+
+    def advance(self, seconds: float) -> None:
+        end = self.now + seconds
+        while self.now < end:
+            due = self.machine.next_deadline()
+            self.now = min(end, self.now + 0.5, end if due is None else max(due, self.now))
+            self.tell(Tick())
+            for node in NODES:
+                if not self.tables[node]:
+                    self.hello(node)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("link"), st.integers(0, 4), st.booleans()),
+        st.tuples(st.just("switch"), st.integers(0, 4), st.booleans()),
+        st.tuples(st.just("restart"), st.integers(0, 4), st.just(True)),
+        st.tuples(st.just("node"), st.integers(0, 4), st.booleans()),
+        st.tuples(st.just("hears"), st.integers(0, 4), st.booleans()),
+        # Now and then longer than the controller waits for a router.
+        st.tuples(st.just("wait"), st.integers(1, 8) | st.integers(120, 130), st.just(True)),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([0.0, 0.2, 0.5]), STEPS)
+def test_every_live_router_ends_in_the_same_right_epoch(
+    seed: int, loss: float, steps: list[tuple[str, int, bool]]
+) -> None:
+    network = LossyNetwork(seed, loss)
+    for node in NODES:
+        network.connect(node)
+    down_links: set[int] = set()
+    in_use = 0  # the newest epoch that any router was using at a restart
+    for kind, number, up in steps:
+        if kind == "link":
+            link = TOPOLOGY.links[number]
+            (down_links.discard if up else down_links.add)(number)
+            network.tell(PortChanged(link.u, link.u_port, up))
+        elif kind == "switch" and up and number not in network.connected:
+            network.connect(number)
+            link = next(link for link in TOPOLOGY.links if link.u == number)
+            down_links.discard(link.index)  # a switch that connects describes all its ports as up
+        elif kind == "switch" and not up:
+            network.connected.discard(number)
+            network.tell(SwitchDisconnected(number))
+        elif kind == "restart":
+            in_use = max(in_use, *network.committed.values())
+            network.incarnation[number] += 1
+            network.tables[number].clear()
+            network.committed[number] = 0
+        elif kind == "node" and number in network.connected:
+            network.set_node(number, up)
+        elif kind == "hears":
+            (network.deaf.discard if up else network.deaf.add)(number)
+        else:
+            network.advance(number / 4)
+    for node in NODES:
+        if node not in network.connected:
+            network.connect(node)
+            down_links -= {link.index for link in TOPOLOGY.links if link.u == node}
+    network.loss = 0.0
+    network.deaf.clear()
+    for node in sorted(network.cut):
+        network.set_node(node, True)
+    network.advance(60)
+    (epoch,) = set(network.committed.values())
+    assert epoch > in_use, "others may have advertised in this epoch before the restarted router could hear"
+    wanted = broadcast_tables(TOPOLOGY, spt_trees(TOPOLOGY, frozenset(down_links)))
+    assert {node: network.tables[node].get(epoch) for node in NODES} == wanted
+    assert network.machine.next_deadline() is None
+    # Those who follow the log come to the same end.
+    assert network.machine.settled
+    followed = epochs(network.log)
+    assert followed.settled
+    assert (followed.down_links, followed.down_nodes) == (down_links, set())

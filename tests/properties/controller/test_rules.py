@@ -1,0 +1,117 @@
+"""The switch pipeline sends each frame where its address says, and nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.wire.addresses import (
+    CONTROLLER_DESTINATION,
+    CONTROLLER_SOURCE,
+    ETHERTYPE,
+    HOST_PORT,
+    MAX_INTERFACE,
+    ROUTER_DESTINATION,
+    node_address,
+    port_addresses,
+    ports_of,
+)
+from testbed.controller.rules import Rule, pipeline
+from tests.support.controller_flowtable import Fate, FlowTable
+
+OWN = node_address(7)
+PORT_SETS = st.one_of(
+    st.integers(0, 70).map(lambda count: frozenset(range(1, count + 1))),
+    st.frozensets(st.integers(1, MAX_INTERFACE), max_size=12),
+)
+
+
+@given(PORT_SETS, st.data())
+def test_a_host_frame_leaves_by_exactly_the_named_ports_that_exist(
+    ports: frozenset[int], data: st.DataObject
+) -> None:
+    page = data.draw(st.integers(0, 253) | st.integers(0, 2))
+    bitmap = data.draw(st.integers(0, 2**32 - 1))
+    destination = bytes((3, page)) + bitmap.to_bytes(4, "big")
+    fate = FlowTable(pipeline(ports, OWN)).run(HOST_PORT, destination, ETHERTYPE, OWN)
+    assert fate == Fate(sorted(ports_of(destination) & ports), to_controller=False)
+
+
+@given(PORT_SETS, st.data())
+def test_one_frame_a_page_reaches_each_port_once(ports: frozenset[int], data: st.DataObject) -> None:
+    chosen = data.draw(st.sets(st.sampled_from(sorted(ports)))) if ports else set()
+    table = FlowTable(pipeline(ports, OWN))
+    reached = [
+        port
+        for address in port_addresses(chosen)
+        for port in table.run(HOST_PORT, address, ETHERTYPE, OWN).ports
+    ]
+    assert sorted(reached) == sorted(chosen)
+
+
+@given(PORT_SETS, st.binary(min_size=6, max_size=6))
+def test_a_link_frame_reaches_the_host_alone_whatever_its_address(
+    ports: frozenset[int], destination: bytes
+) -> None:
+    table = FlowTable(pipeline(ports, OWN))
+    for port in ports:
+        for address in (destination, CONTROLLER_DESTINATION, ROUTER_DESTINATION, *port_addresses([port])):
+            assert table.run(port, address, ETHERTYPE, OWN) == Fate([HOST_PORT], to_controller=False)
+
+
+@given(PORT_SETS, st.sampled_from([CONTROLLER_SOURCE, node_address(8)]) | st.binary(min_size=6, max_size=6))
+def test_a_host_cannot_pass_for_another(ports: frozenset[int], source: bytes) -> None:
+    table = FlowTable(pipeline(ports, OWN))
+    for address in (CONTROLLER_DESTINATION, ROUTER_DESTINATION, *port_addresses(ports)):
+        if source != OWN:
+            assert table.run(HOST_PORT, address, ETHERTYPE, source) == Fate([], to_controller=False)
+
+
+@given(PORT_SETS)
+def test_frames_to_the_controller_reach_it_alone(ports: frozenset[int]) -> None:
+    fate = FlowTable(pipeline(ports, OWN)).run(HOST_PORT, CONTROLLER_DESTINATION, ETHERTYPE, OWN)
+    assert fate == Fate([], to_controller=True)
+
+
+@given(PORT_SETS, st.integers(0, 0xFFFF).filter(lambda t: t != ETHERTYPE), st.binary(min_size=6, max_size=6))
+def test_other_ethertypes_go_nowhere(ports: frozenset[int], eth_type: int, destination: bytes) -> None:
+    table = FlowTable(pipeline(ports, OWN))
+    for in_port in (HOST_PORT, *ports):
+        for address in (destination, CONTROLLER_DESTINATION, *port_addresses(ports)):
+            assert table.run(in_port, address, eth_type, OWN) == Fate([], to_controller=False)
+
+
+@given(PORT_SETS, st.binary(min_size=6, max_size=6))
+def test_host_frames_to_other_addresses_and_unknown_ports_are_dropped(
+    ports: frozenset[int], destination: bytes
+) -> None:
+    table = FlowTable(pipeline(ports, OWN))
+    assert table.run(HOST_PORT, ROUTER_DESTINATION, ETHERTYPE, OWN) == Fate([], to_controller=False)
+    if destination != CONTROLLER_DESTINATION and not ports_of(destination):
+        assert table.run(HOST_PORT, destination, ETHERTYPE, OWN) == Fate([], to_controller=False)
+    unknown = max(ports, default=0) + 1
+    assert table.run(unknown, destination, ETHERTYPE, OWN) == Fate([], to_controller=False)
+
+
+@given(PORT_SETS)
+def test_the_number_of_rules_is_linear_in_the_ports(ports: frozenset[int]) -> None:
+    rules = pipeline(ports, OWN)
+    pages = {(port - 1) // 32 for port in ports}
+    assert len(rules) <= 2 * len(ports) + len(pages) + 31 + 2
+    assert len({(r.table, r.priority, r.match) for r in rules}) == len(rules), "a switch keeps one of equals"
+
+
+def test_a_switch_with_two_ports() -> None:
+    rules = pipeline([2, 1], OWN)
+    assert [rule.table for rule in rules] == [0, 0, 0, 0, 0, 1, 1, 2]
+    assert [r.outputs for r in rules if r.table] == [(1,), (), (2,)]
+    assert isinstance(rules[0], Rule)
+    assert rules[0].to_controller
+    assert rules[-1].goto_table is None
+
+
+@pytest.mark.parametrize("port", [0, -1, MAX_INTERFACE + 1, HOST_PORT])
+def test_ports_outside_the_range_are_refused(port: int) -> None:
+    with pytest.raises(ValueError, match="outside 1"):
+        pipeline([1, port], OWN)

@@ -1,0 +1,203 @@
+"""Sender requests and update replies, whatever the graph, the predicates and the order of events."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import get_args
+
+import networkx as nx
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.predicates.model import NOTHING, Message, Operator, Predicate
+from router.protocol.options import RequestPolicyName
+from tests.support.fuzz import cases
+from tests.support.predicate_cases import SEEDS
+from tests.support.protocol_network import Network, integer, one, random_graph
+from tests.support.pull_cases import OPTIONS, STEPS, play, table_errors
+
+#: Few predicates that cover each other or not.
+WIDE, NARROW, ELSEWHERE = (
+    one(integer("a", operator, value))
+    for operator, value in ((Operator.GT, 0), (Operator.GT, 2), (Operator.EQ, 0))
+)
+
+
+@settings(max_examples=cases(500), deadline=None)
+@given(SEEDS, st.integers(2, 9), st.integers(0, 8), STEPS, st.booleans())
+def test_trimming_never_loses_a_receiver(
+    seed: int, nodes: int, extra: int, steps: list[tuple[int, Predicate | None]], reuse: bool
+) -> None:
+    """Predicates widen and narrow while routers ask, at any time, in any order: nobody is lost."""
+    options = replace(OPTIONS, ur_reuse=reuse)
+    network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
+    network.new_epoch()
+    play(network, steps)
+    network.settle()
+    assert table_errors(network, exact=False) == []
+    assert set(network.dropped()) <= {"ra_covered", "ur_late", "sr_old"}
+
+
+@settings(max_examples=cases(1000), deadline=None)
+@given(SEEDS, st.integers(2, 8), st.integers(0, 8), STEPS, STEPS, st.booleans())
+def test_one_round_of_requests_makes_every_table_exact(
+    seed: int,
+    nodes: int,
+    extra: int,
+    steps: list[tuple[int, Predicate | None]],
+    later: list[tuple[int, Predicate | None]],
+    reuse: bool,
+) -> None:
+    """After losses and reordering, one quiet round mends all; and what follows it loses nobody."""
+    options = replace(OPTIONS, ur_reuse=reuse)
+    network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
+    network.new_epoch()
+    network.loss, network.reordering = 0.2, True
+    play(network, steps)
+    network.settle()
+    network.loss, network.reordering = 0.0, False
+    network.now += options.ur_freshness + 0.1
+    for node in network.rng.sample(range(nodes), nodes):
+        network.request_update(node)
+        network.some_steps()
+    network.settle()
+    assert table_errors(network, exact=True) == []
+    play(network, later)
+    network.settle()
+    assert table_errors(network, exact=False) == []
+
+
+@settings(max_examples=cases(500), deadline=None)
+@given(
+    SEEDS,
+    st.integers(2, 8),
+    st.integers(0, 6),
+    STEPS,
+    st.booleans(),
+    st.sampled_from(get_args(RequestPolicyName)),
+)
+def test_one_round_mends_losses_reordering_and_changes_of_the_network(
+    seed: int,
+    nodes: int,
+    extra: int,
+    steps: list[tuple[int, Predicate | None]],
+    reuse: bool,
+    policy: RequestPolicyName,
+) -> None:
+    """Links fail and return, parts are cut off, frames are lost and overtake each other. Once it is
+    quiet, one SR of each router makes every table exact, in the network as it then is.
+    """
+    options = replace(
+        OPTIONS, ur_reuse=reuse, readvertise_jitter=0.02, sr_policy=policy, sr_period=2.0, sr_threshold=1
+    )
+    network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
+    network.new_epoch()
+    network.loss, network.reordering = 0.2, True
+    rng = network.rng
+    links = list(network.graph.edges)
+
+    def something() -> None:
+        if rng.random() < 0.2:
+            network.send(rng.randrange(nodes), Message({"a": rng.randrange(4)}))
+        network.wait(rng.choice((0.0, 0.01, 0.1)))
+        network.some_steps()
+
+    network.background = something
+    for step in steps:
+        play(network, [step])
+        something()
+        if rng.random() < 0.3:
+            network.new_epoch(tuple(rng.sample(links, rng.randrange(min(3, len(links) + 1)))))
+    network.settle_all()
+    network.loss, network.reordering = 0.0, False
+    network.now += options.ur_freshness + 0.1
+    for node in rng.sample(range(nodes), nodes):
+        network.request_update(node)
+        network.some_steps()
+    network.settle()
+    assert table_errors(network, exact=True) == []
+
+
+@settings(max_examples=cases(400), deadline=None)
+@given(SEEDS, st.integers(3, 7), st.booleans())
+def test_requests_while_trees_change_lose_nobody(seed: int, nodes: int, reuse: bool) -> None:
+    """Links fail and return; between any two frames of the controller routers ask, change, and wait."""
+    options = replace(OPTIONS, ur_reuse=reuse, readvertise_jitter=0.02)
+    graph = random_graph(random.Random(seed), nodes, nodes)
+    network = Network(graph, options, seed)
+    network.new_epoch()
+    rng = network.rng
+    for node in range(nodes):
+        network.set_predicate(node, rng.choice((NOTHING, WIDE, NARROW, ELSEWHERE)))
+    network.settle()
+
+    def something() -> None:
+        what = rng.randrange(8)
+        if what == 0:
+            network.set_predicate(rng.randrange(nodes), rng.choice((WIDE, NARROW, ELSEWHERE)))
+        elif what < 6:
+            network.request_update(rng.randrange(nodes))
+        network.wait(rng.choice((0.0, 0.01)))
+        for _ in range(rng.choice((0, 4, 12, 40))):
+            network.step()
+
+    network.background = something
+    bridges = {frozenset(link) for link in nx.bridges(graph)}
+    cycles = [link for link in graph.edges if frozenset(link) not in bridges]
+    failing = (rng.choice(cycles),) if cycles else ()
+    for down in (failing, ()):
+        network.new_epoch(down)
+        network.some_steps()
+    network.settle()
+    assert table_errors(network, exact=False) == []
+
+
+@settings(max_examples=cases(1000), deadline=None)
+@given(SEEDS, st.integers(3, 7), st.integers(0, 4), st.booleans())
+def test_a_receiver_that_narrows_and_widens_is_never_lost(
+    seed: int, nodes: int, extra: int, reuse: bool
+) -> None:
+    """The hard case: few predicates that cover each other, many SRs, frames in every order."""
+    options = replace(OPTIONS, ur_reuse=reuse)
+    network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
+    network.new_epoch()
+    rng = network.rng
+    receivers = rng.sample(range(nodes), 2)
+    for _ in range(rng.randrange(4, 30)):
+        if rng.random() < 0.5:
+            network.request_update(rng.randrange(nodes))
+        else:
+            network.set_predicate(rng.choice(receivers), rng.choice((WIDE, NARROW, NARROW, ELSEWHERE)))
+        for _ in range(rng.choice((0, 1, 2, 4, 8, 30))):
+            network.step()
+    network.settle()
+    assert table_errors(network, exact=False) == []
+
+
+@settings(max_examples=cases(200), deadline=None)
+@given(SEEDS, st.integers(2, 7), st.sampled_from(["periodic", "count"]))
+def test_policies_and_schedules_lose_nobody(seed: int, nodes: int, policy: RequestPolicyName) -> None:
+    """RAs that keep their distance, SRs by the policies, messages that make them due: nobody is lost."""
+    options = replace(
+        OPTIONS,
+        ra_min_interval=0.5,
+        ra_jitter=0.2,
+        sr_policy=policy,
+        sr_period=0.7,
+        sr_threshold=1,
+        sr_min_interval=0.3,
+    )
+    network = Network(random_graph(random.Random(seed), nodes, nodes), options, seed)
+    network.new_epoch()
+    rng = network.rng
+    for _ in range(rng.randrange(5, 30)):
+        if rng.random() < 0.4:
+            network.set_predicate(rng.randrange(nodes), rng.choice((NOTHING, WIDE, NARROW, ELSEWHERE)))
+        else:
+            network.send(rng.randrange(nodes), Message({"a": rng.randrange(4)}))
+        network.wait(rng.choice((0.0, 0.05, 0.4)))
+        for _ in range(rng.choice((0, 2, 8, 30))):
+            network.step()
+    network.settle()
+    assert table_errors(network, exact=False) == []

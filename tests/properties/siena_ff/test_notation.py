@@ -1,0 +1,98 @@
+"""The driver's notation: what is written is read, in pieces of any size; other text is refused."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.matching.common.columns import to_predicates
+from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Predicate
+from testbed.errors import InputError
+from testbed.siena_ff.collector import FilterCollector
+from testbed.siena_ff.notation import DriverParser, driver_name, driver_value
+from testbed.siena_ff.reader import Reader
+from tests.support.predicate_worlds import MIXED, constraints
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
+VALUES = st.one_of(TEXT, INTEGERS, st.floats(allow_nan=False, allow_infinity=False), st.booleans())
+NAMES = st.one_of(st.sampled_from(["a", "any", "and", "select", "x-y.z"]), TEXT.filter(bool))
+BLANKS = st.sampled_from(["", " ", "\n\t", ' /* ; " */ ', "// ; |\n"])
+AND = st.sampled_from([",", "&", "&&", "/\\"])
+OR = st.sampled_from(["|", "||", "\\/"])
+
+
+def written(draw: st.DrawFn, predicate: Predicate) -> str:
+    def constraint(c: Constraint) -> str:
+        name = driver_name(c.name) + draw(BLANKS)
+        if c.value is None:
+            return f"{name} any {c.type.name.lower()}"
+        return f"{name}{SYMBOLS[c.operator]}{draw(BLANKS)}{driver_value(c.value)}{draw(BLANKS)}"
+
+    def joined(parts: list[str], separators: st.SearchStrategy[str]) -> str:
+        text = parts[0]
+        for part in parts[1:]:
+            text += draw(BLANKS) + draw(separators) + draw(BLANKS) + part
+        return text
+
+    return joined([joined([constraint(c) for c in f], AND) if len(f) else "*" for f in predicate], OR)
+
+
+@st.composite
+def statements(draw: st.DrawFn) -> tuple[int, Predicate, str]:
+    filters = st.lists(constraints("xyz", MIXED), max_size=3).map(lambda found: Filter(tuple(found)))
+    predicate = draw(st.lists(filters, min_size=1, max_size=4).map(lambda found: Predicate(tuple(found))))
+    interface = draw(st.integers(0, 2**31 - 1))
+    return interface, predicate, f"{draw(BLANKS)}ifconfig {interface} {written(draw, predicate)};"
+
+
+@given(statements(), st.integers(1, 30))
+def test_a_written_predicate_is_read(statement: tuple[int, Predicate, str], size: int) -> None:
+    interface, predicate, text = statement
+    collector = FilterCollector()
+    chunks = [text[i : i + size] for i in range(0, len(text), size)]
+    assert [found.keyword for found in Reader(chunks, "test", collector).statements()] == ["ifconfig"]
+    assert to_predicates(collector.take()) == {interface: predicate}
+    assert (
+        DriverParser(text[text.index(str(interface)) + len(str(interface)) :], 0, 1, 1).predicate()
+        == predicate
+    )
+
+
+@given(st.dictionaries(NAMES, VALUES, max_size=5), st.sampled_from([" ", ", ", "\n"]))
+def test_a_written_message_is_read(attributes: dict[str, str | int | float | bool], separator: str) -> None:
+    text = separator.join(f"{driver_name(name)} = {driver_value(v)}" for name, v in attributes.items())
+    (statement,) = Reader([f"select {text};"], "test", FilterCollector()).statements()
+    assert statement.message == Message(attributes)
+    assert [type(v) for v in statement.message.values()] == [type(v) for v in attributes.values()]
+
+
+PIECES = [
+    "ifconfig",
+    "select",
+    "1",
+    "a",
+    '"',
+    "\\",
+    "=",
+    "=*",
+    ",",
+    "|",
+    ";",
+    "/",
+    "*",
+    "any",
+    "string",
+    "0x",
+    "#",
+    "\n",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    def outcome(chunks: list[str]) -> object:
+        try:
+            return list(Reader(chunks, "test", FilterCollector()).statements())
+        except InputError as error:
+            return str(error)
+
+    assert outcome([text]) == outcome(list(text))

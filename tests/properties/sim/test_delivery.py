@@ -1,0 +1,63 @@
+"""On any network, with any delays and changes, a simulation delivers what the oracle says."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from rich.console import Console
+
+from captures.pcap.reader import PcapReader
+from router.wire.addresses import HOST_PORT
+from testbed.config.model import Experiment
+from testbed.oracle.decide import judge
+from testbed.oracle.history import read_history
+from testbed.sim.simulation import simulate
+from testbed.terminal.progress import Progress
+from tests.support.fuzz import cases
+from tests.support.random_experiments import _WINDOW_S, experiments
+from topos.model import Topology
+
+
+@settings(max_examples=cases(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(experiments())
+def test_deliveries_are_those_of_the_oracle_and_every_frame_is_counted(experiment: Experiment) -> None:
+    with tempfile.TemporaryDirectory() as folder, (Path(folder) / "output").open("w") as output:
+        run_dir = simulate(experiment, Path(folder), Progress(Console(file=output)))
+        _check_deliveries(run_dir)
+        _check_counters(run_dir, experiment.topology)
+
+
+def _check_deliveries(run_dir: Path) -> None:
+    judged = {(j.source, j.seq, j.application.node): j for j in judge(read_history(run_dir), _WINDOW_S)}
+    lines = map(json.loads, (run_dir / "logs" / "applications.jsonl").read_text().splitlines())
+    made = Counter(
+        (line["source"], line["seq"], line["node"]) for line in lines if line["event"] == "deliver"
+    )
+    assert set(made.values()) <= {1}
+    assert {key for key, j in judged.items() if j.expected and j.decided} <= made.keys()
+    assert made.keys() <= judged.keys()
+
+
+def _check_counters(run_dir: Path, topology: Topology) -> None:
+    captured = {
+        path.stem: Counter(record.data[6:12] for record in PcapReader(path).records())
+        for path in (run_dir / "pcap").iterdir()
+    }
+    switches = json.loads((run_dir / "counters" / "ovs.json").read_text())
+    routers = json.loads((run_dir / "counters" / "routers.json").read_text())
+    for link in topology.links:
+        at_u, at_v = switches[str(link.u)][str(link.u_port)], switches[str(link.v)][str(link.v_port)]
+        assert at_u["tx_packets"] == at_v["rx_packets"]
+        assert at_v["tx_packets"] == at_u["rx_packets"]
+        crossed = captured[f"link-{link.u}-{link.v}"]
+        assert crossed.total() == at_u["tx_packets"] + at_v["tx_packets"]
+    for node in topology.nodes:
+        port, router = switches[str(node.id)][str(HOST_PORT)], routers[str(node.id)]
+        assert port["rx_packets"] == sum(router["frames_sent"].values())
+        assert port["tx_packets"] == sum(router["frames_received"].values())
+        assert captured[f"host-{node.id}"].total() == port["rx_packets"] + port["tx_packets"]
+        assert router["bytes_sent"] == port["rx_bytes"]

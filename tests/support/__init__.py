@@ -1,0 +1,1 @@
+"""What tests share: networks in memory, capture files, run folders, processes."""

@@ -1,0 +1,269 @@
+"""Open vSwitch bridges of a topology, with raw sockets in the place of routers; for tests of the controller.
+
+The switches, links and the controller are real. A router is played by one socket at the host's end of the
+host link, in a network namespace of the test's own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import secrets
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from router.wire.addresses import (
+    CONTROLLER_DESTINATION,
+    CONTROLLER_SOURCE,
+    ETHERTYPE,
+    HOST_PORT,
+    ROUTER_DESTINATION,
+    node_address,
+)
+from router.wire.codec import encode, read_frame
+from router.wire.fragments import Reassembler
+from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
+from testbed.network.commands import ip_batch, run, vsctl
+from testbed.rundir.follow import Event, EventLog
+from topos.loaders import to_json
+from topos.model import Topology
+
+_CLONE_NEWNET = 0x40000000
+_HELLO_S = 0.2
+_TYPE = ETHERTYPE.to_bytes(2, "big")
+
+
+class Router:
+    """What the controller sees of a router: HELLO out, TABLE and COMMIT in, ACK out."""
+
+    def __init__(self, node: int, device: str, incarnation: int = 1) -> None:
+        self.node = node
+        self.device = device
+        self.incarnation = incarnation
+        self.tables: dict[int, BroadcastTable] = {}
+        self.commits: dict[int, Commit] = {}
+        self.data: list[bytes] = []  # frames from other routers, whole
+        self.silent = False
+        self._hello_due: float | None = None
+        self._reassembler = Reassembler()
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE))
+        self.socket.bind((device, ETHERTYPE))
+        self.socket.setblocking(False)
+
+    def hello(self) -> None:
+        """Says HELLO, now and every _HELLO_S until a TABLE comes.
+
+        Once is not enough: a switch that dropped a frame before it had its pipeline may go on to drop such
+        frames from its cache for a moment after it has confirmed the pipeline.
+        """
+        self._hello_due = 0.0
+        self.tick()
+
+    def tick(self) -> None:
+        if self._hello_due is None or time.monotonic() < self._hello_due:
+            return
+        self._hello_due = time.monotonic() + _HELLO_S
+        self._to_controller(FrameType.HELLO, 0, 0, Hello(self.incarnation))
+
+    def send(self, destination: bytes, payload: bytes) -> None:
+        self.socket.send(destination + node_address(self.node) + _TYPE + payload)
+
+    def read(self) -> None:
+        """Takes one frame; answers those of the controller."""
+        data, address = self.socket.recvfrom(65_535)
+        if address[2] == socket.PACKET_OUTGOING:
+            return
+        if data[6:12] != CONTROLLER_SOURCE:
+            self.data.append(data)
+            return
+        assert data[:6] == ROUTER_DESTINATION
+        if self.silent:
+            return
+        whole = self._reassembler.add("controller", data[14:], time.monotonic())
+        if whole is not None:
+            frame = read_frame(*whole)
+            assert frame.issuer == self.node
+            if isinstance(frame.body, BroadcastTable):
+                self.tables[frame.epoch] = frame.body
+                self._hello_due = None
+            elif isinstance(frame.body, Commit):
+                self.commits[frame.epoch] = frame.body
+            self._to_controller(FrameType.ACK, frame.seq, frame.epoch, Ack(frame.type))
+
+    def _to_controller(self, kind: FrameType, seq: int, epoch: int, body: Hello | Ack) -> None:
+        self.send(CONTROLLER_DESTINATION, encode(Frame(kind, self.node, seq, epoch, 1, body)))
+
+
+class Bridges:
+    """The running network.
+
+    Attributes:
+        log: the controller's log.
+    """
+
+    def __init__(self, topology: Topology, folder: Path) -> None:
+        self.topology = topology
+        self._tag = "k" + secrets.token_hex(2)
+        self._config = folder / "controller.json"
+        self._log_path = folder / "controller.jsonl"
+        self._controller: subprocess.Popen[bytes] | None = None
+        self.routers: dict[int, Router] = {}
+        self.log = EventLog(self._log_path, self._check_controller)
+        (folder / "topology.json").write_text(to_json(topology))
+        config = {"topology": str(folder / "topology.json"), "log": str(self._log_path), "layer": "spt"}
+        self._config.write_text(json.dumps(config | {"listen_port": 0, "parent_pid": os.getpid()}))
+
+    def bridge(self, node: int) -> str:
+        return f"{self._tag}b{node}"
+
+    def port(self, node: int, port: int) -> str:
+        return f"{self._tag}{'h' if port == HOST_PORT else f'p{port}'}n{node}"
+
+    def start(self) -> None:
+        self.start_devices()
+        port = self.start_controller()
+        self.start_bridges(port)
+
+    def start_devices(self) -> None:
+        run(["ip", "netns", "add", self._tag])
+        lines = []
+        for link in self.topology.links:
+            a, b = self.port(link.u, link.u_port), self.port(link.v, link.v_port)
+            lines += [f"link add {a} type veth peer name {b}", f"link set {a} up", f"link set {b} up"]
+        for node in self.topology.nodes:
+            host, end = self.port(node.id, HOST_PORT), self._host_end(node.id)
+            lines += [f"link add {host} type veth peer name {end} netns {self._tag}", f"link set {host} up"]
+        ip_batch(lines)
+        ends = "".join(f"link set {self._host_end(node.id)} up\n" for node in self.topology.nodes)
+        run(["ip", "-n", self._tag, "-batch", "-"], stdin=ends)
+        with _namespace(self._tag):
+            for node in self.topology.nodes:
+                self.routers[node.id] = Router(node.id, self._host_end(node.id))
+
+    def start_controller(self) -> int:
+        """Starts the controller; returns the port it listens on."""
+        self._controller = subprocess.Popen(
+            [sys.executable, "-m", "testbed.controller", str(self._config)], start_new_session=True
+        )
+        return int(self.wait_for("listening", 20)["port"])
+
+    def start_bridges(self, controller_port: int) -> None:
+        commands = []
+        for node in self.topology.nodes:
+            name = self.bridge(node.id)
+            options = ["datapath_type=netdev", "fail_mode=secure", "protocols=OpenFlow13"]
+            options += [f"other-config:datapath-id={node.id + 1:016x}", "other-config:disable-in-band=true"]
+            commands += [["add-br", name], ["set", "bridge", name, *options]]
+            for port in (HOST_PORT, *self.topology.neighbours(node.id)):
+                device = self.port(node.id, port)
+                commands.append(["add-port", name, device])
+                commands.append(["set", "interface", device, f"ofport_request={port}"])
+            commands.append(["set-controller", name, f"tcp:127.0.0.1:{controller_port}"])
+        vsctl(commands)
+
+    def stop(self) -> None:
+        """Removes everything, as far as it was made."""
+        if self._controller is not None:
+            self._controller.kill()
+            self._controller.wait()
+        for router in self.routers.values():
+            router.socket.close()
+        vsctl([["--if-exists", "del-br", self.bridge(node.id)] for node in self.topology.nodes])
+        devices = [self.port(link.u, link.u_port) for link in self.topology.links]
+        devices += [self.port(node.id, HOST_PORT) for node in self.topology.nodes]
+        ip_batch([f"link del {device}" for device in devices], force=True)
+        run(["ip", "netns", "del", self._tag], check=False)
+
+    def stop_controller(self) -> int:
+        """Tells the controller to end; returns its exit status."""
+        assert self._controller is not None
+        self._controller.send_signal(signal.SIGTERM)
+        return self._controller.wait(10)
+
+    def set_link(self, u: int, v: int, up: bool) -> None:
+        link = next(link for link in self.topology.links if (link.u, link.v) == (u, v))
+        run(["ip", "link", "set", self.port(link.u, link.u_port), "up" if up else "down"])
+
+    def restart(self, node: int) -> None:
+        """Puts a router that was started anew in the place of a node's: a new socket, nothing remembered."""
+        old = self.routers[node]
+        old.socket.close()
+        with _namespace(self._tag):
+            self.routers[node] = Router(node, self._host_end(node), old.incarnation + 1)
+        self.routers[node].hello()
+
+    def wait_for(self, event: str, timeout_s: float = 20, **fields: object) -> Event:
+        """The first event of the controller with this name and these fields; answers frames meanwhile."""
+
+        def left() -> str | None:
+            return None if self._find(event, fields) else f"events: {self.log.events[-5:]}"
+
+        self.pump_until(left, timeout_s, f"{event} {fields}")
+        found = self._find(event, fields)
+        assert found is not None
+        return found
+
+    def pump_until(self, left: Callable[[], str | None], timeout_s: float, what: str) -> None:
+        """Lets the routers answer until `left` returns None; fails with what it says at the deadline."""
+        deadline = time.monotonic() + timeout_s
+        with selectors.DefaultSelector() as selector:
+            for router in self.routers.values():
+                selector.register(router.socket, selectors.EVENT_READ, router)
+            while (difference := left()) is not None:
+                assert time.monotonic() < deadline, f"{what}: not after {timeout_s} s; {difference}"
+                for key, _ in selector.select(0.01):
+                    key.data.read()
+                for router in self.routers.values():
+                    router.tick()
+
+    def _find(self, event: str, fields: dict[str, object]) -> Event | None:
+        self._check_controller()
+        self.log.read()
+        matching = (e for e in self.log.events if e["event"] == event and fields.items() <= e.items())
+        return next(matching, None)
+
+    def _check_controller(self) -> None:
+        if self._controller is not None:
+            status = self._controller.poll()
+            assert status is None, f"the controller ended with status {status}"
+
+    def _host_end(self, node: int) -> str:
+        return f"eth{node}"
+
+
+@contextmanager
+def running(topology: Topology, folder: Path) -> Iterator[Bridges]:
+    bridges = Bridges(topology, folder)
+    try:
+        bridges.start()
+        yield bridges
+    finally:
+        bridges.stop()
+
+
+@contextmanager
+def _namespace(name: str) -> Iterator[None]:
+    """The calling thread is in the named network namespace; sockets it opens there stay there."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def enter(file: int) -> None:
+        if libc.setns(file, _CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), f"setns to {name}")
+
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    there = os.open(f"/run/netns/{name}", os.O_RDONLY)
+    try:
+        enter(there)
+        yield
+    finally:
+        enter(home)
+        os.close(home)
+        os.close(there)

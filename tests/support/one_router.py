@@ -1,0 +1,75 @@
+"""One router that is given events by hand: its node, its tables, and short names for events."""
+
+from __future__ import annotations
+
+import random
+
+from router.matching.factory import factory
+from router.predicates.model import Message
+from router.predicates.parser import parse_predicate
+from router.protocol.events import (
+    Action,
+    ControllerFrame,
+    Send,
+)
+from router.protocol.options import RouterOptions
+from router.protocol.router import Router
+from router.wire.frames import (
+    Body,
+    BroadcastTable,
+    Commit,
+    Frame,
+    FrameType,
+    TreeEntry,
+)
+
+NODE = 5
+
+INCARNATION = 3
+
+FIRST = INCARNATION << 32 | 1
+
+# Interfaces 1, 2, 3 lead to nodes 11, 12, 13; node 21 lies beyond 11, node 22 is cut off.
+TABLE = BroadcastTable(
+    neighbours=((1, 11), (2, 12), (3, 13)),
+    entries=(
+        TreeEntry(NODE, 0, (1, 2, 3), 0),
+        TreeEntry(11, 1, (2, 3), 1),
+        TreeEntry(21, 1, (2,), 2),
+        TreeEntry(12, 2, (1,), 3),
+        TreeEntry(13, 3, (), 4),
+    ),
+)
+
+# Interface 3 has vanished.
+NEXT_TABLE = BroadcastTable(
+    neighbours=((1, 11), (2, 12)),
+    entries=(TreeEntry(NODE, 0, (1, 2), 0), TreeEntry(11, 1, (2,), 1), TreeEntry(12, 2, (1,), 2)),
+)
+
+
+def new_router(options: RouterOptions | None = None) -> Router:
+    return Router(NODE, options or RouterOptions(), factory("counting"), INCARNATION, random.Random(1))
+
+
+def control(router: Router, kind: FrameType, epoch: int, body: Body, now: float = 0.0) -> list[Action]:
+    return router.handle(ControllerFrame(Frame(kind, NODE, 100 + epoch, epoch, 1, body)), now)
+
+
+def set_up(options: RouterOptions | None = None) -> Router:
+    router = new_router(options)
+    control(router, FrameType.TABLE, 1, TABLE)
+    control(router, FrameType.COMMIT, 1, Commit(1))
+    return router
+
+
+def ra(issuer: int, text: str, epoch: int = 1, hop_limit: int = 9, seq: int = 1) -> Frame:
+    return Frame(FrameType.RA, issuer, seq, epoch, hop_limit, parse_predicate(text))
+
+
+def msg(issuer: int, epoch: int = 1, hop_limit: int = 9, **attributes: int) -> Frame:
+    return Frame(FrameType.MSG, issuer, 1, epoch, hop_limit, Message(attributes))
+
+
+def sent(actions: list[Action]) -> list[tuple[set[int], Frame]]:
+    return [(set(action.interfaces), action.frame) for action in actions if isinstance(action, Send)]

@@ -1,0 +1,63 @@
+"""Networks in memory whose routers set predicates and request updates; the check of their tables."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from hypothesis import strategies as st
+
+from router.predicates.model import NOTHING, Message, Predicate
+from router.predicates.semantics import matches
+from router.protocol.options import RouterOptions
+from tests.support.predicate_cases import PREDICATES
+from tests.support.protocol_network import Network
+
+#: Two messages of this list differ for any two predicates of `PREDICATES` that do not match the same.
+PROBES = [
+    Message({name: value for name, value in (("a", a), ("b", b)) if value is not None})
+    for a, b in product((None, *range(-1, 5)), repeat=2)
+]
+
+OPTIONS = RouterOptions(sr_timeout=1.0, ur_freshness=3.0)
+
+#: What a router does at a time: set a predicate, or ask (None).
+STEPS = st.lists(st.tuples(st.integers(0, 8), st.none() | PREDICATES), max_size=14)
+
+
+def selected(predicate: Predicate) -> list[bool]:
+    return [matches(predicate, message) for message in PROBES]
+
+
+def behind(network: Network, node: int, neighbour: int) -> list[int]:
+    """The nodes behind the link from `node` to `neighbour`, on the tree of `node`, from the tables alone."""
+    interface = next(i for i, other in network.routers[node].interfaces().items() if other == neighbour)
+    return [
+        root for root in network.routers if root != node and network.parent_interface(node, root) == interface
+    ]
+
+
+def table_errors(network: Network, exact: bool) -> list[str]:
+    """Where a table lacks what a node wants, or (`exact`) has what nobody wants."""
+    wrong = []
+    for node, router in network.routers.items():
+        for interface, neighbour in router.interfaces().items():
+            has = selected(router.predicates().get(interface, NOTHING))
+            nodes = behind(network, node, neighbour)
+            wanted = [selected(network.predicates.get(other, NOTHING)) for other in nodes]
+            wants = [any(column) for column in zip(*wanted, strict=True)] if wanted else [False] * len(PROBES)
+            for message, has_it, wants_it in zip(PROBES, has, wants, strict=True):
+                if wants_it and not has_it:
+                    wrong.append(f"{node}: behind {neighbour} {dict(message)} is missing")
+                elif exact and has_it and not wants_it:
+                    wrong.append(f"{node}: behind {neighbour} {dict(message)} is too much")
+    return wrong
+
+
+def play(network: Network, steps: list[tuple[int, Predicate | None]]) -> None:
+    nodes = len(network.routers)
+    for node, predicate in steps:
+        if predicate is None:
+            network.request_update(node % nodes)
+        else:
+            network.set_predicate(node % nodes, predicate)
+        network.some_steps()

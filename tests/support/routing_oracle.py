@@ -1,0 +1,54 @@
+"""What routing tables should hold, from topology, trees and the predicates of the nodes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from router.predicates.covering.algebra import covers
+from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.model import NOTHING, Predicate
+from router.wire.addresses import LOCAL_INTERFACE
+from testbed.controller.trees import LAYERS
+from topos.model import Topology
+
+
+def wrong_entries(
+    topology: Topology,
+    layer: str,
+    tables: Mapping[int, Mapping[int, Predicate]],
+    down_links: frozenset[int] = frozenset(),
+    down_nodes: frozenset[int] = frozenset(),
+) -> list[str]:
+    """Entries that are not just what the nodes beyond the interface on the router's own tree want.
+
+    Args:
+        layer: name of the broadcast layer.
+        tables: node -> interface -> p_i; p0 is what the node wants.
+        down_links, down_nodes: indices of links, and nodes, that are down.
+
+    Returns:
+        One line for each.
+    """
+    forest = LAYERS[layer](topology, down_links, down_nodes)
+    interface = {}
+    for link in forest.links:
+        interface[link.u, link.v], interface[link.v, link.u] = link.u_port, link.v_port
+    wrong = []
+    for source, tree in forest.trees.items():
+        #: Node -> the child of the source that leads to it.
+        first: dict[int, int] = {}
+        wanted: dict[int, PredicateBuilder] = {}
+        for node in tree.order[1:]:
+            parent = tree.parents[node]
+            first[node] = node if parent == source else first[parent]
+            entry = wanted.setdefault(interface[source, first[node]], PredicateBuilder())
+            entry.add(tables[node].get(LOCAL_INTERFACE, NOTHING))
+        learnt = {i: p for i, p in tables[source].items() if i != LOCAL_INTERFACE}
+        for number in sorted(learnt.keys() | wanted.keys()):
+            has = learnt.get(number, NOTHING)
+            wants = wanted[number].predicate if number in wanted else NOTHING
+            if not covers(has, wants):
+                wrong.append(f"node {source}, interface {number}: something is missing")
+            elif not covers(wants, has):
+                wrong.append(f"node {source}, interface {number}: something is too much")
+    return wrong

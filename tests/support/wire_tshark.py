@@ -1,0 +1,78 @@
+"""Frames through tshark with the dissector: what it shows, as values by field name."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import DISSECTOR_FOLDER
+
+DISSECTOR = DISSECTOR_FOLDER / "cbcb.lua"
+STATISTICS = DISSECTOR.with_name("cbcb_statistics.lua")
+#: From node 3 to its port 1.
+ETHERNET = bytes.fromhex("03000000000102cb0000000388b5")
+#: Stands between the values of a field that occurs more than once.
+BETWEEN = "\x1f"
+Row = dict[str, list[str]]
+
+needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+
+
+def ethernet(source: bytes, destination: bytes, payload: bytes) -> bytes:
+    return destination + source + b"\x88\xb5" + payload
+
+
+def write_capture(path: Path, frames: Iterable[tuple[int, bytes]], snaplen: int = 65_535) -> Path:
+    """A pcap of (time in ns, Ethernet frame)."""
+    with path.open("wb") as file:
+        file.write(struct.pack("!IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, snaplen, 1))
+        for at_ns, data in frames:
+            kept = data[:snaplen]
+            file.write(struct.pack("!IIII", *divmod(at_ns, 10**9), len(kept), len(data)) + kept)
+    return path
+
+
+def tshark(capture: Path, *arguments: str) -> str:
+    """What tshark prints; fails if it speaks of Lua on standard error."""
+    # With names for addresses, as Wireshark shows them unless told otherwise.
+    command = ["tshark", "-N", "m", "-X", f"lua_script:{DISSECTOR}", "-X", f"lua_script:{STATISTICS}"]
+    done = subprocess.run(
+        [*command, "-r", str(capture), *arguments], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert "Lua" not in done.stderr, done.stderr
+    return done.stdout
+
+
+def all_fields() -> str:
+    """Every field that tshark knows with the dissector, one a line: kind, label, name, type, ..."""
+    command = ["tshark", "-G", "fields", "-X", f"lua_script:{DISSECTOR}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def rows(capture: Path, columns: Sequence[str], *arguments: str) -> list[Row]:
+    """One row a frame: the values of each column that it has, without the prefix `cbcb.`."""
+    printed = tshark(
+        capture,
+        *arguments,
+        *("-T", "fields", "-E", "separator=/t", "-E", f"aggregator={BETWEEN}"),
+        *(word for column in columns for word in ("-e", column)),
+    )
+    names = [column.removeprefix("cbcb.") for column in columns]
+    return [
+        {
+            name: unescaped(text).split(BETWEEN)
+            for name, text in zip(names, line.split("\t"), strict=True)
+            if text
+        }
+        for line in printed.split("\n")[:-1]
+    ]
+
+
+def unescaped(text: str) -> str:
+    """Some versions of tshark double backslashes in their output; compare without that."""
+    return text.replace("\\\\", "\\")

@@ -1,0 +1,136 @@
+"""Growing captures as a stream follows them: replaced, unreadable, gone, or unchanged."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.datasource import streaming
+from captures.datasource.options import ReadOptions, read_options
+from captures.datasource.packet_view import PACKET_COLUMNS
+from captures.datasource.streaming import GrowingCaptures
+from captures.datasource.views import CBCB_VIEWS, FRAMES, PACKETS, PCAP_VIEWS, View
+from captures.frames.identity import CaptureIdentity
+from captures.pcap.listing import FileEntry
+from captures.pcap.reader import PcapError
+from tests.support.capture_files import Packet, pcap
+
+PACKETS_MADE = [(number, bytes([number]) * 40) for number in range(20)]
+
+
+def _following(path: Path, **given: str) -> GrowingCaptures:
+    options = read_options("pcap", {"path": str(path), **given}, PCAP_VIEWS)
+    return GrowingCaptures(
+        options, View(PACKETS, tuple(PACKET_COLUMNS), options.skip_bad_files, growing=True)
+    )
+
+
+@pytest.mark.parametrize("replaced", [pcap, lambda _: gzip.compress(b"x")])
+def test_a_file_of_the_same_size_is_another(
+    tmp_path: Path, replaced: Callable[[list[Packet]], bytes]
+) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(PACKETS_MADE[:10]))
+    following = _following(tmp_path)
+    end = json.loads(json.dumps(following.latestOffset({})))
+    assert following.latestOffset(end) == end
+    size = path.stat().st_size
+    path.unlink()
+    assert following.latestOffset(end) == end
+    path.write_bytes(replaced(PACKETS_MADE[10:]).ljust(size, b"\0"))
+    assert path.stat().st_size == size
+    # At once, and of a query that starts again.
+    for reader in (following, _following(tmp_path)):
+        with pytest.raises(PcapError, match=r"a\.pcap: is another file than before"):
+            reader.latestOffset(end)
+    skipping = _following(tmp_path, onError="skip")
+    assert skipping.latestOffset(end) == end
+
+
+def test_files_that_do_not_change_are_not_read_at_each_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(PACKETS_MADE[:2]))
+    walked: list[str] = []
+    walk = streaming._walk
+
+    def counting(entry: FileEntry, *rest: Any) -> dict[str, Any] | None:
+        walked.append(entry.path)
+        return walk(entry, *rest)
+
+    monkeypatch.setattr(streaming, "_walk", counting)
+    following = _following(tmp_path)
+    end = following.latestOffset({})
+    # It has just been changed, and could be again at what is the same time for the file system.
+    for _ in range(2):
+        assert following.latestOffset(end) == end
+    assert len(walked) == 3
+    monkeypatch.setattr(streaming, "_TIME_STEP_S", -3600)
+    for _ in range(3):
+        assert following.latestOffset(end) == end
+    assert len(walked) == 4
+    # From another offset there is more to read, and when it is changed.
+    assert following.latestOffset({}) == end
+    path.write_bytes(pcap(PACKETS_MADE[:3]))
+    assert following.latestOffset(end) != end
+    assert len(walked) == 6
+
+
+def test_a_growing_file_that_cannot_be_read_now_is_read_later(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.pcap", tmp_path / "bad.pcap"
+    good.write_bytes(pcap(PACKETS_MADE[:2]))
+    # A file whose first byte cannot be read, by root neither.
+    unreadable = Path("/proc/self/mem")
+    bad.symlink_to(unreadable)
+    with pytest.raises(OSError, match="Input/output error"):
+        _following(tmp_path).latestOffset({})
+    following = _following(tmp_path, onError="skip")
+    start = following.latestOffset({})
+    assert list(start) == [str(good)]
+    bad.unlink()
+    bad.write_bytes(pcap(PACKETS_MADE[:3]))
+    end = following.latestOffset(start)
+    (group,) = following.partitions(start, end)
+    assert sum(batch.num_rows for batch in following.read(group)) == 3
+    # A batch is not taken for read if it cannot be; but what has gone does not come back.
+    bad.unlink()
+    bad.symlink_to(unreadable)
+    with pytest.raises(OSError, match="Input/output error"):
+        list(following.read(group))
+    bad.unlink()
+    assert list(following.read(group)) == []
+
+
+def test_a_growing_file_may_go_while_it_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.pcap", "b.pcap"):
+        (tmp_path / name).write_bytes(pcap(PACKETS_MADE[:2]))
+    following = _following(tmp_path)
+    files = ReadOptions.files
+
+    def listed(options: ReadOptions) -> list[FileEntry]:
+        entries = files(options)
+        (tmp_path / "a.pcap").unlink()
+        return entries
+
+    monkeypatch.setattr(ReadOptions, "files", listed)
+    assert list(following.latestOffset({})) == [str(tmp_path / "b.pcap")]
+
+
+def test_links_that_are_not_wanted_are_not_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "good.pcap").write_bytes(pcap(PACKETS_MADE))
+    (tmp_path / "bad.pcap").write_text("no capture at all, but a text of some length")
+    captures = {
+        str(tmp_path / f"{name}.pcap"): CaptureIdentity(name, "link", link, link, link + 1)
+        for link, name in enumerate(("good", "bad"))
+    }
+    options = read_options("cbcb", {"path": str(tmp_path), "links": "0"}, CBCB_VIEWS)
+    view = View(FRAMES, ("type",), growing=True, captures=captures, bounds=options.bounds)
+    assert list(GrowingCaptures(options, view).latestOffset({})) == [str(tmp_path / "good.pcap")]

@@ -1,0 +1,134 @@
+"""Captures on real veth pairs: ready, complete, counted, and gone when their starter is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from captures.capturing.tcpdump import CaptureError, CaptureSet, CaptureSpec
+
+FRAME = bytes.fromhex("03000000000102cb0000000088b5") + bytes(60)
+OTHER = bytes.fromhex("03000000000102cb0000000088b6") + bytes(60)
+
+
+def _eventually(condition: Callable[[], bool], what: str, deadline_s: float = 10.0) -> None:
+    deadline = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < deadline, f"after {deadline_s} s still not so: {what}"
+        time.sleep(0.01)
+
+
+def _records(file: Path) -> int:
+    output = subprocess.run(
+        ["tshark", "-r", file, "-T", "fields", "-e", "frame.number"], capture_output=True, check=True
+    )
+    return len(output.stdout.split())
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[str, str]]:
+    names = (f"cf{os.getpid() % 100000}a", f"cf{os.getpid() % 100000}b")
+    subprocess.run(["ip", "link", "add", names[0], "type", "veth", "peer", "name", names[1]], check=True)
+    try:
+        for name in names:
+            Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
+            subprocess.run(["ip", "link", "set", name, "up"], check=True)
+        yield names
+    finally:
+        subprocess.run(["ip", "link", "delete", names[0]], check=True)
+
+
+def _spec(device: str) -> CaptureSpec:
+    return CaptureSpec("link-0-1", "link", device, "pcap/link-0-1.pcap", u=0, v=1)
+
+
+def test_same_name_twice_is_refused(tmp_path: Path) -> None:
+    specs = [
+        CaptureSpec("host-1", "host", "a", "pcap/a.pcap"),
+        CaptureSpec("host-1", "host", "b", "pcap/b.pcap"),
+    ]
+    with pytest.raises(ValueError, match="same name: host-1"):
+        CaptureSet(specs, tmp_path)
+
+
+@pytest.mark.root
+def test_missing_device_is_named_and_nothing_is_left(tmp_path: Path, pair: tuple[str, str]) -> None:
+    missing = CaptureSpec("host-9", "host", "nosuchdev0", "pcap/host-9.pcap", node=9)
+    captures = CaptureSet([_spec(pair[0]), missing], tmp_path)
+    with pytest.raises(CaptureError, match=r"host-9 on nosuchdev0 .*No such device"):
+        captures.start()
+    assert captures.pids == []
+
+
+@pytest.mark.root
+def test_no_frame_sent_before_stop_is_missing(tmp_path: Path, pair: tuple[str, str]) -> None:
+    captures = CaptureSet([_spec(pair[0])], tmp_path)
+    captures.start()
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+        sender.bind((pair[1], 0))
+        for _ in range(500):
+            sender.send(FRAME)
+        sender.send(OTHER)
+    (result,) = captures.stop()
+    assert (result.captured, result.received_by_filter, result.dropped_by_kernel) == (500, 500, 0)
+    assert _records(tmp_path / result.file) == 500
+    (entry,) = json.loads((tmp_path / "capture.json").read_text())
+    assert entry == {
+        "name": "link-0-1",
+        "kind": "link",
+        "u": 0,
+        "v": 1,
+        "node": None,
+        "file": "pcap/link-0-1.pcap",
+        "device": pair[0],
+        "captured": 500,
+        "received_by_filter": 500,
+        "dropped_by_kernel": 0,
+    }
+    assert captures.pids == []
+
+
+@pytest.mark.root
+def test_capture_that_died_is_named(tmp_path: Path, pair: tuple[str, str]) -> None:
+    captures = CaptureSet([_spec(pair[0])], tmp_path)
+    captures.start()
+    captures.check()
+    os.kill(captures.pids[0], signal.SIGKILL)
+
+    def noticed() -> bool:
+        captures.check()
+        return False
+
+    with pytest.raises(CaptureError, match=rf"died during the run: link-0-1 on {pair[0]}"):
+        _eventually(noticed, "the death is noticed")
+    with pytest.raises(CaptureError, match="link-0-1"):
+        captures.stop()
+    assert not (tmp_path / "capture.json").exists()
+
+
+@pytest.mark.root
+def test_captures_end_with_their_starter(tmp_path: Path, pair: tuple[str, str]) -> None:
+    script = (
+        "import os, signal, pathlib\n"
+        "from captures.capturing.tcpdump import CaptureSet, CaptureSpec\n"
+        f"spec = CaptureSpec('l', 'link', {pair[0]!r}, 'l.pcap')\n"
+        f"c = CaptureSet([spec], pathlib.Path({str(tmp_path)!r}))\n"
+        "c.start()\n"
+        "print(c.pids[0], flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    starter = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=False)
+    assert starter.returncode == -signal.SIGKILL
+    folder = Path(f"/proc/{int(starter.stdout)}")
+    _eventually(
+        lambda: not folder.exists() or "State:\tZ" in (folder / "status").read_text(), "tcpdump is gone"
+    )

@@ -1,0 +1,101 @@
+"""Reconciliations on hand-made totals."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from captures.accounting.reconcile import (
+    Total,
+    reconcile_ovs,
+    reconcile_routers,
+    reconcile_tshark,
+    tshark_counts,
+)
+from captures.frames.identity import CaptureIdentity
+from captures.rundir.folder import CapturedFile, LinkEnds
+from router.wire.addresses import HOST_PORT
+
+LINK = LinkEnds(index=0, u=0, v=1, u_port=1, v_port=1)
+TOTALS = [
+    Total("link-0-1", "link", 0, None, None, 0, 1, "MSG", 4, 400, 0),
+    Total("link-0-1", "link", 0, None, None, 1, 0, "RA", 2, 200, 0),
+    Total("host-0", "host", None, 0, "from_router", 0, None, "MSG", 4, 400, 0),
+    Total("host-0", "host", None, 0, "to_router", 1, 0, "RA", 2, 200, 0),
+    Total("host-1", "host", None, 1, "from_router", 1, None, "RA", 2, 200, 0),
+    Total("host-1", "host", None, 1, "to_router", 0, 1, "MSG", 4, 400, 0),
+]
+
+
+def _routers() -> dict[int, dict[str, object]]:
+    return {
+        0: {"frames_sent": {"MSG": 4}, "frames_received": {"RA": 2}, "socket_drops": 0},
+        1: {"frames_sent": {"RA": 2}, "frames_received": {"MSG": 4}, "socket_drops": 0},
+    }
+
+
+def _ovs() -> dict[int, dict[int, dict[str, int]]]:
+    return {
+        0: {1: {"rx_packets": 2, "tx_packets": 4}, HOST_PORT: {"rx_packets": 4, "tx_packets": 2}},
+        1: {1: {"rx_packets": 4, "tx_packets": 2}, HOST_PORT: {"rx_packets": 2, "tx_packets": 4}},
+    }
+
+
+def test_equal_totals_have_no_differences() -> None:
+    assert reconcile_routers(TOTALS, _routers()) == {"expected": 12, "found": 12, "differences": []}
+    assert reconcile_ovs(TOTALS, _ovs(), [LINK]) == {"expected": 24, "found": 24, "differences": []}
+
+
+def test_router_that_counts_one_more_and_drops_are_named() -> None:
+    counters = _routers()
+    counters[0]["frames_received"] = {"RA": 3, "HELLO": 0}
+    counters[1]["socket_drops"] = 5
+    assert reconcile_routers(TOTALS, counters)["differences"] == [
+        {"where": "router 0: received RA", "expected": 3, "found": 2},
+        {"where": "router 1: socket drops", "expected": 0, "found": 5},
+    ]
+
+
+def test_switch_port_that_differs_is_named() -> None:
+    counters = _ovs()
+    counters[1][1]["rx_packets"] = 9
+    del counters[0][HOST_PORT]
+    assert reconcile_ovs(TOTALS, counters, [LINK])["differences"] == [
+        {"where": "switch 0 port 65000: received", "expected": 0, "found": 4},
+        {"where": "switch 0 port 65000: sent", "expected": 0, "found": 2},
+        {"where": "switch 1 port 1: received", "expected": 9, "found": 4},
+    ]
+
+
+def test_lossy_link_is_left_out() -> None:
+    counters = _ovs()
+    counters[1][1]["rx_packets"] = 3
+    lossy = LinkEnds(index=0, u=0, v=1, u_port=1, v_port=1, loss_percent=1.0)
+    assert reconcile_ovs(TOTALS, counters, [lossy]) == {"expected": 12, "found": 12, "differences": []}
+
+
+def test_tshark_and_tcpdump_counts_are_both_compared() -> None:
+    captures = [
+        CapturedFile(CaptureIdentity("link-0-1", "link", 0, 0, 1), "a", captured=7, dropped=0),
+        CapturedFile(CaptureIdentity("host-0", "host", node=0), "b", captured=6, dropped=0),
+        CapturedFile(CaptureIdentity("host-1", "host", node=1), "c", captured=6, dropped=0),
+    ]
+    result = reconcile_tshark(TOTALS, {"link-0-1": 6, "host-0": 6, "host-1": 5}, captures)
+    assert (result["expected"], result["found"]) == (17, 18)
+    assert result["differences"] == [
+        {"where": "host-1: tshark", "expected": 5, "found": 6},
+        {"where": "link-0-1: tcpdump", "expected": 7, "found": 6},
+    ]
+
+
+def test_tshark_counts_each_file_even_beside_a_cut_one(tmp_path: Path) -> None:
+    header = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
+    record = struct.pack("<IIII", 1, 2, 60, 60) + bytes(60)
+    contents = {"none": header, "two": header + record * 2, "three": header + record * 3}
+    files = {}
+    for name, content in contents.items():
+        files[name] = tmp_path / f"{name}.pcap"
+        files[name].write_bytes(content)
+    assert tshark_counts(files) == {"none": 0, "two": 2, "three": 3}
+    files["two"].write_bytes(contents["two"][:-10])
+    assert tshark_counts(files) == {"none": 0, "two": 1, "three": 3}

@@ -1,0 +1,348 @@
+"""Parts of files: reading them gives what reading the file gives; the index; what filters leave out."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    In,
+    IsNull,
+    LessThanOrEqual,
+    Not,
+    StringStartsWith,
+)
+
+from captures.datasource.bounds import Bounds, bounds_of
+from captures.datasource.options import read_options
+from captures.datasource.packet_view import PACKET_COLUMNS
+from captures.datasource.streaming import GrowingCaptures
+from captures.datasource.views import FRAMES, OF_FILE, PACKETS, PCAP_VIEWS, TRAFFIC, View
+from captures.frames import splitting
+from captures.frames.columns import COLUMNS
+from captures.frames.splitting import (
+    FilePart,
+    check_capture,
+    index_file,
+    read_index,
+    split_files,
+    write_index,
+)
+from captures.frames.traffic import TRAFFIC_COLUMNS
+from captures.pcap.compiling import numba_is_there
+from captures.pcap.listing import FileEntry, list_captures
+from captures.pcap.reader import Block, PcapError, PcapReader
+from router.predicates.model import Message
+from router.wire.addresses import node_address
+from router.wire.codec import fragment
+from router.wire.frames import Frame, FrameType, SenderRequest
+from tests.support.capture_files import interface, pcap, pcapng, section
+from tests.support.mutated_frames import mutated
+
+VIEWS = [View(PACKETS, tuple(PACKET_COLUMNS)), View(FRAMES, tuple(COLUMNS))]
+
+
+def _packets() -> list[tuple[int, bytes]]:
+    """Messages whole and in fragments, of two routers and interleaved; a request; damage. 3 s in all."""
+    payloads: list[tuple[int, bytes]] = []
+    for seq in range(12):
+        message = Frame(FrameType.MSG, seq % 2, seq, 1, 64, Message({"n": seq, "text": "x" * 30 * seq}))
+        payloads += [(seq % 2, payload) for payload in fragment(message, 150)]
+    payloads.sort(key=lambda each: len(each[1]) % 7)
+    payloads.append((0, fragment(Frame(FrameType.SR, 0, 9, 1, 64, SenderRequest(5)))[0]))
+    payloads.append((1, b"\x01damage"))
+    step_ns = 3_000_000_000 // len(payloads)
+    return [
+        (
+            10**18 + number * step_ns,
+            bytes.fromhex("030000000001") + node_address(node) + b"\x88\xb5" + payload,
+        )
+        for number, (node, payload) in enumerate(payloads)
+    ]
+
+
+def _rows(view: View, parts: Sequence[FilePart]) -> list[dict[str, object]]:
+    return [row for part in parts for batch in view.read(part) for row in batch.to_pylist()]
+
+
+def _two_sections(packets: Sequence[tuple[int, bytes]]) -> bytes:
+    half = len(packets) // 2
+    return pcapng(packets[:half]) + pcapng(packets[half:], ">")
+
+
+@pytest.mark.parametrize("made", [pcap, _two_sections])
+@pytest.mark.filterwarnings("ignore:.*the file ends inside a record")
+def test_split_reads_equal_unsplit_reads_at_every_cut(
+    tmp_path: Path, made: Callable[[Sequence[tuple[int, bytes]]], bytes]
+) -> None:
+    content = made(_packets())
+    assert len(content) > 4000
+    path = tmp_path / "a"
+    carried = defects = 0
+    for size in range(len(content) - 1024, len(content) + 1):
+        path.write_bytes(content[:size])
+        parts = index_file(str(path), 700)
+        assert len(parts) > 3
+        carried += any(part.carry for part in parts)
+        whole = PcapReader(path)
+        records = list(whole.records())
+        readers = [PcapReader(path, start=part.start, end=part.end, context=part.context) for part in parts]
+        assert [record for reader in readers for record in reader.records()] == records
+        # The last part, and it alone, tells of the cut.
+        assert [reader.defect for reader in readers] == [None] * (len(parts) - 1) + [whole.defect]
+        defects += whole.defect is not None
+        if size % 64 == 0 or size == len(content):
+            for view in VIEWS:
+                assert _rows(view, parts) == _rows(view, [FilePart(str(path))])
+    assert carried == 1025
+    assert 0 < defects < 1025
+
+
+def test_a_message_in_fragments_over_parts_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(_packets()))
+    rows = _rows(VIEWS[1], index_file(str(path), 300))
+    completing = [row for row in rows if row["fragment"] == "completing"]
+    assert len(completing) > 3
+    assert all(row["attributes"] and row["undecodable"] is None for row in completing)
+
+
+def test_an_index_is_used_until_its_file_changes(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(_packets()))
+    entry = FileEntry(str(path), path.stat().st_size)
+    assert split_files([entry], 10**6) == [FilePart(str(path), size=entry.size)]
+    write_index(path, 700)
+    parts = split_files([entry], 10**6)
+    assert parts == index_file(str(path), 700)
+    assert {number for part in parts for number in part.types or ()} == {1, 3}
+    assert [part.first_ns for part in parts] == sorted(part.first_ns or 0 for part in parts)
+    # The index itself is no capture.
+    assert [each.path for each in list_captures([str(tmp_path)])] == [str(path)]
+    os.utime(path, ns=(1, 1))
+    assert read_index(str(path)) is None
+    index = write_index(path)
+    index.write_text(json.dumps({"version": 1}))
+    assert read_index(str(path)) is None
+
+
+def test_a_compressed_file_is_one_part(tmp_path: Path) -> None:
+    plain, compressed = tmp_path / "a.pcap", tmp_path / "b.pcap.gz"
+    plain.write_bytes(pcap(_packets()))
+    compressed.write_bytes(gzip.compress(plain.read_bytes()))
+    write_index(compressed, 700)
+    (part,) = split_files([FileEntry(str(compressed), compressed.stat().st_size)], 700)
+    assert (part.start, part.end) == (None, None)
+    # Filters leave it out by the times and types that it has.
+    parts = index_file(str(plain), 700)
+    assert len(parts) > 3
+    assert (part.first_ns, part.last_ns) == (parts[0].first_ns, parts[-1].last_ns)
+    assert set(part.types or ()) == {number for each in parts for number in each.types or ()}
+    for view in VIEWS:
+        rows = [row | {"file": None, "capture": None} for row in _rows(view, [part])]
+        expected = [row | {"file": None, "capture": None} for row in _rows(view, [FilePart(str(plain))])]
+        assert rows == expected
+
+
+def test_checking_a_large_capture_leaves_its_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(_packets())[:-1])
+    defect = check_capture(path)
+    assert defect is not None
+    assert read_index(str(path)) is None
+    monkeypatch.setattr(splitting, "DEFAULT_PART_BYTES", 1000)
+    assert check_capture(path) == defect
+    assert read_index(str(path)) == index_file(str(path), 1000)
+
+
+@given(st.lists(st.sampled_from([1, 300, 1_000, 2_500, -1_000, -4_000]), min_size=60, max_size=60))
+def test_a_clock_that_is_set_back_splits_nothing(steps_ms: list[int]) -> None:
+    times = accumulate(steps_ms, initial=1_000_000_000_000)
+    packets = [(at * 10**6, data) for at, (_, data) in zip(times, _packets(), strict=False)]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.pcap"
+        path.write_bytes(pcap(packets))
+        everything = _rows(VIEWS[1], [FilePart(str(path))])
+        parts = index_file(str(path), 700)
+        assert len(parts) > 3
+        assert _rows(VIEWS[1], parts) == everything
+        # The counts of a time are those of its frames, fragments of others left out and looked at.
+        middle = sorted(at for at, _ in packets)[len(packets) // 4 : -len(packets) // 4]
+        bounds = Bounds(middle[0], middle[-1])
+        for read in ([FilePart(str(path))], parts):
+            counted: Counter[tuple[object, bool]] = Counter()
+            for row in _rows(View(TRAFFIC, tuple(TRAFFIC_COLUMNS), bounds=bounds), read):
+                assert isinstance(row["frames"], int)
+                assert isinstance(row["undecodable"], int)
+                counted[row["type"], False] += row["frames"] - row["undecodable"]
+                counted[row["type"], True] += row["undecodable"]
+            wanted = Counter(
+                (row["type"], row["undecodable"] is not None)
+                for row in everything
+                if middle[0] <= cast(int, row["time_ns"]) <= middle[-1]
+            )
+            assert +counted == wanted
+
+
+def test_filters_leave_out_parts_and_files(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    packets = _packets()
+    path.write_bytes(pcap(packets))
+    parts = index_file(str(path), 700)
+
+    def needed(*filters: Filter) -> list[FilePart]:
+        view = View(FRAMES, tuple(COLUMNS), bounds=bounds_of(filters, OF_FILE))
+        return [part for part in parts if view.needs(part)]
+
+    assert needed() == parts
+    assert needed(EqualTo(("type",), "SR")) == [part for part in parts if 3 in (part.types or ())]
+    assert needed(In(("type",), ("RA", "UR"))) == []
+    assert needed(EqualTo(("type",), "MSG"), In(("type",), ("RA", "SR"))) == []
+    early = needed(LessThanOrEqual(("time_ns",), packets[3][0]))
+    assert 0 < len(early) < len(parts)
+    assert needed(GreaterThan(("time_ns",), packets[-1][0])) == []
+    assert needed(EqualTo(("capture",), "a")) == parts
+    assert needed(EqualTo(("capture",), "b")) == []
+    assert needed(Not(StringStartsWith(("capture",), "a"))) == []
+    assert needed(EqualTo(("link",), 3)) == parts  # Null, not false: Spark leaves it out.
+    assert needed(Not(IsNull(("link",)))) == []
+
+
+def test_rows_outside_the_bounds_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    packets = _packets()
+    path.write_bytes(pcap(packets))
+    first, last = packets[10][0], packets[20][0]
+    filters = [GreaterThan(("time_ns",), first), LessThanOrEqual(("time_ns",), last)]
+    view = View(FRAMES, tuple(COLUMNS), bounds=bounds_of(filters, OF_FILE))
+    everything = _rows(VIEWS[1], [FilePart(str(path))])
+    assert _rows(view, [FilePart(str(path))]) == everything[11:21]
+    # Blocks that are passed over give their fragments to messages that end later.
+    assert _rows(view, index_file(str(path), 300)) == everything[11:21]
+
+
+def test_columns_are_those_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(pcap(_packets()))
+    for name, columns in ((PACKETS, ("eth_type", "time_ns")), (FRAMES, ("type", "length", "undecodable"))):
+        (batch,) = View(name, columns).read(FilePart(str(path)))
+        (full,) = next(view for view in VIEWS if view.name == name).read(FilePart(str(path)))
+        assert batch.schema.names == list(columns)
+        assert pa.table(batch) == pa.table(full).select(columns)
+
+
+def test_captures_are_found(tmp_path: Path) -> None:
+    for name in ("a.pcap", "b.pcapng.gz", "c.pcap12", "d.txt", ".e.pcap", "sub/f.cap"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"12345")
+
+    def found(*paths: str, glob: str | None = None, recursive: bool = False) -> list[str]:
+        entries = list_captures(paths, glob, recursive)
+        assert {entry.size for entry in entries} == {5}
+        return [entry.path.split(f"{tmp_path}/")[1] for entry in entries]
+
+    folder = str(tmp_path)
+    assert found(folder) == ["a.pcap", "b.pcapng.gz", "c.pcap12"]
+    assert found(folder, recursive=True) == ["a.pcap", "b.pcapng.gz", "c.pcap12", "sub/f.cap"]
+    assert found(folder, glob="*.txt") == ["d.txt"]
+    assert found(f"{folder}/[ab].*", f"{folder}/a.pcap") == ["a.pcap", "b.pcapng.gz"]
+    assert found(f"file://{folder}") == ["a.pcap", "b.pcapng.gz", "c.pcap12"]
+    assert found(f"file://{folder}/*/f.cap", f"file://{folder}/d.txt") == ["d.txt", "sub/f.cap"]
+    for missing in (f"{folder}/none", f"{folder}/none*", f"file://{folder}/none", f"file://{folder}/none*"):
+        with pytest.raises(FileNotFoundError, match="none"):
+            list_captures([missing])
+
+
+def test_a_file_by_uri_is_read_like_any_other(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(section() + interface(tsresol=9))
+    assert list(PcapReader(f"file://{path}").records()) == []
+    path.write_bytes(pcapng(_packets()))
+    assert list(PcapReader(f"file://{path}").records()) == list(PcapReader(path).records())
+    rows = _rows(VIEWS[1], index_file(f"file://{path}", 700))
+    assert rows == _rows(VIEWS[1], [FilePart(str(path))])
+
+
+def test_a_colon_in_a_name_makes_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "capture-2024-01-01T12:30:00.pcap"
+    path.write_bytes(pcap([(1, b"x")]))
+    monkeypatch.chdir(tmp_path)
+    (entry,) = list_captures([path.name])
+    assert (entry.path, entry.size) == (str(path), path.stat().st_size)
+    assert len(list(PcapReader(entry.path).records())) == 1
+
+
+def test_a_growing_file_that_is_replaced_is_not_read_on_in_its_middle(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    options = read_options("pcap", {"path": str(path)}, PCAP_VIEWS)
+    packets = _packets()
+    path.write_bytes(pcap(packets[:2]))
+    following = GrowingCaptures(options, replace(VIEWS[0], growing=True))
+    # As from Spark's checkpoint.
+    start = json.loads(json.dumps(following.latestOffset(following.initialOffset())))
+    path.write_bytes(pcap(packets[:3]))
+    end = json.loads(json.dumps(following.latestOffset(start)))
+    (group,) = following.partitions(start, end)
+    assert [row["time_ns"] for batch in following.read(group) for row in batch.to_pylist()] == [packets[2][0]]
+    path.write_bytes(pcap(packets[3:]))
+    assert path.stat().st_size > end[str(path)]["position"]
+    with pytest.raises(PcapError, match="another file than before"):
+        following.latestOffset(end)
+
+
+def test_a_growing_file_that_is_damaged_is_read_up_to_the_damage(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    packets = _packets()[:5]
+    # The third record claims more than a snapshot length allows.
+    content = pcap(packets[:2]) + b"\xff" * 16 + pcap(packets[2:])[24:]
+    path.write_bytes(content)
+    given = {"path": str(path)}
+    following = GrowingCaptures(read_options("pcap", given, PCAP_VIEWS), replace(VIEWS[0], growing=True))
+    with pytest.raises(PcapError, match="claims 4294967295 bytes"):
+        following.latestOffset(following.initialOffset())
+    skipping = read_options("pcap", given | {"onError": "skip"}, PCAP_VIEWS)
+    following = GrowingCaptures(skipping, replace(VIEWS[0], growing=True))
+    end = following.latestOffset({})
+    (group,) = following.partitions({}, end)
+    times = [row["time_ns"] for batch in following.read(group) for row in batch.to_pylist()]
+    assert times == [packets[0][0], packets[1][0]]
+    path.write_bytes(content * 2)
+    assert following.latestOffset(end) == end
+
+
+@pytest.mark.skipif(not numba_is_there(), reason="numba is not installed")
+@pytest.mark.parametrize("mixed_links", [False, True])
+def test_compiled_and_plain_code_see_the_same_in_a_block(
+    mixed_links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = Random("survey")
+    frames = [bytes(12) + random.choice((b"\x88\xb5", b"\x08\x00")) + mutated(random) for _ in range(2000)]
+    captured = np.array([random.randint(0, len(frame)) for frame in frames], np.int64)
+    start = np.cumsum([0, *map(len, frames[:-1])])
+    link_type = np.array(random.choices((1, 101), k=2000)) if mixed_links else None
+    block = Block(b"".join(frames), start, captured, captured, start, link_type=link_type)
+    seen = []
+    for compiled in (False, True):
+        monkeypatch.setattr(splitting, "worth_compiling", lambda _, compiled=compiled: compiled)
+        types, fragments = splitting._survey(block)
+        seen.append((types, fragments.tolist()))
+    assert seen[0] == seen[1]
+    assert len(seen[0][0]) > 5
+    assert seen[0][1]

@@ -1,0 +1,132 @@
+"""The verdict, the run folder's errors, and the pages made from the code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.accounting import summary
+from captures.accounting.log_tables import read_applications
+from captures.datasource import document
+from captures.frames.splitting import balance
+from captures.rundir.folder import RunFolder, RunFolderError
+from captures.tables import catalogue as tables
+from tests.support.paths import DOCS
+
+
+def _good() -> dict[str, Any]:
+    zero = dict.fromkeys(
+        (
+            "false_negatives_after_convergence",
+            "spurious_deliveries",
+            "duplicate_deliveries",
+            "capture_drops",
+            "frames_undecodable",
+            "frames_repeated",
+            "socket_drops",
+            "router_send_drops",
+        ),
+        0,
+    )
+    equal = {"expected": 5, "found": 5, "differences": []}
+    three = {name: dict(equal) for name in ("tshark", "routers", "ovs")}
+    return {
+        **zero,
+        "capture_defects": [],
+        "reconciliation": three,
+        "messages_planned": 2,
+        "messages_sent": 2,
+        "deliveries_expected": 4,
+        "deliveries_decided": 3,
+        "recovery_s": [{"events": ["link_down 0-1"], "at_s": 12.0, "epoch": 2, "committed_s": 0.2}],
+    }
+
+
+def test_good_run_holds() -> None:
+    assert summary.verdict(_good()) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("false_negatives_after_convergence", 3, "3 expected deliveries missed after convergence"),
+        ("spurious_deliveries", 1, "1 deliveries that nobody asked for"),
+        ("duplicate_deliveries", 1, "1 deliveries made more than once"),
+        ("capture_drops", 2, "2 frames dropped by the kernel before they were captured"),
+        ("frames_undecodable", 1, "1 captured frames that do not decode"),
+        ("frames_repeated", 1, "1 MSG frames that crossed a link twice in one direction"),
+        ("socket_drops", 1, "1 frames dropped at the routers' sockets"),
+        ("router_send_drops", 1, "1 frames that routers could not send"),
+        (
+            "deliveries_decided",
+            0,
+            "none of 4 expected deliveries is decided: each message was sent before convergence, or within "
+            "the oracle's window of a change",
+        ),
+        ("capture_defects", ["host-1: cut"], "capture cut short: host-1: cut"),
+        ("messages_sent", 0, "none of 2 messages was sent"),
+        (
+            "recovery_s",
+            [{"events": ["link_down 0-1", "node_up 3"], "at_s": 12.5, "epoch": None, "committed_s": None}],
+            "the network never recovered from link_down 0-1, node_up 3, at 12.5 s: no epoch of new trees "
+            "reached every router",
+        ),
+    ],
+)
+def test_each_fault_fails_with_its_reason(key: str, value: object, reason: str) -> None:
+    assert summary.verdict({**_good(), key: value}) == (False, [reason])
+
+
+def test_a_link_without_a_capture_fails() -> None:
+    reasons = ["2 links without a capture; first: 0-1"]
+    assert summary.verdict(_good(), ["0-1", "the host link of node 3"]) == (False, reasons)
+
+
+def test_difference_fails_with_its_place() -> None:
+    run = _good()
+    run["reconciliation"]["ovs"]["differences"] = [{"where": "switch 1 port 2", "expected": 4, "found": 5}]
+    assert summary.verdict(run) == (
+        False,
+        ["ovs and the captures differ in 1 numbers; first: switch 1 port 2: expected 4, found 5"],
+    )
+
+
+def test_run_without_workload_may_send_nothing() -> None:
+    assert summary.verdict({**_good(), "messages_planned": 0, "messages_sent": 0}) == (True, [])
+
+
+def test_pages_are_those_of_the_code() -> None:
+    assert (DOCS / "summary.md").read_text() == summary.document()
+    assert (DOCS / "tables.md").read_text() == tables.document()
+
+
+def test_missing_and_bad_files_are_named(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    with pytest.raises(RunFolderError, match=r"manifest\.json: missing"):
+        run.manifest()
+    (tmp_path / "manifest.json").write_text(json.dumps({"time_scale": 0}))
+    with pytest.raises(RunFolderError, match="time_scale: 0; expected a number above 0"):
+        run.manifest()
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / "logs" / "applications.jsonl"
+    log.write_text('{"event": "deliver", "node": 1, "t_ns": 5, "app": "a", "source": 0}\n')
+    with pytest.raises(RunFolderError, match=r"applications\.jsonl:1: no field 'seq'"):
+        read_applications(run)
+    log.write_text("\n{nonsense\n")
+    with pytest.raises(RunFolderError, match=r"applications\.jsonl:2: expected JSON"):
+        read_applications(run)
+
+
+def test_groups_of_files_are_of_about_equal_size() -> None:
+    assert balance([9, 1, 1, 1, 1, 1], 2) == [[0], [1, 2, 3, 4, 5]]
+    assert balance([], 4) == []
+    assert balance([7], 4) == [[0]]
+
+
+def test_the_page_of_the_data_sources_has_their_options_and_columns() -> None:
+    page = (DOCS / "pcap-source.md").read_text()
+    assert document.options_table() in page
+    assert document.columns_tables() in page

@@ -1,0 +1,73 @@
+"""Trees from captured TABLE frames, and shortest paths over the topology."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from captures.accounting.shortest_paths import shortest_paths
+from captures.accounting.trees import read_trees
+from captures.frames.identity import CaptureIdentity
+from captures.rundir.folder import CapturedFile, LinkEnds
+from router.wire.addresses import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address
+from router.wire.codec import fragment
+from router.wire.frames import BroadcastTable, Frame, FrameType, TreeEntry
+from tests.support.run_folder import pcap_bytes
+
+TABLE = BroadcastTable(
+    ((1, 11), (2, 12)),
+    # Node 99 sends no messages: its tree is left out.
+    (TreeEntry(5, 0, (1, 2), 0), TreeEntry(99, 2, (1,), 2), TreeEntry(11, 1, (2,), 1, off_tree=(2,))),
+)
+
+
+def _frames(epoch: int, table: BroadcastTable, source: bytes, mtu: int = 1500) -> list[bytes]:
+    frame = Frame(FrameType.TABLE, 5, epoch, epoch, 1, table)
+    return [ROUTER_DESTINATION + source + b"\x88\xb5" + payload for payload in fragment(frame, mtu)]
+
+
+def _read(folder: Path, frames: list[bytes]) -> list[dict[str, object]]:
+    (folder / "host-5.pcap").write_bytes(pcap_bytes([(n, data) for n, data in enumerate(frames, 1)]))
+    captures = [
+        CapturedFile(CaptureIdentity("host-5", "host", node=5), "host-5.pcap", len(frames), 0),
+        CapturedFile(CaptureIdentity("link-0-1", "link", 0, 0, 1), "not-read.pcap", 0, 0),
+    ]
+    rows: list[dict[str, object]] = read_trees(captures, folder, [5, 11]).to_pylist()
+    return rows
+
+
+def test_a_table_in_fragments_among_other_frames(tmp_path: Path) -> None:
+    whole = _frames(3, TABLE, CONTROLLER_SOURCE)
+    damaged = whole[0][:-3] + b"\xff" * 3
+    pieces = _frames(4, TABLE, CONTROLLER_SOURCE, mtu=60)
+    assert len(pieces) > 1
+    # A router cannot tell itself where trees are; what is sent again is known; a short frame is none.
+    frames = [_frames(2, TABLE, node_address(5))[0], damaged, whole[0][:15], *whole, *whole, *pieces]
+    rows = _read(tmp_path, frames)
+    assert [(row["epoch"], row["source"]) for row in rows] == [(3, 5), (3, 11), (4, 5), (4, 11)]
+    assert rows[0] == {
+        "epoch": 3,
+        "node": 5,
+        "source": 5,
+        "parent": None,
+        "parent_interface": 0,
+        "children": [11, 12],
+        "child_interfaces": [1, 2],
+        "off_tree": [],
+        "told_ns": 4,
+    }
+    assert (rows[1]["parent"], rows[1]["children"], rows[1]["off_tree"]) == (11, [12], [12])
+
+
+def test_no_table_no_tree(tmp_path: Path) -> None:
+    assert _read(tmp_path, []) == []
+
+
+def test_fewest_hops_and_least_cost_may_be_different_paths() -> None:
+    ends = [(0, 1, 10), (1, 2, 10), (2, 3, 10), (0, 3, 50), (4, 5, 1)]
+    links = [LinkEnds(i, u, v, 1, 1, cost) for i, (u, v, cost) in enumerate(ends)]
+    rows = shortest_paths(links, [0, 0, 9]).to_pylist()
+    assert [tuple(row.values()) for row in sorted(rows, key=lambda row: row["node"])] == [
+        (0, 1, 1, 10),
+        (0, 2, 2, 20),
+        (0, 3, 1, 30),
+    ]

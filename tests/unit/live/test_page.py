@@ -1,0 +1,350 @@
+"""The page of a live run: served on loopback alone, whole, and shown by a real browser."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from rich.console import Console
+
+from captures.datasource.live_counts import SLOT_NS, LinkCount
+from testbed.config.load import load_experiment
+from testbed.config.shipped import find_experiment
+from testbed.live.server import HOST, LiveServer
+from testbed.live.state import LiveState
+from testbed.live.terminal import live_line, live_table
+from testbed.live.watch import Watcher, open_state
+from testbed.sim.simulation import simulate
+from testbed.terminal.progress import Progress
+from tests.support.browser import contrasts, needs_chromium, shown
+from tests.support.command import poll
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    experiment = load_experiment(find_experiment("ring5"))
+    return simulate(experiment, tmp_path_factory.mktemp("runs"), Progress(Console(file=StringIO())))
+
+
+@pytest.fixture
+def state(run_dir: Path) -> LiveState:
+    """The logs of a run have been followed; some frames have been counted."""
+    state = open_state(run_dir)
+    with Watcher(state, None):
+        poll(lambda: state.snapshot()["messages"]["judged"] or None, 30, "messages are judged")
+    state.set_stream("running", batches=1)
+    started_ns = state.deliveries.started_ns
+    assert started_ns is not None
+    slot = started_ns // SLOT_NS + 1
+    state.take_counts([LinkCount(0, "MSG", slot, 30, 3000), LinkCount(1, "RA", slot + 1, 10, 900)])
+    return state
+
+
+@pytest.fixture
+def server(state: LiveState) -> Iterator[LiveServer]:
+    with LiveServer(state, 0) as serving:
+        yield serving
+
+
+def get(url: str, path: str, host: str | None = None) -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
+    try:
+        connection.request("GET", path, headers={} if host is None else {"Host": host})
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read()
+    finally:
+        connection.close()
+
+
+def test_a_snapshot_says_what_is_known(state: LiveState, run_dir: Path) -> None:
+    snapshot = state.snapshot()
+    lines = [json.loads(line) for line in (run_dir / "logs/applications.jsonl").read_text().splitlines()]
+    messages = snapshot["messages"]
+    assert messages["sent"] == sum(line["event"] == "send_message" for line in lines)
+    assert messages["delivered"] == sum(line["event"] == "deliver" for line in lines)
+    assert messages["expected"] == messages["made"] > 0
+    assert (snapshot["frames"]["MSG"], snapshot["frames"]["RA"], snapshot["bytes"]) == (30, 10, 3900)
+    assert [link["frames"] for link in snapshot["links"]][:3] == [30, 10, 0]
+    series = snapshot["series"]
+    assert sum(series["types"]["MSG"]) == 30
+    assert sum(series["sent"]) == messages["sent"]
+    assert {len(values) for values in (series["sent"], series["delivered"], *series["types"].values())} == {
+        len(series["missing"])
+    }
+    assert snapshot["verdict"] == {"state": "holds so far", "reasons": []}
+    assert snapshot["phase"] == "accounting"
+
+
+def test_what_goes_wrong_is_said(state: LiveState) -> None:
+    deliver = {"t_ns": 1, "node": 0, "app": "workload", "event": "deliver", "source": 99, "seq": 1}
+    state.take_applications([deliver, deliver])
+    state.take_counts([LinkCount(0, "undecodable", 1, 2, 100)])
+    verdict = state.snapshot()["verdict"]
+    assert verdict["state"] == "does not hold so far"
+    assert verdict["reasons"] == ["1 duplicate deliveries", "2 undecodable frames"]
+
+
+def test_links_and_nodes_that_fail_are_shown(state: LiveState) -> None:
+    state.take_controller(
+        [
+            {"t_ns": 1, "event": "link_down", "link": 2, "u": 2, "v": 3},
+            {"t_ns": 2, "event": "node_down", "node": 4},
+        ]
+    )
+    snapshot = state.snapshot()
+    assert [link["index"] for link in snapshot["links"] if not link["up"]] == [2]
+    assert snapshot["down_nodes"] == [4]
+    assert [event["text"] for event in snapshot["events"]][-1] == "node 4 down"
+
+
+def test_frames_of_the_future_leave_the_loads_of_now(state: LiveState) -> None:
+    now = time.time_ns() // SLOT_NS
+    later = [LinkCount(0, "MSG", now + number * 10**6, 1, 100) for number in range(1, 50)]
+    state.take_counts([LinkCount(1, "MSG", now, 5, 500), *later])
+    snapshot = state.snapshot()
+    assert [link["recent"] > 0 for link in snapshot["links"]][:3] == [True, True, False]
+    assert sum(snapshot["series"]["types"]["MSG"]) == 30 + 5 + len(later)
+
+
+def test_the_terminal_shows_the_same(state: LiveState) -> None:
+    snapshot = state.snapshot()
+    console = Console(file=StringIO(), width=120)
+    console.print(live_table(snapshot, state.topology(), "http://127.0.0.1:1/"))
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    for expected in ("holds so far", "40 (MSG 30, RA 10)", "0 missed", "http://127.0.0.1:1/"):
+        assert expected in printed
+    assert "frames: 40 (MSG 30, RA 10); " in live_line(snapshot)
+    assert "\n" not in live_line(snapshot)
+    short = {**snapshot, "clock_s": 2.5, "run": {**snapshot["run"], "duration_s": 2.5}}
+    assert live_line(short).startswith("live: 2.5 of 2.5 s;")
+
+
+def test_serves_the_page_and_its_data(server: LiveServer) -> None:
+    status, headers, page = get(server.url, "/")
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    # Nothing is loaded from anywhere: the only address is the name space of SVG.
+    assert set(re.findall(rb"https?://[^\"' ]+", page)) == {b"http://www.w3.org/2000/svg"}
+    status, headers, document = get(server.url, "/state")
+    assert (status, headers["Content-Type"]) == (200, "application/json")
+    assert json.loads(document)["frames"]["MSG"] == 30
+    assert len(json.loads(get(server.url, "/topology")[2])["nodes"]) == 5
+    assert get(server.url, "/../../etc/passwd")[0] == 404
+
+
+def test_tells_nothing_to_pages_of_other_hosts(server: LiveServer) -> None:
+    status, _, document = get(server.url, "/state", host="attacker.example:80")
+    assert status == 421
+    assert b"frames" not in document
+
+
+def test_a_host_without_its_port_is_this_one(server: LiveServer) -> None:
+    # As browsers name it where the page is at port 80.
+    assert get(server.url, "/state", host="127.0.0.1")[0] == 200
+
+
+def test_text_of_the_run_cannot_end_the_script(state: LiveState) -> None:
+    state.set_stream("failed", "</script><!--<script><b>x")
+    with LiveServer(state, 0) as server:
+        page = get(server.url, "/")[2].decode()
+    inside = page.partition('id="first">')[2].partition("</script>")[0]
+    assert "<" not in inside
+    assert json.loads(inside)["stream"]["detail"] == "</script><!--<script><b>x"
+
+
+def test_only_the_watcher_and_what_it_starts_give_way() -> None:
+    script = (
+        "import os, subprocess\n"
+        "from testbed.live.watch import give_way\n"
+        "child = subprocess.Popen(['sleep', '60'])\n"
+        "give_way()\n"
+        "print(os.nice(0), os.getpriority(os.PRIO_PROCESS, child.pid))\n"
+        "child.kill()\n"
+        "child.wait()\n"
+    )
+    before = os.nice(0)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["19", "19"]
+    # The starter, of the same session, keeps its own.
+    assert os.nice(0) == before
+
+
+def test_sends_snapshots_as_they_come_and_says_when_it_ends(state: LiveState) -> None:
+    with LiveServer(state, 0) as server:
+        connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=10)
+        connection.request("GET", "/events")
+        answer = connection.getresponse()
+        assert answer.getheader("Content-Type") == "text/event-stream"
+
+        def next_snapshot() -> dict[str, Any]:
+            line = answer.readline()
+            assert answer.readline() == b"\n"
+            document: dict[str, Any] = json.loads(line.removeprefix(b"data: "))
+            return document
+
+        first = next_snapshot()
+        state.take_counts([LinkCount(0, "MSG", 1, 5, 10)])
+
+        def grown() -> bool | None:
+            return True if next_snapshot()["frames"]["MSG"] == first["frames"]["MSG"] + 5 else None
+
+        poll(grown, 10, "the next snapshot has the new frames")
+    assert b"event: end" in answer.read()
+    connection.close()
+
+
+def snapshots(stream: bytes) -> list[dict[str, Any]]:
+    """Those of a stream that was read to its end, which says that it is one."""
+    *messages, end = stream.decode().removesuffix("\n\n").split("\n\n")
+    assert end == "event: end\ndata: {}"
+    return [json.loads(message.removeprefix("data: ")) for message in messages]
+
+
+def test_the_last_snapshot_is_of_the_end(state: LiveState) -> None:
+    with LiveServer(state, 0) as server:
+        connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=10)
+        connection.request("GET", "/events")
+        answer = connection.getresponse()
+        first = answer.readline() + answer.readline()
+        state.set_stream("failed", "at the very end")
+    last = snapshots(first + answer.read())[-1]
+    connection.close()
+    assert last["stream"]["detail"] == "at the very end"
+
+
+def test_a_process_that_ends_gives_its_readers_the_last_snapshot_first(run_dir: Path) -> None:
+    # As soon as a process may end that has no other threads to wait for, this one does.
+    script = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from socketserver import BaseServer\n"
+        "from testbed.live.server import LiveServer\n"
+        "from testbed.live.watch import open_state\n"
+        "BaseServer.shutdown = lambda server: os._exit(0)\n"
+        "state = open_state(Path(sys.argv[1]))\n"
+        "with LiveServer(state, 0) as server:\n"
+        "    print(server.url, flush=True)\n"
+        "    sys.stdin.readline()\n"
+        "    state.set_stream('failed', 'at the very end')\n"
+    )
+    command = [sys.executable, "-c", script, str(run_dir)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        address = urlsplit(process.stdout.readline().strip()).netloc
+        readers = []
+        for _ in range(30):
+            connection = http.client.HTTPConnection(address, timeout=10)
+            connection.request("GET", "/events")
+            answer = connection.getresponse()
+            readers.append((connection, answer, answer.readline() + answer.readline()))
+        process.stdin.close()
+        for connection, answer, first in readers:
+            assert snapshots(first + answer.read())[-1]["stream"]["detail"] == "at the very end"
+            connection.close()
+    assert process.returncode == 0
+
+
+def test_a_reader_that_does_not_read_does_not_keep_the_server(
+    state: LiveState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.live.server._FAREWELL_S", 0.1)
+    # More than the buffers of both ends hold.
+    state.set_stream("failed", "x" * 20_000_000)
+    with LiveServer(state, 0) as server:
+        reader = socket.create_connection((HOST, urlsplit(server.url).port or 0), timeout=10)
+        reader.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert reader.recv(15).startswith(b"HTTP/1.1 200")
+        began = time.monotonic()
+    assert time.monotonic() - began < 10
+    reader.close()
+
+
+def test_another_port_if_one_is_in_use(state: LiveState) -> None:
+    with socket.create_server((HOST, 0)) as other:
+        port = other.getsockname()[1]
+        with LiveServer(state, port) as server:
+            assert urlsplit(server.url).port not in (port, None)
+            assert get(server.url, "/state")[0] == 200
+
+
+class _Page(HTMLParser):
+    """What a browser made of the page: texts by the id of their element, and the shapes drawn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: dict[str, str] = {}
+        self.shapes: dict[str, int] = {}
+        self._inside: list[str | None] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.shapes[tag] = self.shapes.get(tag, 0) + 1
+        if tag not in ("meta", "link", "br"):
+            self._inside.append(dict(attributes).get("id"))
+
+    def handle_endtag(self, tag: str) -> None:
+        del tag
+        if self._inside:
+            self._inside.pop()
+
+    def handle_data(self, data: str) -> None:
+        for name in self._inside:
+            if name is not None:
+                self.texts[name] = self.texts.get(name, "") + data
+
+
+@needs_chromium
+def test_a_browser_shows_it(server: LiveServer, state: LiveState, tmp_path: Path) -> None:
+    page = _Page()
+    page.feed(shown(server.url, tmp_path))
+    assert page.texts["verdict"] == "holds so far"
+    assert page.texts["name"] == "ring5"
+    assert "40" in page.texts["tiles"]
+    assert page.texts["types"] == "MSG 30RA 10"
+    assert page.texts["links"].startswith("0–1")
+    # Links and nodes; a curve for each type and for what was sent and delivered.
+    assert page.shapes["line"] >= 5
+    assert page.shapes["circle"] >= 5
+    assert page.shapes["path"] == 4
+    assert page.texts["stream"].startswith("Frames: structured streaming")
+    assert state.snapshot()["messages"]["missing"] == 0
+
+
+@needs_chromium
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_text_is_legible(state: LiveState, tmp_path: Path, dark: bool) -> None:
+    deliver = {"t_ns": 1, "node": 0, "app": "workload", "event": "deliver", "source": 99, "seq": 1}
+    state.take_applications([deliver, deliver])
+    with LiveServer(state, 0) as server:
+        page = get(server.url, "/")[2].decode()
+    # Labels in the picture, said in HTML's terms: its circles are what the numbers stand on.
+    labels = """<script>
+      const receiver = document.querySelector("#network .receives").parentElement;
+      for (const how of ["up", "down"]) {
+        receiver.classList.toggle("down", how === "down");
+        const fill = (name) => getComputedStyle(receiver.querySelector(name)).fill;
+        const style = `background:${fill("circle.node")};color:${fill("text")}`;
+        document.querySelector("main").prepend(element("b", { style }, `receiver ${how}`));
+      }
+    </script></body>"""
+    found = contrasts(page.replace("</body>", labels), tmp_path / "browser", dark)
+    assert {
+        "does not hold so far",
+        "so far",
+        "receiver up",
+        "receiver down",
+        "1 duplicate deliveries",
+    } <= set(found)
+    assert {text: ratio for text, ratio in found.items() if ratio < 4.5} == {}

@@ -1,0 +1,163 @@
+import random
+
+import pytest
+
+from router.matching.common.interface import Matcher
+from router.matching.counting.engine import CountingMatcher
+from router.matching.counting.options import CountingOptions, parse_options
+from router.matching.factory import ENGINES, factory
+from router.matching.naive import NaiveMatcher
+from router.predicates.model import (
+    EVERYTHING,
+    NOTHING,
+    Constraint,
+    Filter,
+    Message,
+    Operator,
+    Predicate,
+    Type,
+    Value,
+)
+from router.predicates.parser import parse_message, parse_predicate
+
+#: The forwarding table of the SIGCOMM 2003 paper's example.
+TABLE = {
+    1: 'dest = "ATL" and price < 500 or stock = "DYS" and quantity > 1000 and price < 500',
+    2: 'airline = "UA" and orig = "DEN" and dest = "ATL" or dest = "JFK" and price < 200'
+    ' or orig = "DEN" or airline = "UA" and upgrade = true',
+    3: 'stock = "MSFT" and price < 200',
+}
+
+
+@pytest.fixture(params=sorted(ENGINES))
+def matcher(request: pytest.FixtureRequest) -> Matcher:
+    return factory(request.param)
+
+
+def fill(matcher: Matcher) -> Matcher:
+    for interface, text in TABLE.items():
+        matcher.set_predicate(interface, parse_predicate(text))
+    return matcher
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ('airline = "UA", fare = "T", price = 248, orig = "DEN", dest = "ATL", upgrade = false', {1, 2}),
+        ('airline = "UA", upgrade = true', {2}),
+        ('stock = "MSFT", price = 199', {3}),
+        ('stock = "MSFT", price = 199.0', set()),
+        ('stock = "DYS", price = 100, quantity = 1001', {1}),
+        ("[]", set()),
+    ],
+)
+def test_example_of_the_forwarding_paper(matcher: Matcher, message: str, expected: set[int]) -> None:
+    assert fill(matcher).match(parse_message(message)) == expected
+
+
+def test_among_limits_the_answer(matcher: Matcher) -> None:
+    message = parse_message('price = 248, orig = "DEN", dest = "ATL"')
+    fill(matcher)
+    assert matcher.match(message, among=[2, 3, 9]) == {2}
+    assert matcher.match(message, among=()) == frozenset()
+
+
+def test_predicates_are_replaced_and_removed(matcher: Matcher) -> None:
+    message = parse_message('price = 248, orig = "DEN", dest = "ATL"')
+    fill(matcher)
+    matcher.set_predicate(2, parse_predicate("price > 1000"))
+    assert matcher.match(message) == {1}
+    matcher.set_predicate(3, EVERYTHING)
+    assert matcher.match(message) == {1, 3}
+    assert matcher.match(Message({})) == {3}
+    matcher.set_predicate(3, NOTHING)
+    matcher.remove(1)
+    matcher.remove(77)
+    assert matcher.match(message) == frozenset()
+    matcher.set_predicate(1, parse_predicate(TABLE[1]))
+    assert matcher.match(message) == {1}
+
+
+def test_a_constraint_given_twice_and_a_contradiction(matcher: Matcher) -> None:
+    matcher.set_predicate(1, parse_predicate("x > 3 and x > 3 or x > 3 and x > 3"))
+    matcher.set_predicate(2, parse_predicate("x any integer and x any double"))
+    assert matcher.match(Message({"x": 4})) == {1}
+
+
+def test_an_unknown_engine_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match="unknown matching engine 'fast'; expected one of compiled, counting, naive"
+    ):
+        factory("fast")
+
+
+def test_options_of_an_engine_are_parsed_or_refused() -> None:
+    assert parse_options("rounds=3, bloom=off") == CountingOptions(rounds=3, bloom=False)
+    assert isinstance(factory("counting:single=off,short_circuit=on"), CountingMatcher)
+    for spec, said in (
+        ("counting:speed=9", "unknown option 'speed' of the counting engine; expected rounds, bloom"),
+        ("counting:bloom=7", "option bloom: expected on or off, found '7'"),
+        ("counting:rounds=-1", "option rounds: expected a number of rounds, found '-1'"),
+        ("naive:rounds=1", "the engine naive has no options"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            factory(spec)
+
+
+def _random_predicate(source: random.Random, filters: int) -> Predicate:
+    return Predicate(
+        tuple(
+            Filter(tuple(_random_constraint(source) for _ in range(source.randint(1, 3))))
+            for _ in range(filters)
+        )
+    )
+
+
+def _random_value(source: random.Random, kind: Type) -> Value:
+    match kind:
+        case Type.STRING:
+            return "".join(source.choices("ab", k=source.randint(0, 3)))
+        case Type.INTEGER:
+            return source.randint(-2, 2)
+        case Type.DOUBLE:
+            return source.randint(-2, 2) / 2
+        case Type.BOOLEAN:
+            return source.random() < 0.5
+
+
+def _random_constraint(source: random.Random) -> Constraint:
+    kind = source.choice(list(Type))
+    operators = [o for o in Operator if kind is Type.STRING or o.value < 7 or o is Operator.ANY]
+    operator = source.choice(operators)
+    value = None if operator is Operator.ANY else _random_value(source, kind)
+    return Constraint(source.choice("xyz"), kind, operator, value)
+
+
+def test_counting_is_naive_over_a_long_random_history() -> None:
+    source = random.Random(20)
+    counting, naive = CountingMatcher(CountingOptions(rounds=10)), NaiveMatcher()
+    matched = 0
+    for _ in range(400):
+        interface = source.randrange(30)
+        if source.random() < 0.2:
+            counting.remove(interface)
+            naive.remove(interface)
+        else:
+            predicate = _random_predicate(source, source.randrange(4))
+            counting.set_predicate(interface, predicate)
+            naive.set_predicate(interface, predicate)
+        for _ in range(5):
+            message = Message({name: _random_value(source, source.choice(list(Type))) for name in "xyz"})
+            among = source.sample(range(30), source.choice([1, 2, 15])) if source.random() < 0.6 else None
+            answer = counting.match(message, among)
+            assert answer == naive.match(message, among)
+            matched += len(answer)
+    assert matched > 1000
+    for interface in range(30):
+        counting.remove(interface)
+    assert counting.match(Message({"x": 1})) == frozenset()
+    assert not counting._indexes, "the index keeps nothing of removed interfaces"
+    assert counting._selectivity is not None
+    counting._selectivity.exclude((), set())
+    assert not counting._selectivity._selective
+    assert not counting._selectivity._having

@@ -1,0 +1,166 @@
+import time
+from random import Random
+from weakref import ref
+
+import pytest
+
+from router.predicates.covering.algebra import covers, disjoin, simplify
+from router.predicates.covering.boxes import BOXES_MAX
+from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.pool import FilterPool
+from router.predicates.covering.thresholds import Thresholds
+from router.predicates.model import EVERYTHING, NOTHING, Filter, Predicate
+from router.predicates.parser import parse_predicate
+from router.predicates.printer import format_predicate
+
+
+def test_it_starts_with_nothing_or_with_a_predicate() -> None:
+    assert PredicateBuilder().predicate == NOTHING
+    assert not PredicateBuilder().covers(parse_predicate("x = 1"))
+    assert PredicateBuilder().covers(parse_predicate("x = 1 and x = 2"))
+    assert format_predicate(PredicateBuilder(parse_predicate("y = 2 or x = 1")).predicate) == "x = 1 or y = 2"
+
+
+def test_the_example_of_the_paper() -> None:
+    """Section 3.5.6: p_i <- p_i or p'."""
+    builder = PredicateBuilder(parse_predicate("price > 50 and price < 200"))
+    assert builder.add(parse_predicate("price < 100"))
+    assert format_predicate(builder.predicate) == "price < 200"
+
+
+def test_the_view_changes_only_when_something_is_added() -> None:
+    builder = PredicateBuilder(parse_predicate("price < 400"))
+    view = builder.predicate
+    assert not builder.add(parse_predicate("price < 300 and x = 1"))
+    assert builder.predicate is view
+    assert builder.add(parse_predicate("price < 500"))
+    assert format_predicate(view) == "price < 400"
+    assert format_predicate(builder.predicate) == "price < 500"
+    assert len(builder) == 1
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    builder = PredicateBuilder(parse_predicate('s ** "b" and x = 1 or y = 2'))
+    copy = builder.copy()
+    assert copy.add(EVERYTHING)
+    assert copy.predicate == EVERYTHING
+    assert format_predicate(builder.predicate) == 's ** "b" and x = 1 or y = 2'
+    assert not builder.covers(EVERYTHING)
+
+
+def grid(sides: int, *, hole: bool) -> Predicate:
+    """Cells of a chequered square of `sides` rows, made so that no two can be merged."""
+    cells = []
+    for x in range(sides):
+        for y in range(sides):
+            if hole and x == y == sides - 1:
+                continue
+            right, top = (11, 10) if (x + y) % 2 else (10, 11)
+            cells.append(f"x >= {10 * x} and x < {10 * x + right} and y >= {10 * y} and y < {10 * y + top}")
+    return parse_predicate(" or ".join(cells))
+
+
+def test_covering_by_many_boxes_is_found_within_the_bound() -> None:
+    square = parse_predicate("x >= 0 and x < 60 and y >= 0 and y < 60")
+    assert BOXES_MAX > 36
+    assert covers(grid(6, hole=False), square)
+    assert not covers(grid(6, hole=True), square)
+
+
+def test_beyond_the_bound_the_answer_is_no() -> None:
+    square = parse_predicate("x >= 0 and x < 300 and y >= 0 and y < 300")
+    assert not covers(grid(30, hole=False), square), "true, but it takes too many cuts to see"
+
+
+def test_a_large_table_grows_in_milliseconds() -> None:
+    random = Random(3)
+    texts = []
+    for _ in range(3000):
+        x, y = random.randrange(10**6), random.randrange(10**6)
+        texts.append(f"x > {x} and x < {x + 9000} and y > {y} and y < {y + 9000}")
+    builder = PredicateBuilder(parse_predicate(" or ".join(texts[:2000])))
+    spent = []
+    for text in texts[2000:]:
+        predicate = parse_predicate(text)
+        started = time.process_time()
+        builder.add(predicate)
+        spent.append(time.process_time() - started)
+    assert sorted(spent)[len(spent) // 2] < 0.02
+    assert all(builder.covers(parse_predicate(text)) for text in texts[::100])
+    assert simplify(builder.predicate) == builder.predicate
+
+
+@pytest.mark.parametrize("distinct", [3, 1000])
+def test_thresholds_against_a_plain_list(distinct: int) -> None:
+    random = Random(distinct)
+    thresholds = Thresholds()
+    keys: dict[int, int] = {}
+
+    def expected(bound: int, *, equal: bool) -> int:
+        return sum(1 << i for i, key in keys.items() if key < bound or (equal and key == bound))
+
+    for step in range(1200):
+        keys[step] = random.randrange(distinct)
+        thresholds.add(keys[step], 1 << step)
+        if step % 150 == 149:
+            keys = {member: key for member, key in keys.items() if random.random() < 0.4}
+            thresholds.keep_only(sum(1 << member for member in keys))
+        if step % 10 == 0:
+            bound = random.randrange(-1, distinct + 1)
+            assert thresholds.below(bound) == expected(bound, equal=False)
+            assert thresholds.at_most(bound) == expected(bound, equal=True)
+
+
+def test_an_empty_filter_takes_in_all_others() -> None:
+    builder = PredicateBuilder(parse_predicate('x = 1 or s *= "a" and y > 2.0'))
+    assert builder.add(Predicate((Filter(),)))
+    assert builder.predicate == EVERYTHING
+    assert not builder.add(parse_predicate("x = 1"))
+
+
+def test_what_a_table_was_before_it_grew_is_not_kept() -> None:
+    table = parse_predicate("x = 1 and y = 1")
+    before = ref(table)
+    table = disjoin(table, parse_predicate("x = 5 and y = 5"))
+    assert before() is None
+    assert covers(table, parse_predicate("x = 5 and y = 5 and z = 1"))
+
+
+def test_a_pool_forgets_filters_that_nobody_holds() -> None:
+    pool = FilterPool()
+    table = _Table()
+    pool.register(table)
+    kept = parse_predicate('s =* "gate" and price < 400 or price > 900')
+    table.members = pool.add(0, pool.numbers(kept))
+    held = simplify(kept)
+    for number in range(10_000):
+        asked = parse_predicate(f'price = {number} and s = "gate {number % 7}"')
+        (found,) = pool.numbers(asked)
+        assert pool.covers(table.members, found) == (number < 400 or number > 900)
+    assert len(pool) < 5_000
+    assert pool.predicate(table.members) == held
+    table.members = 0
+    pool.sweep()
+    assert len(pool) == 0
+
+
+def test_a_pool_that_grows_with_its_tables_is_not_swept(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, table = FilterPool(), _Table()
+    pool.register(table)
+    swept: list[int] = []
+    whole = FilterPool.sweep
+    monkeypatch.setattr(FilterPool, "sweep", lambda self: (swept.append(len(self)), whole(self)))
+    for number in range(5_000):
+        table.members |= 1 << pool.numbers(parse_predicate(f"price = {2 * number}"))[0]
+    assert not swept
+    table.members &= (1 << 2_500) - 1
+    for number in range(4_000):
+        pool.numbers(parse_predicate(f"price = {2 * number + 1}"))
+    assert swept
+    assert len(pool) < 6_000
+
+
+class _Table:
+    """Holds numbers of a pool."""
+
+    members = 0

@@ -1,0 +1,427 @@
+"""Sender requests, update replies and scheduled advertisements at one router, event by event."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from router.predicates.model import EVERYTHING, Message
+from router.predicates.parser import parse_predicate
+from router.protocol import replies, requests
+from router.protocol.events import (
+    FrameReceived,
+    HandlingTime,
+    RequestUpdate,
+    SendMessage,
+    SetPredicate,
+    Settle,
+    Tick,
+)
+from router.protocol.options import MAX_REQUEST_TIMEOUT, RouterOptions
+from router.protocol.round_trips import INITIAL_ROUND_TRIP
+from router.protocol.router import Router
+from router.wire.frames import BroadcastTable, Commit, Flags, Frame, FrameType, SenderRequest, TreeEntry
+from tests.support.one_router import FIRST, NEXT_TABLE, NODE, TABLE, control, msg, new_router, ra, sent
+
+#: `TABLE` of the router's tests, and where replies may be reused.
+REUSABLE = BroadcastTable(
+    TABLE.neighbours,
+    tuple(
+        TreeEntry(
+            entry.source, entry.parent, entry.children, entry.downstream, (2,) if entry.source == 11 else ()
+        )
+        for entry in TABLE.entries
+    ),
+)
+
+
+def set_up(options: RouterOptions | None = None, table: BroadcastTable = TABLE) -> Router:
+    router = new_router(options)
+    control(router, FrameType.TABLE, 1, table)
+    control(router, FrameType.COMMIT, 1, Commit(1))
+    return router
+
+
+def sr(issuer: int, seq: int = 1, timeout: float = 1.0, hop_limit: int = 9, epoch: int = 1) -> Frame:
+    body = SenderRequest(round(timeout * 1e6))
+    return Frame(FrameType.SR, issuer, seq, epoch, hop_limit, body)
+
+
+def ur(issuer: int, text: str, seq: int = 1, partial: bool = False, epoch: int = 1) -> Frame:
+    flags = Flags.PARTIAL if partial else Flags.NONE
+    return Frame(FrameType.UR, issuer, seq, epoch, 1, parse_predicate(text), flags)
+
+
+def received(router: Router, sender: int, frame: Frame, now: float = 0.0) -> list[tuple[set[int], Frame]]:
+    return sent(router.handle(FrameReceived(sender, frame), now))
+
+
+# The issuer.
+
+
+def test_an_issuer_replaces_each_entry_by_its_reply() -> None:
+    router = set_up(RouterOptions(sr_timeout=2.0))
+    received(router, 11, ra(11, "x > 1"))
+    received(router, 12, ra(12, "x > 2"))
+    asked = sent(router.handle(RequestUpdate(), 1.0))
+    assert asked == [({1, 2, 3}, sr(NODE, FIRST, timeout=2.0, hop_limit=64))]
+    assert not router.idle
+    assert router.next_deadline() == 3.0
+    assert received(router, 11, ur(NODE, "x > 5", FIRST), 1.5) == []
+    assert received(router, 13, ur(NODE, "none", FIRST), 1.5) == []
+    assert router.predicates() == {1: parse_predicate("x > 5"), 2: parse_predicate("x > 2")}
+    # Interface 2 never answers: its entry stays.
+    router.handle(Tick(), 3.0)
+    assert router.idle
+    assert router.predicates()[2] == parse_predicate("x > 2")
+    assert received(router, 12, ur(NODE, "none", FIRST), 3.1) == []
+    counters = router.counters
+    assert (counters.srs_issued, counters.urs_received, counters.urs_applied, counters.urs_missed) == (
+        1,
+        3,
+        2,
+        1,
+    )
+    assert counters.dropped == {"ur_late": 1}
+
+
+@pytest.mark.parametrize(
+    ("strict", "heard", "partial", "expected"),
+    [
+        (False, False, False, "x > 9"),
+        (False, True, False, "x > 7"),
+        (False, False, True, "x > 5"),
+        (True, True, False, "x > 9"),
+        (True, False, True, "x > 9"),
+    ],
+)
+def test_what_a_reply_leaves_of_the_entry(strict: bool, heard: bool, partial: bool, expected: str) -> None:
+    router = set_up(RouterOptions(strict_paper=strict))
+    received(router, 11, ra(11, "x > 5"))
+    router.handle(RequestUpdate(frozenset({1})), 0.0)
+    if heard:
+        # Covered by the entry, and still not to be forgotten.
+        received(router, 11, ra(11, "x > 7", seq=2))
+    received(router, 11, ur(NODE, "x > 9", FIRST, partial))
+    assert router.predicates() == {1: parse_predicate(expected)}
+
+
+def test_a_request_can_be_limited_to_interfaces_and_repeated() -> None:
+    router = set_up()
+    # Interface 7 is none of ours.
+    first = sent(router.handle(RequestUpdate(frozenset({2, 7})), 0.0))
+    assert [(interfaces, frame.seq) for interfaces, frame in first] == [({2}, FIRST)]
+    assert [frame.seq for _, frame in sent(router.handle(RequestUpdate(), 0.0))] == [FIRST + 1]
+    # The request before is given up.
+    received(router, 12, ur(NODE, "x > 1", FIRST))
+    received(router, 12, ur(NODE, "x > 1", FIRST + 7))
+    assert router.counters.dropped == {"ur_late": 1, "ur_unexpected": 1}
+    assert router.predicates() == {}
+    assert new_router().handle(RequestUpdate(), 0.0) == []
+
+
+def test_trees_that_are_about_to_change_trim_nothing() -> None:
+    router = set_up()
+    router.handle(RequestUpdate(), 0.0)
+    control(router, FrameType.TABLE, 2, NEXT_TABLE)
+    # Node 21 lies behind interface 1 on the new trees only: what it says must survive the old SR.
+    received(router, 11, ra(11, "x > 1", epoch=2))
+    received(router, 11, ur(NODE, "x > 5", FIRST))
+    assert router.predicates() == {1: parse_predicate("x > 1")}
+    control(router, FrameType.COMMIT, 2, Commit(1))
+    assert router.idle
+    received(router, 12, ur(NODE, "x > 1", FIRST))
+    assert router.counters.dropped == {"ur_late": 1}
+
+
+def test_a_round_clears_interfaces_behind_which_nobody_lies() -> None:
+    # Interface 2 leads to a neighbour, but no path of this router's goes there.
+    table = BroadcastTable(((1, 11), (2, 12)), (TreeEntry(NODE, 0, (1,), 0), TreeEntry(12, 1, (), 1)))
+    for newer_table in (False, True):
+        router = set_up()
+        received(router, 12, ra(12, "x > 1"))
+        control(router, FrameType.TABLE, 2, table)
+        control(router, FrameType.COMMIT, 2, Commit(1))
+        if newer_table:
+            # RAs of epoch 3 may have come in already.
+            control(router, FrameType.TABLE, 3, TABLE)
+        assert router.predicates() == {2: parse_predicate("x > 1")}
+        router.handle(RequestUpdate(), 0.0)
+        assert (router.predicates() == {}) is not newer_table
+
+
+# The others.
+
+
+def test_a_leaf_replies_at_once() -> None:
+    router = set_up()
+    router.handle(SetPredicate(1, parse_predicate("x > 1")), 0.0)
+    assert received(router, 13, sr(13)) == [({3}, ur(13, "x > 1"))]
+    assert received(router, 13, sr(13)) == []
+    assert received(router, 13, sr(13, seq=0)) == []
+    assert router.counters.dropped == {"sr_old": 2}
+    assert router.idle
+
+
+def test_a_reply_joins_p0_and_the_replies_from_downstream() -> None:
+    router = set_up()
+    timeout = 1.0 - INITIAL_ROUND_TRIP
+    assert received(router, 11, sr(11)) == [({2, 3}, sr(11, timeout=timeout, hop_limit=8))]
+    assert received(router, 12, ur(11, "x > 5")) == []
+    assert received(router, 12, ur(11, "x > 5")) == []
+    router.handle(SetPredicate(1, parse_predicate("y = 1")), 0.1)
+    # An RA that came after the reply: routers upstream may have dropped it.
+    received(router, 12, ra(12, "x > 3"))
+    assert received(router, 13, ur(11, "z = 1")) == [({1}, ur(11, "x > 3 or y = 1 or z = 1"))]
+    assert router.counters.dropped == {"ur_late": 1}
+    assert received(router, 13, ur(21, "z = 1", seq=3)) == []
+    assert router.counters.dropped == {"ur_late": 1, "ur_unexpected": 1}
+    assert router.idle
+
+
+def test_a_reply_after_a_timeout_is_partial_and_stays_so_upstream() -> None:
+    router = set_up()
+    received(router, 11, sr(11))
+    received(router, 12, ur(11, "x > 5"))
+    due = router.next_deadline()
+    assert due == pytest.approx(1.0 - INITIAL_ROUND_TRIP)
+    assert sent(router.handle(Tick(), due)) == [({1}, ur(11, "x > 5", partial=True))]
+    received(router, 11, sr(11, seq=2))
+    received(router, 12, ur(11, "x > 5", seq=2, partial=True))
+    assert received(router, 13, ur(11, "none", seq=2)) == [({1}, ur(11, "x > 5", seq=2, partial=True))]
+    assert router.counters.urs_sent_partial == 2
+
+
+def test_a_request_that_cannot_go_on_is_answered_partially() -> None:
+    router = set_up()
+    router.handle(SetPredicate(1, parse_predicate("x > 1")), 0.0)
+    assert received(router, 11, sr(11, hop_limit=1)) == [({1}, ur(11, "x > 1", partial=True))]
+    assert received(router, 11, sr(11, seq=2, timeout=INITIAL_ROUND_TRIP / 2)) == [
+        ({1}, ur(11, "x > 1", seq=2, partial=True))
+    ]
+
+
+def test_a_new_request_of_an_issuer_replaces_the_one_before() -> None:
+    router = set_up()
+    received(router, 11, sr(21))
+    assert len(received(router, 11, sr(21, seq=2))) == 1
+    assert received(router, 12, ur(21, "x > 1", seq=1)) == []
+    assert received(router, 12, ur(21, "x > 1", seq=2)) == [({1}, ur(21, "x > 1", seq=2))]
+
+
+def test_timeouts_follow_what_was_measured() -> None:
+    router = set_up()
+    router.handle(RequestUpdate(frozenset({1})), 0.0)
+    received(router, 11, ur(NODE, "none", FIRST), 0.3)
+    router.handle(HandlingTime(0.1), 0.3)
+    _, forwarded = received(router, 11, sr(11), 1.0)[0]
+    assert forwarded.body == SenderRequest(pytest.approx(600_000, abs=1))
+    # The smallest of the last few round trips counts.
+    router.handle(RequestUpdate(frozenset({1})), 2.0)
+    received(router, 11, ur(NODE, "none", FIRST + 1), 2.1)
+    _, forwarded = received(router, 11, sr(11, seq=2), 3.0)[0]
+    assert forwarded.body == SenderRequest(pytest.approx(800_000, abs=1))
+
+
+def test_a_retired_epoch_takes_its_requests_along() -> None:
+    router = set_up()
+    received(router, 11, sr(11))
+    for epoch in (2, 3):
+        control(router, FrameType.TABLE, epoch, NEXT_TABLE)
+        control(router, FrameType.COMMIT, epoch, Commit(epoch))
+    assert router.idle
+
+
+# Sharing.
+
+
+def test_a_reply_for_another_is_reused_where_the_same_nodes_lie_beyond() -> None:
+    router = set_up(RouterOptions(ur_freshness=5.0), REUSABLE)
+    received(router, 12, ra(12, "x > 1"))
+    received(router, 13, ra(13, "x > 1"))
+    received(router, 11, sr(11), 1.0)
+    received(router, 12, ur(11, "x > 5"), 1.0)
+    received(router, 13, ur(11, "x > 5"), 1.0)
+    # Interface 3 is not among the reusable ones.
+    assert router.predicates() == {2: parse_predicate("x > 5"), 3: parse_predicate("x > 1")}
+    assert router.counters.urs_reused == 1
+    # Fresh: the next SR does not go on to interface 2.
+    assert [interfaces for interfaces, _ in received(router, 11, sr(11, seq=2), 6.0)] == [{3}]
+    assert received(router, 13, ur(11, "none", seq=2), 6.0) == [({1}, ur(11, "x > 5", seq=2))]
+    assert router.counters.srs_saved == 1
+    # No longer fresh.
+    assert [interfaces for interfaces, _ in received(router, 11, sr(11, seq=3), 6.1)] == [{2, 3}]
+
+
+@pytest.mark.parametrize(("reuse", "partial"), [(False, False), (True, True)])
+def test_a_reply_is_not_reused_if_it_is_partial_or_reuse_is_off(reuse: bool, partial: bool) -> None:
+    router = set_up(RouterOptions(ur_reuse=reuse), REUSABLE)
+    received(router, 12, ra(12, "x > 1"))
+    received(router, 11, sr(11))
+    received(router, 12, ur(11, "x > 5", partial=partial))
+    assert router.predicates() == {2: parse_predicate("x > 1")}
+    assert [interfaces for interfaces, _ in received(router, 11, sr(11, seq=2))] == [{2, 3}]
+
+
+# When to ask.
+
+
+def test_periodic_requests() -> None:
+    router = set_up(RouterOptions(sr_policy="periodic", sr_period=10.0, sr_timeout=1.0))
+    first = router.next_deadline()
+    assert first is not None and 0.0 <= first <= 10.0
+    assert [interfaces for interfaces, _ in sent(router.handle(Tick(), first))] == [{1, 2, 3}]
+    router.handle(Tick(), first + 1.0)
+    assert router.idle
+    assert router.next_deadline() == first + 10.0
+    assert len(sent(router.handle(Tick(), first + 10.0))) == 1
+    # While one is outstanding, no other goes the same way.
+    impatient = set_up(RouterOptions(sr_policy="periodic", sr_period=1.0, sr_timeout=10.0))
+    first = impatient.next_deadline()
+    assert first is not None
+    assert len(sent(impatient.handle(Tick(), first))) == 1
+    assert sent(impatient.handle(Tick(), first + 1.0)) == []
+
+
+def test_requests_by_the_count_of_messages() -> None:
+    options = RouterOptions(sr_policy="count", sr_threshold=2, sr_min_interval=5.0, sr_timeout=1.0)
+    router = set_up(options)
+    received(router, 12, ra(12, "x > 1"))
+    received(router, 13, ra(13, "x > 5"))
+
+    def requests_after(now: float) -> list[set[int]]:
+        actions = router.handle(FrameReceived(11, msg(11, x=2)), now)
+        return [interfaces for interfaces, frame in sent(actions) if frame.type is FrameType.SR]
+
+    assert [requests_after(0.0) for _ in range(3)] == [[], [], [{2}]]
+    received(router, 12, ur(NODE, "x > 1", FIRST), 0.5)
+    # The count begins anew; it exceeds the threshold before the interval is over, and waits.
+    assert [requests_after(1.0) for _ in range(4)] == [[], [], [], []]
+    assert router.next_deadline() == 5.0
+    due = sent(router.handle(Tick(), 5.0))
+    assert [(interfaces, frame.seq) for interfaces, frame in due] == [({2}, FIRST + 1)]
+    # It is outstanding: the next deadline is its timeout, whatever is counted.
+    assert [requests_after(5.5) for _ in range(4)] == [[], [], [], []]
+    assert router.next_deadline() == 6.0
+    # Messages of this node's own applications count too.
+    own = [router.handle(SendMessage(1, Message({"x": 9})), 5.5) for _ in range(3)]
+    assert [frame.type for _, frame in sent(own[-1])] == [FrameType.MSG, FrameType.SR]
+
+
+# Advertisements.
+
+
+def test_advertisements_keep_their_distance_and_lose_no_change() -> None:
+    router = set_up(RouterOptions(ra_min_interval=10.0))
+    assert len(sent(router.handle(SetPredicate(1, parse_predicate("x > 5")), 100.0))) == 1
+    for now, text in ((101.0, "x > 4"), (102.0, "x > 3")):
+        assert router.handle(SetPredicate(1, parse_predicate(text)), now) == []
+    assert router.next_deadline() == 110.0
+    assert not router.idle
+    assert sent(router.handle(Tick(), 110.0)) == [({1, 2, 3}, ra(NODE, "x > 3", hop_limit=64, seq=FIRST + 1))]
+    assert router.idle
+    # Back to what was advertised last: told again, as a table may have been trimmed in between.
+    router.handle(SetPredicate(1, parse_predicate("x > 8")), 111.0)
+    router.handle(SetPredicate(1, parse_predicate("x > 3")), 112.0)
+    assert len(sent(router.handle(Tick(), 120.0))) == 1
+
+
+def test_advertisements_wait_at_random() -> None:
+    router = set_up(RouterOptions(ra_jitter=1.0))
+    assert router.handle(SetPredicate(1, EVERYTHING), 5.0) == []
+    due = router.next_deadline()
+    assert due is not None and 5.0 < due <= 6.0
+    # Another change does not put it off.
+    assert router.handle(SetPredicate(1, parse_predicate("x > 1")), 5.0) == []
+    due = min(due, router.next_deadline() or 0.0)
+    assert due > 5.0
+    assert [frame.body for _, frame in sent(router.handle(Tick(), due))] == [parse_predicate("x > 1")]
+    assert router.next_deadline() is None
+
+
+def test_periodic_advertisements_obey_the_least_interval() -> None:
+    router = new_router(RouterOptions(ra_period=4.0, ra_min_interval=10.0))
+    router.handle(SetPredicate(1, EVERYTHING), 0.0)
+    control(router, FrameType.TABLE, 1, TABLE)
+    control(router, FrameType.COMMIT, 1, Commit(1), 0.0)
+    assert router.counters.ras_issued == 1
+    at = [now for now in range(1, 31) if sent(router.handle(Tick(), float(now)))]
+    assert at == [10, 20, 30]
+
+
+def test_a_narrower_entry_elsewhere_reopens_the_filter() -> None:
+    router = set_up()
+    received(router, 12, ra(12, "x > 1"))
+    received(router, 11, sr(11))
+    received(router, 12, ur(11, "x > 5"))
+    # Before, "x > 1" was known to everybody below; now "x > 5" is.
+    assert received(router, 12, ra(12, "x > 6", seq=2)) == []
+    assert received(router, 12, ra(12, "x > 1", seq=3)) == [({1}, ra(12, "x > 1", hop_limit=8, seq=3))]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        RouterOptions(ra_period=4.0),
+        RouterOptions(sr_policy="periodic", sr_period=10.0),
+        RouterOptions(sr_policy="count", sr_threshold=0),
+    ],
+)
+def test_a_router_that_settles_starts_nothing_more(options: RouterOptions) -> None:
+    router = set_up(options)
+    received(router, 12, ra(12, "x > 1"))
+    router.handle(SetPredicate(1, EVERYTHING), 0.0)
+    assert router.handle(Settle(), 0.0) == []
+    assert router.next_deadline() is None
+    kinds = [frame.type for _, frame in received(router, 11, msg(11, x=2))]
+    assert kinds == [FrameType.MSG]
+    # What is asked of it, it does: a change is still told.
+    assert len(sent(router.handle(SetPredicate(1, parse_predicate("x > 7")), 20.0))) == 1
+
+
+# Tables and options.
+
+
+def test_the_tables_of_states_have_every_pair_that_can_occur() -> None:
+    impossible_requests = {
+        (requests.State.IDLE, given)
+        for given in (requests.Input.REPLY, requests.Input.TIMEOUT, requests.Input.NEW_EPOCH)
+    }
+    impossible_replies = {
+        (replies.State.IDLE, given)
+        for given in (
+            replies.Input.REPLY,
+            replies.Input.COMPLETE,
+            replies.Input.TIMEOUT,
+            replies.Input.RETIRED,
+        )
+    }
+    assert requests.TRANSITIONS.keys() == set(product(requests.State, requests.Input)) - impossible_requests
+    assert replies.TRANSITIONS.keys() == set(product(replies.State, replies.Input)) - impossible_replies
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sr_policy": "often"},
+        {"sr_period": 0.0},
+        {"sr_timeout": 0.0},
+        {"sr_timeout": MAX_REQUEST_TIMEOUT + 1},
+        {"sr_threshold": -1},
+        {"sr_min_interval": -1.0},
+        {"ur_freshness": -1.0},
+        {"ra_min_interval": -1.0},
+        {"ra_jitter": -1.0},
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        RouterOptions(**options)  # type: ignore[arg-type]
+
+
+def test_reusable_interfaces_are_children() -> None:
+    table = BroadcastTable(((1, 11), (2, 12)), (TreeEntry(11, 1, (), 0, (2,)),))
+    router = set_up()
+    assert control(router, FrameType.TABLE, 2, table) == []
+    assert router.counters.dropped == {"bad_table": 1}

@@ -1,0 +1,286 @@
+"""One router, event by event."""
+
+from __future__ import annotations
+
+import pytest
+
+from router.matching.factory import factory
+from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate
+from router.predicates.parser import parse_predicate
+from router.protocol.events import (
+    Accepted,
+    ApplicationGone,
+    ControllerFrame,
+    Deliver,
+    FrameReceived,
+    Refused,
+    Send,
+    SendMessage,
+    SendToController,
+    SetPredicate,
+    Started,
+    Tick,
+)
+from router.protocol.options import RouterOptions
+from router.protocol.router import Router
+from router.wire.frames import (
+    Ack,
+    BroadcastTable,
+    Commit,
+    Flags,
+    Frame,
+    FrameType,
+    Hello,
+    SenderRequest,
+    TreeEntry,
+)
+from tests.support.one_router import (
+    FIRST,
+    INCARNATION,
+    NEXT_TABLE,
+    NODE,
+    TABLE,
+    control,
+    msg,
+    new_router,
+    ra,
+    sent,
+    set_up,
+)
+
+
+def test_hello_is_repeated_until_a_table_comes() -> None:
+    router = new_router(RouterOptions(hello_interval=2.0))
+    hello = Frame(FrameType.HELLO, NODE, 1, 0, 1, Hello(INCARNATION))
+    assert router.handle(Started(), 10.0) == [SendToController(hello)]
+    assert router.next_deadline() == 12.0
+    assert router.handle(Tick(), 11.9) == []
+    assert len(router.handle(Tick(), 12.0)) == 1
+    ack = Frame(FrameType.ACK, NODE, 101, 1, 1, Ack(FrameType.TABLE))
+    assert control(router, FrameType.TABLE, 1, TABLE) == [SendToController(ack)]
+    assert router.next_deadline() is None
+    assert control(router, FrameType.TABLE, 1, TABLE) == [SendToController(ack)]
+    assert router.epoch == 0
+    assert not router.idle
+
+
+def test_predicates_and_messages_wait_for_the_first_commit() -> None:
+    router = new_router(RouterOptions(held_messages=1))
+    router.handle(SetPredicate(1, parse_predicate("x > 1")), 0.0)
+    message = Message({"x": 2})
+    assert router.handle(SendMessage(1, message), 0.0) == [Accepted(1, NODE, FIRST)]
+    refused = router.handle(SendMessage(1, message), 0.0)
+    assert isinstance(refused[0], Refused)
+    assert router.counters.dropped == {"held_queue_full": 1}
+    control(router, FrameType.TABLE, 1, TABLE)
+    actions = control(router, FrameType.COMMIT, 1, Commit(1))
+    ack, advertisement, deliver = actions
+    assert ack == SendToController(Frame(FrameType.ACK, NODE, 101, 1, 1, Ack(FrameType.COMMIT)))
+    assert advertisement == Send(frozenset({1, 2, 3}), ra(NODE, "x > 1", hop_limit=64, seq=FIRST))
+    assert deliver == Deliver((1,), NODE, FIRST, message)
+    assert router.idle
+
+
+def test_a_message_follows_its_tree_where_somebody_wants_it() -> None:
+    router = set_up()
+    for neighbour, text in ((12, "x > 1"), (13, "x > 5")):
+        router.handle(FrameReceived(neighbour, ra(neighbour, text)), 0.0)
+    both = router.handle(FrameReceived(11, msg(11, x=9)), 0.0)
+    assert sent(both) == [({2, 3}, msg(11, hop_limit=8, x=9))]
+    assert [interfaces for interfaces, _ in sent(router.handle(FrameReceived(11, msg(11, x=2)), 0.0))] == [
+        {2}
+    ]
+    # Interface 3 is no child on the tree of node 21.
+    assert [interfaces for interfaces, _ in sent(router.handle(FrameReceived(11, msg(21, x=9)), 0.0))] == [
+        {2}
+    ]
+    assert router.handle(FrameReceived(11, msg(11, x=0)), 0.0) == []
+    counters = router.counters
+    assert (counters.messages_received, counters.messages_forwarded) == (4, 3)
+    assert (counters.messages_delivered, counters.messages_unwanted) == (0, 1)
+
+
+def test_delivery_goes_to_the_applications_whose_own_predicates_match() -> None:
+    router = set_up()
+    for app, text in ((1, "x > 1"), (2, "x > 5"), (3, "y = 0")):
+        router.handle(SetPredicate(app, parse_predicate(text)), 0.0)
+    assert router.handle(FrameReceived(12, msg(12, x=3)), 0.0) == [Deliver((1,), 12, 1, Message({"x": 3}))]
+    deliver = router.handle(FrameReceived(12, msg(12, x=6, y=0)), 0.0)[0]
+    assert isinstance(deliver, Deliver) and set(deliver.apps) == {1, 2, 3}
+    router.handle(ApplicationGone(1), 0.0)
+    assert router.handle(FrameReceived(12, msg(12, x=3)), 0.0) == []
+    # The sender is among the receivers of its own message.
+    own = router.handle(SendMessage(2, Message({"x": 6})), 0.0)
+    assert own == [Accepted(2, NODE, FIRST), Deliver((2,), NODE, FIRST, Message({"x": 6}))]
+
+
+def test_p0_is_advertised_when_it_changes_and_only_then() -> None:
+    router = set_up()
+    first = sent(router.handle(SetPredicate(1, parse_predicate("x > 1")), 0.0))
+    assert first == [({1, 2, 3}, ra(NODE, "x > 1", hop_limit=64, seq=FIRST))]
+    # Covered by what another application wants: p0 stays as it is.
+    assert router.handle(SetPredicate(2, parse_predicate("x > 3")), 0.0) == []
+    narrower = sent(router.handle(SetPredicate(1, NOTHING), 0.0))
+    assert narrower == [({1, 2, 3}, ra(NODE, "x > 3", hop_limit=64, seq=FIRST + 1))]
+    assert router.handle(ApplicationGone(2), 0.0) == []
+    assert router.predicates() == {}
+    assert router.counters.ras_issued == 2
+    quiet = set_up(RouterOptions(ra_on_change=False))
+    assert quiet.handle(SetPredicate(1, EVERYTHING), 0.0) == []
+
+
+def test_an_ra_goes_on_unless_its_own_class_covers_it() -> None:
+    router = set_up()
+    assert sent(router.handle(FrameReceived(11, ra(11, "x > 1")), 0.0)) == [
+        ({2, 3}, ra(11, "x > 1", hop_limit=8))
+    ]
+    # Node 21 hangs other nodes below this router: p1 covers its RA, but they have not heard of it.
+    assert sent(router.handle(FrameReceived(11, ra(21, "x > 2")), 0.0)) == [
+        ({2}, ra(21, "x > 2", hop_limit=8))
+    ]
+    assert router.handle(FrameReceived(11, ra(11, "x > 2")), 0.0) == []
+    assert router.handle(FrameReceived(13, ra(13, "x > 2")), 0.0) == []
+    assert router.predicates() == {1: parse_predicate("x > 1"), 3: parse_predicate("x > 2")}
+    assert router.counters.dropped == {"ra_covered": 1}
+    assert (router.counters.ras_received, router.counters.ras_forwarded) == (4, 2)
+    strict = set_up(RouterOptions(strict_paper=True))
+    strict.handle(FrameReceived(11, ra(11, "x > 1")), 0.0)
+    assert strict.handle(FrameReceived(11, ra(21, "x > 2")), 0.0) == []
+    assert strict.counters.dropped == {"ra_covered": 1}
+
+
+def test_the_hop_limit_ends_a_journey() -> None:
+    router = set_up()
+    # An RA that stopped here must not stop one that can go on.
+    assert router.handle(FrameReceived(12, ra(12, "x > 1", hop_limit=1)), 0.0) == []
+    assert len(sent(router.handle(FrameReceived(12, ra(12, "x > 1", hop_limit=2)), 0.0))) == 1
+    router.handle(SetPredicate(1, EVERYTHING), 0.0)
+    last = router.handle(FrameReceived(11, msg(11, hop_limit=1, x=9)), 0.0)
+    assert [type(action) for action in last] == [Deliver]
+    assert router.handle(FrameReceived(11, msg(11, hop_limit=0, x=9)), 0.0) == []
+    assert router.counters.dropped == {"hop_limit": 3}
+
+
+@pytest.mark.parametrize(
+    ("sender", "frame", "reason"),
+    [
+        (11, msg(11, epoch=2, x=1), "unknown_epoch"),
+        (99, msg(11, x=1), "unknown_neighbour"),
+        (11, msg(NODE, x=1), "own_frame"),
+        (11, msg(22, x=1), "no_tree"),
+        (12, msg(11, x=1), "reverse_path"),
+        (12, ra(21, "x > 1"), "reverse_path"),
+        (12, Frame(FrameType.SR, 11, 1, 1, 9, SenderRequest(1)), "reverse_path"),
+        (11, Frame(FrameType.SR, NODE, 1, 1, 9, SenderRequest(1)), "own_frame"),
+        (11, Frame(FrameType.SR, 11, 1, 1, 9, EVERYTHING), "malformed"),
+        (11, Frame(FrameType.UR, 11, 1, 1, 9, EVERYTHING, Flags.PARTIAL), "ur_unexpected"),
+        (11, Frame(FrameType.UR, NODE, 1, 1, 9, EVERYTHING), "ur_unexpected"),
+        (11, Frame(FrameType.UR, NODE, 1, 2, 9, EVERYTHING), "unknown_epoch"),
+        (99, Frame(FrameType.UR, NODE, 1, 1, 9, EVERYTHING), "unknown_neighbour"),
+        (11, Frame(FrameType.UR, NODE, 1, 1, 9, SenderRequest(1)), "malformed"),
+        (11, Frame(FrameType.TABLE, NODE, 1, 2, 9, TABLE), "not_from_controller"),
+        (11, Frame(FrameType.HELLO, 11, 1, 0, 1, Hello(1)), "not_from_controller"),
+        (11, Frame(FrameType.MSG, 11, 1, 1, 9, EVERYTHING), "malformed"),
+        (11, Frame(FrameType.RA, 11, 1, 1, 9, Message({})), "malformed"),
+    ],
+)
+def test_what_cannot_be_used_is_counted(sender: int, frame: Frame, reason: str) -> None:
+    router = set_up()
+    assert router.handle(FrameReceived(sender, frame), 0.0) == []
+    assert router.counters.dropped == {reason: 1}
+    assert router.predicates() == {}
+
+
+@pytest.mark.parametrize(
+    ("frame", "reason"),
+    [
+        (Frame(FrameType.TABLE, NODE + 1, 1, 2, 1, TABLE), "not_addressed"),
+        (Frame(FrameType.MSG, NODE, 1, 2, 1, Message({})), "not_from_router"),
+        (Frame(FrameType.COMMIT, NODE, 1, 2, 1, Commit(1)), "unknown_epoch"),
+        (Frame(FrameType.COMMIT, NODE, 1, 2, 1, TABLE), "malformed"),
+        (Frame(FrameType.TABLE, NODE, 1, 2, 1, BroadcastTable(((0, 11),), ())), "bad_table"),
+        (Frame(FrameType.TABLE, NODE, 1, 2, 1, BroadcastTable(((1, NODE),), ())), "bad_table"),
+        (Frame(FrameType.TABLE, NODE, 1, 2, 1, BroadcastTable(((1, 11), (2, 11)), ())), "bad_table"),
+        *(
+            (Frame(FrameType.TABLE, NODE, 1, 2, 1, BroadcastTable(((1, 11), (2, 12)), entries)), "bad_table")
+            for entries in (
+                (TreeEntry(11, 1, (3,), 0),),
+                (TreeEntry(11, 1, (1, 2), 0),),
+                (TreeEntry(11, 0, (2,), 0),),
+                (TreeEntry(NODE, 1, (2,), 0),),
+                (TreeEntry(11, 7, (2,), 0),),
+                (TreeEntry(11, 1, (2,), 0), TreeEntry(11, 1, (), 0)),
+            )
+        ),
+    ],
+)
+def test_what_the_controller_cannot_have_meant_is_counted(frame: Frame, reason: str) -> None:
+    router = set_up()
+    assert router.handle(ControllerFrame(frame), 0.0) == []
+    assert router.counters.dropped == {reason: 1}
+    assert router.epoch == 1
+
+
+def test_a_new_epoch() -> None:
+    router = set_up(RouterOptions(readvertise_jitter=1.0))
+    router.handle(SetPredicate(1, parse_predicate("x > 1")), 0.0)
+    router.handle(FrameReceived(11, ra(11, "y > 1")), 0.0)
+    router.handle(FrameReceived(13, ra(13, "y > 2")), 0.0)
+    control(router, FrameType.TABLE, 2, NEXT_TABLE, 10.0)
+    # Others may have committed already: their frames travel on the new tables.
+    assert [i for i, _ in sent(router.handle(FrameReceived(11, ra(11, "y > 1", epoch=2)), 10.0))] == [{2}]
+    assert router.epoch == 1
+    actions = control(router, FrameType.COMMIT, 2, Commit(1), 10.0)
+    assert [type(action) for action in actions] == [SendToController]
+    assert router.epoch == 2
+    # What lay beyond the vanished interface is forgotten; the rest and p0 stay.
+    assert router.predicates() == {0: parse_predicate("x > 1"), 1: parse_predicate("y > 1")}
+    due = router.next_deadline()
+    assert due is not None and 10.0 <= due <= 11.0
+    assert not router.idle
+    again = sent(router.handle(Tick(), due))
+    assert again == [({1, 2}, ra(NODE, "x > 1", epoch=2, hop_limit=64, seq=FIRST + 1))]
+    assert router.next_deadline() is None
+    # Frames of the epoch before are still forwarded, until it is retired.
+    assert len(sent(router.handle(FrameReceived(12, msg(12, y=3)), 12.0))) == 1
+    control(router, FrameType.TABLE, 3, NEXT_TABLE, 13.0)
+    control(router, FrameType.COMMIT, 3, Commit(2), 13.0)
+    assert router.handle(FrameReceived(12, msg(12, y=3)), 14.0) == []
+    assert router.counters.dropped == {"unknown_epoch": 1}
+    # A commit or table that comes late is acknowledged, and changes nothing.
+    assert len(control(router, FrameType.COMMIT, 2, Commit(1), 14.0)) == 1
+    assert len(control(router, FrameType.TABLE, 1, TABLE, 14.0)) == 1
+    assert router.epoch == 3
+    assert router.handle(FrameReceived(12, msg(12, y=3)), 14.0) == []
+
+
+def test_periodic_advertisements() -> None:
+    router = new_router(RouterOptions(ra_on_change=False, ra_period=10.0))
+    control(router, FrameType.TABLE, 1, TABLE, 100.0)
+    control(router, FrameType.COMMIT, 1, Commit(1), 100.0)
+    first = router.next_deadline()
+    assert first is not None and 100.0 <= first <= 110.0
+    assert router.handle(Tick(), first) == []
+    router.handle(SetPredicate(1, EVERYTHING), first)
+    assert router.next_deadline() == first + 10.0
+    assert len(sent(router.handle(Tick(), first + 10.0))) == 1
+    # Having slept through several periods, it sends one.
+    assert len(sent(router.handle(Tick(), first + 50.0))) == 1
+    assert router.next_deadline() == first + 60.0
+    assert router.idle
+
+
+def test_bad_options_are_refused() -> None:
+    for options in ({"hop_limit": 0}, {"hop_limit": 256}, {"ra_period": 0.0}, {"hello_interval": 0.0}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            RouterOptions(**options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="incarnation"):
+        Router(1, RouterOptions(), factory("naive"), 2**32)
+
+
+def test_predicates_are_values() -> None:
+    router = set_up()
+    router.handle(SetPredicate(1, parse_predicate("x > 1")), 0.0)
+    seen = dict(router.predicates())
+    router.handle(SetPredicate(1, Predicate()), 0.0)
+    assert seen == {0: parse_predicate("x > 1")}

@@ -1,0 +1,157 @@
+"""The routing table: what its matcher hears, and over-simplification of what lies behind interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+
+import pytest
+
+from router.matching.counting.engine import CountingMatcher
+from router.matching.factory import ENGINES, factory
+from router.predicates.covering.algebra import covers, disjoin
+from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.pool import POOL
+from router.predicates.model import NOTHING, Filter, Message
+from router.predicates.parser import parse_predicate
+from router.protocol.options import RouterOptions
+from router.protocol.routing import RoutingTable
+from router.wire.addresses import LOCAL_INTERFACE
+
+
+class _Counted(CountingMatcher):
+    """The real engine, and how often it was told something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = 0
+
+    def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
+        self.told += 1
+        super().change(interface, gone, added)
+
+
+def test_the_matcher_hears_of_the_last_change_of_interfaces_that_are_asked_for() -> None:
+    engine = _Counted()
+    routing = RoutingTable(engine)
+    for bound in range(10, 0, -1):
+        assert routing.widen(1, parse_predicate(f"x > {bound}"))
+        assert routing.widen(2, parse_predicate(f"x > {bound}"))
+    assert engine.told == 0
+    assert routing.match(Message({"x": 1}), {1}) == frozenset()
+    assert routing.match(Message({"x": 2}), {1}) == {1}
+    assert engine.told == 1
+    assert routing.match(Message({"x": 2}), {1, 2}) == {1, 2}
+    assert engine.told == 2
+
+
+def test_the_matcher_forgets_interfaces_that_are_gone() -> None:
+    routing = RoutingTable(CountingMatcher())
+    routing.widen(1, parse_predicate("x > 0"))
+    routing.widen(2, parse_predicate("x > 0"))
+    assert routing.match(Message({"x": 1}), {1, 2}) == {1, 2}
+    routing.keep_only({2})
+    assert routing.match(Message({"x": 1}), {1, 2}) == {2}
+    assert routing.get(1) == NOTHING
+    routing.widen(1, parse_predicate("x > 5"))
+    assert routing.match(Message({"x": 1}), {1, 2}) == {2}
+    routing.replace(1, PredicateBuilder(parse_predicate("x < 5")))
+    assert routing.match(Message({"x": 1}), {1, 2}) == {1, 2}
+
+
+def test_a_copy_grows_apart_from_its_entry() -> None:
+    routing = RoutingTable(CountingMatcher())
+    routing.widen(1, parse_predicate("x > 5"))
+    routing.copy_of(1).add(parse_predicate("y = 1"))
+    assert routing.get(1) == parse_predicate("x > 5")
+    assert routing.copy_of(2).predicate == NOTHING
+
+
+def test_what_grows_beyond_twice_the_bound_is_widened_to_it() -> None:
+    routing = RoutingTable(CountingMatcher(), max_filters=3)
+    exact = NOTHING
+    for number in range(40):
+        one = parse_predicate(f"x = {number * number * 10} and y > {number}")
+        exact = disjoin(exact, one)
+        routing.widen(1, one)
+        assert covers(routing.get(1), exact)
+        assert len(routing.get(1)) <= 6
+        if number < 6:
+            assert routing.get(1) == exact
+        assert routing.match(Message({"x": number * number * 10, "y": number + 1}), {1}) == {1}
+    routing.replace(2, PredicateBuilder(exact))
+    assert len(routing.get(2)) == 3
+    assert covers(routing.get(2), exact)
+
+
+def test_what_this_node_asks_of_others_stays_exact() -> None:
+    routing = RoutingTable(CountingMatcher(), max_filters=1)
+    wanted = parse_predicate("x = 1 or x = 10 or x = 100 or x = 1000")
+    routing.set_application(1, wanted)
+    assert routing.local == wanted
+    assert routing.match(Message({"x": 5}), {LOCAL_INTERFACE}) == frozenset()
+
+
+def test_bounds_that_a_router_refuses() -> None:
+    with pytest.raises(ValueError, match="max_filters: 0 is less than 1"):
+        RouterOptions(max_filters=0)
+    with pytest.raises(ValueError, match="max_filters: excludes strict_paper"):
+        RouterOptions(max_filters=5, strict_paper=True)
+
+
+class _Listening(CountingMatcher):
+    """The real engine, and of how many filters it was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filters = 0
+
+    def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
+        gone, added = list(gone), list(added)
+        self.filters += len(gone) + len(added)
+        super().change(interface, gone, added)
+
+
+def test_the_matcher_is_told_of_what_has_changed_only() -> None:
+    engine = _Listening()
+    routing = RoutingTable(engine)
+    for number in range(50):
+        routing.widen(1, parse_predicate(f'x = {2 * number} and s = "{number}"'))
+    routing.match(Message({"x": 0}), {1})
+    assert engine.filters == 50
+    routing.widen(1, parse_predicate('s = "7"'))
+    assert routing.match(Message({"x": 1, "s": "7"}), {1}) == {1}
+    assert engine.filters == 52, "one filter came, and one that it covers went"
+
+
+@pytest.mark.parametrize("max_filters", [None, 6])
+def test_every_engine_follows_the_table(max_filters: int | None) -> None:
+    """Entries grow, are replaced and forgotten; numbers of filters that nobody holds are given again."""
+    source = Random(4)
+    tables = [RoutingTable(factory(name), max_filters) for name in sorted(ENGINES)]
+    tables.append(RoutingTable(None, max_filters))
+    matched = 0
+    for _ in range(300):
+        interface, drawn = source.randrange(4), source.random()
+        predicate = parse_predicate(
+            f'x > {source.randrange(30)} and s =* "{source.choice("abc")}" or y = {drawn}'
+        )
+        kept = set(source.sample(range(4), 3))
+        for table in tables:
+            if drawn < 0.1:
+                table.keep_only(kept)
+            elif drawn < 0.25:
+                table.replace(interface, PredicateBuilder(predicate))
+            else:
+                table.widen(interface, predicate)
+        if source.random() < 0.2:
+            POOL.sweep()
+        among = set(source.sample(range(4), source.choice([1, 2, 4])))
+        for message in (
+            Message({"x": source.randrange(30), "s": source.choice(["a", "bc", "d"])}),
+            Message({"y": drawn}),
+        ):
+            answers = {table.match(message, among) for table in tables}
+            assert len(answers) == 1
+            matched += len(answers.pop())
+    assert matched > 200

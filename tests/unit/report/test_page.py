@@ -1,0 +1,659 @@
+from __future__ import annotations
+
+import io
+import json
+import re
+from html.parser import HTMLParser
+from itertools import combinations
+from math import dist
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pandas as pd
+import pytest
+from matplotlib.patches import Rectangle, StepPatch
+from rich.console import Console
+
+from testbed.errors import InputError
+from testbed.report import sheets
+from testbed.report.data import TABLES, read_run
+from testbed.report.distributions import delays, matches, stretch
+from testbed.report.figures import curve, frames_over_time, recovery, utilisation
+from testbed.report.layout import layout, positions
+from testbed.report.render import write_report
+from testbed.report.style import save
+from testbed.report.topology_figure import link_frames
+from testbed.terminal import numbers
+from testbed.terminal.summary import print_summary
+from tests.support.browser import contrasts, needs_chromium, shown
+
+NODES = 20
+DURATION_S = 1800
+KINDS = ("MSG", "RA", "SR", "UR")
+FIGURES = (
+    *("topology", "false_negatives", "false_positives", "frames", "control_share", "rates", "utilisation"),
+    *("delays", "stretch", "matches"),
+)
+
+
+def summary(**changes: Any) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "routers": NODES,
+        "links": 37,
+        "duration_s": DURATION_S,
+        "time_scale": 60,
+        "datapath": "system",
+        "bring_up_s": 3.41,
+        "teardown_s": 1.8,
+        "messages_sent": 361,
+        "deliveries_expected": 1234,
+        "deliveries_made": 1231,
+        "false_negatives": 3,
+        "false_negatives_after_convergence": 0,
+        "deliveries_decided": 1200,
+        "deliveries_undecided": 40,
+        "convergence_s": 0.412,
+        "spurious_deliveries": 0,
+        "duplicate_deliveries": 0,
+        "false_positives": 210,
+        "messages_received_by_routers": 2874,
+        "frames_by_type": {"MSG": 2513, "RA": 611, "SR": 40, "UR": 38},
+        "bytes_by_type": {"MSG": 452_340, "RA": 73_320, "SR": 2_480, "UR": 6_460},
+        "frames_captured": 9876,
+        "capture_drops": 0,
+        "frames_undecodable": 0,
+        "control_share": 0.215,
+        "accounting_s": 21.3,
+        "reconciliation": {
+            "tshark": {"expected": 9876, "found": 9876, "differences": []},
+            "routers": {"expected": 6674, "found": 6674, "differences": []},
+            "ovs": {"expected": 9876, "found": 9876, "differences": []},
+        },
+        "verdict": "holds",
+        "verdict_reasons": [],
+    }
+    return values | changes
+
+
+def synthetic_run(run: Path, **changes: Any) -> Path:
+    """A run folder with plausible, reproducible content in every file that the report reads."""
+    random = Random(7)
+    place = [(random.uniform(0, 1000), random.uniform(0, 1000)) for _ in range(NODES)]
+    pairs = [(random.randrange(node), node) for node in range(1, NODES)]
+    while len(pairs) < 37:
+        u, v = sorted(random.sample(range(NODES), 2))
+        if (u, v) not in pairs:
+            pairs.append((u, v))
+    links = [
+        {"index": index, "u": u, "v": v, "u_port": 1, "v_port": 1, "cost": random.randint(1, 400)}
+        for index, (u, v) in enumerate(pairs)
+    ]
+    nodes = [{"id": node, "x": x, "y": y} for node, (x, y) in enumerate(place)]
+    manifest = {
+        "experiment": "default",
+        "seed": 1,
+        "time_scale": 60,
+        "kernel": "6.1.0",
+        "versions": {"ovs": "3.1.0", "tcpdump": "4.99.3"},
+        "command_line": ["cbcb", "run", "default"],
+    }
+    captures = [
+        {
+            "name": f"link-{u}-{v}",
+            "kind": "link",
+            "device": f"cx1s{u}-e{v}",
+            "captured": random.randint(50, 900),
+            "received_by_filter": 900,
+            "dropped_by_kernel": 0,
+        }
+        for u, v in pairs
+    ]
+    files = {"summary": summary(**changes), "manifest": manifest, "capture": captures}
+    files["topology"] = {"name": "waxman,20", "nodes": nodes, "links": links}
+    for name, content in files.items():
+        (run / f"{name}.json").write_text(json.dumps(content))
+    with (run / "workload.jsonl").open("w") as out:
+        for node in range(15):
+            item = {
+                "at_s": 0,
+                "node": node,
+                "action": "set_predicate",
+                "predicate": f"a < {random.randint(0, 3)}",
+            }
+            out.write(json.dumps(item) + "\n")
+        for number in range(361):
+            sent = {"at_s": 5 + number, "node": 16 + number % 4, "action": "send_message"}
+            out.write(json.dumps(sent | {"attributes": {"a": min(random.randint(0, 40), 3)}}) + "\n")
+    totals = [
+        (link["index"], a, b, kind, frames, frames * 150)
+        for link in links
+        for a, b in ((link["u"], link["v"]), (link["v"], link["u"]))
+        for kind, frames in zip(KINDS, (random.randint(0, 120), random.randint(0, 20), 1, 1), strict=True)
+    ]
+    bins = [
+        (kind, float(start), frames, frames * 150, frames / 10)
+        for start in range(0, DURATION_S, 10)
+        for kind, frames in (
+            ("MSG", random.randint(5, 25)),
+            ("RA", 300 if start == 0 else random.randint(0, 3)),
+            ("SR", random.randint(0, 2)),
+        )
+        if frames
+    ]
+    times = [index * 2.0 for index in range(DURATION_S // 2)]
+    curves = {
+        "false_negative_curve": [(t, 0.4 if t < 20 else 0.0) for t in times],
+        "false_positive_curve": [(t, 0.07 + 0.5 * 0.97**t + random.uniform(0, 0.01)) for t in times],
+        "control_share_curve": [(t, 0.15 + 0.8 * 0.98**t + random.uniform(0, 0.02)) for t in times],
+    }
+    tables: dict[str, list[tuple[Any, ...]]] = {
+        "link_totals": totals,
+        "type_bins": bins,
+        "control_rate_curve": [(t, 2.5 * 0.98**t, 0.05) for t in times],
+        "link_utilisation": [
+            (link["index"], link["u"], link["v"], float(start), random.uniform(0, 9000), None)
+            for link in links
+            for start in range(0, DURATION_S, 60)
+        ],
+        "deliveries": [(random.lognormvariate(-5, 0.6),) for _ in range(1231)],
+        "arrivals": [(n % 4 + 1, 100 + n % 3, n % 4 or 1, 100) for n in range(1500)],
+        "talkers": [(node, kind, 10 * node + 1, 999, 7, 700) for node in range(NODES) for kind in KINDS],
+        "predicates": [(node, "workload", f"a < {node % 4}", 1, 0.5, 1800.0, node) for node in range(15)],
+        "advertised": [
+            ("RA", "a < 1 or " + "b = 2 or " * 30 + "c = 3", 2, 19, 1900),
+            ("UR", "a < 2", 1, 2, 20),
+        ],
+        "captures": [
+            (one["name"], "link", 900, 900, one["dropped_by_kernel"], None, 900, 90_000, 0, 0.5, 1799.0)
+            for one in captures
+        ],
+        **curves,
+    }
+    (run / "parquet").mkdir()
+    for name, rows in tables.items():
+        folder = run / "parquet" / name
+        folder.mkdir()
+        pd.DataFrame(rows, columns=list(TABLES[name])).to_parquet(folder / "part-0.parquet")
+    return run
+
+
+class Page(HTMLParser):
+    """The parts of a page that the tests look at, and whether its elements are closed in order."""
+
+    VOID = frozenset({"meta", "br", "hr", "img", "input", "link"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_a_report_of_a_full_run(tmp_path: Path) -> None:
+    path = write_report(synthetic_run(tmp_path))
+    assert path == tmp_path / "report.html"
+    text = path.read_text()
+    page = Page(text)
+    assert sum(tag == "svg" for tag, _ in page.tags) == len(FIGURES)
+    described = [attributes for _, attributes in page.tags if attributes.get("role") == "img"]
+    assert len(described) == len(FIGURES) and all(len(one["aria-label"] or "") > 30 for one in described)
+    identifiers = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(identifiers) == len(set(identifiers))
+    for wanted in ("✓ Holds", "1,231".replace(",", " "), "Load of the links", "experiment time (s)", "link-"):
+        assert wanted in text
+    assert {file.name for file in (tmp_path / "figures").iterdir()} == {
+        f"{name}.{suffix}" for name in FIGURES for suffix in ("svg", "png")
+    }
+
+
+def test_changes_of_the_network_have_a_section_of_their_own(tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path)
+    assert "Changes of the network" not in write_report(run).read_text()
+
+    def report(**values: Any) -> str:
+        (run / "summary.json").write_text(json.dumps(summary(**values)))
+        return write_report(run).read_text()
+
+    changes = [
+        {"events": ["link_down 0-1"], "at_s": 100.0, "epoch": 2, "committed_s": 0.071, "advertised_s": 0.12},
+        {"events": ["node_down 4", "link_up 0-1"], "at_s": 512.25, "epoch": 3, "committed_s": 0.25},
+        {"events": ["node_up 4"], "at_s": 600.0, "epoch": None, "committed_s": None},
+    ]
+    text = report(recovery_s=[{"advertised_s": None, **change} for change in changes], frames_repeated=0)
+    page = Page(text)
+    assert sum(tag == "svg" for tag, _ in page.tags) == len(FIGURES) + 1
+    section = text[text.index("Changes of the network") : text.index("Can the numbers be trusted?")]
+    assert "no message crossed a link twice in one direction" in section
+    assert "New trees everywhere: at most 0.25 s; last advertisement: at most 0.12 s." in section
+    rows = [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in section.split("<tr>")[2:]]
+    assert rows == [
+        ["link_down 0-1", "100 s", "2", "0.071 s", "0.12 s"],
+        ["node_down 4, link_up 0-1", "512 s", "3", "0.25 s", "–"],
+        ["node_up 4", "600 s", "–", "–", "–"],
+    ]
+    assert (run / "figures" / "recovery.svg").exists()
+    looping = report(recovery_s=changes[:1], frames_repeated=3)
+    assert "3 message frames crossed a link twice" in looping
+
+
+def test_a_report_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
+    page = Page(write_report(synthetic_run(tmp_path)).read_text())
+    for tag, attributes in page.tags:
+        assert tag not in {"link", "iframe", "img"}
+        assert "src" not in attributes
+        for name in ("href", "xlink:href"):
+            assert (attributes.get(name) or "#").startswith(("#", "data:"))
+
+
+def test_a_run_without_traffic_says_so(tmp_path: Path) -> None:
+    topology = {"name": "none", "nodes": [{"id": 0, "x": None, "y": None}], "links": []}
+    (tmp_path / "topology.json").write_text(json.dumps(topology))
+    (tmp_path / "summary.json").write_text("{}")
+    text = write_report(tmp_path).read_text()
+    Page(text)
+    for sentence in (
+        "Not judged",
+        "No frames were captured",
+        "No captures were recorded",
+        "The topology has no links",
+        "The run left no manifest",
+    ):
+        assert sentence in text
+
+
+def test_a_failed_run_shows_reasons_and_differences(tmp_path: Path) -> None:
+    reconciliation = {
+        "tshark": {"expected": 10, "found": 10, "differences": []},
+        "routers": {
+            "expected": 10,
+            "found": 9,
+            "differences": [{"where": "router 3: sent MSG", "expected": 5, "found": 4}],
+        },
+    }
+    run = synthetic_run(
+        tmp_path,
+        verdict="fails",
+        verdict_reasons=["3 deliveries missed <after> convergence"],
+        reconciliation=reconciliation,
+    )
+    path = run / "parquet" / "captures" / "part-0.parquet"
+    captures = pd.read_parquet(path)
+    captures.loc[20, "dropped_by_kernel"] = 17
+    captures.to_parquet(path)
+    text = write_report(run).read_text()
+    assert "✗ Fails" in text and "missed &lt;after&gt; convergence" in text
+    assert "router 3: sent MSG: 5 there, 4 accounted" in text
+    assert "not made" in text
+    first = re.search(r"those with a fault first.*?<tbody>.*?<td>([^<]*)</td>(.*?)</tr>", text, re.DOTALL)
+    assert first is not None and first[1] == captures["capture"][20]
+    assert '<strong class="bad">17</strong>' in first[2]
+
+
+def test_the_same_run_gives_the_same_report(tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path)
+    first = write_report(run).read_bytes()
+    assert write_report(run).read_bytes() == first
+
+
+@pytest.mark.parametrize("missing", ["summary.json", "topology.json"])
+def test_a_folder_that_is_no_finished_run_is_an_input_error(tmp_path: Path, missing: str) -> None:
+    synthetic_run(tmp_path)
+    (tmp_path / missing).unlink()
+    with pytest.raises(InputError, match=missing):
+        write_report(tmp_path)
+
+
+def test_a_table_without_its_columns_is_an_input_error(tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path)
+    pd.DataFrame({"t": [1.0]}).to_parquet(run / "parquet" / "control_share_curve" / "part-0.parquet")
+    with pytest.raises(InputError, match="control_share_curve: no column t_s, fraction"):
+        write_report(run)
+
+
+def test_link_load_sums_directions_and_types_and_leaves_host_links_out() -> None:
+    rows = [(0, "MSG", 5), (0, "RA", 2), (0, "MSG", 1), (3, "MSG", 4), (None, "MSG", 100)]
+    table = pd.DataFrame(rows, columns=["link", "type", "frames"])
+    assert link_frames(table) == {0: 8, 3: 4}
+
+
+def test_positions_come_from_the_topology_or_from_its_links() -> None:
+    nodes: list[dict[str, Any]] = [{"id": 0, "x": 1, "y": 2}, {"id": 1, "x": 3, "y": 4}]
+    links = [{"u": 0, "v": 1}]
+    assert positions({"nodes": nodes, "links": links}) == {0: (1.0, 2.0), 1: (3.0, 4.0)}
+    nodes[1]["x"] = None
+    laid_out = positions({"nodes": nodes, "links": links})
+    assert laid_out.keys() == {0, 1} and laid_out[0] != laid_out[1]
+    assert laid_out == positions({"nodes": nodes, "links": links})
+
+
+def test_frames_over_time_counts_empty_bins_as_zero() -> None:
+    table = pd.DataFrame(
+        [("MSG", 0.0, 4, 2.0), ("MSG", 6.0, 2, 1.0), ("RA", 2.0, 6, 3.0)],
+        columns=["type", "bin_s", "frames", "frames_per_s"],
+    )
+    drawing = frames_over_time(table)
+    assert drawing is not None
+    steps: list[Any] = [patch for patch in drawing.figure.axes[0].patches if isinstance(patch, StepPatch)]
+    data = {patch.get_label(): patch.get_data() for patch in steps}
+    assert list(data["MSG"].values) == [2.0, 0.0, 0.0, 1.0]
+    assert list(data["RA"].values) == [0.0, 3.0, 0.0, 0.0]
+    assert list(data["MSG"].edges) == [0.0, 2.0, 4.0, 6.0, 8.0]
+    # Of bins that lie far apart as well, the width is the table's.
+    sparse = frames_over_time(table[table["type"] == "MSG"])
+    assert sparse is not None and sparse.note.startswith("Bins of 2 s.")
+
+
+def test_a_frame_with_a_time_far_off_draws_no_bins_in_between() -> None:
+    bins = pd.DataFrame(
+        {
+            "type": ["MSG"] * 3,
+            "bin_s": [-1.7e10, 0.0, 0.5],
+            "frames": [1, 2, 3],
+            "frames_per_s": [2.0, 4.0, 6.0],
+        }
+    )
+    drawing = frames_over_time(bins)
+    assert drawing is not None
+    (steps,) = drawing.figure.axes[0].patches
+    assert steps.get_data().values.tolist() == [2.0, 0.0, 4.0, 6.0]
+
+
+def test_text_in_a_figure_is_neither_formula_nor_markup(tmp_path: Path) -> None:
+    change = {"events": ["<script>$x_{"], "at_s": 1.0, "epoch": 2, "committed_s": None, "advertised_s": 0.5}
+    drawing = recovery([change])
+    assert drawing is not None
+    assert "&lt;script&gt;$x_{" in save(drawing.figure, tmp_path, "recovery")
+
+
+def test_matches_are_put_into_bins_that_end_at_multiples_of_five_per_cent() -> None:
+    drawing = matches([0.0, 0.0, 0.05, 3 / 20, 0.151, 0.02])
+    assert drawing is not None
+    bars = [patch for patch in drawing.figure.axes[0].patches if isinstance(patch, Rectangle)]
+    heights = [bar.get_height() for bar in bars]
+    assert heights == pytest.approx([100 / 3, 100 / 3, 0, 100 / 6, 100 / 6])
+    assert matches([]) is None
+
+
+def test_the_median_of_an_even_number_of_matches_lies_between_the_middle_two() -> None:
+    drawing = matches([0.0, 0.1, 0.5])
+    assert drawing is not None
+    assert "1 of 3 messages match no predicate. The median of the others is 30.0%." in drawing.note
+
+
+def test_a_part_is_drawn_where_it_is_not_the_whole() -> None:
+    table = pd.DataFrame({"t_s": [2.0, 4.0], "fraction": [0.5, 0.25], "ra_fraction": [0.5, 0.125]})
+    lines = []
+    for ra_fraction in (table["ra_fraction"], table["fraction"]):
+        drawing = curve(table.assign(ra_fraction=ra_fraction), "share", part=("ra_fraction", "RA alone"))
+        assert drawing is not None
+        lines.append([list(line.get_ydata()) for line in drawing.figure.axes[0].get_lines()])
+    assert lines == [[[0.5, 0.25], [0.5, 0.125]], [[0.5, 0.25]]]
+
+
+def test_a_curve_without_points_is_none() -> None:
+    assert curve(pd.DataFrame({"t_s": [], "fraction": []}), "x (%)") is None
+    assert curve(pd.DataFrame({"t_s": [1.0], "fraction": [None]}), "x (%)") is None
+
+
+def printed(content: dict[str, Any], **options: Any) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=100, **options)
+    print_summary(console, content, Path("captures/runs/x/report.html"))
+    return out.getvalue()
+
+
+def test_the_terminal_says_the_same_without_colour() -> None:
+    plain = printed(summary(), color_system=None)
+    assert "\x1b" not in plain
+    for wanted in (
+        "Verdict: holds",
+        "20 routers, 37 links",
+        "3 missed (0 of 1 200 decided after",
+        "210 of 2 874 messages at routers (7.3 %)",
+        "MSG 2 513, RA 611, SR 40, UR 38",
+        "0 lost",
+        "equal, 6 674",
+        "captures/runs/x/report.html",
+    ):
+        assert wanted.replace(" ", " ") in plain.replace(" ", " ")
+    coloured = printed(summary(), force_terminal=True, color_system="standard")
+    assert "\x1b[" in coloured and re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
+
+
+def test_the_terminal_names_reasons_and_copes_with_an_empty_summary() -> None:
+    failed = summary(verdict="fails", verdict_reasons=["2 frames dropped in capture [link-0-1]"])
+    failed["reconciliation"]["ovs"]["found"] = 9000
+    text = printed(failed, color_system=None)
+    assert "Verdict: fails" in text and "2 frames dropped in capture [link-0-1]" in text
+    assert "DIFFERS" in text
+    assert "Verdict: not judged" in printed({}, color_system=None)
+
+
+def test_numbers_in_words() -> None:
+    assert numbers.count(1234567) == "1 234 567"
+    assert numbers.count(None) == "–"
+    assert numbers.seconds(0.4123) == "0.412 s"
+    assert numbers.seconds(1800) == "1 800 s"
+    assert numbers.share(1, 8) == "12 %"
+    assert numbers.share(1, 0) == "–"
+
+
+def test_numbers_have_neither_exponents_nor_less_than_was_given() -> None:
+    assert [numbers.plain(scale) for scale in (0.5, 2.5, 60, 60.0, 1e6, None)] == [
+        *("0.5", "2.5", "60", "60", "1 000 000", "–")
+    ]
+    assert [numbers.share(part, 1) for part in (0.0042, 0.0949, 0.99, 0.995, 1)] == [
+        *("0.42 %", "9.5 %", "99 %", "100 %", "100 %")
+    ]
+    assert numbers.share(1, 10**8) == "0.000001 %"
+    assert [numbers.milliseconds(delay) for delay in (0.0012345, 0.1234, 0.9996, 1.234, 61.7)] == [
+        *("1.23 ms", "123 ms", "1 000 ms", "1 234 ms", "61 700 ms")
+    ]
+    assert numbers.milliseconds(1e-9) == "0.000001 ms"
+    assert [numbers.seconds(time) for time in (0, 0.00001234, 99.96, 1234.4)] == [
+        *("0 s", "0.0000123 s", "100 s", "1 234 s")
+    ]
+
+
+def test_neither_page_terminal_nor_figures_show_an_exponent(tmp_path: Path) -> None:
+    values = {
+        "time_scale": 0.5,
+        "control_share": 0.999,
+        "false_positives": 2873,
+        "delivery_delay": {"median_s": 1.234, "p99_s": 61.7},
+    }
+    run = synthetic_run(tmp_path, **values)
+    pd.DataFrame({"delay_s": [0.5, 2.5, 4.5]}).to_parquet(run / "parquet" / "deliveries" / "part-0.parquet")
+    path = run / "parquet" / "control_rate_curve" / "part-0.parquet"
+    pd.read_parquet(path).assign(ra_per_s=12345.6).to_parquet(path)
+    path = run / "parquet" / "link_utilisation" / "part-0.parquet"
+    pd.read_parquet(path).assign(bits_per_s=1.234e8).to_parquet(path)
+    page = re.sub(r"<style>.*?</style>|<svg.*?</svg>", "", write_report(run).read_text(), flags=re.DOTALL)
+    terminal = printed(summary(**values), color_system=None)
+    assert not re.findall(r"\S*\de[+-]\d+", page + terminal)
+    for wanted in ("time scale 0.5", "<dd>100 %", "<dd>1 234 ms", "61 700 ms at 99 %"):
+        assert wanted in page
+    for note in ("half of them within 2 500 ms, the last after 4 500 ms", "RA at most 12 346"):
+        assert note in page
+    assert "Highest: 123 400 kbit/s" in page
+    assert "1 234 ms median" in terminal and "(100 %)" in terminal
+
+
+def test_a_layout_keeps_neighbours_near_and_nodes_apart() -> None:
+    line = layout(range(6), [(node, node + 1) for node in range(5)])
+    assert dist(line[0], line[5]) == pytest.approx(5, rel=0.05)
+    star = layout(range(7), [(0, leaf) for leaf in range(1, 7)])
+    leaves = [star[leaf] for leaf in range(1, 7)]
+    assert min(dist(a, b) for a, b in combinations(leaves, 2)) > 0.3
+    assert layout([4], []).keys() == {4}
+
+
+#: A heading is clicked; says what the column's cells hold after that.
+CLICKING = """
+const table = document.querySelector('section[aria-labelledby="links"] table');
+const sorted = (column) => {
+  table.tHead.rows[0].cells[column].querySelector("button").click();
+  return [...table.tBodies[0].rows].map((row) => row.cells[column].dataset.value ?? null);
+};
+"""
+#: Sorts a table by two headings and says what came first, and whether the page is wider than its window.
+SORTING = """
+const fits = document.documentElement.scrollWidth <= window.innerWidth;
+const found = [sorted(7)[0], sorted(7)[0], sorted(2)[0], fits];
+document.body.textContent = JSON.stringify(found);
+"""
+#: Sorts a table by its last heading, both ways.
+SORTING_PEAKS = """
+document.body.textContent = JSON.stringify([sorted(8), sorted(8)]);
+"""
+
+
+@needs_chromium
+def test_what_has_no_number_comes_last_whichever_way_a_browser_sorts(tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path)
+    links = with_some_bandwidths(run)
+    page = write_report(run).read_text()
+    (tmp_path / "sorted.html").write_text(
+        page.replace("</body>", f"<script>{CLICKING}{SORTING_PEAKS}</script></body>")
+    )
+    document = shown(f"file://{tmp_path}/sorted.html", tmp_path / "profile")
+    body = re.search(r"<body>(.*)</body>", document, re.DOTALL)
+    assert body is not None
+    known = sum(link["bandwidth_mbps"] is not None for link in links)
+    for column, down in zip(json.loads(body[1]), (True, False), strict=True):
+        peaks = [float(value) for value in column[:known]]
+        assert peaks == sorted(peaks, reverse=down)
+        assert column[known:] == [None] * (len(links) - known)
+
+
+@needs_chromium
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_text_is_legible(tmp_path: Path, dark: bool) -> None:
+    run = synthetic_run(tmp_path, verdict="fails", verdict_reasons=["3 deliveries missed"])
+    found = contrasts(write_report(run).read_text(), tmp_path / "browser", dark)
+    assert {"✗ Fails", "3 deliveries missed", "Key numbers", "routers"} <= set(found)
+    assert {text: ratio for text, ratio in found.items() if ratio < 4.5} == {}
+
+
+@needs_chromium
+def test_a_browser_sorts_the_tables_and_a_narrow_window_holds_the_page(tmp_path: Path) -> None:
+    path = write_report(synthetic_run(tmp_path))
+    page = path.read_text().replace("</body>", f"<script>{CLICKING}{SORTING}</script></body>")
+    (tmp_path / "sorted.html").write_text(page)
+    body = re.search(
+        r"<body>(.*)</body>",
+        shown(f"file://{tmp_path}/sorted.html", tmp_path / "profile", "--window-size=500,900"),
+        re.DOTALL,
+    )
+    assert body is not None
+    rows = sheets.links(read_run(tmp_path)).rows
+    sizes, costs = ([row[column].value for row in rows] for column in (7, 2))
+    most, least, dearest, fits = json.loads(body[1])
+    assert [float(most), float(least), float(dearest)] == [max(sizes), min(sizes), max(costs)]
+    assert fits
+
+
+def test_the_delay_figure_ends_at_the_last_delivery() -> None:
+    drawing = delays(pd.DataFrame({"delay_s": [0.004, 0.002, 0.001, 0.008]}))
+    assert drawing is not None
+    (line, *_) = drawing.figure.axes[0].get_lines()
+    assert list(line.get_xdata()) == [1, 1, 2, 4, 8]
+    assert list(line.get_ydata()) == [0, 25, 50, 75, 100]
+    assert drawing.note == "4 deliveries, half of them within 3 ms, the last after 8 ms."
+    assert delays(pd.DataFrame({"delay_s": []})) is None
+
+
+def test_stretch_counts_hops_and_cost() -> None:
+    table = pd.DataFrame(
+        {"hops": [1, 3, None], "cost": [10, 30, 1], "shortest_hops": [1, 2, 1], "shortest_cost": [10, 30, 1]}
+    )
+    drawing = stretch(table)
+    assert drawing is not None
+    assert "1.250 in hops and 1.000 in cost; at most 1.5" in drawing.note
+    heights = {
+        round(bar.get_x() + bar.get_width() / 2, 2): bar.get_height()
+        for bar in drawing.figure.axes[0].patches
+        if isinstance(bar, Rectangle) and bar.get_height()
+    }
+    assert heights == {0.98: 50, 1.48: 50, 1.02: 100}
+    assert stretch(table.head(0)) is None
+
+
+def test_use_of_links_counts_silent_bins_and_directions_as_zero() -> None:
+    rows = [(0, 0, 1, 0.0, 4000.0, 0.4), (0, 1, 0, 0.0, 2000.0, 0.2), (0, 0, 1, 10.0, 9000.0, 0.9)]
+    rows.append((0, 0, 1, 30.0, 1000.0, 0.1))
+    table = pd.DataFrame(rows, columns=list(TABLES["link_utilisation"]))
+    drawing = utilisation(table, 4, 4, 10.0)
+    assert drawing is not None
+    fullest, mean = (patch for patch in drawing.figure.axes[0].patches if isinstance(patch, StepPatch))
+    assert list(fullest.get_data().values) == pytest.approx([40, 90, 0, 10])
+    assert list(mean.get_data().values) == pytest.approx([15, 22.5, 0, 2.5])
+    assert drawing.note.startswith("Highest: 90 %, from 0 to 1 at 10 s")
+    assert mean.get_label() == "mean over all directions"
+    unlimited = utilisation(table.assign(utilisation=None), 4, 0, 10.0)
+    assert unlimited is not None and unlimited.note.endswith("The topology declares no bandwidth.")
+
+
+def test_links_without_a_bandwidth_are_no_part_of_the_use_of_those_with_one() -> None:
+    rows = [(0, 0, 1, 0.0, 4000.0, 0.4), (0, 1, 0, 0.0, 2000.0, 0.2), (1, 1, 2, 0.0, 9000.0, None)]
+    table = pd.DataFrame(rows, columns=list(TABLES["link_utilisation"]))
+    drawing = utilisation(table, 8, 4, 10.0)
+    assert drawing is not None
+    fullest, mean = (patch for patch in drawing.figure.axes[0].patches if isinstance(patch, StepPatch))
+    assert list(fullest.get_data().values) == pytest.approx([40])
+    assert list(mean.get_data().values) == pytest.approx([15])
+    assert mean.get_label() == "mean over those with a bandwidth"
+    assert drawing.note.endswith("4 directions without a bandwidth are left out.")
+    silent = utilisation(table.tail(1), 8, 4, 10.0)
+    assert silent is not None and silent.note.startswith("Highest: 9 kbit/s, from 1 to 2")
+    assert silent.note.endswith("No link with a bandwidth carried a frame.")
+
+
+def with_some_bandwidths(run: Path) -> list[dict[str, Any]]:
+    """Gives every second link 10 Mbit/s; returns the links."""
+    topology = json.loads((run / "topology.json").read_text())
+    for link in topology["links"]:
+        link["bandwidth_mbps"] = 10.0 if link["index"] % 2 else None
+    (run / "topology.json").write_text(json.dumps(topology))
+    path = run / "parquet" / "link_utilisation" / "part-0.parquet"
+    table = pd.read_parquet(path)
+    # Link 1 carries nothing.
+    table = table[table["link"] != 1]
+    table["utilisation"] = (table["bits_per_s"] / 1e7).where(table["link"] % 2 == 1)
+    table.to_parquet(path)
+    links: list[dict[str, Any]] = topology["links"]
+    return links
+
+
+def test_a_link_without_a_bandwidth_has_no_utilisation(tmp_path: Path) -> None:
+    run = synthetic_run(tmp_path)
+    links = with_some_bandwidths(run)
+    sheet = sheets.links(read_run(run))
+    assert sheet.columns[-1][0] == "Peak utilisation"
+    peaks = {(row[0].value, row[1].value): row[-1] for row in sheet.rows}
+    for link in links:
+        peak = peaks[link["u"], link["v"]]
+        assert (peak.value is None) == (peak.text == "–") == (link["bandwidth_mbps"] is None)
+    assert peaks[links[1]["u"], links[1]["v"]].text == "0.0%"
+    assert "nan" not in re.sub(r"<svg.*?</svg>", "", write_report(run).read_text(), flags=re.DOTALL)
+
+
+def test_long_predicates_are_folded_and_short_ones_are_not() -> None:
+    rows = [("RA", "a < 1", 1, 1, 5), ("UR", "b = 22 or " * 20 + "c", 2, 3, 500)]
+    sheet = sheets.advertised(pd.DataFrame(rows, columns=list(TABLES["advertised"])))
+    assert [row[0].text + row[0].rest for row in sheet.rows] == [rows[1][1], rows[0][1]]
+    assert [bool(row[0].rest) for row in sheet.rows] == [True, False]

@@ -1,0 +1,50 @@
+"""Folders of emulations that did not end are refused before any work is done on them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from testbed.conclude import account_and_report
+from testbed.config.shipped import find_experiment
+from testbed.errors import InputError
+from testbed.terminal.progress import Progress
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A folder as it is when the emulation has just begun."""
+    shutil.copy(find_experiment("ring5"), tmp_path / "experiment.toml")
+    (tmp_path / "manifest.json").write_text(json.dumps({"datapath": "user", "time_scale": 1.0}))
+    return tmp_path
+
+
+def _refused(run: Path, message: str) -> None:
+    before = sorted(run.rglob("*"))
+    console = Console(quiet=True)
+    with pytest.raises(InputError, match=message):
+        account_and_report(run, "local[2]", Progress(console), console)
+    assert sorted(run.rglob("*")) == before
+
+
+def test_interrupted_emulation_is_named_as_such(run: Path) -> None:
+    _refused(run, r"timings\.json: missing; was the emulation interrupted, or does it still run\?")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("timings.json", "{", r"timings\.json: expected JSON"),
+        ("timings.json", "[]", r"timings\.json: expected a JSON object"),
+        ("timings.json", '{"run_s": "long"}', r"timings\.json: run_s: 'long'; expected a number"),
+        ("manifest.json", "{}", r"manifest\.json: no field datapath"),
+    ],
+)
+def test_malformed_files_are_named(run: Path, name: str, content: str, message: str) -> None:
+    (run / "timings.json").write_text("{}")
+    (run / name).write_text(content)
+    _refused(run, message)

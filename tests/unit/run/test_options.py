@@ -1,0 +1,35 @@
+"""From the protocol options of an experiment to those of a router."""
+
+from __future__ import annotations
+
+from testbed.config.model import ProtocolOptions
+from testbed.config.router_options import router_options
+
+
+def test_the_time_scale_divides_every_timer() -> None:
+    protocol = ProtocolOptions(
+        ra_on_change=False,
+        ra_period_s=60.0,
+        hop_limit=9,
+        strict_paper=True,
+        ra_min_interval_s=12.0,
+        ra_jitter_s=6.0,
+        sr_policy="count",
+        sr_period_s=120.0,
+        sr_threshold=7,
+        sr_min_interval_s=18.0,
+        sr_timeout_s=24.0,
+        ur_reuse=False,
+        ur_freshness_s=30.0,
+    )
+    assert router_options(ProtocolOptions(max_filters=7), time_scale=60.0).max_filters == 7
+    options = router_options(protocol, time_scale=60.0)
+    assert (options.ra_on_change, options.hop_limit, options.strict_paper) == (False, 9, True)
+    assert (options.sr_policy, options.sr_threshold, options.ur_reuse) == ("count", 7, False)
+    assert (options.ra_period, options.ra_min_interval, options.ra_jitter) == (1.0, 0.2, 0.1)
+    assert (options.sr_period, options.sr_min_interval) == (2.0, 0.3)
+    assert (options.sr_timeout, options.ur_freshness) == (0.4, 0.5)
+
+
+def test_a_timeout_longer_than_a_frame_can_say_is_cut() -> None:
+    assert router_options(ProtocolOptions(sr_timeout_s=1e6), time_scale=1.0).sr_timeout == 4000.0

@@ -1,0 +1,98 @@
+"""Sending into a device that is slower than the router."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from router.predicates.model import Message
+from router.runtime.link import Link
+from router.runtime.packet_socket import PacketSocket
+from router.wire.frames import Frame, FrameType
+from tests.support.runtime_wire import TIMEOUT, Wire, ip, wait_for
+
+pytestmark = pytest.mark.root
+FRAMES = 200
+PORTS = frozenset({1})
+
+
+@pytest.fixture
+def wire() -> Iterator[Wire]:
+    made = Wire(f"{os.getpid() % 10_000}")
+    try:
+        made.up()
+        # 2 Mbit/s and room for few frames: the device refuses the others (ENOBUFS).
+        shaper = "root tbf rate 2mbit burst 2000 limit 3000"
+        device = made.devices[0]
+        ip("netns", "exec", made.names[0], "tc", "qdisc", "add", "dev", device, *shaper.split())
+        yield made
+    finally:
+        made.down()
+
+
+def link_of(wire: Wire, log: list[tuple[str, dict[str, Any]]], queue: int) -> Link:
+    with wire.inside(0):
+        packets = PacketSocket(wire.devices[0])
+    return Link(0, packets, lambda event, fields: log.append((event, fields)), queue)
+
+
+def message(seq: int) -> Frame:
+    return Frame(FrameType.MSG, 0, seq, 1, 9, Message({"text": "x" * 100}))
+
+
+def drain(wire: Wire, link: Link) -> None:
+    def difference() -> str | None:
+        now = time.monotonic()
+        if link.wants_write:
+            link.flush(now)
+        link.tick(now)
+        wire.read()
+        return None if link.idle else "frames wait to be sent"
+
+    wait_for(difference)
+
+
+def test_frames_wait_for_a_full_device_and_keep_their_order(wire: Wire) -> None:
+    link = link_of(wire, [], queue=FRAMES)
+    for seq in range(FRAMES):
+        link.send(PORTS, message(seq), time.monotonic())
+    assert not link.idle
+    assert link.next_deadline() is not None
+    drain(wire, link)
+    wait_for(lambda: None if len(wire.frames_of(0)) == FRAMES else f"{len(wire.frames_of(0))} arrived")
+    assert [frame.seq for frame in wire.frames_of(0)] == list(range(FRAMES))
+    assert link.frames_sent == {"MSG": FRAMES}
+    assert link.bytes_sent == sum(len(data) for data in wire.received[1])
+    assert not +link.dropped()
+    link.packets.close()
+
+
+def test_what_the_queue_cannot_hold_is_dropped_and_counted(wire: Wire) -> None:
+    log: list[tuple[str, dict[str, Any]]] = []
+    link = link_of(wire, log, queue=10)
+    for seq in range(FRAMES):
+        link.send(PORTS, message(seq), time.monotonic())
+    drain(wire, link)
+    dropped = link.dropped()["send_queue_full"]
+    assert dropped > 100
+    assert link.frames_sent["MSG"] == FRAMES - dropped
+    assert log[0] == ("dropped", {"reason": "send_queue_full", "type": "MSG"})
+    link.packets.close()
+
+
+def test_a_device_that_is_down_costs_frames_but_not_the_router(wire: Wire) -> None:
+    link = link_of(wire, [], queue=10)
+    ip("-n", wire.names[0], "link", "set", wire.devices[0], "down")
+    link.send(PORTS, message(1), time.monotonic())
+    assert link.dropped()["send_failed"] == 1
+    assert list(link.receive(time.monotonic())) == []
+    ip("-n", wire.names[0], "link", "set", wire.devices[0], "up")
+    deadline = time.monotonic() + TIMEOUT
+    while not link.frames_sent:
+        assert time.monotonic() < deadline
+        link.send(PORTS, message(2), time.monotonic())
+    link.packets.close()

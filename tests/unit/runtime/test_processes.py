@@ -1,0 +1,311 @@
+"""Live routers in network namespaces, joined by one veth pair; the test plays the controller."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
+from router.protocol.options import RouterOptions
+from router.recording.replay import check
+from router.runtime.client import Client, ClientError
+from router.runtime.process import RouterSpec
+from router.wire.addresses import (
+    CONTROLLER_DESTINATION,
+    CONTROLLER_SOURCE,
+    node_address,
+    port_addresses,
+)
+from router.wire.codec import DecodeError, decode, decode_header, fragment
+from router.wire.frames import Commit, Frame, FrameType
+from tests.support.runtime_wire import ETHERTYPE_BYTES, TIMEOUT, Wire, wait_for
+
+pytestmark = pytest.mark.root
+
+PARENT = [sys.executable, "-m", "router.runtime.parent"]
+
+
+class Routers:
+    """A running parent and what it has said."""
+
+    def __init__(self, specs: list[RouterSpec], folder: Path) -> None:
+        path = folder / "specs.json"
+        path.write_text(json.dumps([spec.as_json() for spec in specs]))
+        self.specs = specs
+        self.process = subprocess.Popen(
+            [*PARENT, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.pids: dict[int, int] = {}
+        assert self.process.stdout is not None
+        for _ in specs:
+            event = json.loads(self.process.stdout.readline())
+            assert event["event"] == "ready", event
+            self.pids[event["node"]] = event["pid"]
+
+    def stop(self) -> dict[int, dict[str, Any]]:
+        """Ends the parent's input; returns the counters of every node."""
+        output, _ = self.process.communicate(timeout=TIMEOUT)
+        exits = [json.loads(line) for line in output.splitlines()]
+        assert {(event["node"], event["status"]) for event in exits} == {(n, 0) for n in self.pids}
+        assert self.process.returncode == 0
+        return {spec.node: json.loads(Path(spec.counters_path).read_text()) for spec in self.specs}
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def wire() -> Iterator[Wire]:
+    made = Wire(f"{os.getpid() % 10_000}")
+    try:
+        made.up()
+        yield made
+    finally:
+        made.down()
+
+
+@pytest.fixture
+def routers(wire: Wire, tmp_path: Path) -> Iterator[Routers]:
+    specs = [
+        RouterSpec(
+            node=node,
+            device=wire.devices[node],
+            namespace=str(wire.namespaces[node]),
+            socket_path=str(tmp_path / f"r{node}.sock"),
+            counters_path=str(tmp_path / f"r{node}.json"),
+            log_path=str(tmp_path / f"r{node}.log"),
+            options=RouterOptions(hello_interval=0.05),
+            recording_path=str(tmp_path / f"r{node}.rec"),
+        )
+        for node in (0, 1)
+    ]
+    made = Routers(specs, tmp_path)
+    try:
+        yield made
+    finally:
+        made.kill()
+
+
+def _since_ready(frames: list[bytes], counters: dict[str, Any]) -> list[bytes]:
+    """Without the HELLOs that the other router had sent before this one had opened its socket."""
+    early = len(frames) - sum(counters["frames_received"].values())
+    assert all(_type_of(data[14:]) == "HELLO" for data in frames[:early])
+    return frames[early:]
+
+
+def test_messages_travel_and_every_frame_is_counted(wire: Wire, routers: Routers) -> None:
+    lines: list[dict[str, Any]] = []
+    with (
+        Client(routers.specs[0].socket_path, "sender") as sender,
+        Client(routers.specs[1].socket_path, "receiver", log=lines.append) as receiver,
+    ):
+        wait_for(lambda: None if len(wire.frames_of(0)) > 2 else "no HELLO is repeated")
+        assert {frame.type for frame in wire.frames_of(0)} == {FrameType.HELLO}
+        # Held until there is an epoch.
+        receiver.set_predicate("x > 1")
+        early = sender.send_message("x = 2")
+        wire.set_up_routers()
+        wait_for(lambda: None if "1" in sender.status()["predicates"] else str(sender.status()))
+        late = [sender.send_message(f'x = {x}, text = "é"') for x in (0, 1, 2, 3)]
+        got = [next(receiver.deliveries(TIMEOUT)) for _ in range(2)]
+        assert [(each.source, each.seq) for each in got] == late[2:]
+        assert got[0].attributes == {"x": 2, "text": "é"}
+        status = receiver.status()
+        assert status["predicates"] == {"0": "x > 1"}
+        assert (status["node"], status["epoch"], status["interfaces"], status["idle"]) == (
+            1,
+            1,
+            {"1": 0},
+            True,
+        )
+        assert "predicates" not in receiver.status(tables=False)
+        assert early[1] + 1 == late[0][1]
+    assert [line["event"] for line in lines] == ["set_predicate", "deliver", "deliver", "set_predicate"]
+    assert lines[0]["filters"] == [[["x", "integer", ">", 1]]]
+    assert lines[-1]["filters"] == []
+    counters = routers.stop()
+    wire.read()
+    for node in (0, 1):
+        seen = _since_ready(wire.received[node], counters[node])
+        assert counters[node]["frames_received"] == Counter(_type_of(data[14:]) for data in seen)
+        assert counters[node]["bytes_received"] == sum(len(data) for data in seen)
+        sent = [data for data in wire.received[1 - node] if data[6:12] == node_address(node)]
+        assert counters[node]["frames_sent"] == Counter(decode(data[14:]).type.name for data in sent)
+        assert counters[node]["bytes_sent"] == sum(len(data) for data in sent)
+        assert counters[node]["socket_drops"] == 0
+    assert counters[0]["messages_unmatched"] == 3
+    assert counters[1]["messages_delivered"] == 2
+
+
+def test_a_large_predicate_crosses_in_fragments(wire: Wire, routers: Routers) -> None:
+    wire.set_up_routers()
+    wanted = Predicate(
+        tuple(
+            Filter((Constraint("name", Type.STRING, Operator.EQ, f"{number:04d}" + "x" * 200),))
+            for number in range(50)
+        )
+    )
+    with Client(routers.specs[0].socket_path) as sender, Client(routers.specs[1].socket_path) as receiver:
+        receiver.set_predicate(wanted)
+        wait_for(lambda: None if "1" in sender.status()["predicates"] else str(sender.status()))
+        sender.send_message(Message({"name": "0042" + "x" * 200}))
+        assert next(receiver.deliveries(TIMEOUT)).source == 0
+        assert sender.status()["counters"]["frames_received"]["RA"] > 5
+        assert sender.status()["counters"]["ras_received"] == 1
+
+
+def test_a_neighbour_cannot_pass_for_the_controller(wire: Wire, routers: Routers) -> None:
+    wire.set_up_routers()
+    forged = Frame(FrameType.COMMIT, 1, 99, 2**32 - 1, 1, Commit(2**32 - 1))
+    (destination,) = port_addresses([1])
+    wire.inject(1, destination + CONTROLLER_SOURCE + ETHERTYPE_BYTES + fragment(forged, 1500)[0])
+    with Client(routers.specs[1].socket_path) as client:
+        wait_for(lambda: None if client.status()["counters"]["dropped"].get("bad_source") else "not dropped")
+        assert client.status()["epoch"] == 1
+
+
+def test_hostile_frames_are_counted_and_do_no_harm(wire: Wire, routers: Routers) -> None:
+    wire.set_up_routers()
+    rng = random.Random(1)
+    good = fragment(Frame(FrameType.MSG, 0, 1, 1, 5, Message({"a": 1, "b": "text"})), 1500)[0]
+    sources = [node_address(0), node_address(77), CONTROLLER_SOURCE, rng.randbytes(6)]
+    for number in range(3000):
+        payload = bytearray(good) if number % 2 else bytearray(rng.randbytes(rng.randrange(46, 300)))
+        for _ in range(rng.randrange(4)):
+            payload[rng.randrange(len(payload))] = rng.randrange(256)
+        if number % 3 == 0:
+            payload = payload[: rng.randrange(len(payload))]
+        wire.inject(1, CONTROLLER_DESTINATION + rng.choice(sources) + ETHERTYPE_BYTES + payload)
+        wire.read()
+    wait_for(lambda: _behind(routers, 3000))
+    with Client(routers.specs[1].socket_path) as client:
+        client.set_predicate("a = 1")
+        assert client.send_message("a = 1")[0] == 1
+        assert next(client.deliveries(TIMEOUT)).attributes == {"a": 1}
+    counters = routers.stop()[1]
+    wire.read()
+    seen = _since_ready(wire.received[1], counters)
+    assert counters["frames_received"] == Counter(_type_of(data[14:]) for data in seen)
+    assert counters["frames_received"]["undecodable"] > 500
+    assert counters["dropped"]["bad_source"] > 0
+    replayed = check(Path(str(routers.specs[1].recording_path)))
+    assert (replayed.difference, replayed.cut) == (None, None)
+    assert replayed.router.counters.as_dict().items() <= counters.items()
+
+
+def test_a_recording_that_cannot_go_on_is_given_up(wire: Wire, routers: Routers) -> None:
+    wire.set_up_routers()
+    spec, pid = routers.specs[1], routers.pids[1]
+    recording = Path(str(spec.recording_path))
+    room = recording.stat().st_size + 100
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (room, before[1]))
+    with Client(spec.socket_path) as client:
+        client.set_predicate(f'x = 1 or text = "{"y" * 200}"')
+        wait_for(lambda: None if "recording_failed" in Path(spec.log_path).read_text() else "not given up")
+        client.send_message("x = 1")
+        assert next(client.deliveries(TIMEOUT)).attributes == {"x": 1}
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+    routers.stop()
+    assert recording.stat().st_size == room
+    replayed = check(recording)
+    assert replayed.difference is None
+    assert replayed.cut is not None
+    assert "part of a record that was not finished" in replayed.cut
+
+
+def test_a_recording_that_cannot_begin_is_given_up(wire: Wire, tmp_path: Path) -> None:
+    spec = RouterSpec(
+        node=0,
+        device=wire.devices[0],
+        namespace=str(wire.namespaces[0]),
+        socket_path=str(tmp_path / "r.sock"),
+        counters_path=str(tmp_path / "r.json"),
+        log_path=str(tmp_path / "r.log"),
+        recording_path="/dev/full",
+    )
+    routers = Routers([spec], tmp_path)
+    try:
+        with Client(spec.socket_path) as client:
+            assert client.status()["epoch"] == 0
+        assert '"event": "recording_failed"' in Path(spec.log_path).read_text()
+        routers.stop()
+    finally:
+        routers.kill()
+
+
+def _type_of(payload: bytes) -> str:
+    try:
+        return decode_header(payload).type.name
+    except DecodeError:
+        return "undecodable"
+
+
+def _behind(routers: Routers, injected: int) -> str | None:
+    with Client(routers.specs[1].socket_path) as client:
+        read = sum(client.status()["counters"]["frames_received"].values())
+    return None if read >= injected else f"{read} of {injected} frames read"
+
+
+def test_terminal_interrupt_is_ignored_and_the_end_of_input_stops(routers: Routers) -> None:
+    for pid in (routers.process.pid, *routers.pids.values()):
+        os.kill(pid, signal.SIGINT)
+    with Client(routers.specs[0].socket_path) as client:
+        assert client.status()["epoch"] == 0
+    assert routers.stop()[0]["frames_sent"]["HELLO"] >= 1
+    assert not Path(routers.specs[0].socket_path).exists()
+
+
+def test_a_router_that_dies_is_reported(routers: Routers) -> None:
+    os.kill(routers.pids[1], signal.SIGKILL)
+    assert routers.process.stdout is not None
+    event = json.loads(routers.process.stdout.readline())
+    assert event == {"event": "exited", "node": 1, "pid": routers.pids[1], "status": -signal.SIGKILL}
+    with Client(routers.specs[0].socket_path) as client:
+        assert client.node == 0
+
+
+def test_routers_die_with_their_parent(routers: Routers) -> None:
+    routers.process.kill()
+    for pid in routers.pids.values():
+        wait_for(lambda pid=pid: f"router {pid} lives" if _lives(pid) else None)  # type: ignore[misc]
+    with pytest.raises(ClientError):
+        Client(routers.specs[0].socket_path)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_missing_device_is_named_in_the_log(wire: Wire, tmp_path: Path) -> None:
+    spec = RouterSpec(
+        node=3,
+        device="nosuch0",
+        namespace=str(wire.namespaces[0]),
+        socket_path=str(tmp_path / "r.sock"),
+        counters_path=str(tmp_path / "r.json"),
+        log_path=str(tmp_path / "r.log"),
+    )
+    path = tmp_path / "specs.json"
+    path.write_text(json.dumps([spec.as_json()]))
+    ended = subprocess.run(
+        [*PARENT, str(path)], stdin=subprocess.PIPE, capture_output=True, text=True, timeout=TIMEOUT
+    )
+    assert json.loads(ended.stdout)["status"] == 1
+    assert ended.returncode == 1
+    assert "device nosuch0" in (tmp_path / "r.log").read_text()

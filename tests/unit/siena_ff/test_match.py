@@ -1,0 +1,294 @@
+"""`cbcb match`: what the Siena Fast Forwarding driver answers, and clear errors for what it does not know."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from router.matching.common.columns import to_predicates
+from router.matching.factory import ENGINES
+from router.predicates.model import Message, Predicate
+from router.predicates.parser import parse_predicate
+from router.wire.tlv import encode_message
+from testbed.cli.main import main
+from testbed.errors import InputError
+from testbed.siena_ff.collector import FilterCollector
+from testbed.siena_ff.notation import driver_value, literal
+from testbed.siena_ff.reader import Reader, Statement, read_chunks
+from testbed.siena_ff.session import Session
+from tests.support.paths import ROOT
+
+#: The table of the SIGCOMM 2003 paper's example, in every way to write it.
+TABLE = r"""
+# 1 "example"
+// the example of the paper; with "quotes
+ifconfig 1 dest = "ATL", price < 500
+         | stock = "DYS" && quantity > 0x3E8 & price < 0764;
+ifconfig 2 airline="UA",orig="DEN",dest="ATL" || dest = "J\106K", price < 200
+        \/ orig = "D\x45N" /\ orig any string  /* a ; comment */
+         | airline = "UA" /\ upgrade = true ; ifconfig 3 stock=*"MS",stock*="FT",stock**"S",price<+200;
+"""
+
+
+def answers(text: str, engine: str = "counting") -> list[str]:
+    out = io.StringIO()
+    Session(engine, out).run([text], "test")
+    return out.getvalue().splitlines()
+
+
+def read(*chunks: str) -> tuple[list[Statement], dict[int, Predicate]]:
+    collector = FilterCollector()
+    statements = list(Reader(chunks, "test", collector).statements())
+    return statements, to_predicates(collector.take())
+
+
+def fault(text: str) -> str:
+    with pytest.raises(InputError) as caught:
+        answers(text)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("engine", sorted(ENGINES))
+def test_the_example_of_the_forwarding_paper(engine: str) -> None:
+    messages = """
+        select airline = "UA" fare = "T" price = 248 orig = "DEN" dest = "ATL" upgrade = false;
+        select airline = "UA", upgrade = true,;
+        select stock = "MSFT" price = 199;
+        select stock = "MSFT" price = 199.0;
+        select stock = "DYS" price = 100 quantity = 1001;
+        select;
+    """
+    expected = ["-> 1 2", "-> 2", "-> 3", "->", "-> 1", "->"]
+    assert answers(TABLE + "consolidate;" + messages, engine) == expected
+
+
+def test_a_table_reads_the_same_in_pieces_of_any_size() -> None:
+    whole = read(TABLE)
+    assert whole[1][1] == parse_predicate(
+        'dest = "ATL" and price < 500 or stock = "DYS" and quantity > 1000 and price < 500'
+    )
+    assert [statement.filters for statement in whole[0]] == [2, 4, 1]
+    assert [statement.constraints for statement in whole[0]] == [5, 9, 4]
+    for size in (1, 2, 7):
+        assert read(*(TABLE[i : i + size] for i in range(0, len(TABLE), size))) == whole
+    assert "".join(read_chunks(io.BytesIO("é".encode()), "test")) == "é"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0", 0),
+        ("-17", -17),
+        ("+17", 17),
+        ("0x1f", 31),
+        ("-0x10", -16),
+        ("0xFFFFFFFFFFFFFFFF", -1),
+        ("017", 15),
+        ("-9223372036854775808", -(2**63)),
+        ("1.", 1.0),
+        (".5", 0.5),
+        ("-1.5e-3", -0.0015),
+        ("2e3", 2000.0),
+        ("true", True),
+        ("false", False),
+        (r'"\n\t\r\a\b\f\v\e\?\'\"\\"', "\n\t\r\a\b\f\v\x1b?'\"\\"),
+        (r'"\101\x41\x0041\0x42\7x\q"', "AAAB\ax" + "q"),
+        ('"two\nlines; // no comment é"', "two\nlines; // no comment é"),
+    ],
+)
+def test_literals_are_those_of_c(text: str, value: object) -> None:
+    found = literal(text)
+    assert found == value
+    assert type(found) is type(value)
+    (statement,), _ = read(f"select x = {text};")
+    assert statement.message == Message({"x": value})  # type: ignore[dict-item]
+
+
+def test_doubles_are_written_with_a_point() -> None:
+    written = [driver_value(value) for value in (1e16, -2.5e-7, 3.0, 1e22)]
+    assert written == ["1.0e+16", "-2.5e-07", "3.0", "1.0e+22"]
+
+
+@pytest.mark.parametrize("text", ["08", "0x", "1e999", "1_0", "", "1.2.3", "x", "9" * 500])
+def test_what_is_no_literal_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"expected|finite|number"):
+        literal(text)
+    assert "line 1, column " in fault(f"select x = {text};")
+
+
+def test_names_may_be_words_of_the_language_and_quoted() -> None:
+    _, table = read(
+        'ifconfig 1 select = 1, and = 2, or/else.x-y = 3, true any bool, "a b" any int, "any" = 1;'
+    )
+    assert [constraint.name for constraint in table[1].filters[0]] == [
+        "select",
+        "and",
+        "or/else.x-y",
+        "true",
+        "a b",
+        "any",
+    ]
+
+
+def test_select_consolidates_and_predicates_add_up_until_then() -> None:
+    text = "select a = 1; ifconfig 7 a = 1; ifconfig 2 a > 5; ifconfig 7 a = 2; select a = 1; select a = 2;"
+    assert answers(text) == ["->", "-> 7", "-> 7"]
+    replaced = text + "ifconfig 7 b = 1; ifconfig 7 c = 1; select a = 1 c = 1; select a = 2; select a = 6;"
+    assert answers(replaced)[3:] == ["-> 7", "->", "-> 2"]
+
+
+def test_clear_forgets_the_table_and_what_was_not_consolidated() -> None:
+    assert answers("ifconfig 1 a = 1; consolidate; ifconfig 2 a = 1; clear; select a = 1;") == ["->"]
+    assert answers("ifconfig 1 a = 1; clear recycle; ifconfig 3 *; select a = 1; select;") == ["-> 3", "-> 3"]
+
+
+def test_output_and_statistics_are_those_of_the_driver() -> None:
+    table = "ifconfig 1 a = 1, b = 2 | a = 3; ifconfig 2 a = 1; set preprocessing_limit = 3; timer start;"
+    messages = "select a = 1 b = 2; output count; select a = 1 b = 2; output off; select a = 9; output on;"
+    said = answers(table + messages + r'timer stop; statistics; statistics "%i\t%%%f %c\n";')
+    assert said[:2] == ["-> 1 2", "2"]
+    assert said[2].startswith("i=2 f=3 c=4 n=3 a=5 w=0 W=0 m=2 M=4 s=")
+    assert said[3] == "2\t%3 4"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ifconfig x a = 3;", "line 1, column 10: expected an interface, 0 to 2147483647, found 'x'"),
+        ("ifconfig 2147483648 a = 3;", "line 1, column 10: expected an interface"),
+        (
+            "consolidate;\n  ifconfig 1 a b;",
+            "line 2, column 16: expected an operator or 'any' after",
+        ),
+        ("ifconfig 1 a = 1,\n\t;", "line 2, column 2: expected an attribute name, found ';'"),
+        (
+            "ifconfig 1 a = 3 b = 4;",
+            "column 18: expected ',', '|' or ';' after the constraint, found",
+        ),
+        (
+            "ifconfig 1 a = 3 and b = 4;",
+            "';' after the constraint, found 'and'",
+        ),
+        ("ifconfig 1 *, a = 3;", "line 1, column 13: expected '|' or ';' after '*', found ','"),
+        ("ifconfig 1 a =* 3;", "line 1, column 12: a: operator =* is for strings only"),
+        ("ifconfig 1 any = 3;", "line 1, column 12: expected an attribute name"),
+        ("ifconfig 1 a any text;", "expected a type (string, integer, double or boolean) after 'any'"),
+        ("ifconfig 1 a = x;", """column 16: expected a value after '=' (strings need quotes: "x")"""),
+        ("ifconfig 1 a ~= /x/;", "line 1, column 14: regular expressions (~=) are not part of the model"),
+        ("ifconfig 1 {a b};", "line 1, column 12: tag sets ({...}) are not part of the model"),
+        ("ifconfig 1 a = 12x;", "column 16: expected a blank or an operator after the number 12, found 'x'"),
+        ("ifconfig 1 a = 9223372036854775808;", "does not fit in 64 bits"),
+        ('ifconfig 1 "" = 3;', "line 1, column 12: attribute name of 0 bytes"),
+        ("select a = 1 b < 3;", "line 1, column 16: expected '=' after the name b, found '<'"),
+        ("select a = 1; select a = 1 a = 2;", "line 1, column 28: attribute a is given twice"),
+        ("consolidate", "line 1, column 12: expected ';' after the statement, found the end"),
+        ("clear now;", "line 1, column 7: expected ';' after clear, found 'now'"),
+        ("output loud;", "line 1, column 8: expected on, off or count after output, found 'loud'"),
+        ("set x 3;", "line 1, column 7: expected '=' after x, found '3'"),
+        ("; select;", "line 1, column 1: expected ifconfig, select,"),
+        ("match a = 1;", "expected ifconfig, select, consolidate, clear, output, statistics, timer or set"),
+        ("select; /* no end", "line 1, column 9: comment without its end '*/'"),
+        (
+            'ifconfig 1 a = "x;\nifconfig 2 b = "y", c < 3;\n',
+            "line 2, column 18: string without a closing quote (the string at line 1, column 16 spans lines:"
+            " is a quote missing?)",
+        ),
+    ],
+)
+def test_a_fault_names_file_line_column_and_what_was_expected(text: str, said: str) -> None:
+    message = fault(text)
+    assert message.startswith("test: line ")
+    assert said in message
+    assert "\n" not in message
+
+
+def test_the_command_reads_files_and_pipes_and_reports(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "table.sff"
+    path.write_text(TABLE + 'select stock = "MSFT" price = 1;')
+    assert main(["match", str(path), "--stats"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "-> 3\n"
+    reported = dict(line.split(maxsplit=1) for line in printed.err.splitlines())
+    assert reported["engine"] == "compiled"
+    assert reported["constraints"] == "18"
+    assert reported["filters"] == "7"
+    assert reported["interfaces"] == "3"
+    assert "us, matching alone" in printed.err
+    assert main(["match", str(tmp_path / "none.sff")]) == 2
+    assert main(["match", str(path), "--engine", "warp"]) == 2
+    path.write_bytes(b"select a = 1;\n\xff")
+    assert main(["match", str(path)]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == f"cbcb: {path.parent / 'none.sff'}: No such file or directory"
+    assert "unknown matching engine 'warp'" in said[1]
+    assert said[2] == f"cbcb: {path}: byte 14: not UTF-8"
+
+
+def test_a_pipe_is_answered_as_it_comes() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "testbed.cli.main", "match", "-"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"ifconfig 4 a = 1; select a = 1;")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"-> 4\n"
+        process.stdin.write(b" select a = 2;")
+        process.stdin.close()
+        assert process.stdout.read() == b"->\n"
+        assert process.wait() == 0
+
+
+@pytest.mark.parametrize("engine", sorted(ENGINES))
+def test_a_message_is_timed_in_the_form_that_the_engine_takes(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[Message] = []
+
+    def encode(message: Message) -> bytes:
+        encoded.append(message)
+        return encode_message(message)
+
+    monkeypatch.setattr("testbed.siena_ff.session.encode_message", encode)
+    many = " ".join(f"a{number} = {number}" for number in range(100))
+    out = io.StringIO()
+    session = Session(engine, out)
+    session.run([f"ifconfig 1 a7 = 7; select a7 = 7; select a7 = 8; select {many};"], "test")
+    assert out.getvalue() == "-> 1\n->\n-> 1\n"
+    assert "messages     3" in session.statistics()
+    assert len(encoded) == (3 if engine == "compiled" else 0)
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "many.sff"
+    path.write_text("select a = 1;\n" * 10_000)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "testbed.cli.main", "match", str(path), "--engine", "naive"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            cwd=ROOT,
+        )
+    assert (done.returncode, done.stderr) == (3, "cbcb: output: No space left on device\n")
+
+
+@pytest.mark.parametrize("first", [b"\xef", b"\xef\xbb", b"\xef\xbb\xbf", b"\xef\xbb\xbfselect", b""])
+def test_a_byte_order_mark_at_the_beginning_is_left_out(first: bytes) -> None:
+    text = "\ufeffselect a = 1; \ufeff".encode()
+    stream = io.BytesIO(text)
+    pieces = iter([text[: len(first)], text[len(first) :], b""] if first else [text, b""])
+    stream.read1 = lambda _size=-1: next(pieces)  # type: ignore[method-assign]
+    assert "".join(read_chunks(stream, "x")) == "select a = 1; \ufeff"
+    with pytest.raises(InputError, match="x: byte 4: not UTF-8"):
+        list(read_chunks(io.BytesIO(b"\xef\xbb\xbfa\xff"), "x"))

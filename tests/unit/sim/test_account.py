@@ -1,0 +1,79 @@
+"""The same accounting of a simulation as of an emulation, on Spark, twice with the same numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from captures.accounting.account import account
+from captures.spark.session import spark_session
+from testbed.config.load import load_experiment
+from testbed.config.shipped import find_experiment
+from testbed.oracle.decide import write_oracle
+from testbed.sim.captures import Kept
+from testbed.sim.simulation import simulate
+from testbed.terminal.progress import Progress
+
+pytestmark = pytest.mark.spark
+#: Of the machine, not of the experiment.
+_WALL = {"accounting_s"}
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with spark_session("local[2]", tmp_path_factory.mktemp("spark") / "spark.log") as active:
+        yield active
+
+
+def _accounted(session: SparkSession, folder: Path, captures: Kept = "all") -> dict[str, Any]:
+    folder.mkdir()
+    with (folder / "output").open("w") as output:
+        experiment = load_experiment(find_experiment("ring5"))
+        run_dir = simulate(experiment, folder, Progress(Console(file=output)), captures)
+    write_oracle(run_dir, experiment.oracle.in_flight_window_s)
+    summary = account(run_dir, spark=session)
+    return {key: value for key, value in summary.items() if key not in _WALL}
+
+
+@pytest.fixture(scope="module")
+def summary(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return _accounted(session, tmp_path_factory.mktemp("sim") / "all")
+
+
+def test_two_simulations_have_one_summary_and_every_frame_is_accounted_for(
+    session: SparkSession, tmp_path: Path, summary: dict[str, Any]
+) -> None:
+    assert summary["verdict"] == "holds", summary["verdict_reasons"]
+    assert summary["deliveries_made"] >= 20
+    for name in ("tshark", "routers", "ovs"):
+        accounted = summary["reconciliation"][name]
+        assert accounted["expected"] == accounted["found"] > 0, name
+    assert json.dumps(summary, sort_keys=True) == json.dumps(
+        _accounted(session, tmp_path / "two"), sort_keys=True
+    )
+
+
+@pytest.mark.parametrize("captures", ["links", "none"])
+def test_without_some_captures_the_rest_is_accounted_for_alike(
+    session: SparkSession, tmp_path: Path, summary: dict[str, Any], captures: Kept
+) -> None:
+    """What is not in the captures is in no total; what other evidence says is the same."""
+    partial = _accounted(session, tmp_path / captures, captures)
+    assert partial["verdict"] == "holds", partial["verdict_reasons"]
+    assert partial["host_links_captured"] == 0
+    assert partial["links_captured"] == (summary["links_captured"] if captures == "links" else 0)
+    same = ["deliveries_made", "deliveries_expected", "false_negatives", "false_positives", "messages_sent"]
+    same += ["messages_received_by_routers", "false_positives_from_network", "messages_received_from_network"]
+    if captures == "links":
+        same += ["frames_by_type", "bytes_by_type", "control_share", "convergence_s", "frames_repeated"]
+        assert partial["reconciliation"]["ovs"]["found"] == 2 * partial["frames_captured"] > 0
+    else:
+        assert partial["frames_captured"] == 0
+        assert partial["convergence_s"] is None
+    assert {key: partial[key] for key in same} == {key: summary[key] for key in same}

@@ -1,0 +1,192 @@
+"""Links of the simulated network: delay, bandwidth, loss, fragments, failure, and what is counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from captures.pcap.reader import PcapReader
+from router.predicates.model import Message
+from router.protocol.events import Event, FrameReceived
+from router.wire.addresses import HOST_PORT, ports_of
+from router.wire.codec import encode
+from router.wire.frames import Frame, FrameType
+from testbed.sim.captures import Captures, Kept
+from testbed.sim.clock import EPOCH_NS, Agenda
+from testbed.sim.fabric import HOP_NS, Fabric
+from topos.model import Link, Node, Topology
+
+_MS = 1_000_000
+
+
+class _Network:
+    """Two nodes and a link, and what arrives at the second."""
+
+    def __init__(self, run_dir: Path, captures: Kept = "all", **properties: float) -> None:
+        (run_dir / "pcap").mkdir()
+        self.run_dir = run_dir
+        self.agenda = Agenda()
+        link = Link(0, 0, 1, 1, 1, **properties)  # type: ignore[arg-type]
+        topology = Topology("pair", (Node(0), Node(1)), (link,))
+        self.captures = Captures(topology, run_dir, captures)
+        self.fabric = Fabric(topology, self.agenda, self.captures, seed=3)
+        self.arrived: list[tuple[int, Event]] = []
+        self.fabric.connect([self._take, self._take], lambda _node, _frame: None)
+
+    def _take(self, event: Event) -> None:
+        self.arrived.append((self.agenda.now, event))
+
+    def send(self, frame: Frame) -> None:
+        self.fabric.send(0, frozenset({1}), frame)
+
+    def run(self) -> None:
+        while self.agenda.next_ns is not None:
+            self.agenda.step()
+
+    def ports(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Counters of the link's port at the sender and at the receiver."""
+        counters = self.fabric.switch_counters()
+        return counters[0][1], counters[1][1]
+
+
+def _message(seq: int = 1, size: int = 10) -> Frame:
+    return Frame(FrameType.MSG, 0, seq, 1, 9, Message({"text": "x" * size}))
+
+
+def test_a_frame_takes_a_hop_and_the_delay_of_its_link(tmp_path: Path) -> None:
+    network = _Network(tmp_path, delay_ms=2.5)
+    frame = _message()
+    network.send(frame)
+    assert network.fabric.under_way == 1
+    network.run()
+    assert network.fabric.under_way == 0
+    assert network.arrived == [(HOP_NS + 2_500_000, FrameReceived(0, frame))]
+
+
+def test_captures_hold_the_bytes_that_an_emulation_would_send(tmp_path: Path) -> None:
+    network = _Network(tmp_path)
+    frame = _message()
+    network.send(frame)
+    network.run()
+    network.captures.finish()
+    stamps = {"host-0": 0, "link-0-1": HOP_NS, "host-1": HOP_NS}
+    for name, at_ns in stamps.items():
+        (record,) = PcapReader(tmp_path / "pcap" / f"{name}.pcap").records()
+        assert record.time_ns == EPOCH_NS + at_ns, name
+        assert record.data[14:] == encode(frame)
+        assert ports_of(record.data[:6]) == {1}
+        assert record.data[6:12] == bytes.fromhex("02cb00000000")
+
+
+def test_every_fragment_is_a_frame_and_the_whole_arrives_once(tmp_path: Path) -> None:
+    network = _Network(tmp_path)
+    frame = _message(size=4000)
+    network.send(frame)
+    network.run()
+    assert [event for _, event in network.arrived] == [FrameReceived(0, frame)]
+    sender, receiver = network.ports()
+    assert sender["tx_packets"] == receiver["rx_packets"] == 3
+    assert sender["tx_bytes"] == receiver["rx_bytes"] > 4000
+    assert network.fabric.router_counters(0)["frames_sent"] == {"MSG": 3}
+    assert network.fabric.router_counters(1)["frames_received"] == {"MSG": 3}
+    assert network.fabric.switch_counters()[1][HOST_PORT]["tx_packets"] == 3
+
+
+def test_bandwidth_spaces_frames_once_the_bucket_is_empty(tmp_path: Path) -> None:
+    network = _Network(tmp_path, bandwidth_mbps=8)  # a byte a microsecond
+    length = 14 + len(encode(_message(size=1000)))
+    for seq in range(1, 41):
+        network.send(_message(seq, size=1000))
+    network.run()
+    times = [at for at, _ in network.arrived]
+    free = 16_384 // length
+    assert times[:free] == [HOP_NS] * free
+    assert {b - a for a, b in zip(times[free:], times[free + 1 :], strict=False)} == {length * 1000}
+    assert [event.frame.seq for _, event in network.arrived if isinstance(event, FrameReceived)] == [
+        *range(1, 41)
+    ]
+
+
+def test_what_would_wait_too_long_for_bandwidth_is_dropped(tmp_path: Path) -> None:
+    network = _Network(tmp_path, bandwidth_mbps=0.08)  # a byte takes 100 us
+    for seq in range(1, 41):
+        network.send(_message(seq, size=1000))
+    network.run()
+    sender, receiver = network.ports()
+    assert 0 < len(network.arrived) < 40
+    assert sender["tx_dropped"] == 40 - len(network.arrived)
+    assert receiver["rx_packets"] == len(network.arrived)
+    assert max(at for at, _ in network.arrived) <= HOP_NS + 400 * _MS
+
+
+def test_loss_is_of_its_rate_and_the_same_again(tmp_path: Path) -> None:
+    counts = []
+    for run in ("a", "b"):
+        (tmp_path / run).mkdir()
+        network = _Network(tmp_path / run, loss_percent=25)
+        for seq in range(1, 2001):
+            network.send(_message(seq))
+        network.run()
+        counts.append([event.frame.seq for _, event in network.arrived if isinstance(event, FrameReceived)])
+        sender, receiver = network.ports()
+        assert sender["tx_packets"] == 2000
+        assert receiver["rx_packets"] == len(network.arrived)
+    assert counts[0] == counts[1]
+    assert 1400 < len(counts[0]) < 1600
+
+
+def test_a_frame_that_lost_a_fragment_never_becomes_whole(tmp_path: Path) -> None:
+    network = _Network(tmp_path, loss_percent=50)
+    for seq in range(1, 101):
+        network.send(_message(seq, size=4000))
+    network.run()
+    given_up = network.fabric.router_counters(1)["dropped"]["reassembly_timeout"]
+    assert 0 < len(network.arrived) < 40
+    assert 60 < given_up < 100
+    assert len(network.arrived) + given_up <= 100
+
+
+@pytest.mark.parametrize("back_up", [False, True])
+def test_what_is_on_a_link_that_goes_down_is_lost(tmp_path: Path, back_up: bool) -> None:
+    network = _Network(tmp_path, delay_ms=10)
+    network.send(_message(1))
+    assert network.fabric.set_link(1, 0, up=False)
+    assert not network.fabric.set_link(0, 1, up=False)
+    network.send(_message(2))
+    if back_up:
+        assert network.fabric.set_link(0, 1, up=True)
+        network.send(_message(3))
+    network.run()
+    assert [event.frame.seq for _, event in network.arrived if isinstance(event, FrameReceived)] == [
+        3
+    ] * back_up
+    sender, receiver = network.ports()
+    assert sender["tx_dropped"] == 2
+    assert sender["tx_packets"] == receiver["rx_packets"] == int(back_up)
+
+
+def test_a_frame_that_does_not_encode_is_counted(tmp_path: Path) -> None:
+    network = _Network(tmp_path)
+    network.send(Frame(FrameType.MSG, 0, 1, 1, 300, Message({"x": 1})))
+    network.run()
+    assert network.arrived == []
+    assert network.fabric.router_counters(0)["dropped"] == {"unencodable": 1}
+
+
+@pytest.mark.parametrize(
+    ("kept", "names"),
+    [("all", ["link-0-1", "host-0", "host-1"]), ("links", ["link-0-1"]), ("none", [])],
+)
+def test_what_is_not_captured_is_counted_all_the_same(tmp_path: Path, kept: Kept, names: list[str]) -> None:
+    network = _Network(tmp_path, kept)
+    network.send(_message())
+    network.run()
+    network.captures.finish()
+    captures = json.loads((tmp_path / "capture.json").read_text())
+    assert [(capture["name"], capture["captured"]) for capture in captures] == [(name, 1) for name in names]
+    assert sorted(path.stem for path in (tmp_path / "pcap").iterdir()) == sorted(names)
+    assert len(network.arrived) == 1
+    sender, receiver = network.ports()
+    assert sender["tx_packets"] == receiver["rx_packets"] == 1

@@ -1,0 +1,267 @@
+"""A whole simulation: its run folder, its determinism, and timed events."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from captures.pcap.reader import PcapReader
+from router.wire.addresses import node_of
+from router.wire.frames import FrameType
+from router.wire.header import decode_header
+from testbed.config.load import load_experiment
+from testbed.errors import RunError
+from testbed.oracle.decide import judge
+from testbed.oracle.history import read_history
+from testbed.rundir.tables import read_tables
+from testbed.sim.simulation import simulate
+from testbed.terminal.progress import Progress
+from tests.support.paths import ROOT
+
+RING = """
+seed = 5
+duration_s = 60
+time_scale = 10
+[topology]
+name = "ring5"
+link = [
+  { u = 0, v = 1 }, { u = 1, v = 2 }, { u = 2, v = 3 }, { u = 3, v = 4 }, { u = 4, v = 0 }, { u = 1, v = 3 },
+]
+"""
+WORKLOAD = """
+[workload]
+senders_percent = 60
+receivers_percent = 100
+messages_per_minute = 120
+changing_receivers_percent = 40
+predicate_change_interval_s = 30
+first_message_s = 10
+"""
+
+
+def _simulate(folder: Path, text: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / "experiment.toml"
+    path.write_text(text)
+    with (folder / "output").open("w") as output:
+        return simulate(load_experiment(path), folder / "runs", Progress(Console(file=output)))
+
+
+def _events(run_dir: Path, log: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run_dir / "logs" / log).read_text().splitlines()]
+
+
+def _wrong(run_dir: Path) -> tuple[int, list[tuple[int, int, int]]]:
+    """How many deliveries were expected and decided, and those missing or spurious."""
+    judgements = {
+        (j.source, j.seq, j.application.node): j for j in judge(read_history(run_dir), window_s=0.5)
+    }
+    made = [
+        (int(e["source"]), int(e["seq"]), int(e["node"]))
+        for e in _events(run_dir, "applications.jsonl")
+        if e["event"] == "deliver"
+    ]
+    assert len(made) == len(set(made))
+    wanted = {key for key, j in judgements.items() if j.expected and j.decided}
+    unwanted = {key for key in made if key not in judgements}
+    return len(wanted), sorted((wanted - set(made)) | unwanted)
+
+
+def test_everyone_gets_what_the_oracle_says(tmp_path: Path) -> None:
+    run_dir = _simulate(tmp_path, RING + WORKLOAD)
+    expected, wrong = _wrong(run_dir)
+    assert expected > 20
+    assert wrong == []
+
+
+def test_the_run_folder_is_that_of_an_emulation(tmp_path: Path) -> None:
+    run_dir = _simulate(tmp_path, RING + WORKLOAD)
+    captures = json.loads((run_dir / "capture.json").read_text())
+    assert {entry["file"] for entry in captures} == {f"pcap/{p.name}" for p in (run_dir / "pcap").iterdir()}
+    assert len(captures) == 5 + 6
+    manifest = json.loads((run_dir / "manifest.json").read_text())
+    assert manifest["datapath"] == "simulated"
+    counters = json.loads((run_dir / "counters" / "routers.json").read_text())
+    assert set(counters) == {"0", "1", "2", "3", "4"}
+    assert counters["0"]["frames_sent"]["HELLO"] == 1
+    assert read_tables(run_dir).keys() == set(range(5))
+    names = [event["event"] for event in _events(run_dir, "controller.jsonl")]
+    assert names.index("all_switches_ready") < names.index("epoch_started") < names.index("committed")
+    assert set(json.loads((run_dir / "timings.json").read_text())) == {
+        *("bring_up_s", "run_s", "teardown_s", "workload_lateness_max_s", "memory_per_router_bytes"),
+    }
+    withdrawn = _events(run_dir, "applications.jsonl")[-1]
+    assert withdrawn["filters"] == []
+
+
+def _digest(run_dir: Path) -> dict[str, str]:
+    """Every file that does not speak of the machine or of wall time."""
+    apart = {"manifest.json", "timings.json", "simulation.json"}
+    return {
+        str(path.relative_to(run_dir)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(run_dir.rglob("*"))
+        if path.is_file() and path.name not in apart
+    }
+
+
+def test_two_runs_are_equal_byte_for_byte(tmp_path: Path) -> None:
+    experiment = tmp_path / "lossy.toml"
+    links = "[links]\ndelay_ms = 3\nloss_percent = 2\nbandwidth_mbps = 1\n"
+    experiment.write_text(RING + links + WORKLOAD)
+    digests = []
+    for hash_seed in ("1", "2"):
+        runs = tmp_path / hash_seed
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "testbed.cli.main", "simulate", str(experiment)),
+                *("--no-account", "--runs", str(runs)),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed},
+            check=True,
+            capture_output=True,
+        )
+        (run_dir,) = runs.iterdir()
+        digests.append(_digest(run_dir))
+    assert digests[0] == digests[1]
+    assert {"pcap/link-0-1.pcap", "logs/applications.jsonl", "counters/ovs.json"} <= digests[0].keys()
+
+
+def test_another_seed_is_another_run(tmp_path: Path) -> None:
+    one = _simulate(tmp_path / "one", RING + WORKLOAD)
+    other = _simulate(tmp_path / "other", RING.replace("seed = 5", "seed = 6") + WORKLOAD)
+    assert _digest(one)["pcap/link-0-1.pcap"] != _digest(other)["pcap/link-0-1.pcap"]
+
+
+LINK_EVENTS = """
+[[events]]
+at_s = 0
+action = "set_predicate"
+node = 2
+predicate = "x > 0"
+""" + "".join(
+    f'\n[[events]]\nat_s = {at}\naction = "{action}"\nlink = [1, 2]\n'
+    for at, action in ((20, "link_down"), (40, "link_up"))
+)
+
+
+def test_messages_take_another_way_when_a_link_is_down(tmp_path: Path) -> None:
+    sendings = "".join(
+        f'\n[[events]]\nat_s = {at}\naction = "send_message"\nnode = 0\nmessage = "x = {at}"\n'
+        for at in (10, 30, 50)
+    )
+    run_dir = _simulate(tmp_path, RING + LINK_EVENTS + sendings)
+    assert _wrong(run_dir) == (3, [])
+    names = [event["event"] for event in _events(run_dir, "controller.jsonl")]
+    assert names.count("committed") == 3
+    assert names.count("link_down") == names.count("link_up") == 1
+    counters = json.loads((run_dir / "counters" / "routers.json").read_text())
+    # 0-1-2 is the shorter way; while 1-2 is down the message reaches 2 from 3.
+    assert counters["3"]["messages_forwarded"] == 1
+
+
+def test_subscriptions_are_parts_of_a_predicate(tmp_path: Path) -> None:
+    def event(at_s: int, action: str, *fields: str) -> str:
+        return "\n".join(("", "[[events]]", f"at_s = {at_s}", f'action = "{action}"', *fields, ""))
+
+    low, high = 'node = 2\nsubscription = "low"', 'node = 2\nsubscription = "high"'
+    changes = [
+        event(0, "set_predicate", "node = 2", 'predicate = "x = 50"'),
+        event(2, "subscribe", low, 'predicate = "x < 10"'),
+        event(4, "subscribe", high, 'predicate = "x > 90"'),
+        event(20, "unsubscribe", low),
+        event(30, "subscribe", low, 'predicate = "x < 5"'),
+        event(32, "set_predicate", "node = 2", 'predicate = "none"'),
+    ]
+    sendings = [
+        event(at, "send_message", "node = 0", f'message = "x = {x}"')
+        for at in (10, 25, 40)
+        for x in (1, 7, 50, 95)
+    ]
+    run_dir = _simulate(tmp_path, RING + "".join(changes + sendings))
+    assert _wrong(run_dir) == (4 + 2 + 2, [])
+    settings = [e for e in _events(run_dir, "applications.jsonl") if e["event"] == "set_predicate"]
+    told = [(e.get("op"), e.get("subscription"), set(e["predicate"].split(" or "))) for e in settings]
+    assert told == [
+        (None, None, {"x = 50"}),
+        ("subscribe", 1, {"x < 10", "x = 50"}),
+        ("subscribe", 2, {"x < 10", "x = 50", "x > 90"}),
+        ("unsubscribe", 1, {"x = 50", "x > 90"}),
+        ("subscribe", 3, {"x < 5", "x = 50", "x > 90"}),
+        (None, None, {"x < 5", "x > 90"}),
+        (None, None, {"none"}),
+    ]
+
+
+def test_a_set_up_that_cannot_succeed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("testbed.sim.simulation._SET_UP_NS", 2_000_000)
+    with pytest.raises(RunError, match="broadcast table"):
+        _simulate(tmp_path, RING)
+
+
+def _requests(run_dir: Path) -> dict[tuple[str, int], list[float]]:
+    """(Link, issuer) -> experiment times at which SRs of that issuer left it over that link."""
+    times: dict[tuple[str, int], list[float]] = {}
+    for path in sorted((run_dir / "pcap").glob("link-*.pcap")):
+        for record in PcapReader(path).records():
+            header = decode_header(record.data[14:])
+            if header.type is FrameType.SR and node_of(record.data[6:12]) == header.issuer:
+                times.setdefault((path.stem, header.issuer), []).append(record.time_ns / 1e9 * 10)
+    return times
+
+
+@pytest.mark.parametrize(
+    ("policy", "least_s"),
+    [
+        ('sr_policy = "never"', None),
+        ('sr_policy = "periodic"\nsr_period_s = 5', 4.9),
+        ('sr_policy = "count"\nsr_threshold = 1', 0.0),
+        ('sr_policy = "count"\nsr_threshold = 1\nsr_min_interval_s = 8', 7.9),
+    ],
+)
+def test_controlled_requests(tmp_path: Path, policy: str, least_s: float | None) -> None:
+    """Section 3.5.5: never; periodic; by the count of messages; and so with a maximum frequency."""
+    run_dir = _simulate(tmp_path, RING + f"[protocol]\n{policy}\nur_reuse = false\n" + WORKLOAD)
+    assert _wrong(run_dir)[1] == []
+    requests = _requests(run_dir)
+    apart = [b - a for times in requests.values() for a, b in pairwise(times)]
+    if least_s is None:
+        assert requests == {}
+    elif "periodic" in policy:
+        # Every router through every interface, again and again.
+        assert len({issuer for _, issuer in requests}) == 5
+        assert all(least_s < each < 5.1 for each in apart)
+    else:
+        assert len(apart) > 5
+        assert all(each > least_s for each in apart)
+        assert (min(apart) < 7.9) == (least_s == 0.0)
+        counters = json.loads((run_dir / "counters" / "routers.json").read_text()).values()
+        assert sum(router["srs_issued"] for router in counters) == sum(map(len, requests.values()))
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    ["ra_period_s = 0.5", 'sr_policy = "periodic"\nsr_period_s = 2', 'sr_policy = "count"\nsr_threshold = 2'],
+)
+def test_what_is_periodic_ends_with_the_workload(tmp_path: Path, protocol: str) -> None:
+    plain, with_protocol = (
+        _simulate(tmp_path / name, RING + section + WORKLOAD)
+        for name, section in (("plain", ""), ("periodic", f"[protocol]\n{protocol}\n"))
+    )
+
+    def total(run_dir: Path, *names: str) -> int:
+        routers = json.loads((run_dir / "counters" / "routers.json").read_text()).values()
+        return sum(router[name] for router in routers for name in names)
+
+    assert total(with_protocol, "ras_issued", "srs_issued") > total(plain, "ras_issued", "srs_issued")
+    assert total(with_protocol, "urs_missed") == 0
+    assert _wrong(with_protocol)[1] == []
