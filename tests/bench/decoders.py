@@ -39,10 +39,14 @@ from tests.support.wire_tshark import ethernet, rows, write_capture
 
 _CHUNK = 20_000
 _PORT_1 = bytes.fromhex("030000000001")
-_FIELDS = ("type", "flags", "hop_limit", "issuer", "seq", "epoch", "total_length", "fragment_index")
-_FIELDS += ("fragment_count", "payload_length")
-_SHOWN = ("decode_error", *_FIELDS, "attribute_name", "value_type", "predicate", "timeout_us", "incarnation")
-_SHOWN += ("oldest_epoch", "acknowledged")
+_FIELDS = (
+    *("type", "flags", "hop_limit", "issuer", "seq", "epoch", "total_length", "fragment_index"),
+    *("fragment_count", "payload_length"),
+)
+_SHOWN = (
+    *("decode_error", *_FIELDS, "attribute_name", "value_type", "predicate", "timeout_us", "incarnation"),
+    *("oldest_epoch", "acknowledged"),
+)
 _HEADERS_ONLY = ("type", "undecodable")
 
 #: What a decoder says of a frame: why it does not decode, or its header fields and its content.
