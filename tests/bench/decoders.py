@@ -106,7 +106,7 @@ def _by_counting(capture: Path, compiled: bool) -> list[dict[str, Any]]:
 
 def _read(view: View, capture: Path, compiled: bool) -> list[dict[str, Any]]:
     with ExitStack() as patches:
-        for module in ("pcap", "packets.gather", "packets.splitting", "decode", "sources.traffic"):
+        for module in ("pcap.reader", "pcap.gather", "frames.splitting", "frames.decoder", "frames.traffic"):
             patches.enter_context(patch(f"captures.{module}.worth_compiling", return_value=compiled))
         return [row for batch in view.read(FilePart(str(capture))) for row in batch.to_pylist()]
 
