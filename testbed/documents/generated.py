@@ -6,8 +6,8 @@ A document is generated as a whole, or between two markers of a page that is oth
     ...
     <!-- end of NAME -->
 
-`python -m testbed.documents` rewrites all of them; `tests/unit/test_documents.py` compares each with what its function
-returns.
+`python -m testbed.documents` rewrites all of them; `tests/unit/test_documents.py` compares each with what
+its function returns.
 """
 
 from __future__ import annotations
