@@ -15,7 +15,7 @@ from captures.datasource import hadoop
 from captures.datasource.hadoop import read_hadoop
 from captures.datasource.options import OptionError
 from captures.datasource.views import PACKETS, View
-from captures.frames.splitting import write_index
+from captures.frames.index import write_index
 from captures.source import register
 from tests.support.capture_files import pcap
 from tests.support.run_folder import good_run

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.frames.splitting import index_file
+from captures.frames.index import index_file
 from captures.pcap.compiling import numba_is_there
 from captures.pcap.reader import NO_TIME, PcapError, PcapReader, Record
 from tests.support.capture_files import block, enhanced, interface, old, pcap, pcapng, section, simple
