@@ -97,7 +97,8 @@ def _bomb(shape: str, size: int) -> bytes:
     """The encoded predicate of this shape, of at most `size` bytes."""
     rng = random.Random(shape)
     if shape in _SINGLE:
-        draw, constraints, length = _SINGLE[shape], [], 0
+        constraints: list[Constraint] = []
+        draw, length = _SINGLE[shape], 0
         while length < size - 50:
             constraints.append(draw(rng, len(constraints)))
             length += len(encode_predicate(Predicate((Filter((constraints[-1],)),)))) - 5
