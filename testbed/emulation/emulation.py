@@ -25,7 +25,9 @@ from testbed.emulation.schedule import Network, play
 from testbed.errors import RunError
 from testbed.full_disk import naming_a_full_disk
 from testbed.live.runner import LiveView
-from testbed.machine import kernel_features, tool_versions
+from testbed.machine.probes import kernel_features
+from testbed.machine.versions import versions
+from testbed.memory import proportional_bytes
 from testbed.network import state as machine_state
 from testbed.network.cleanup import end_processes, remove_state
 from testbed.network.emulated import EmulatedNetwork
@@ -175,7 +177,7 @@ class Emulation:
             raise
         self.measured = {
             "workload_lateness_max_s": played.lateness_max_s,
-            "memory_per_router_bytes": memory_bytes(self._router_pids) / len(self._router_pids),
+            "memory_per_router_bytes": proportional_bytes(self._router_pids) / len(self._router_pids),
         }
 
     def check(self) -> None:
@@ -260,7 +262,7 @@ class Emulation:
             run_dir / "manifest.json",
             {
                 **manifest(
-                    experiment.name, experiment.seed, experiment.time_scale, self._datapath, tool_versions()
+                    experiment.name, experiment.seed, experiment.time_scale, self._datapath, versions()
                 ),
                 "tag": self.state.tag,
                 "senders": list(self.workload.senders),
@@ -338,13 +340,3 @@ def _uninterrupted() -> Iterator[None]:
         for number, handler in held.items():
             with suppress(TypeError):  # a handler that was not set from Python
                 signal.signal(number, handler)
-
-
-def memory_bytes(pids: list[int]) -> int:
-    """Proportional set size of processes: shared pages count once."""
-    total = 0
-    for pid in pids:
-        with suppress(OSError):
-            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-            total += int(rollup.partition("\nPss:")[2].split()[0]) * 1024
-    return total

@@ -15,7 +15,7 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 from mininet.node import OVSSwitch
 
-from testbed.machine import datapath, kernel_features
+from testbed.machine.probes import datapath, kernel_features
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.names import Names, new_tag
 from topos.generators import waxman
