@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from router.options import Option
 from testbed.config import schema
 from testbed.config.load import ExperimentError, load_experiment
 from testbed.config.model import (
@@ -180,7 +181,7 @@ def test_workload_false_is_none(tmp_path: Path) -> None:
         (schema.ORACLE, OracleOptions),
     ],
 )
-def test_the_schema_has_every_field_of_the_model(section: tuple[schema.Field, ...], options: type) -> None:
+def test_the_schema_has_every_field_of_the_model(section: tuple[Option, ...], options: type) -> None:
     assert {field.key for field in section} == {field.name for field in fields(options)}
 
 
