@@ -34,10 +34,12 @@ from testbed.network.emulated import EmulatedNetwork
 from testbed.network.names import Names
 from testbed.network.ovs_counters import SwitchCounters, difference, read_counters
 from testbed.network.state import RunState
+from testbed.network.switch_daemon import SwitchDaemon
 from testbed.polling import wait_until
 from testbed.rundir.applications import APPLICATIONS_LOG, merge_departures
 from testbed.rundir.folder import manifest, new_run_folder, recording_path, write_json
 from testbed.rundir.tables import ask_routers, write_tables
+from testbed.steps import Steps
 from testbed.terminal.progress import Progress
 from testbed.workload.driver import Driver
 from testbed.workload.generate import generate
@@ -125,6 +127,7 @@ class Emulation:
         self._routers: Routers | None = None
         self._router_pids: list[int] = []
         self._driver: Driver | None = None
+        self._switch_daemon = SwitchDaemon()
         #: What the run measured of itself, for summary.json.
         self.measured: dict[str, float] = {}
         self._baseline: SwitchCounters = {}
@@ -133,14 +136,17 @@ class Emulation:
     def bring_up(self) -> None:
         """Starts everything. On return every table is committed at every router."""
         self.state.nodes = len(self.nodes)
-        controller = self._controller = Controller(self.run_dir, self.experiment.broadcast.layer)
+        controller = self._controller = Controller(
+            self.run_dir, self.experiment.broadcast.layer, self.state.names.controller_socket
+        )
         self.state.add_process(controller.child.pid)
         self.progress.update("hosts and links")
         hosts = self.network.start_hosts()
         self.state.add_processes(hosts)
         self.network.start_links()
         self.progress.update("switches")
-        self.network.start_switches(controller.port())
+        controller.wait_listening()
+        self.network.start_switches()
         self.network.shape_links()
         self.progress.update("captures")
         self.captures.start(deadline_s=self._barrier_s)
@@ -187,6 +193,7 @@ class Emulation:
         self._controller.child.check()
         self._routers.check()
         self.captures.check()
+        self._switch_daemon.check()
 
     def _unsettled(self) -> str | None:
         """None if the controller knows the network as it is, and every router has the trees for it."""
@@ -225,19 +232,31 @@ class Emulation:
         remove_state(self.state)
 
     def abandon(self) -> None:
-        """Removes whatever is left, without ceremony. Does nothing after `take_down`."""
+        """Removes what is left. Does nothing after `take_down`.
+
+        Every step runs, whatever became of the others, and failures are shown. If something of the network
+        is left, the state of the run stays, so that `cbcb clean` finds it.
+        """
         if not self.state.folder.exists():
             return
-        for part in (self._routers, self._controller):
-            if part is not None:
-                part.child.kill()
+        steps = Steps()
+        if self._routers is not None:
+            steps.run("routers", self._routers.child.kill)
+        if self._controller is not None:
+            steps.run("controller", self._controller.child.kill)
         if self._driver is not None:
-            self._driver.close()
-        self.captures.kill()
-        self.network.stop()
+            steps.run("applications", self._driver.close)
+        steps.run("captures", self.captures.kill)
         # Routers outlive their parent by the time it takes them to stop.
-        end_processes(self.state.processes)
-        remove_state(self.state)
+        steps.run("processes", end_processes, self.state.processes)
+        network = Steps()
+        network.run("network", self.network.stop)
+        for failure in (*steps.failures, *network.failures):
+            self.progress.note(f"take-down: {failure}")
+        if network.failures:
+            self.progress.note("`cbcb clean` removes what is left")
+        else:
+            remove_state(self.state)
 
     def _settled_counters(self) -> SwitchCounters:
         """Open vSwitch's counters when two readings agree: it may count a frame just after forwarding it."""

@@ -21,9 +21,6 @@ from testbed.network.names import Names, new_tag
 from topos.generators import waxman
 from topos.mininet_topos import CbcbTopo
 
-#: Nobody listens here: switches keep trying, which costs both sides the same.
-_NO_CONTROLLER_PORT = 1
-
 
 def _seconds(action: Callable[[], object]) -> float:
     started = time.monotonic()
@@ -50,7 +47,7 @@ def _ours(nodes: int) -> tuple[float, float]:
     def start() -> None:
         network.start_hosts()
         network.start_links()
-        network.start_switches(_NO_CONTROLLER_PORT)
+        network.start_switches()
 
     return _seconds(start), _seconds(network.stop)
 
