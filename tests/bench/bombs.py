@@ -23,7 +23,7 @@ from router.predicates.model import Constraint, Filter, Operator, Predicate, Typ
 from router.protocol.events import FrameReceived, Tick
 from router.protocol.router import Router
 from router.wire.frames import Frame, FrameType
-from router.wire.tlv import decode_predicate, encode_predicate
+from router.wire.predicate import decode_predicate, encode_predicate
 from tests.support.one_router import set_up
 
 _SIZES = (20_000, 200_000, 2_000_000)
@@ -66,7 +66,7 @@ def _many(draw: _Draw) -> Callable[[random.Random], Iterator[Filter]]:
 _SHAPES: dict[str, Callable[[random.Random], Iterator[Filter]]] = {
     "substrings": _many(lambda rng, _: Filter((_string("s", Operator.SUBSTRING, _text(rng, 8)),))),
     "nested substrings": _many(
-        lambda rng, n: Filter((_string("s", Operator.SUBSTRING, "a" * (n % 1000 + 1)),))
+        lambda _, n: Filter((_string("s", Operator.SUBSTRING, "a" * (n % 1000 + 1)),))
     ),
     "ranges of 2": _many(lambda rng, _: _ranges(rng, "xy")),
     "ranges of 5": _many(lambda rng, _: _ranges(rng, "vwxyz")),
