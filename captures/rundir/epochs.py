@@ -18,6 +18,7 @@ _DISTURBANCES: dict[str, tuple[str, ...]] = {
     "node_down": ("node",),
     "node_up": ("node",),
     "switch_disconnected": ("node",),
+    "switch_connected": ("node",),
     "router_unresponsive": ("node",),
     "router_responsive": ("node",),
 }
@@ -84,7 +85,9 @@ class Epochs:
             KeyError: it lacks a field.
         """
         name = event["event"]
-        if name == "committed":
+        if name == "committed" and event.get("routers") == 0:
+            pass  # an epoch without routers, while all switches were away, ends no outage
+        elif name == "committed":
             self.committed += 1
             if self._disturbed and not self._waiting:
                 # Of the set-up, and no epoch has answered it yet.

@@ -10,23 +10,27 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from mininet.link import Intf, Link
 from mininet.log import setLogLevel
 from mininet.net import Mininet
-from mininet.node import Host, OVSSwitch, RemoteController
+from mininet.node import Host, OVSSwitch
 from mininet.util import quietRun
 
 from router.wire.addresses import HOST_PORT, node_address
 from testbed.errors import RunError
-from testbed.network.commands import ip_batch, run
+from testbed.network.commands import ip_batch, run, vsctl
 from testbed.network.devices import disable_ipv6, disable_offload, set_up, set_up_in
 from testbed.network.names import Names, datapath_id
 from testbed.network.removal import remove_network
 from testbed.network.shaping import KernelFeatures, nft_ruleset, tc_commands
 from topos import model
 from topos.model import Topology
+
+#: Longest wait of a switch before it tries to connect to the controller once more.
+_BACKOFF_MS = 1000
 
 
 class _ReadyIntf(Intf):
@@ -54,13 +58,6 @@ class _Switch(OVSSwitch):
         # Mininet sets the root namespace's loopback up again for each switch; anything else is done for real.
         command = " ".join(str(arg) for arg in args)
         return "" if command == "ifconfig lo up" else str(quietRun(command))
-
-
-class _Controller(RemoteController):
-    """The controller, which is known to listen; Mininet's own probe would disturb it."""
-
-    def checkListening(self) -> None:  # noqa: N802 (Mininet's name)
-        return None
 
 
 class EmulatedNetwork:
@@ -116,16 +113,13 @@ class EmulatedNetwork:
         ]
         run([sys.executable, "-m", "testbed.network.hosts_setup"], stdin=json.dumps(ends))
 
-    def start_switches(self, controller_port: int) -> None:
-        """Starts every switch, told to connect to 127.0.0.1:`controller_port`.
+    def start_switches(self) -> None:
+        """Starts every switch and connects it to the controller, which listens already.
 
-        Readiness is the controller's to say: it hears every switch and has its rules acknowledged.
+        The controller reports when every switch is connected and has its rules.
         """
         OVSSwitch.setup()
         names, net = self.names, self.net
-        controller = net.addController(
-            "c0", controller=_Controller, ip="127.0.0.1", port=controller_port, protocol="tcp"
-        )
         switches = [
             net.addSwitch(
                 names.switch(node.id),
@@ -152,8 +146,16 @@ class EmulatedNetwork:
                 names.port(link.v, link.v_port),
             )
         for switch in switches:
-            switch.start([controller])
+            # Mininet can name controllers by address and port only.
+            switch.start([])
         OVSSwitch.batchStartup(switches, run=_shell)
+        vsctl(
+            [
+                connection
+                for switch in switches
+                for connection in _connect(switch.name, names.controller_socket)
+            ]
+        )
 
     def _add_link(self, a: Any, a_port: int, a_name: str, b: Any, b_port: int, b_name: str) -> None:
         self.net.addLink(
@@ -235,12 +237,25 @@ class EmulatedNetwork:
         return devices
 
     def stop(self) -> None:
-        """Takes everything down. Safe to call at any point of the bring-up, and again."""
-        remove_network(self.names, [self.names.switch(node.id) for node in self.topology.nodes])
-        if self.net is not None:
-            for host in self.net.hosts:
-                host.terminate()
-            self.net = None
+        """Takes everything down. Safe to call at any point of the bring-up, and again.
+
+        Raises:
+            RunError: as `remove_network`; the hosts are ended all the same.
+        """
+        try:
+            remove_network(self.names, [self.names.switch(node.id) for node in self.topology.nodes])
+        finally:
+            if self.net is not None:
+                for host in self.net.hosts:
+                    host.terminate()
+                self.net = None
+
+
+def _connect(switch: str, controller_socket: Path) -> list[list[str]]:
+    """The ovs-vsctl commands that connect a switch to the controller."""
+    identity = f"--id=@{switch}"
+    controller = ["create", "Controller", f'target="unix:{controller_socket}"', f"max_backoff={_BACKOFF_MS}"]
+    return [[identity, *controller], ["set", "bridge", switch, f"controller=@{switch}"]]
 
 
 def _shell(command: str, shell: bool = True) -> None:

@@ -18,7 +18,8 @@ from testbed.config.router_options import router_options
 from testbed.emulation.quiescence import not_quiet, quiet_period_s
 from testbed.errors import RunError
 from testbed.full_disk import naming_a_full_disk
-from testbed.machine import tool_versions
+from testbed.machine.versions import versions
+from testbed.memory import resident_bytes
 from testbed.rundir.folder import manifest, new_run_folder, write_json
 from testbed.rundir.tables import write_tables
 from testbed.sim.applications import Applications
@@ -97,7 +98,7 @@ class Simulation:
         self.workload = generate(experiment)
         self._write_inputs()
         self._progress = progress
-        self._memory_before = _memory_bytes()
+        self._memory_before = resident_bytes()
         self._set_up_from = time.process_time()
         self.agenda = Agenda()
         self._captures = Captures(topology, run_dir, captures)
@@ -166,7 +167,7 @@ class Simulation:
         self._settle(end_ns)
         cpu_s = time.process_time() - started
         events = agenda.done - events_before
-        used = _memory_bytes() - self._memory_before
+        used = resident_bytes() - self._memory_before
         self.measured = {
             "workload_lateness_max_s": 0.0,
             "memory_per_router_bytes": used / len(self.routers),
@@ -265,7 +266,7 @@ class Simulation:
         (run_dir / "topology.json").write_text(to_json(experiment.topology), encoding="utf-8")
         write_workload(self.workload, run_dir / "workload.jsonl")
         described: dict[str, Any] = manifest(
-            experiment.name, experiment.seed, experiment.time_scale, SIMULATED, tool_versions()
+            experiment.name, experiment.seed, experiment.time_scale, SIMULATED, versions()
         )
         write_json(
             run_dir / "manifest.json",
@@ -299,9 +300,3 @@ def _mark(down: set[Any], what: Any, up: bool) -> None:
         down.discard(what)
     else:
         down.add(what)
-
-
-def _memory_bytes() -> int:
-    """Resident memory of this process."""
-    with Path("/proc/self/statm").open() as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
