@@ -185,7 +185,7 @@ class _Hulls:
             return
         known = self._merged.get(normal.signature)
         if known is not None:
-            self._merged[normal.signature] = merge(known, normal)
+            self._merged[normal.signature] = merge(known, normal, exclusions=False)
         elif len(self._merged) < _SIGNATURES:
             self._merged[normal.signature] = normal
         else:
