@@ -168,8 +168,7 @@ class Emulation:
         """Plays the workload and the timed events, and waits until the network is quiet."""
         network = Network(
             sockets={node: self.state.socket(node) for node in self.nodes},
-            set_link=self.network.set_link,
-            set_node=self.network.set_node,
+            control=self.network,
             unsettled=self._unsettled,
             check=self.check,
         )
@@ -200,8 +199,8 @@ class Emulation:
         assert self._controller is not None
         known = self._controller.epochs()
         for what, there, said in (
-            ("nodes", self.network.down_nodes, known.down_nodes),
-            ("links", self.network.down_links, known.down_links),
+            ("nodes", self.network.state.down_nodes, known.down_nodes),
+            ("links", self.network.state.down_links, known.down_links),
         ):
             if there != said:
                 return f"the controller takes {what} {sorted(said)} for down, where {sorted(there)} are"

@@ -21,6 +21,7 @@ from mininet.util import quietRun
 
 from router.wire.addresses import HOST_PORT, node_address
 from testbed.errors import RunError
+from testbed.events.network_state import NetworkState
 from testbed.network.commands import ip_batch, run, vsctl
 from testbed.network.devices import disable_ipv6, disable_offload, set_up, set_up_in
 from testbed.network.names import Names, datapath_id
@@ -68,6 +69,9 @@ class EmulatedNetwork:
         names: the run's names on this machine.
         datapath: Open vSwitch datapath, "kernel" or "user".
         kernel: what the kernel offers for link properties (the topology must not need more).
+
+    Attributes:
+        state: which links and nodes are down.
     """
 
     def __init__(self, topology: Topology, names: Names, datapath: str, kernel: KernelFeatures) -> None:
@@ -76,9 +80,7 @@ class EmulatedNetwork:
         self.datapath = datapath
         self.kernel = kernel
         self.net: Any = None
-        # What was taken down by request: link indices, nodes.
-        self._down_links: set[int] = set()
-        self._down_nodes: set[int] = set()
+        self.state = NetworkState(topology)
 
     def start_hosts(self) -> list[int]:
         """Starts the hosts. Returns the process ids that keep their namespaces, in order of node id."""
@@ -178,34 +180,18 @@ class EmulatedNetwork:
         if ruleset:
             run(["nft", "-f", "-"], stdin=ruleset)
 
-    @property
-    def down_links(self) -> set[int]:
-        """Indices of the links that are down: taken down, or with a node that is cut off."""
-        return self._down_links | {
-            link.index for link in self.topology.links if self._down_nodes & {link.u, link.v}
-        }
-
-    @property
-    def down_nodes(self) -> set[int]:
-        """The nodes that are cut off."""
-        return set(self._down_nodes)
+    # `testbed.events.fault.NetworkControl`.
 
     def set_link(self, u: int, v: int, up: bool) -> None:
         """Takes a link down, or up again, at both ends. It stays down while one of its nodes is."""
-        for link in self.topology.links:
-            if {link.u, link.v} == {u, v}:
-                (self._down_links.discard if up else self._down_links.add)(link.index)
-                self._set_link_ends(link)
-                return
-        raise RunError(f"no link {u}-{v}")
+        self._set_link_ends(self.state.set_link(u, v, up))
 
     def set_node(self, node: int, up: bool) -> None:
         """Cuts a node off from the network, or joins it again: its host link and all its links.
 
         Links that were taken down by `set_link` stay down. Router and applications run on.
         """
-        (self._down_nodes.discard if up else self._down_nodes.add)(node)
-        links = [link for link in self.topology.links if node in (link.u, link.v)]
+        links = self.state.set_node(node, up)
         host_end = (self.net.hosts[node].pid, self.names.host_device(node))
         if up:
             set_up(self.names.port(node, HOST_PORT))
@@ -218,12 +204,12 @@ class EmulatedNetwork:
             set_up(self.names.port(node, HOST_PORT), up=False)
 
     def _set_link_ends(self, link: model.Link) -> None:
-        """Sets both ends of a link as they are to be.
+        """Sets both ends of a link to the state that the faults so far give it.
 
         The end at `u`, where the capture is, goes down first and comes up last: while only the other is up,
         nothing that it loses can be captured.
         """
-        up = link.index not in self._down_links and not {link.u, link.v} & self._down_nodes
+        up = self.state.is_up(link)
         ends = [self.names.port(link.u, link.u_port), self.names.port(link.v, link.v_port)]
         for device in reversed(ends) if up else ends:
             set_up(device, up)
