@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.budget import PredicateLimits, chunks, fits_in_turn, weight_of, widen_to
+from router.predicates.covering.budget import PredicateLimits, chunks, fits_in_turn, weight_of, widen_to
 from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Filter, Predicate
 from router.predicates.semantics import matches

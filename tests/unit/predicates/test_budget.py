@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from router.predicates.budget import Allowance, PredicateLimits, chunks, widen_to
 from router.predicates.covering import intervals, patterns, values
+from router.predicates.covering.budget import Allowance, PredicateLimits, chunks, widen_to
 from router.predicates.covering.normal import NormalFilter, normalise
 from router.predicates.covering.pool import FilterPool
 from router.predicates.covering.values import ValueSet
