@@ -16,7 +16,7 @@ from router.predicates.covering.pool import POOL
 from router.predicates.model import NOTHING, Filter, Message, Predicate
 from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import EncodedMessage
-from router.wire.tlv import message_of
+from router.wire.message import message_of
 
 
 class RoutingTable:
