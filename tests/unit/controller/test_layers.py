@@ -1,4 +1,4 @@
-"""A broadcast layer is one function and one registration: experiment files and the controller know it then."""
+"""A broadcast layer is one function and one registration: files of experiments and the controller find it."""
 
 from __future__ import annotations
 
