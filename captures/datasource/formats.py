@@ -48,7 +48,7 @@ from captures.frames.index import DEFAULT_PART_BYTES, split_files
 from captures.frames.parts import FilePart, group_parts
 from captures.pcap.listing import FileEntry, is_wanted, local_matches
 from captures.rundir.folder import RunFolder
-from captures.spark.session import ship
+from captures.spark.shipping import ship
 from captures.spark.workers import freeze_new_imports
 
 DEFAULT_PARTITIONS = 4

@@ -26,7 +26,8 @@ from captures.frames.parts import FilePart
 from captures.pcap.listing import is_hidden, is_index, is_wanted
 from captures.pcap.reader import PcapError
 from captures.rundir.folder import RunFolder
-from captures.spark.session import ship
+from captures.spark.internals import executor_memory_mib, hadoop_configuration, jvm
+from captures.spark.shipping import ship
 from captures.spark.workers import freeze_new_imports
 
 _VIEWS = {"pcap": PCAP_VIEWS, "cbcb": CBCB_VIEWS}
@@ -103,11 +104,10 @@ def _listed(
 ) -> Iterator[tuple[str, int]]:
     """URI and length of the file at a path, or of the captures below it; as Hadoop's shell finds them."""
     context = spark.sparkContext
-    assert context._jvm is not None
     try:
-        path_of = context._jvm.org.apache.hadoop.fs.Path
+        path_of = jvm(context).org.apache.hadoop.fs.Path
         at = path_of(path)
-        system = at.getFileSystem(context._jsc.hadoopConfiguration())
+        system = at.getFileSystem(hadoop_configuration(context))
         # A name may hold what looks like a glob.
         if system.exists(at):
             tops = [system.getFileStatus(at)]
@@ -139,13 +139,12 @@ def _listed(
 def _most_bytes(spark: SparkSession) -> int:
     """The largest file that a task can take."""
     context = spark.sparkContext
-    assert context._jvm is not None
     local = re.fullmatch(r"local(?:\[([0-9*]+)(?:,.*)?\])?", context.master)
     if local is not None:
-        heap = int(context._jvm.java.lang.Runtime.getRuntime().maxMemory())
+        heap = int(jvm(context).java.lang.Runtime.getRuntime().maxMemory())
         cores = (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
     else:
-        heap = int(context._jsc.sc().executorMemory()) * 1024 * 1024
+        heap = executor_memory_mib(context) * 1024 * 1024
         # Elsewhere an executor without the setting takes all cores that its worker has.
         usual = "1" if context.master.startswith(("yarn", "k8s")) else None
         text = context.getConf().get("spark.executor.cores", usual)

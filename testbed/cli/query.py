@@ -15,7 +15,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from captures.tables.query import QueryError, Table, ask, describe
+from captures.tables.query import Description, QueryError, ask, describe
 from testbed.errors import InputError, MachineError
 from testbed.rundir.folder import find_run
 
@@ -198,9 +198,9 @@ def _cell(value: Any) -> str:
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
 
 
-def _described(tables: list[Table]) -> Iterator[str]:
+def _described(tables: list[Description]) -> Iterator[str]:
     for table in tables:
-        yield f"{table.name}: one row a {table.row}"
+        yield f"{table.name}: one row for each {table.grain}"
         widest = max(len(name) for name, _, _ in table.columns)
         types = [kind if len(kind) <= 20 else kind.partition("(")[0] for _, kind, _ in table.columns]
         for (name, _, meaning), kind in zip(table.columns, types, strict=True):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import captures.accounting.summary
-import captures.tables.catalogue
+import captures.tables.document
 import router.protocol.replies
 import router.protocol.requests
 from testbed.documents.state_machines import state_diagram
@@ -61,7 +61,7 @@ class Document:
 
 DOCUMENTS: tuple[Document, ...] = (
     Document(_DOCS / "summary.md", captures.accounting.summary.document),
-    Document(_DOCS / "tables.md", captures.tables.catalogue.document),
+    Document(_DOCS / "tables.md", captures.tables.document.document),
     Document(
         _DOCS / "protocol.md",
         lambda: state_diagram(router.protocol.requests.TRANSITIONS),

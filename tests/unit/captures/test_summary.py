@@ -13,7 +13,7 @@ from captures.accounting.log_tables import read_applications
 from captures.datasource import document
 from captures.frames.parts import balance
 from captures.rundir.folder import RunFolder, RunFolderError
-from captures.tables import catalogue as tables
+from captures.tables import document as tables
 from tests.support.paths import DOCS
 
 
