@@ -25,8 +25,9 @@ from captures.accounting.reconcile import (
 )
 from captures.accounting.registry import LOG_TABLES
 from captures.accounting.sources import Run
-from captures.accounting.summary import SUMMARY_KEYS, verdict
+from captures.accounting.summary import SUMMARY_KEYS
 from captures.accounting.uncaptured import captured_only
+from captures.accounting.verdict import verdict
 from captures.rundir.folder import LinkEnds, RunFolder
 from captures.source import captured_frames
 from captures.spark.session import spark_session
