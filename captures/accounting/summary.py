@@ -39,7 +39,7 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     ),
     "deliveries_decided": (
         "deliveries",
-        "pairs expected, decided, and sent at or after convergence: the base of the verdict on missed deliveries",
+        "pairs expected, decided, and sent at or after convergence: base of the verdict on missed deliveries",
     ),
     "false_negatives": ("deliveries", "pairs expected and not delivered, decided or not (paper, figure 11)"),
     "false_negatives_after_convergence": (
