@@ -16,14 +16,25 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numba
 from numba.core import config
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-#: A number (int64) or an array in a compiled function, whose types Numba infers and checks.
-Native = Any
+# Numba infers the types in compiled functions, and checks them; annotations name them for the reader.
+#: A number in a compiled function: int64.
+I64: TypeAlias = Any
+#: The address, as int64, of an array or of a row (`router.native.memory`).
+Address: TypeAlias = Any
+#: A NumPy array.
+Array: TypeAlias = Any
+#: A truth value.
+Flag: TypeAlias = Any
+#: A double.
+Real: TypeAlias = Any
+#: Several values.
+Tuple: TypeAlias = Any
 #: Modules on which all machine code depends.
 _ALWAYS = ("router.native",)
 #: Directories of other versions that are left alone beside the one in use.

@@ -15,19 +15,19 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from router.native.compiler import Native
+from router.native.compiler import I64, Address
 
 
 class Reader(Protocol):
     """Reads an item of an array as int64."""
 
-    def __call__(self, address: Native, index: Native) -> Native: ...
+    def __call__(self, address: Address, index: I64) -> I64: ...
 
 
 class Writer(Protocol):
     """Writes an item of an array, cut to its width."""
 
-    def __call__(self, address: Native, index: Native, value: Native) -> None: ...
+    def __call__(self, address: Address, index: I64, value: I64) -> None: ...
 
 
 def _reader(bits: int, *, signed: bool) -> Reader:
@@ -60,7 +60,7 @@ def _writer(bits: int) -> Writer:
 class Loader(Protocol):
     """Reads the unsigned number in network order that lies at an address, as int64."""
 
-    def __call__(self, address: Native) -> Native: ...
+    def __call__(self, address: Address) -> I64: ...
 
 
 def _loader(bits: int) -> Loader:
