@@ -22,8 +22,8 @@ from typing import Any, Self, TextIO
 from router.predicates.model import NOTHING, Message, Predicate, Value
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate, predicate_to_json
+from router.protocol.services.subscriptions import Subscriptions
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
-from router.runtime.subscriptions import Subscriptions
 
 #: Seconds that a blocking call waits for its answer.
 TIMEOUT = 10.0

@@ -12,7 +12,7 @@ from router.predicates.model import NOTHING, Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate, predicate_to_json
 from router.protocol.events import Accepted, Deliver, Event, Refused, SendMessage, SetPredicate
-from router.runtime.subscriptions import Subscriptions
+from router.protocol.services.subscriptions import Subscriptions
 from testbed.errors import RunError
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.workload.model import Item, Workload

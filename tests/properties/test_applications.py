@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from router.matching.factory import factory
 from router.predicates.model import Predicate
 from router.protocol.routing import RoutingTable
-from router.runtime.subscriptions import Subscriptions
+from router.protocol.services.subscriptions import Subscriptions
 from tests.support.predicate_cases import PREDICATES
 from tests.support.pull_cases import selected
 

@@ -1,10 +1,10 @@
-"""A set of filters, kept by the numbers that they have in the pool of this process."""
+"""A set of filters, kept by the numbers that they have in a pool."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from router.predicates.covering.pool import POOL
+from router.predicates.covering.pool import POOL, FilterAlgebra
 from router.predicates.covering.thresholds import Bits
 from router.predicates.model import Predicate
 
@@ -12,15 +12,20 @@ from router.predicates.model import Predicate
 class FilterSet:
     """Filters of which none is needless: none is covered by another, or by others on one attribute.
 
+    Args:
+        members: the filters, as numbers of `pool`.
+        pool: which filters the numbers stand for, and what covers what.
+
     Attributes:
         members: the filters.
     """
 
-    __slots__ = ("__weakref__", "members")
+    __slots__ = ("__weakref__", "_pool", "members")
 
-    def __init__(self, members: Bits = 0) -> None:
+    def __init__(self, members: Bits = 0, pool: FilterAlgebra = POOL) -> None:
         self.members = members
-        POOL.register(self)
+        self._pool = pool
+        pool.register(self)
 
     @classmethod
     def of(cls, predicate: Predicate) -> FilterSet:
@@ -37,7 +42,7 @@ class FilterSet:
 
         Covering by several members on several attributes is not looked for: see `drop_covered_jointly`.
         """
-        self.members = POOL.add(self.members, numbers, jointly=False)
+        self.members = self._pool.add(self.members, numbers, jointly=False)
 
     def drop_covered_jointly(self) -> bool:
         """Take out members that others cover together, in canonical order; whether there were any."""
