@@ -1,69 +1,111 @@
-"""Replaceable parts by name: what experiment files and command lines choose from."""
+"""Registries: the implementations of a seam, by the name that experiment files and commands give.
+
+The module uses the standard library alone and every package may import it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Generic, TypeVar, cast
+from typing import TypeVar, cast
 
-F = TypeVar("F")
+T = TypeVar("T")
 
 
-class Registry(Generic[F]):
-    """Factories by name.
+class UnknownNameError(KeyError, ValueError):
+    """A name under which nothing is registered. The message lists the names that are."""
 
-    A factory is given as an object, or as the text ``package.module:name``. The module of a text is imported
-    when its factory is first asked for: a router loads only the implementations that it uses, and the module
-    that states the registry does not depend on the packages that implement its entries.
+    def __str__(self) -> str:
+        # KeyError shows the repr of its argument.
+        return str(self.args[0])
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an entry is that has not been asked for yet."""
+
+    module: str
+    attribute: str
+
+
+class Registry(Mapping[str, T]):
+    """A mapping from names to implementations, in the order in which they were registered.
 
     Args:
-        what: what the names stand for, for errors.
-        entries: name -> factory.
+        noun: what an entry is, for errors: "broadcast layer", say.
+
+    >>> layers = Registry[int]("layer")
+    >>> layers.register("spt", 1)
+    1
+    >>> layers["rpf"]
+    Traceback (most recent call last):
+    ...
+    router.registry.UnknownNameError: unknown layer 'rpf'; expected one of spt
     """
 
-    def __init__(self, what: str, entries: Mapping[str, F | str]) -> None:
-        self.what = what
-        self._entries: dict[str, F | str] = dict(entries)
+    def __init__(self, noun: str) -> None:
+        self.noun = noun
+        self._entries: dict[str, T | _Place] = {}
 
-    def register(self, name: str, factory: F | str) -> None:
-        """Adds a factory.
+    def register(self, name: str, entry: T) -> T:
+        """Adds an entry and returns it.
 
         Raises:
-            ValueError: the name is taken.
+            ValueError: the name is registered already.
         """
         if name in self._entries:
-            raise ValueError(f"{self.what} {name!r} is registered already")
-        self._entries[name] = factory
+            raise ValueError(f"{self.noun} {name!r} is registered already")
+        self._entries[name] = entry
+        return entry
+
+    def register_lazily(self, name: str, place: str) -> None:
+        """Adds the entry that is at ``package.module:attribute``.
+
+        The module is imported when the entry is first asked for. A process loads the implementations that it
+        uses and no others, and the module that states a registry depends on none of them.
+
+        Raises:
+            ValueError: the name is registered already.
+        """
+        if name in self._entries:
+            raise ValueError(f"{self.noun} {name!r} is registered already")
+        module, _, attribute = place.partition(":")
+        self._entries[name] = _Place(module, attribute)
 
     def unregister(self, name: str) -> None:
-        """Removes a factory.
+        """Removes an entry.
 
         Raises:
-            KeyError: the name is not registered.
+            UnknownNameError: there is none of this name.
         """
+        if name not in self._entries:
+            raise self._unknown(name)
         del self._entries[name]
 
-    def names(self) -> tuple[str, ...]:
-        """All names, in the order of registration."""
-        return tuple(self._entries)
-
-    def check(self, name: str) -> None:
-        """Raises ValueError, with the names that exist, if the name is not registered."""
-        if name not in self._entries:
-            raise ValueError(
-                f"unknown {self.what} {name!r}; expected one of {', '.join(sorted(self._entries))}"
-            )
-
-    def get(self, name: str) -> F:
-        """The factory of a name.
+    def __getitem__(self, name: str) -> T:
+        """The entry of a name.
 
         Raises:
-            ValueError: the name is not registered.
+            UnknownNameError: there is none; the error is a KeyError and a ValueError.
         """
-        self.check(name)
-        entry = self._entries[name]
-        if isinstance(entry, str):
-            module, _, attribute = entry.partition(":")
-            found: Any = getattr(import_module(module), attribute)
-            entry = self._entries[name] = cast(F, found)
+        try:
+            entry = self._entries[name]
+        except KeyError:
+            raise self._unknown(name) from None
+        if isinstance(entry, _Place):
+            entry = self._entries[name] = cast(T, getattr(import_module(entry.module), entry.attribute))
         return entry
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def _unknown(self, name: str) -> UnknownNameError:
+        names = ", ".join(self._entries)
+        return UnknownNameError(f"unknown {self.noun} {name!r}; expected one of {names}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)

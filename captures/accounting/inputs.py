@@ -23,7 +23,7 @@ from captures.accounting.recovery import read_epochs
 from captures.accounting.shortest_paths import shortest_paths
 from captures.accounting.summary import SIMULATED
 from captures.accounting.trees import read_trees
-from captures.frames.splitting import check_capture
+from captures.frames.index import check_capture
 from captures.rundir.clock import Clock
 from captures.rundir.epochs import Epochs
 from captures.rundir.folder import CapturedFile, LinkEnds, RunFolder, RunFolderError

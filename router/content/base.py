@@ -1,6 +1,6 @@
 """The interface between the protocol core and the content of messages and predicates.
 
-The protocol core moves predicates between frames and tables. It asks whether a predicate is empty, whether one
+The protocol core moves predicates between frames and tables. It asks whether a predicate is empty, whether it
 covers another, for their union, for a predicate within two others, and which predicates a message matches.
 `Content` answers. The routing schemes and pull routing are written against it, so that another form of
 predicates (compared literally, encoded) replaces the plain one without a change in them.

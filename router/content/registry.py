@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from router.content.base import Content
+from typing import TYPE_CHECKING
+
 from router.registry import Registry
 
-CONTENTS: Registry[type[Content]] = Registry(
-    "covering",
-    {"full": "router.content.plain:Plain", "none": "router.content.verbatim:Verbatim"},
-)
+if TYPE_CHECKING:
+    from router.content.base import Content
+
+CONTENTS: Registry[type[Content]] = Registry("covering")
+CONTENTS.register_lazily("full", "router.content.plain:Plain")
+CONTENTS.register_lazily("none", "router.content.verbatim:Verbatim")
+
 DEFAULT_CONTENT = "full"

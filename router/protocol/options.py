@@ -26,13 +26,11 @@ def conflicts(
         ("covering", covering, CONTENTS),
     )
     for option, name, registry in registries:
-        try:
-            registry.check(name)
-        except ValueError as error:
-            found[option] = str(error)
+        if name not in registry:
+            found[option] = f"unknown {registry.noun} {name!r}; expected one of {', '.join(registry)}"
     if not found:
-        found.update(SCHEMES.get(scheme).conflicts(sr_policy, max_filters))
-        if max_filters is not None and not CONTENTS.get(covering).widens:
+        found.update(SCHEMES[scheme].conflicts(sr_policy, max_filters))
+        if max_filters is not None and not CONTENTS[covering].widens:
             found["max_filters"] = f'excludes covering "{covering}", which keeps filters as declared'
     return found
 

@@ -1,8 +1,8 @@
 """The parts of a router: what they may hear of, and the list that passes it to them.
 
 A part takes some frames and events of its own, may have deadlines, and hears of what happens to the router as
-a whole. `Router` loops over its parts; another one joins by a line in the list of a scheme, of a service or of
-the router.
+a whole. `Router` loops over its parts. A part joins by a line in the list of a scheme, of a service or of the
+router.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The replaceable parts of a router by name. A new one joins by one line here, or by `Registry.register`."""
+"""The replaceable parts of a router by name. A new one joins by one line."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ if TYPE_CHECKING:  # these modules need the options, which ask the registries
     from router.protocol.service import Service
 
 #: Routing schemes: `[routing] scheme` of an experiment.
-SCHEMES: Registry[type[Scheme]] = Registry(
-    "routing scheme",
-    {
-        "pif": "router.protocol.schemes.per_interface:PerInterface",
-        "pif-strict": "router.protocol.schemes.per_interface_strict:PerInterfaceStrict",
-        "flooding": "router.protocol.schemes.flooding:Flooding",
-    },
-)
+SCHEMES: Registry[type[Scheme]] = Registry("routing scheme")
+SCHEMES.register_lazily("pif", "router.protocol.schemes.per_interface:PerInterface")
+SCHEMES.register_lazily("pif-strict", "router.protocol.schemes.per_interface_strict:PerInterfaceStrict")
+SCHEMES.register_lazily("flooding", "router.protocol.schemes.flooding:Flooding")
+
 #: Services offered to applications: `[service] kind` of an experiment.
-SERVICES: Registry[type[Service]] = Registry(
-    "service", {"exhaustive": "router.protocol.services.exhaustive:Exhaustive"}
-)
+SERVICES: Registry[type[Service]] = Registry("service")
+SERVICES.register_lazily("exhaustive", "router.protocol.services.exhaustive:Exhaustive")
+
 DEFAULT_SCHEME = "pif"
 DEFAULT_SERVICE = "exhaustive"

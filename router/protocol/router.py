@@ -60,13 +60,13 @@ class Router:
             raise ValueError(f"incarnation {incarnation} does not fit in 32 bits")
         self.node = node
         self.options = options
-        content = CONTENTS.get(options.covering)()
+        content = CONTENTS[options.covering]()
         rng = rng if rng is not None else random.Random(node)
         self._context = context = Context(node, options, incarnation, rng, content)
         routing = RoutingTable(matcher, content, options.max_filters)
-        self._scheme = SCHEMES.get(options.scheme)(context, routing)
+        self._scheme = SCHEMES[options.scheme](context, routing)
         messages = Messages(context, self._scheme)
-        self._service = SERVICES.get(options.service)(context, routing, messages)
+        self._service = SERVICES[options.service](context, routing, messages)
         messages.receivers = self._service.receivers
         self._parts = context.parts
         self._parts.join([ControllerSession(context), self._scheme, *self._scheme.parts()])

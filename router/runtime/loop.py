@@ -105,7 +105,7 @@ class Loop:
         waiting to be sent, and no RA is due (periodic ones apart).
 
         Args:
-            tables: give `table` (rows of interface, scope, predicate) and `interfaces` too, which may be long.
+            tables: give `table` (rows of interface, scope, predicate) and `interfaces` too: it may be long.
         """
         router = self._router
         status: dict[str, Any] = {

@@ -33,8 +33,8 @@ HEAVY = {
 }
 
 
-def _modules() -> Iterator[tuple[str, ast.Module]]:
-    for package in PACKAGES:
+def _modules(packages: tuple[str, ...] = PACKAGES) -> Iterator[tuple[str, ast.Module]]:
+    for package in packages:
         for path in sorted((ROOT / package).rglob("*.py")):
             if "runs" not in path.parts:
                 name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -126,6 +126,28 @@ def test_package_init_files_import_nothing() -> None:
         for package in PACKAGES
         for path in (ROOT / package).rglob("__init__.py")
         if any(True for _ in _imports(ast.parse(path.read_text())))
+    ]
+    assert wrong == []
+
+
+def test_no_test_module_imports_another() -> None:
+    """What tests share is in tests/support."""
+    wrong = [
+        f"{name} imports {imported}"
+        for name, tree in _modules(("tests",))
+        for imported in _imports(tree)
+        if imported.startswith("tests.")
+        and any(part == "conftest" or part.startswith("test_") for part in imported.split(".")[1:])
+    ]
+    assert wrong == []
+
+
+def test_no_test_module_changes_where_modules_are_found() -> None:
+    wrong = [
+        f"{name}, line {node.lineno}"
+        for name, tree in _modules(("tests",))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.path"
     ]
     assert wrong == []
 

@@ -1,7 +1,7 @@
 """Pure broadcast, the baseline of content-based routing: `[routing] scheme = "flooding"`.
 
-Every message crosses every edge of its source's tree; p0 alone decides about delivery. No predicate leaves its
-node: there are no RAs, SRs and URs, and no table beside p0.
+Every message crosses every edge of its source's tree; p0 alone decides about delivery. No predicate leaves
+its node: there are no RAs, SRs and URs, and no table beside p0.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 from captures.accounting import summary
 from captures.accounting.log_tables import read_applications
 from captures.datasource import document
-from captures.frames.splitting import balance
+from captures.frames.parts import balance
 from captures.rundir.folder import RunFolder, RunFolderError
 from captures.tables import catalogue as tables
 from tests.support.paths import DOCS

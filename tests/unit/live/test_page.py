@@ -30,7 +30,7 @@ from testbed.live.watch import Watcher, open_state
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.browser import contrasts, needs_chromium, shown
-from tests.support.command import poll
+from tests.support.polling import poll
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,8 @@ from router.wire.addresses import (
 )
 from router.wire.codec import DecodeError, decode, decode_header, fragment
 from router.wire.frames import Commit, Frame, FrameType
-from tests.support.runtime_wire import ETHERTYPE_BYTES, TIMEOUT, Wire, wait_for
+from tests.support.polling import TIMEOUT, wait_for
+from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire
 
 pytestmark = pytest.mark.root
 
