@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeGuard, get_args
 
+from router.content.registry import CONTENTS
+from router.matching.factory import ENGINES
+from router.protocol.registries import SCHEMES, SERVICES
 from testbed.config.errors import Problems
-from testbed.config.model import BroadcastLayer, EventAction, MatchingEngine, SenderRequestPolicy
+from testbed.config.model import BroadcastLayer, EventAction, SenderRequestPolicy
 from topos.suggest import unknown
 
 #: A wall second of a day: more says nothing about a network. The least keeps wall seconds finite.
@@ -37,7 +40,7 @@ class Field:
         kind: "pair" is a list of two node ids; a "number" may be written as an integer.
         low, high: least and greatest value of an integer or number (None: any).
         above_low: `low` itself is excluded.
-        choices: the only values of a string, if there are any.
+        choices: the only values of a string, if there are any; a registry: the names that it has by then.
         file_name: the string becomes part of a file name.
     """
 
@@ -46,7 +49,7 @@ class Field:
     low: float | None = None
     high: float | None = None
     above_low: bool = False
-    choices: tuple[str, ...] = ()
+    choices: Collection[str] = ()
     required: bool = False
     file_name: bool = False
 
@@ -146,11 +149,12 @@ LINKS: tuple[Field, ...] = (
     Field("loss_percent", "number", 0, 100),
 )
 BROADCAST: tuple[Field, ...] = (Field("layer", "string", choices=get_args(BroadcastLayer)),)
+ROUTING: tuple[Field, ...] = (Field("scheme", "string", choices=SCHEMES),)
+SERVICE: tuple[Field, ...] = (Field("kind", "string", choices=SERVICES),)
 PROTOCOL: tuple[Field, ...] = (
     Field("ra_on_change", "boolean"),
     Field("ra_period_s", "number", 0, _SECONDS_MAX, above_low=True),
     Field("hop_limit", "integer", 1, 255),
-    Field("strict_paper", "boolean"),
     Field("ra_min_interval_s", "number", 0, _SECONDS_MAX),
     Field("ra_jitter_s", "number", 0, _SECONDS_MAX),
     Field("sr_policy", "string", choices=get_args(SenderRequestPolicy)),
@@ -161,7 +165,8 @@ PROTOCOL: tuple[Field, ...] = (
     Field("ur_reuse", "boolean"),
     Field("ur_freshness_s", "number", 0, _SECONDS_MAX),
     Field("max_filters", "integer", 1),
-    Field("matcher", "string", choices=get_args(MatchingEngine)),
+    Field("covering", "string", choices=CONTENTS),
+    Field("matcher", "string", choices=ENGINES),
 )
 WORKLOAD: tuple[Field, ...] = (
     Field("senders_percent", "number", 0, 100),
@@ -203,6 +208,8 @@ SECTIONS: tuple[str, ...] = (
     "topology",
     "links",
     "broadcast",
+    "routing",
+    "service",
     "protocol",
     "workload",
     "events",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from router.content.base import Content
 from router.predicates.model import NOTHING, Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate, predicate_to_json
@@ -33,6 +34,7 @@ class Applications:
         agenda: where items are put down.
         handle: passes an event to the router of a node.
         log_path: logs/applications.jsonl.
+        content: how the subscriptions of an application are united.
 
     Attributes:
         sent: messages that routers accepted.
@@ -46,7 +48,9 @@ class Applications:
         agenda: Agenda,
         handle: Callable[[int, Event], None],
         log_path: Path,
+        content: Content,
     ) -> None:
+        self._content = content
         self._items = deque(workload.items)
         self._time_scale = time_scale
         self._agenda = agenda
@@ -110,7 +114,7 @@ class Applications:
             self._pending = item
             self._handle(item.node, SendMessage(_NUMBER, Message(item.attributes)))
             return
-        wanted = self._wanted.setdefault(item.node, Subscriptions())
+        wanted = self._wanted.setdefault(item.node, Subscriptions(self._content))
         told = self._change(wanted, item)
         self._log_predicate(item.node, wanted.predicate, told)
         self._handle(item.node, SetPredicate(_NUMBER, wanted.predicate))
