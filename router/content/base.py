@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from router.predicates import semantics
+from router.predicates.covering.bitset import Bits
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.pool import FilterAlgebra
-from router.predicates.covering.thresholds import Bits
 from router.predicates.model import NOTHING, Message, Predicate
 from router.wire.frames import EncodedMessage, Frame, FrameType
 from router.wire.tlv import message_of

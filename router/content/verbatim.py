@@ -13,8 +13,8 @@ from typing import ClassVar
 from weakref import WeakSet
 
 from router.content.base import Content
+from router.predicates.covering.bitset import Bits, numbers_in
 from router.predicates.covering.pool import Holder
-from router.predicates.covering.thresholds import Bits, numbers_in
 from router.predicates.model import Filter, Message, Predicate
 from router.predicates.printer import format_predicate
 from router.predicates.semantics import matches_filter
@@ -71,8 +71,8 @@ class VerbatimPool:
     def covers_all(self, members: Bits, others: Bits) -> bool:
         return not others & ~members
 
-    def within(self, members: Bits, others: Bits) -> Bits:
-        return members & others
+    def restricted(self, members: Bits, bound: Bits) -> Bits:
+        return members & bound
 
     def predicate(self, members: Bits) -> Predicate:
         ordered = sorted(numbers_in(members), key=self._texts.__getitem__)

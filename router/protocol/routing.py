@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Set
 from router.content.base import Content
 from router.matching.common.interface import ChangeMatcher, EncodedMatcher, Matcher
 from router.predicates.covering.builder import PredicateBuilder
-from router.predicates.covering.filterset import FilterSet
 from router.predicates.model import Message, Predicate
 from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import EncodedMessage
@@ -41,7 +40,7 @@ class RoutingTable:
         #: every RA and few messages come between: an engine that followed each change would work in vain.
         self._unsynced: set[int] = set()
         #: What a matcher that takes changes has of p_i.
-        self._synced: dict[int, FilterSet] = {}
+        self._synced: dict[int, PredicateBuilder] = {}
 
     @property
     def local(self) -> Predicate:
@@ -119,7 +118,7 @@ class RoutingTable:
             else:
                 synced = self._synced.get(interface)
                 if synced is None:
-                    synced = self._synced[interface] = FilterSet(pool=pool)
+                    synced = self._synced[interface] = self._content.builder()
                 before, synced.members = synced.members, known.members
                 gone, added = before & ~known.members, known.members & ~before
                 self._change(interface, pool.filters(gone), pool.filters(added))

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 
-from captures.tables import store
+from testbed.cli.arguments import add_run
 from testbed.errors import InputError
-from testbed.report.render import write_report
 from testbed.rundir.folder import find_run
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_run(parser)
 
 
 def main(arguments: Namespace) -> int:
     """Writes report.html and prints its path."""
+    # pandas and matplotlib take a second to load.
+    from captures.tables import store
+    from testbed.report.render import write_report
+
     run_dir = find_run(arguments.runs, arguments.run)
     if not (run_dir / "summary.json").is_file():
         raise InputError(f"{run_dir}: has no summary.json; {store.remedy(run_dir)}")

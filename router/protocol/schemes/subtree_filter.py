@@ -6,8 +6,8 @@ Protocol paper, section 3.5.1, and ARCHITECTURE.md, "Where we differ".
 from __future__ import annotations
 
 from router.content.base import Content
+from router.predicates.covering.bitset import Bits
 from router.predicates.covering.builder import PredicateBuilder
-from router.predicates.covering.thresholds import Bits
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.routing import RoutingTable
@@ -80,7 +80,7 @@ class SubtreeFilter:
             classes = interfaces.get(interface, {})
             for number, known in classes.items():
                 if not self._pool.covers_all(reported.members, known):
-                    classes[number] = self._pool.within(known, reported.members)
+                    classes[number] = self._pool.restricted(known, reported.members)
 
     def retire(self, epochs: frozenset[int]) -> None:
         for epoch in self._advertised.keys() - epochs:

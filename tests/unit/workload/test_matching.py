@@ -176,5 +176,6 @@ def test_the_command_writes_to_a_file(tmp_path_factory: pytest.TempPathFactory) 
     assert lines[0].startswith("ifconfig 1 ")
     assert sum(line.startswith("select ") for line in lines) == 4
     assert main(["workload", "match", "--constraints", "1", "-o", str(path)]) == 2
-    arguments = build_parser().parse_args(["workload", "match", "--string-operators", "=:1,any:2"])
+    line = ["workload", "match", "--string-operators", "=:1,any:2"]
+    arguments = build_parser(line).parse_args(line)
     assert arguments.string_operators == {Operator.EQ: 1, Operator.ANY: 2}
