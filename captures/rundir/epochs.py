@@ -1,6 +1,6 @@
 """What the controller's log says of a network: what is up, its epochs, and the changes that these answer.
 
-Accounting, oracle, live view and runner all follow it by this; it imports nothing of the rest.
+Accounting, oracle, live view and runner follow the log by this module.
 """
 
 from __future__ import annotations
@@ -9,26 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from captures.rundir.network_events import NETWORK_EVENTS
+
 CONTROLLER = "logs/controller.jsonl"
-#: After each of these the controller starts a new epoch (`testbed.controller.distribution`), and so it does
-#: when a router has restarted; what befell whom is in these fields.
-_DISTURBANCES: dict[str, tuple[str, ...]] = {
-    "link_down": ("u", "v"),
-    "link_up": ("u", "v"),
-    "node_down": ("node",),
-    "node_up": ("node",),
-    "switch_disconnected": ("node",),
-    "router_unresponsive": ("node",),
-    "router_responsive": ("node",),
-}
 #: Event of the controller's log -> the fields that are read of it, beside its time.
 NEEDED: dict[str, tuple[str, ...]] = {
-    **_DISTURBANCES,
-    "link_down": ("link", "u", "v"),
-    "link_up": ("link", "u", "v"),
+    **{name: event.needs for name, event in NETWORK_EVENTS.items()},
     "hello": ("node", "restarted"),
     "epoch_started": ("down_links", "down_nodes"),
-    "committed": ("epoch",),
 }
 
 
@@ -84,7 +72,9 @@ class Epochs:
             KeyError: it lacks a field.
         """
         name = event["event"]
-        if name == "committed":
+        if name == "committed" and event.get("routers") == 0:
+            pass  # an epoch without routers, while all switches were away, ends no outage
+        elif name == "committed":
             self.committed += 1
             if self._disturbed and not self._waiting:
                 # Of the set-up, and no epoch has answered it yet.
@@ -108,20 +98,17 @@ class Epochs:
         self.changes[-1].events += words
 
     def _follow(self, event: Mapping[str, Any]) -> bool:
-        match event["event"]:
-            case "link_down":
-                self.down_links.add(event["link"])
-            case "link_up":
-                self.down_links.discard(event["link"])
-            case "node_down":
-                self.down_nodes.add(event["node"])
-            case "node_up":
-                self.down_nodes.discard(event["node"])
-            case "epoch_started":
-                # It knows of more: a switch that has disconnected, a router that does not answer.
-                self.down_links, self.down_nodes = set(event["down_links"]), set(event["down_nodes"])
-            case _:
-                return False
+        name = event["event"]
+        if name == "epoch_started":
+            # It knows of more: a switch that has disconnected, a router that does not answer.
+            self.down_links, self.down_nodes = set(event["down_links"]), set(event["down_nodes"])
+            return True
+        known = NETWORK_EVENTS.get(name)
+        if known is None or known.sets is None:
+            return False
+        what, up = known.sets
+        down = self.down_links if what == "link" else self.down_nodes
+        (down.discard if up else down.add)(event[what])
         return True
 
 
@@ -142,6 +129,7 @@ def _in_words(event: Mapping[str, Any]) -> str | None:
     name = event["event"]
     if name == "hello" and event["restarted"]:
         return f"restart {event['node']}"
-    if name not in _DISTURBANCES:
+    known = NETWORK_EVENTS.get(name)
+    if known is None or not known.disturbs:
         return None
-    return f"{name} {'-'.join(str(event[part]) for part in _DISTURBANCES[name])}"
+    return f"{name} {'-'.join(str(event[part]) for part in known.subject)}"

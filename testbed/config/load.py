@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from router.options import NAME_MAX_BYTES
 from router.protocol.options import conflicts
 from testbed.config import schema
 from testbed.config.errors import ExperimentError, Problems
@@ -109,7 +110,7 @@ def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None
 
 def _name_of(path: Path) -> str:
     """The name of the file as that of an experiment; what is not UTF-8 becomes `?`."""
-    name = path.stem.lstrip(".")[:100].encode(errors="replace")[: schema.NAME_MAX_BYTES]
+    name = path.stem.lstrip(".")[:100].encode(errors="replace")[:NAME_MAX_BYTES]
     return name.decode(errors="ignore") or "experiment"
 
 

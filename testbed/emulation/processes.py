@@ -18,7 +18,7 @@ from testbed.rundir.follow import EventLog
 class Controller:
     """The controller process and its log of events."""
 
-    def __init__(self, run_dir: Path, layer: str) -> None:
+    def __init__(self, run_dir: Path, layer: str, socket: Path) -> None:
         self._log_path = run_dir / "logs" / "controller.jsonl"
         config = run_dir / "logs" / "controller-config.json"
         config.write_text(
@@ -26,8 +26,7 @@ class Controller:
                 {
                     "topology": str(run_dir / "topology.json"),
                     "layer": layer,
-                    "listen_host": "127.0.0.1",
-                    "listen_port": 0,
+                    "socket": str(socket),
                     "log": str(self._log_path),
                     "parent_pid": os.getpid(),
                 },
@@ -49,10 +48,9 @@ class Controller:
             self._epochs.take(event)
         return self._epochs
 
-    def port(self, timeout_s: float = 30) -> int:
-        """The port on which it listens, chosen by itself, once it does."""
-        event = self.log.wait_for(lambda e: e["event"] == "listening", timeout_s, "controller is listening")
-        return int(event["port"])
+    def wait_listening(self, timeout_s: float = 30) -> None:
+        """Returns once switches can connect to its socket."""
+        self.wait_for("listening", timeout_s, "controller is listening")
 
     def wait_for(
         self, name: str, timeout_s: float, what: str, check: Callable[[], None] | None = None

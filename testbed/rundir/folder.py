@@ -8,7 +8,6 @@ import platform
 import sys
 import time
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +17,6 @@ from testbed.full_disk import FULL, is_file, naming_a_full_disk
 RECORDING_SUFFIX = ".rec"
 #: Where runs go unless told otherwise.
 DEFAULT_RUNS = Path(__file__).resolve().parents[2] / "captures" / "runs"
-#: Packages whose versions a run records.
-_PACKAGES = (
-    "duckdb",
-    "eventlet",
-    "networkx",
-    "numba",
-    "numpy",
-    "pandas",
-    "pyarrow",
-    "pyspark",
-    "ryu",
-    "scapy",
-)
 
 
 def new_run_folder(runs: Path, name: str) -> Path:
@@ -116,7 +102,7 @@ def manifest(
 ) -> dict[str, Any]:
     """What a reader needs to know in order to repeat the run.
 
-    `started_ns` is the wall clock (ns since 1970); `versions` are those of system tools.
+    `started_ns` is the wall clock (ns since 1970); `versions` are those of Python packages and system tools.
     """
     return {
         "experiment": experiment,
@@ -129,7 +115,7 @@ def manifest(
         "system": _system(),
         "cpus": os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "versions": {"python": platform.python_version(), **_python_versions(), **versions},
+        "versions": {"python": platform.python_version(), **versions},
     }
 
 
@@ -138,13 +124,3 @@ def _system() -> str:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
         return platform.system()
-
-
-def _python_versions() -> dict[str, str]:
-    found = {}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found

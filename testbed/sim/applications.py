@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from router.content.base import Content
-from router.predicates.model import NOTHING, Message, Predicate
+from router.predicates.model import NOTHING, Message, Predicate, Value
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate, predicate_to_json
 from router.protocol.events import Accepted, Deliver, Event, Refused, SendMessage, SetPredicate
 from router.protocol.services.subscriptions import Subscriptions
 from testbed.errors import RunError
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
-from testbed.workload.model import Item, Workload
+from testbed.workload.model import Workload
 
 #: Name of the application on every node, as in an emulation, and the number its router knows it by.
 APPLICATION = "workload"
@@ -62,7 +62,7 @@ class Applications:
         self._wanted: dict[int, Subscriptions] = {}
         self._numbers: dict[tuple[int, str], int] = {}
         self._subscribed: Counter[int] = Counter()
-        self._pending: Item | None = None
+        self._pending: Mapping[str, Value] | None = None
         self.sent = 0
         self.delivered = 0
 
@@ -71,7 +71,7 @@ class Applications:
         now = self._start_ns = self._agenda.now
         first = 0
         while self._items and self._items[0].at_s <= 0 and self._items[0].action == "set_predicate":
-            self._agenda.at(now + first * _PACE_NS, self._play, self._items.popleft())
+            self._agenda.at(now + first * _PACE_NS, self._items.popleft().perform, self)
             first += 1
         self._agenda.at(now + first * _PACE_NS, self._next)
 
@@ -92,11 +92,11 @@ class Applications:
                 self._write(node, {"event": "deliver", "source": action.source, "seq": action.seq})
         elif isinstance(action, Accepted):
             self.sent += 1
-            item = self._pending
-            assert item is not None
+            attributes = self._pending
+            assert attributes is not None
             fields = {"event": "send_message", "source": action.source, "seq": action.seq}
             requested = {"requested_ns": EPOCH_NS + self._agenda.now}
-            self._write(node, {**fields, **requested, "attributes": item.attributes})
+            self._write(node, {**fields, **requested, "attributes": attributes})
         else:
             raise RunError(f"node {node}: send_message refused: {action.reason}")
 
@@ -107,34 +107,37 @@ class Applications:
             if due > self._agenda.now:
                 self._agenda.at(due, self._next)
                 return
-            self._play(self._items.popleft())
+            self._items.popleft().perform(self)
 
-    def _play(self, item: Item) -> None:
-        if item.attributes is not None:
-            self._pending = item
-            self._handle(item.node, SendMessage(_NUMBER, Message(item.attributes)))
-            return
-        wanted = self._wanted.setdefault(item.node, Subscriptions(self._content))
-        told = self._change(wanted, item)
-        self._log_predicate(item.node, wanted.predicate, told)
-        self._handle(item.node, SetPredicate(_NUMBER, wanted.predicate))
+    # `testbed.events.applications.ApplicationControl`.
 
-    def _change(self, wanted: Subscriptions, item: Item) -> dict[str, Any]:
-        """Does what an item asks for; returns what the log says of it beside the whole predicate."""
-        predicate = None if item.predicate is None else parse_predicate(item.predicate)
-        if item.subscription is None:
-            assert predicate is not None  # Item's own invariant
-            wanted.declare(predicate)
-            return {}
-        key = item.node, item.subscription
-        if predicate is not None:
-            self._subscribed[item.node] += 1
-            number = self._numbers[key] = self._subscribed[item.node]
-            wanted.add(number, predicate)
-        else:
-            number = self._numbers.pop(key)
-            wanted.remove(number)
-        return {"op": item.action, "subscription": number}
+    def set_predicate(self, node: int, predicate: str) -> None:
+        self._subscriptions_of(node).declare(parse_predicate(predicate))
+        self._changed(node, {})
+
+    def subscribe(self, node: int, subscription: str, predicate: str) -> None:
+        self._subscribed[node] += 1
+        number = self._numbers[node, subscription] = self._subscribed[node]
+        self._subscriptions_of(node).add(number, parse_predicate(predicate))
+        self._changed(node, {"op": "subscribe", "subscription": number})
+
+    def unsubscribe(self, node: int, subscription: str) -> None:
+        number = self._numbers.pop((node, subscription))
+        self._subscriptions_of(node).remove(number)
+        self._changed(node, {"op": "unsubscribe", "subscription": number})
+
+    def send_message(self, node: int, attributes: Mapping[str, Value]) -> None:
+        self._pending = attributes
+        self._handle(node, SendMessage(_NUMBER, Message(attributes)))
+
+    def _subscriptions_of(self, node: int) -> Subscriptions:
+        return self._wanted.setdefault(node, Subscriptions(self._content))
+
+    def _changed(self, node: int, change: dict[str, Any]) -> None:
+        """Logs the predicate of an application, with what changed it, and passes it to the router."""
+        predicate = self._wanted[node].predicate
+        self._log_predicate(node, predicate, change)
+        self._handle(node, SetPredicate(_NUMBER, predicate))
 
     def _log_predicate(self, node: int, predicate: Predicate, told: dict[str, Any]) -> None:
         self._write(

@@ -6,19 +6,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from router.predicates.model import Message, Value
 from testbed.errors import InputError
+from testbed.events.applications import ApplicationControl, ApplicationEvent
+from testbed.events.catalogue import EVENTS
 
-Action = Literal["set_predicate", "subscribe", "unsubscribe", "send_message"]
-#: What an item of each action says beside its time and node: all of this and nothing else.
-_FIELDS: Mapping[Action, frozenset[str]] = {
-    "set_predicate": frozenset({"predicate"}),
-    "subscribe": frozenset({"predicate", "subscription"}),
-    "unsubscribe": frozenset({"subscription"}),
-    "send_message": frozenset({"attributes"}),
-}
+#: The fields of items that depend on the action.
+_CONTENT = ("subscription", "predicate", "attributes")
 
 
 @dataclass(frozen=True)
@@ -27,22 +23,44 @@ class Item:
 
     `predicate` (readable notation) belongs to set_predicate and subscribe, `subscription` (its name, on that
     node) to subscribe and unsubscribe, `attributes` to send_message; the others are None.
+
+    Raises:
+        ValueError: the action is not one of an application, or the fields are not those that it carries.
     """
 
     at_s: float
     node: int
-    action: Action
+    action: str
     predicate: str | None = None
     attributes: Mapping[str, Value] | None = None
     subscription: str | None = None
 
     def __post_init__(self) -> None:
-        expected = _FIELDS.get(self.action)
-        if expected is None:
-            raise ValueError(f"action {self.action!r}: expected {' or '.join(_FIELDS)}")
-        given = {name for name in frozenset().union(*_FIELDS.values()) if getattr(self, name) is not None}
-        if given != expected:
-            raise ValueError(f"{self.action} at node {self.node}: expected {' and '.join(sorted(expected))}")
+        if self.content.keys() != self.event.carries:
+            expected = " and ".join(sorted(self.event.carries))
+            raise ValueError(f"{self.action} at node {self.node}: expected {expected}")
+
+    @property
+    def event(self) -> type[ApplicationEvent]:
+        """The class of its action.
+
+        Raises:
+            ValueError: there is none, or it is not that of an application.
+        """
+        event = EVENTS.get(self.action)
+        if event is not None and issubclass(event, ApplicationEvent):
+            return event
+        known = (name for name, each in EVENTS.items() if issubclass(each, ApplicationEvent))
+        raise ValueError(f"action {self.action!r}: expected {' or '.join(known)}")
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The fields that belong to the action."""
+        return {name: value for name in _CONTENT if (value := getattr(self, name)) is not None}
+
+    def perform(self, applications: ApplicationControl) -> None:
+        """Has the application of the node do it."""
+        self.event.perform(applications, self.node, self.content)
 
 
 @dataclass(frozen=True)
@@ -64,8 +82,7 @@ def write_workload(workload: Workload, path: Path) -> None:
     with path.open("w", encoding="utf-8") as out:
         for item in workload.items:
             record: dict[str, Any] = {"at_s": item.at_s, "node": item.node, "action": item.action}
-            fields = ("subscription", "predicate", "attributes")
-            record |= {name: value for name in fields if (value := getattr(item, name)) is not None}
+            record |= item.content
             out.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 

@@ -67,7 +67,7 @@ def _many(draw: _Draw) -> Callable[[random.Random], Iterator[Filter]]:
 _SHAPES: dict[str, Callable[[random.Random], Iterator[Filter]]] = {
     "substrings": _many(lambda rng, _: Filter((_string("s", Operator.SUBSTRING, _text(rng, 8)),))),
     "nested substrings": _many(
-        lambda rng, n: Filter((_string("s", Operator.SUBSTRING, "a" * (n % 1000 + 1)),))
+        lambda _, n: Filter((_string("s", Operator.SUBSTRING, "a" * (n % 1000 + 1)),))
     ),
     "ranges of 2": _many(lambda rng, _: _ranges(rng, "xy")),
     "ranges of 5": _many(lambda rng, _: _ranges(rng, "vwxyz")),

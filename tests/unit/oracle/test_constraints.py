@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import captures.rundir.epochs
+import captures.rundir.network_events
 import testbed.oracle.decide
 from testbed.oracle.constraints import PredicateIndex, compile_constraint, selects
 
@@ -86,9 +87,10 @@ def test_a_value_outside_the_four_types_is_an_error() -> None:
 
 
 def test_the_oracle_imports_nothing_from_the_router() -> None:
-    """Nor what imports it: `captures.rundir.epochs`, which follows the controller's log, stands by itself."""
+    """Neither do the two modules of captures by which the oracle follows the controller's log."""
     folder = Path(testbed.oracle.decide.__file__).parent
-    modules = [*sorted(folder.glob("*.py")), Path(captures.rundir.epochs.__file__)]
+    followed = [captures.rundir.epochs.__file__, captures.rundir.network_events.__file__]
+    modules = [*sorted(folder.glob("*.py")), *map(Path, followed)]
     assert len(modules) >= 5
     for module in modules:
         for node in ast.walk(ast.parse(module.read_text())):
@@ -101,5 +103,8 @@ def test_the_oracle_imports_nothing_from_the_router() -> None:
                 allowed = not name.startswith("testbed.") or name.startswith(
                     ("testbed.oracle", "testbed.errors")
                 )
-                foreign = name.split(".")[0] in {"router", "captures"} and name != "captures.rundir.epochs"
+                foreign = name.split(".")[0] in {"router", "captures"} and name not in {
+                    "captures.rundir.epochs",
+                    "captures.rundir.network_events",
+                }
                 assert allowed and not foreign, f"{module.name}: {name}"
