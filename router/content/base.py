@@ -19,7 +19,7 @@ from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.pool import FilterAlgebra
 from router.predicates.model import NOTHING, Message, Predicate
 from router.wire.frames import EncodedMessage, Frame, FrameType
-from router.wire.tlv import message_of
+from router.wire.message import message_of
 
 
 class Content:
