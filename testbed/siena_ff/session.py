@@ -22,12 +22,8 @@ from router.matching.common.interface import EncodedMatcher, Matcher, TableMatch
 from router.matching.common.loading import load
 from router.matching.factory import factory, serving
 from router.predicates.model import Message
-<<<<<<< HEAD
-from router.wire.message import encode_message
-=======
 from router.wire.message import encode_message
 from testbed.memory import resident_bytes
->>>>>>> main
 from testbed.siena_ff.collector import FilterCollector
 from testbed.siena_ff.reader import Reader, Statement
 
