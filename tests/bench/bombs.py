@@ -23,7 +23,7 @@ from router.predicates.model import Constraint, Filter, Operator, Predicate, Typ
 from router.protocol.events import FrameReceived, Tick
 from router.protocol.router import Router
 from router.wire.frames import Frame, FrameType
-from router.wire.tlv import decode_predicate, encode_predicate
+from router.wire.predicate import decode_predicate, encode_predicate
 from tests.support.one_router import set_up
 from tests.support.router_tables import predicates_of
 
