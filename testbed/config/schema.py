@@ -13,7 +13,8 @@ from router.matching.factory import ENGINES
 from router.options import Option as Field
 from router.protocol.registries import SCHEMES, SERVICES
 from testbed.config.errors import Problems
-from testbed.config.model import BroadcastLayer, SenderRequestPolicy
+from testbed.config.model import SenderRequestPolicy
+from testbed.controller.trees import LAYERS
 from testbed.events.event import SECONDS_MAX
 from topos.suggest import unknown
 
@@ -35,7 +36,7 @@ LINKS: tuple[Field, ...] = (
     Field("delay_ms", "number", 0),
     Field("loss_percent", "number", 0, 100),
 )
-BROADCAST: tuple[Field, ...] = (Field("layer", "string", choices=get_args(BroadcastLayer)),)
+BROADCAST: tuple[Field, ...] = (Field("layer", "string", choices=LAYERS),)
 ROUTING: tuple[Field, ...] = (Field("scheme", "string", choices=SCHEMES),)
 SERVICE: tuple[Field, ...] = (Field("kind", "string", choices=SERVICES),)
 PROTOCOL: tuple[Field, ...] = (
