@@ -183,3 +183,10 @@ class CompiledMatcher:
         if self._unsynced:
             self._sync()
         self._segments.wait(self._interfaces.retired)
+
+
+def make(options: str) -> CompiledMatcher:
+    """See `router.matching.factory.EngineFactory`."""
+    if options:
+        raise ValueError("the engine compiled has no options")
+    return CompiledMatcher()
