@@ -108,7 +108,7 @@ class CompiledMatcher:
         self._segments.take_out(number for _, number in filters if number is not None)
 
     def _sync(self) -> None:
-        """Makes a segment of the filters that were added since the last one; starts the merges that are due."""
+        """Makes a segment of the filters added since the last one; starts the merges that are due."""
         builder, numbers, dense = ColumnsBuilder(), [], []
         for interface, added in self._unsynced.items():
             held, own = self._held[interface], self._interfaces[interface]

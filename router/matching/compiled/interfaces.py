@@ -37,7 +37,7 @@ class Interfaces:
     """Dense numbers, from 1, of the interfaces that have filters; 0 is no interface.
 
     Attributes:
-        retired: bool [dense numbers], True for 0 and for numbers that no interface has any more, but segments.
+        retired: bool [dense numbers], True for 0 and for numbers that segments contain and no interface has.
     """
 
     def __init__(self) -> None:

@@ -76,7 +76,7 @@ LISTS = int(Access.EQUAL)
 #: An access of a slot is the number slot * ACCESSES + access; a test of a slot likewise.
 ACCESSES = 16
 
-#: Columns of the row of a slot (int32 [SLOT_WIDTH]). First posting of each list, and the end of the last list.
+#: Columns of the row of a slot (int32 [SLOT_WIDTH]). First posting of each list; end of the last list.
 SLOT_LISTS = 0
 #: Type; offset and length of the name.
 SLOT_TYPE = LISTS + 1
@@ -88,8 +88,8 @@ SLOT_LENGTHS = LISTS + 4
 SLOT_EQUAL = LISTS + 8
 SLOT_WIDTH = 20
 
-#: Columns of the row of a group (int32 [GROUP_WIDTH]): its access of a slot; its first posting, the first that
-#: is not a unit, and the end. The value of the group (int64) is in `Part.GROUP_VALUE`.
+#: Columns of the row of a group (int32 [GROUP_WIDTH]): its access of a slot; its first posting; the first
+#: posting that is not a unit; the end. The value of the group (int64) is in `Part.GROUP_VALUE`.
 GROUP_KEY, GROUP_UNITS, GROUP_OTHERS, GROUP_END, GROUP_WIDTH = 0, 1, 2, 3, 4
 
 #: The third argument of `hashing.mixed` for strings and names; accesses of slots are not negative.
