@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from router.content.registry import CONTENTS, DEFAULT_CONTENT
+from router.predicates.covering.budget import PredicateLimits
 from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
 from router.registry import Registry
 
@@ -65,6 +66,7 @@ class RouterOptions:
             Answers may themselves come from tables further on; their ages add up.
         max_filters: over-simplify what lies behind an interface to so many filters when it has more than
             twice as many (section 3.5.6); None: never.
+        limits: bounds on the predicates of other routers.
 
     Raises:
         ValueError: an option is outside its range, or two exclude each other.
@@ -89,6 +91,18 @@ class RouterOptions:
     ur_reuse: bool = True
     ur_freshness: float = 10.0
     max_filters: int | None = None
+    limits: PredicateLimits = field(default_factory=PredicateLimits)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> RouterOptions:
+        """Returns the options from the fields that `dataclasses.asdict` wrote; absent ones have defaults.
+
+        Raises:
+            TypeError: a field is unknown.
+            ValueError: as for the constructor.
+        """
+        limits = PredicateLimits(**content.get("limits", {}))
+        return cls(**{**content, "limits": limits})
 
     def __post_init__(self) -> None:
         if not 1 <= self.hop_limit <= 255:

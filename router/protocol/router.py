@@ -20,6 +20,7 @@ from router.protocol.context import Context
 from router.protocol.counters import Counters
 from router.protocol.events import Action, ControllerFrame, Event, FrameReceived, Settle, Tick
 from router.protocol.frame_table import FrameTable
+from router.protocol.intake import Intake
 from router.protocol.messages import Messages
 from router.protocol.options import RouterOptions
 from router.protocol.parts import EventHandler
@@ -72,6 +73,8 @@ class Router:
         self._parts.join([ControllerSession(context), self._scheme, *self._scheme.parts()])
         self._parts.join([self._service, *self._service.parts(), messages])
         self._frames = FrameTable(node, context.tables, context.counters)
+        self._intake = Intake(context, self._frames.from_router)
+        self._parts.join([self._intake])
         self._events: dict[type, EventHandler] = {
             FrameReceived: self._frame_received,
             ControllerFrame: lambda event, now: self._frames.from_controller(event.frame, now),
@@ -131,7 +134,7 @@ class Router:
         return handler(event, now) if handler is not None else []
 
     def _frame_received(self, event: FrameReceived, now: float) -> list[Action]:
-        return self._frames.from_router(event.sender, event.frame, now)
+        return self._intake.frame_received(event.sender, event.frame, now)
 
     def _settle(self, _event: Settle, _now: float) -> list[Action]:
         self._parts.settle()

@@ -77,7 +77,7 @@ def _options(recorded: dict[str, Any]) -> RouterOptions:
     strict = recorded.pop("strict_paper", None)
     if strict is not None:
         recorded["scheme"] = "pif-strict" if strict else "pif"
-    return RouterOptions(**recorded)
+    return RouterOptions.from_json(recorded)
 
 
 class Recorder:

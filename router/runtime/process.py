@@ -100,7 +100,7 @@ def spec_from_json(content: object) -> RouterSpec:
             expected = " or ".join(each.__name__ for each in _JSON_TYPES[name])
             raise ValueError(f"{name}: expected {expected}, got {value!r}")  # noqa: TRY004 - bad input
     try:
-        options = RouterOptions(**content.get("options", {}))
+        options = RouterOptions.from_json(content.get("options", {}))
     except (TypeError, ValueError) as error:
         raise ValueError(f"options: {error}") from error
     try:

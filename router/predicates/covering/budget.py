@@ -10,8 +10,9 @@ every message that the original matches. Nobody loses a message by it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from router.predicates.covering.merging import merge
 from router.predicates.covering.normal import Attribute, NormalFilter, normalise
@@ -34,6 +35,7 @@ class PredicateLimits:
         turn_pairs: pairs of filters that are compared in one turn (`FilterPool.bounded`).
         burst: weight that one neighbour, or one issuer, may send at once; see `Allowance`.
         rate: weight a second that one neighbour, or one issuer, may send for long.
+        waiting: predicates of one neighbour that may wait to be read.
 
     Raises:
         ValueError: a bound is less than 1, or `turn_weight` is less than 2.
@@ -45,13 +47,18 @@ class PredicateLimits:
     turn_pairs: int = 4_000
     burst: int = 400_000
     rate: int = 20_000
+    waiting: int = 1_000
 
     def __post_init__(self) -> None:
-        for name in ("filter_weight", "predicate_weight", "turn_pairs", "burst", "rate"):
+        for name in ("filter_weight", "predicate_weight", "turn_pairs", "burst", "rate", "waiting"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is less than 1")
         if self.turn_weight < 2:
             raise ValueError(f"turn_weight: {self.turn_weight} is less than 2")
+
+    def unbounded(self) -> PredicateLimits:
+        """Returns the limits without those that lead to widening."""
+        return replace(self, filter_weight=sys.maxsize, predicate_weight=sys.maxsize)
 
 
 class Allowance:
@@ -108,11 +115,13 @@ class Chunk:
         predicate: its filters; it may be empty.
         weight: of the filters that were read for it.
         widened: whether filters read so far were widened.
+        last: whether it is the last chunk of the predicate.
     """
 
     predicate: Predicate
     weight: int
     widened: bool
+    last: bool = False
 
 
 def chunks(predicate: Predicate, limits: PredicateLimits, allowed: int) -> Iterator[Chunk]:
@@ -148,7 +157,7 @@ def chunks(predicate: Predicate, limits: PredicateLimits, allowed: int) -> Itera
             widened = True
             rest.add(filter_)
     waiting += rest.filters()
-    yield Chunk(Predicate(tuple(waiting)), weight, widened)
+    yield Chunk(Predicate(tuple(waiting)), weight, widened, last=True)
 
 
 def widen_to(predicate: Predicate, limits: PredicateLimits, allowed: int | None = None) -> Predicate:
