@@ -8,9 +8,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's u
 from captures.accounting.expressions import experiment_seconds, total
 from captures.frames.decoder import FROM_ROUTER, TO_ROUTER
 from captures.rundir.clock import Clock
+from router.wire.header import UNDECODABLE
 
-#: Name in place of the type where a frame's header does not decode.
-UNDECODABLE = "undecodable"
 CONTROL_TYPES = ("RA", "SR", "UR")
 _CAPTURE = ("capture", "kind", "link", "node", "direction", "from_node", "to_node", "type")
 

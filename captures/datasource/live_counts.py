@@ -18,14 +18,12 @@ from pyspark.sql.streaming import StreamingQuery
 from captures.datasource.formats import register
 from captures.rundir.folder import RunFolder
 from router.wire.addresses import ETHERTYPE
-from router.wire.header import HEADER_LENGTH
+from router.wire.header import HEADER_LENGTH, UNDECODABLE
 
 #: Width of the slots of time in which frames are counted.
 SLOT_NS = 500_000_000
 #: Nanosecond pcap, Ethernet.
 _PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, 1)
-#: What stands for the type of a frame whose header does not decode.
-UNDECODABLE = "undecodable"
 
 
 @dataclass(frozen=True, slots=True)
