@@ -134,9 +134,9 @@ def read_routing_tables(run: RunFolder) -> pa.Table:
     with _needing(str(run.path / ROUTING_TABLES)):
         return _table(
             [
-                (int(node), int(interface), predicate)
-                for node, table in document.items()
-                for interface, predicate in table.items()
+                (int(node), row["interface"], row["scope"], row["predicate"])
+                for node, rows in document.items()
+                for row in rows
             ],
             TABLES["routing_tables"].schema,
         )
