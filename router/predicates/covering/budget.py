@@ -44,7 +44,7 @@ class PredicateLimits:
     filter_weight: int = 512
     predicate_weight: int = 100_000
     turn_weight: int = 192
-    turn_pairs: int = 4_000
+    turn_pairs: int = 2_000
     burst: int = 400_000
     rate: int = 20_000
     waiting: int = 1_000

@@ -33,6 +33,8 @@ V = TypeVar("V")
 
 #: The least number of filters at which the pool looks for filters that no table holds any more.
 _SWEEP_AT = 2048
+#: Each question takes the time of this many comparisons of two filters, even if no filter is related.
+_QUESTION_PAIRS = 4
 #: A search in the index takes the time of this many comparisons of two filters.
 _SEARCH_PAIRS = 16
 #: The comparison of filters with suffixes or substrings takes the time of this many others.
@@ -233,6 +235,8 @@ class FilterPool:
         """
         if members >> number & 1:
             return True
+        if not self._spend(_QUESTION_PAIRS):
+            return False
         relations = self._related(number, members)
         near = members & relations.possible_covers
         if not near:
@@ -268,9 +272,14 @@ class FilterPool:
             jointly: as for `covers`.
         """
         for number in numbers:
+            if members >> number & 1:
+                continue
+            if not self._spend(_QUESTION_PAIRS):
+                members |= 1 << number
+                continue
             relations = self._related(number, members)
             if not members & relations.possible_covers and not members & relations.affected:
-                members |= relations.bit  # Unrelated to all members, or a member.
+                members |= relations.bit
             elif not self.covers(members, number, jointly):
                 members = self._with(members, number)
         return members
@@ -443,7 +452,7 @@ class FilterPool:
             relations.possible_covers = index.possible_covers(filter_) & others
             relations.affected = relations.possibly_covered = index.possibly_covered(filter_) & others
             for attribute in relations.mergeable:
-                found = relations.mergeable[attribute] = index.mergeable(filter_, attribute) & others
+                found = relations.mergeable[attribute] = index.mergeable(filter_, attribute, others)
                 relations.affected |= found
             relations.searched = index.members
         return relations

@@ -92,7 +92,7 @@ def test_beyond_its_weight_a_predicate_is_widened_counted_and_passed_on_widened(
     router.handle(FrameReceived(11, frame), 1.0)
     _, actions = _until_idle(router, 1.0)
     table = _table(router, 1)
-    assert len(table) == 500
+    assert len(table) == 501
     assert covers(table, predicate)
     assert router.counters.predicates_widened == 1
     ((_, forwarded),) = sent(actions)
