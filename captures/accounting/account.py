@@ -26,11 +26,12 @@ from captures.accounting.reconcile import (
 from captures.accounting.summary import verdict
 from captures.accounting.traffic import CONTROL_TYPES
 from captures.accounting.uncaptured import captured_only, processed_by_counters
-from captures.rundir.folder import LinkEnds, RunFolder
+from captures.rundir.layout import RunLayout
 from captures.source import captured_frames
 from captures.spark.session import spark_session
 from captures.tables import store
 from router.wire.header import TYPE_NAMES
+from topos.model import Link
 
 #: Captures of fewer bytes than this make a small run: about 100,000 frames.
 _SMALL_BYTES = 20_000_000
@@ -80,11 +81,11 @@ def _accounted(
 ) -> dict[str, Any]:
     """The same, with the tables in `folder`."""
     started = time.monotonic()
-    inputs = read_inputs(RunFolder(run_dir))
+    run = RunLayout(run_dir)
+    inputs = read_inputs(run)
     files = {capture.identity.name: run_dir / capture.file for capture in inputs.captures}
     size = sum(path.stat().st_size for path in files.values())
-    log = run_dir / "logs" / "spark.log"
-    session = nullcontext(spark) if spark else spark_session(master, log, large=size > _LARGE_BYTES)
+    session = nullcontext(spark) if spark else spark_session(master, run.spark_log, large=size > _LARGE_BYTES)
     # tshark and the walks need no Spark: they go on while it starts.
     with _threads() as pool:
         counting = pool.submit(tshark_counts, files)
@@ -138,7 +139,7 @@ def _accounted(
     return summary
 
 
-def _uncaptured(inputs: Inputs, routers: Collection[int], links: Collection[LinkEnds]) -> list[str]:
+def _uncaptured(inputs: Inputs, routers: Collection[int], links: Collection[Link]) -> list[str]:
     """What an emulation should have captured, and has not; a simulation may leave captures out."""
     return [
         *(f"{link.u}-{link.v}" for link in inputs.links if link not in links),
@@ -169,8 +170,8 @@ def _log_summary(inputs: Inputs) -> dict[str, Any]:
     counters = inputs.router_counters.values()
     return {
         "messages_sent": inputs.log.sent.num_rows,
-        "messages_planned": sum(item.get("action") == "send_message" for item in inputs.workload),
-        "capture_drops": sum(capture.dropped for capture in inputs.captures),
+        "messages_planned": sum(item.action == "send_message" for item in inputs.workload.items),
+        "capture_drops": sum(capture.dropped_by_kernel for capture in inputs.captures),
         "socket_drops": sum(counter.get("socket_drops", 0) for counter in counters),
         "router_send_drops": sum(
             counter.get("dropped", {}).get(reason, 0)

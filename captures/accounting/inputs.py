@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,22 +11,28 @@ from typing import Any
 import pyarrow as pa
 
 from captures.accounting.log_tables import (
-    ApplicationLog,
+    ApplicationTables,
     FirstPredicate,
+    application_tables,
+    controller_table,
     opening_predicates,
-    read_applications,
-    read_controller,
-    read_oracle,
-    read_routing_tables,
+    oracle_table,
+    routing_table,
 )
 from captures.accounting.recovery import read_epochs
 from captures.accounting.shortest_paths import shortest_paths
-from captures.accounting.summary import SIMULATED
 from captures.accounting.trees import read_trees
 from captures.frames.splitting import check_capture
+from captures.rundir.capture_list import CapturedFile, read_captures
 from captures.rundir.clock import Clock
+from captures.rundir.counters import SwitchCounters, read_routers_counters, read_switches_counters
 from captures.rundir.epochs import Epochs
-from captures.rundir.folder import CapturedFile, LinkEnds, RunFolder, RunFolderError
+from captures.rundir.files import RunFolderError
+from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import SIMULATED, read_manifest
+from captures.rundir.topology import read_topology
+from captures.rundir.workload import Workload, read_workload
+from topos.model import Link, Node, Topology
 
 _MOST_BINS = 300
 FILES = pa.schema(
@@ -55,18 +61,22 @@ NODES = pa.schema([("node", pa.int32()), ("x", pa.float64()), ("y", pa.float64()
 class Inputs:
     """The small files of a run. `simulated`: it may lack captures of links."""
 
-    run: RunFolder
+    run: RunLayout
     captures: list[CapturedFile]
-    log: ApplicationLog
+    log: ApplicationTables
     oracle: pa.Table
-    workload: list[dict[str, Any]]
+    workload: Workload
     opening: dict[int, FirstPredicate]
     clock: Clock
     router_counters: dict[int, dict[str, Any]]
-    ovs_counters: dict[int, dict[int, dict[str, int]]]
-    links: list[LinkEnds]
+    ovs_counters: SwitchCounters
+    topology: Topology
     epochs: Epochs
     simulated: bool
+
+    @property
+    def links(self) -> Sequence[Link]:
+        return self.topology.links
 
     @property
     def all_hosts_captured(self) -> bool:
@@ -86,29 +96,29 @@ class Inputs:
         return math.ceil(span_s / _MOST_BINS)
 
 
-def read_inputs(run: RunFolder) -> Inputs:
+def read_inputs(run: RunLayout) -> Inputs:
     """Raises RunFolderError: a file is missing or bad."""
-    manifest = run.manifest()
-    log = read_applications(run)
-    workload = run.workload_items()
+    manifest = read_manifest(run)
+    log = application_tables(run)
+    workload = read_workload(run)
     requested = [first.requested_ns for first in log.first_predicates.values()]
-    start_ns = min(requested) if requested else int(manifest.get("started_ns", 0))
-    captures = run.captures()
+    start_ns = min(requested) if requested else manifest["started_ns"]
+    captures = read_captures(run)
     for capture in captures:
         if not (run.path / capture.file).is_file():
-            raise RunFolderError(f"{run.path / capture.file}: missing; capture.json names it")
+            raise RunFolderError(f"{run.path / capture.file}: missing; {run.captures.name} names it")
     return Inputs(
         run=run,
         captures=captures,
         log=log,
-        oracle=read_oracle(run),
+        oracle=oracle_table(run),
         workload=workload,
         opening=opening_predicates(log, workload),
-        clock=Clock(start_ns, float(manifest["time_scale"])),
-        simulated=manifest.get("datapath") == SIMULATED,
-        router_counters=run.router_counters(),
-        ovs_counters=run.ovs_counters(),
-        links=run.links(),
+        clock=Clock(start_ns, manifest["time_scale"]),
+        simulated=manifest["datapath"] == SIMULATED,
+        router_counters=read_routers_counters(run),
+        ovs_counters=read_switches_counters(run),
+        topology=read_topology(run),
         epochs=read_epochs(run),
     )
 
@@ -128,7 +138,7 @@ def capture_files(captures: list[CapturedFile], damaged: Mapping[str, str]) -> p
             "node": capture.identity.node,
             "captured": capture.captured,
             "received_by_filter": capture.received_by_filter,
-            "dropped_by_kernel": capture.dropped,
+            "dropped_by_kernel": capture.dropped_by_kernel,
             "defect": damaged.get(capture.identity.name),
         }
         for capture in captures
@@ -136,7 +146,7 @@ def capture_files(captures: list[CapturedFile], damaged: Mapping[str, str]) -> p
     return pa.Table.from_pylist(rows, schema=FILES)
 
 
-def link_table(links: list[LinkEnds]) -> pa.Table:
+def link_table(links: Iterable[Link]) -> pa.Table:
     """The table of `LINKS`."""
     rows = [
         {"link": link.index, **{name: getattr(link, name) for name in LINKS.names if name != "link"}}
@@ -145,17 +155,22 @@ def link_table(links: list[LinkEnds]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=LINKS)
 
 
+def node_table(nodes: Iterable[Node]) -> pa.Table:
+    """The table of `NODES`."""
+    return pa.Table.from_pylist([{"node": node.id, "x": node.x, "y": node.y} for node in nodes], schema=NODES)
+
+
 def written_tables(inputs: Inputs) -> dict[str, pa.Table]:
     """The tables that hold what small files hold, and the trees that routers were told, by name."""
     run, clock = inputs.run, inputs.clock
     senders = inputs.log.sent["source"].unique().to_pylist()
     return {
         "applications": inputs.log.events(clock),
-        "controller": read_controller(run, clock),
+        "controller": controller_table(run, clock),
         "links": link_table(inputs.links),
-        "nodes": pa.Table.from_pylist(run.nodes(), schema=NODES),
+        "nodes": node_table(inputs.topology.nodes),
         "oracle": inputs.oracle,
-        "routing_tables": read_routing_tables(run),
+        "routing_tables": routing_table(run),
         "shortest_paths": shortest_paths(inputs.links, senders),
         "trees": read_trees(inputs.captures, run.path, senders),
     }

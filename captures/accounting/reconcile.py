@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from captures.frames.decoder import FROM_ROUTER
-from captures.rundir.folder import CapturedFile, LinkEnds
+from captures.rundir.capture_list import CapturedFile
 from router.wire.addresses import HOST_PORT
+from topos.model import Link
 
 Reconciliation = dict[str, Any]
 #: Files that one merge reads; each is an open file of the merging process.
@@ -146,7 +147,7 @@ def reconcile_routers(totals: Iterable[Total], counters: Mapping[int, Mapping[st
 def reconcile_ovs(
     totals: Iterable[Total],
     counters: Mapping[int, Mapping[int, Mapping[str, int]]],
-    links: Iterable[LinkEnds],
+    links: Iterable[Link],
 ) -> Reconciliation:
     """Frames per switch port and direction: the switches' counters against the captures.
 

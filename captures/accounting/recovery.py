@@ -9,27 +9,18 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
 from captures.rundir.clock import Clock
-from captures.rundir.epochs import CONTROLLER, NEEDED, Change, Epochs, epochs
-from captures.rundir.folder import RunFolder, RunFolderError
+from captures.rundir.controller import read_controller
+from captures.rundir.epochs import Change, Epochs, epochs
+from captures.rundir.layout import RunLayout
 
 
-def read_epochs(run: RunFolder) -> Epochs:
-    """Reads the controller's log; a run folder without one has no epochs.
+def read_epochs(run: RunLayout) -> Epochs:
+    """Reads the log of the controller; a run folder without one has no epochs.
 
     Raises:
-        RunFolderError: a line lacks a field; names file and line.
+        RunFolderError: a line is malformed; names file and line.
     """
-    if not (run.path / CONTROLLER).exists():
-        return Epochs()
-
-    def events() -> Iterable[Mapping[str, Any]]:
-        for where, event in run.lines(CONTROLLER):
-            for name in ("event", "t_ns", *NEEDED.get(event.get("event", ""), ())):
-                if name not in event:
-                    raise RunFolderError(f"{where}: no field {name!r}")
-            yield event
-
-    return epochs(events())
+    return epochs(event for _, event in read_controller(run))
 
 
 def advertised_again(frames: DataFrame) -> DataFrame:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import networkx as nx
 import pyarrow as pa
 
-from captures.rundir.folder import LinkEnds
+from topos.model import Link
 
 SHORTEST = pa.schema(
     [
@@ -19,7 +19,7 @@ SHORTEST = pa.schema(
 )
 
 
-def shortest_paths(links: Sequence[LinkEnds], sources: Iterable[int]) -> pa.Table:
+def shortest_paths(links: Sequence[Link], sources: Iterable[int]) -> pa.Table:
     """Fewest hops and least cost from each source to each other node that it reaches over `links`.
 
     Columns: those of `SHORTEST`.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-#: Datapath of a simulation, in manifest and summary.
-SIMULATED = "simulated"
 _FRAMES = "Ethernet frames, each fragment one"
 #: Key -> (unit, meaning). docs/summary.md is made from it (`document`).
 SUMMARY_KEYS: dict[str, tuple[str, str]] = {

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from captures.frames.decoder import ETHERNET_LENGTH
 from captures.pcap.reader import PcapReader
-from captures.rundir.folder import CapturedFile
+from captures.rundir.capture_list import CapturedFile
 from router.wire.addresses import CONTROLLER_SOURCE, ETHERTYPE
 from router.wire.fragments import Reassembler
 from router.wire.frames import BroadcastTable, FrameType

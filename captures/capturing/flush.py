@@ -10,13 +10,15 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+from captures.rundir.layout import RunLayout
+
 
 def flush_captures(run_dir: Path) -> int:
     """Makes every tcpdump that writes into a run folder write what it holds; returns how many there are.
 
     Only processes that handle the signal for it (SIGUSR2) are sent it: it would end others.
     """
-    folder = os.fsencode(run_dir / "pcap") + b"/"
+    folder = os.fsencode(RunLayout(run_dir).captures_folder) + b"/"
     flushed = 0
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():

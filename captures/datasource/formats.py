@@ -46,7 +46,8 @@ from captures.frames.columns import COLUMNS
 from captures.frames.identity import CaptureIdentity
 from captures.frames.splitting import DEFAULT_PART_BYTES, FilePart, group_parts, split_files
 from captures.pcap.listing import FileEntry, is_wanted, local_matches
-from captures.rundir.folder import RunFolder
+from captures.rundir.capture_list import capture_paths
+from captures.rundir.layout import RunLayout
 from captures.spark.session import ship
 from captures.spark.workers import imports_are_done
 
@@ -84,11 +85,11 @@ def captured_frames(
     """The captured frames of a finished run, with some of `COLUMNS`, read in at most `partitions` tasks.
 
     Raises:
-        RunFolderError: capture.json or topology.json is missing or bad.
+        RunFolderError: the list of captures or the topology is missing or malformed.
         PcapError: a capture file that is large enough to be split is no capture.
         OSError: a capture file is missing.
     """
-    captures = RunFolder(run.resolve()).capture_paths()
+    captures = capture_paths(RunLayout(run.resolve()))
     view = View(FRAMES, tuple(columns), captures=captures)
     files = [FileEntry(path, Path(path).stat().st_size) for path in captures]
     groups = group_parts(split_files(files, DEFAULT_PART_BYTES), partitions)
@@ -194,8 +195,8 @@ class CbcbSource(PcapSource):
         identities: dict[str, CaptureIdentity] = {}
         for path in options.paths:
             for run in (runs := run_folders(path)):
-                paths.append(str(run.pcap_folder))
-                identities |= run.capture_paths()
+                paths.append(str(run.captures_folder))
+                identities |= capture_paths(run)
             if not runs:
                 paths.append(path)
         unmade = frozenset(paths) - frozenset(options.paths)
@@ -215,18 +216,18 @@ class PushingCbcbSource(CbcbSource):
     _reader = PushingReader
 
 
-def run_folders(path: str) -> list[RunFolder]:
+def run_folders(path: str) -> list[RunLayout]:
     """The run folders that a path means: itself, or all that a glob matches; none if anything else is meant.
 
     Raises:
         OptionError: a glob matches run folders, and captures or folders elsewhere.
     """
     matches = local_matches(path)
-    runs = {match for match, folder in matches if folder and (Path(match) / "topology.json").is_file()}
+    runs = {match for match, folder in matches if folder and RunLayout(Path(match)).topology.is_file()}
     above = {str(parent) for run in runs for parent in Path(run).parents}
     for match, folder in matches if runs else []:
         inside = any(str(parent) in runs for parent in Path(match).parents)
         read = folder or is_wanted(Path(match).name, None)
         if match not in runs | above and not inside and read:
             raise OptionError(f"cbcb: {path}: matches run folders and {match}, which is none")
-    return [RunFolder(Path(run)) for run in sorted(runs)]
+    return [RunLayout(Path(run)) for run in sorted(runs)]

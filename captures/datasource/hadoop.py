@@ -25,7 +25,8 @@ from captures.frames.identity import CaptureIdentity
 from captures.frames.splitting import FilePart
 from captures.pcap.listing import is_hidden, is_index, is_wanted
 from captures.pcap.reader import PcapError
-from captures.rundir.folder import RunFolder
+from captures.rundir.capture_list import capture_paths
+from captures.rundir.layout import RunLayout
 from captures.spark.session import ship
 from captures.spark.workers import imports_are_done
 
@@ -158,7 +159,7 @@ def _most_bytes(spark: SparkSession) -> int:
 
 def _identities(run: Path) -> dict[str, CaptureIdentity]:
     """The captures of a run by the names of their files."""
-    return {Path(path).name: identity for path, identity in RunFolder(run).capture_paths().items()}
+    return {Path(path).name: identity for path, identity in capture_paths(RunLayout(run)).items()}
 
 
 def _rows(

@@ -1,6 +1,6 @@
-"""What the controller's log says of a network: what is up, its epochs, and the changes that these answer.
+"""The state of the network by the log of the controller: links and nodes that are down, epochs, and changes.
 
-Accounting, oracle, live view and runner all follow it by this; it imports nothing of the rest.
+Accounting, oracle, live view and runner follow the log by this module.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-CONTROLLER = "logs/controller.jsonl"
-#: After each of these the controller starts a new epoch (`testbed.controller.distribution`), and so it does
-#: when a router has restarted; what befell whom is in these fields.
+#: After each of these events the controller starts a new epoch (`testbed.controller.distribution`), as it
+#: does when a router has restarted; the fields name the link or node.
 _DISTURBANCES: dict[str, tuple[str, ...]] = {
     "link_down": ("u", "v"),
     "link_up": ("u", "v"),
@@ -20,15 +19,6 @@ _DISTURBANCES: dict[str, tuple[str, ...]] = {
     "switch_disconnected": ("node",),
     "router_unresponsive": ("node",),
     "router_responsive": ("node",),
-}
-#: Event of the controller's log -> the fields that are read of it, beside its time.
-NEEDED: dict[str, tuple[str, ...]] = {
-    **_DISTURBANCES,
-    "link_down": ("link", "u", "v"),
-    "link_up": ("link", "u", "v"),
-    "hello": ("node", "restarted"),
-    "epoch_started": ("down_links", "down_nodes"),
-    "committed": ("epoch",),
 }
 
 

@@ -7,7 +7,7 @@ from argparse import Namespace
 from rich.console import Console
 
 from testbed.conclude import account_and_report
-from testbed.rundir.folder import find_run
+from testbed.runs.folders import find_run
 from testbed.terminal.progress import Progress
 
 

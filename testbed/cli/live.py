@@ -12,7 +12,7 @@ from testbed.live.server import LiveServer
 from testbed.live.state import LiveState
 from testbed.live.terminal import live_line, live_table
 from testbed.live.watch import INTERVAL_S, Watcher, open_state
-from testbed.rundir.folder import find_run
+from testbed.runs.folders import find_run
 
 #: Wall seconds between two lines where there is no terminal.
 _LINE_S = 5.0

@@ -18,9 +18,9 @@ from router.matching.factory import DEFAULT, ENGINES
 from testbed.cli.arguments import master, moment_s, not_negative, port, positive, timeout_s
 from testbed.cli.streams import open_closed_streams
 from testbed.cli.workload_arguments import add_arguments as add_matching_arguments
-from testbed.errors import InputError, TestbedError
+from testbed.errors import InputError, TestbedError, run_folder_errors
 from testbed.full_disk import FULL
-from testbed.rundir.folder import DEFAULT_RUNS
+from testbed.runs.folders import DEFAULT_RUNS
 from testbed.signals import end_like_ctrl_c
 
 #: Port of the page of a live run.
@@ -285,7 +285,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         open_closed_streams()
         end_like_ctrl_c()
         arguments = build_parser().parse_args(argv)
-        return int(import_module(arguments.module).main(arguments))
+        with run_folder_errors():
+            return int(import_module(arguments.module).main(arguments))
     except TestbedError as error:
         print(f"cbcb: {error}", file=sys.stderr)
         return error.status

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from captures.tables.query import QueryError, Table, ask, describe
 from testbed.errors import InputError, MachineError
-from testbed.rundir.folder import find_run
+from testbed.runs.folders import find_run
 
 #: Characters of a value that the aligned table shows.
 _WIDEST = 60

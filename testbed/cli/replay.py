@@ -8,13 +8,14 @@ from pathlib import Path
 
 from rich.console import Console
 
+from captures.rundir.layout import RunLayout
 from router.predicates.printer import format_predicate
 from router.recording.encoding import RecordingError
 from router.recording.file import Recording
 from router.recording.replay import describe
 from testbed.errors import InputError
 from testbed.recordings.replay import Verdict, recorded_nodes, replay_run, router_states, wall_clock_ns
-from testbed.rundir.folder import find_run, recording_path
+from testbed.runs.folders import find_run
 from testbed.terminal.progress import Progress
 
 
@@ -95,7 +96,7 @@ def _show(run_dir: Path, nodes: Iterable[int]) -> int:
     """Prints events and the live router's answers."""
     for node in nodes:
         try:
-            for line in describe(Recording(recording_path(run_dir, node))):
+            for line in describe(Recording(RunLayout(run_dir).recording(node))):
                 print(f"r{node} {line}")
         except RecordingError as error:
             raise InputError(str(error)) from error

@@ -8,13 +8,14 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
+from captures.rundir.layout import RunLayout
 from router.predicates.model import Message
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_message
+from router.records.application_log import ApplicationLog
 from router.runtime.client import Client, ClientError
 from testbed.errors import InputError, RunError
 from testbed.network.state import RunState, live_runs
-from testbed.rundir.applications import APPLICATIONS_LOG, ApplicationLog
 
 
 def main(arguments: Namespace) -> int:
@@ -29,7 +30,7 @@ def main(arguments: Namespace) -> int:
             predicates = [parse_predicate(text) for text in arguments.predicate]
     except ValueError as error:
         raise InputError(str(error)) from error
-    with ApplicationLog(Path(state.run_dir) / APPLICATIONS_LOG) as log:
+    with ApplicationLog(RunLayout(Path(state.run_dir)).applications_log) as log:
         try:
             with Client(state.socket(node), app=app, log=log) as client:
                 if arguments.command == "pub":

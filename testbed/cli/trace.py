@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from captures.tables.query import QueryError, connect
 from testbed.errors import InputError
-from testbed.rundir.folder import find_run
+from testbed.runs.folders import find_run
 from testbed.trace.build import trace
 from testbed.trace.find import find, is_message_id, listed
 from testbed.trace.show import lines, listing

@@ -24,6 +24,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from captures.rundir.controller import (
+    AllSwitchesReady,
+    Committed,
+    EpochStarted,
+    LinkEvent,
+    NodeEvent,
+    RouterHello,
+    RouterUnresponsive,
+    TableAcknowledged,
+)
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from testbed.controller.events import (
     Action,
@@ -163,7 +173,7 @@ class Distribution:
                 self._pipeline_installed(node, now)
             case SwitchDisconnected(node):
                 self._liveness.switch_disconnected(node)
-                self._log("switch_disconnected", node=node)
+                self._log("switch_disconnected", NodeEvent(node=node))
                 self._losses += 1
             case PortChanged(node, port, up):
                 self._changed(self._liveness.port_changed(node, port, up))
@@ -198,18 +208,19 @@ class Distribution:
         if self._first_connection is None:
             self._first_connection = now
         changes = self._liveness.switch_connected(node, up_ports)
-        self._log("switch_connected", node=node)
+        self._log("switch_connected", NodeEvent(node=node))
         self._changed(changes)
         self._actions.append(InstallPipeline(node))
 
     def _pipeline_installed(self, node: int, now: float) -> None:
         was_ready = self._liveness.all_ready
         self._liveness.pipeline_installed(node)
-        self._log("pipeline_installed", node=node)
+        self._log("pipeline_installed", NodeEvent(node=node))
         if self._liveness.all_ready and not was_ready:
             assert self._first_connection is not None
             seconds = round(now - self._first_connection, 6)
-            self._log("all_switches_ready", switches=self._liveness.ready_count, seconds=seconds)
+            ready = AllSwitchesReady(switches=self._liveness.ready_count, seconds=seconds)
+            self._log("all_switches_ready", ready)
 
     def _changed(self, changes: list[Change]) -> None:
         if self._epoch is None:
@@ -218,9 +229,9 @@ class Distribution:
             way = "up" if change.up else "down"
             if isinstance(change, LinkChange):
                 link = change.link
-                self._log(f"link_{way}", link=link.index, u=link.u, v=link.v)
+                self._log(f"link_{way}", LinkEvent(link=link.index, u=link.u, v=link.v))
             else:
-                self._log(f"node_{way}", node=change.node)
+                self._log(f"node_{way}", NodeEvent(node=change.node))
             self._losses += 1
 
     def _watch_topology(self, now: float) -> None:
@@ -247,10 +258,12 @@ class Distribution:
         self._outstanding.clear()
         self._log(
             "epoch_started",
-            epoch=number,
-            routers=len(cause.members),
-            down_links=sorted(cause.down_links),
-            down_nodes=sorted(down_nodes),
+            EpochStarted(
+                epoch=number,
+                routers=len(cause.members),
+                down_links=sorted(cause.down_links),
+                down_nodes=sorted(down_nodes),
+            ),
         )
         self._actions.append(ComputeTables(number, cause.down_links, down_nodes))
 
@@ -277,7 +290,8 @@ class Distribution:
         if epoch.members:
             self._committed_epoch = epoch.number
         seconds = round(now - epoch.started, 6)
-        self._log("committed", epoch=epoch.number, routers=len(epoch.members), seconds=seconds)
+        committed = Committed(epoch=epoch.number, routers=len(epoch.members), seconds=seconds)
+        self._log("committed", committed)
 
     # --- frames from routers
 
@@ -297,7 +311,7 @@ class Distribution:
         if router.incarnation == incarnation:
             return  # repeated, or overtaken by our answer
         restarted = router.incarnation is not None
-        self._log("hello", node=node, incarnation=incarnation, restarted=restarted)
+        self._log("hello", RouterHello(node=node, incarnation=incarnation, restarted=restarted))
         router.incarnation = incarnation
         router.phase = Phase.SILENT
         self._outstanding.pop(node, None)
@@ -312,7 +326,7 @@ class Distribution:
     def _heard_of(self, node: int) -> None:
         if node in self._unresponsive:
             del self._unresponsive[node]
-            self._log("router_responsive", node=node)
+            self._log("router_responsive", NodeEvent(node=node))
             self._losses += 1
 
     def _acknowledged(self, node: int, acknowledged: FrameType, ack: Frame) -> None:
@@ -328,7 +342,7 @@ class Distribution:
         epoch = self._epoch
         assert epoch is not None
         if acknowledged is FrameType.TABLE:
-            self._log("table_acknowledged", node=node, epoch=epoch.number)
+            self._log("table_acknowledged", TableAcknowledged(node=node, epoch=epoch.number))
             self._routers[node].phase = Phase.HAS_TABLE
             epoch.pending.discard(node)
         else:
@@ -382,7 +396,8 @@ class Distribution:
                 self._unresponsive[node] = outstanding
                 # It may answer at once: it must get what it has missed all the same.
                 self._losses += 1
-                self._log("router_unresponsive", node=node, waited_s=self._timing.give_up_s)
+                given_up = RouterUnresponsive(node=node, waited_s=self._timing.give_up_s)
+                self._log("router_unresponsive", given_up)
                 continue
             outstanding.wait = min(2 * outstanding.wait, self._timing.retry_max_s)
             outstanding.due = now + outstanding.wait
@@ -393,5 +408,5 @@ class Distribution:
                 probe.due = now + self._timing.retry_max_s
                 self._actions.append(SendFrame(node, probe.frame))
 
-    def _log(self, event: str, **fields: object) -> None:
+    def _log(self, event: str, fields: Mapping[str, object]) -> None:
         self._actions.append(Log(event, fields))

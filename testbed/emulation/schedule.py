@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from captures.rundir.workload import Workload
 from testbed.config.model import Experiment
 from testbed.emulation.quiescence import Quiescence, not_quiet
 from testbed.terminal.numbers import clock
 from testbed.workload.driver import Driver, Played, TimedAction
-from testbed.workload.model import Workload
 
 #: Wall seconds after the end in which the network must have become quiet.
 _QUIET_TIMEOUT_S = 60.0

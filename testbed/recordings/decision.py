@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from captures.rundir.layout import RunLayout
 from router.predicates.model import Predicate
 from router.protocol.events import Accepted, Event, FrameReceived, Send, SendMessage
 from router.recording.encoding import RecordingError
 from router.recording.file import Recording
 from router.wire.frames import FrameType
 from testbed.errors import InputError
-from testbed.rundir.folder import recording_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
     Raises:
         InputError: the recording is malformed.
     """
-    path = recording_path(run, node)
+    path = RunLayout(run).recording(node)
     if not path.is_file():
         return None
     found = None

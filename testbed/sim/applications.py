@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from captures.rundir.workload import Item, Workload
 from router.predicates.model import NOTHING, Message, Predicate
 from router.predicates.parser import parse_predicate
-from router.predicates.printer import format_predicate, predicate_to_json
 from router.protocol.events import Accepted, Deliver, Event, Refused, SendMessage, SetPredicate
+from router.records.application_log import ApplicationLog, MessageDelivered, MessageSent, predicate_set
 from router.runtime.subscriptions import Subscriptions
 from testbed.errors import RunError
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
-from testbed.workload.model import Item, Workload
 
 #: Name of the application on every node, as in an emulation, and the number its router knows it by.
 APPLICATION = "workload"
 _NUMBER = 1
 #: The emulation's driver paces the predicates of the first moment; so does this one, by so much each.
 _PACE_NS = 1_000_000
+#: Bytes of the log that wait in memory.
+_LOG_BUFFER_BYTES = 65_536
 
 
 class Applications:
@@ -32,7 +32,7 @@ class Applications:
         time_scale: experiment seconds per virtual second.
         agenda: where items are put down.
         handle: passes an event to the router of a node.
-        log_path: logs/applications.jsonl.
+        log_path: the log of the applications.
 
     Attributes:
         sent: messages that routers accepted.
@@ -51,7 +51,7 @@ class Applications:
         self._time_scale = time_scale
         self._agenda = agenda
         self._handle = handle
-        self._log = log_path.open("w", encoding="utf-8")
+        self._log = ApplicationLog(log_path, buffer_bytes=_LOG_BUFFER_BYTES)
         self._start_ns = 0
         #: Of each node whose application has had a predicate; the number that a router would give each
         #: subscription; and how many it has given.
@@ -74,7 +74,7 @@ class Applications:
     def leave(self) -> None:
         """The applications withdraw their predicates, after the routers have stopped; their log says so."""
         for node in sorted(self._wanted):
-            self._log_predicate(node, NOTHING, {})
+            self._log_predicate(node, NOTHING)
 
     def close(self) -> None:
         """Closes the log. Nothing happens afterwards."""
@@ -85,14 +85,33 @@ class Applications:
         if isinstance(action, Deliver):
             self.delivered += len(action.apps)
             for _ in action.apps:
-                self._write(node, {"event": "deliver", "source": action.source, "seq": action.seq})
+                self._log(
+                    MessageDelivered(
+                        event="deliver",
+                        t_ns=EPOCH_NS + self._agenda.now,
+                        node=node,
+                        app=APPLICATION,
+                        source=action.source,
+                        seq=action.seq,
+                    )
+                )
         elif isinstance(action, Accepted):
             self.sent += 1
             item = self._pending
-            assert item is not None
-            fields = {"event": "send_message", "source": action.source, "seq": action.seq}
-            requested = {"requested_ns": EPOCH_NS + self._agenda.now}
-            self._write(node, {**fields, **requested, "attributes": item.attributes})
+            assert item is not None and item.attributes is not None
+            now_ns = EPOCH_NS + self._agenda.now
+            self._log(
+                MessageSent(
+                    event="send_message",
+                    t_ns=now_ns,
+                    node=node,
+                    app=APPLICATION,
+                    requested_ns=now_ns,
+                    source=action.source,
+                    seq=action.seq,
+                    attributes=item.attributes,
+                )
+            )
         else:
             raise RunError(f"node {node}: send_message refused: {action.reason}")
 
@@ -111,17 +130,17 @@ class Applications:
             self._handle(item.node, SendMessage(_NUMBER, Message(item.attributes)))
             return
         wanted = self._wanted.setdefault(item.node, Subscriptions())
-        told = self._change(wanted, item)
-        self._log_predicate(item.node, wanted.predicate, told)
+        change = self._change(wanted, item)
+        self._log_predicate(item.node, wanted.predicate, *change)
         self._handle(item.node, SetPredicate(_NUMBER, wanted.predicate))
 
-    def _change(self, wanted: Subscriptions, item: Item) -> dict[str, Any]:
-        """Does what an item asks for; returns what the log says of it beside the whole predicate."""
+    def _change(self, wanted: Subscriptions, item: Item) -> tuple[str | None, int | None]:
+        """Does what an item asks for. Returns `op` and `subscription` of the log's record."""
         predicate = None if item.predicate is None else parse_predicate(item.predicate)
         if item.subscription is None:
             assert predicate is not None  # Item's own invariant
             wanted.declare(predicate)
-            return {}
+            return None, None
         key = item.node, item.subscription
         if predicate is not None:
             self._subscribed[item.node] += 1
@@ -130,20 +149,10 @@ class Applications:
         else:
             number = self._numbers.pop(key)
             wanted.remove(number)
-        return {"op": item.action, "subscription": number}
+        return item.action, number
 
-    def _log_predicate(self, node: int, predicate: Predicate, told: dict[str, Any]) -> None:
-        self._write(
-            node,
-            {
-                "event": "set_predicate",
-                "requested_ns": EPOCH_NS + self._agenda.now,
-                **told,
-                "predicate": format_predicate(predicate),
-                "filters": predicate_to_json(predicate),
-            },
-        )
-
-    def _write(self, node: int, fields: dict[str, Any]) -> None:
-        line = {"t_ns": EPOCH_NS + self._agenda.now, "node": node, "app": APPLICATION, **fields}
-        self._log.write(json.dumps(line) + "\n")
+    def _log_predicate(
+        self, node: int, predicate: Predicate, op: str | None = None, subscription: int | None = None
+    ) -> None:
+        now_ns = EPOCH_NS + self._agenda.now
+        self._log(predicate_set(now_ns, node, APPLICATION, now_ns, predicate, op, subscription))

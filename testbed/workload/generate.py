@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
+from captures.rundir.workload import Item, Workload
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate, predicate_to_json
 from testbed.config.model import Experiment, WorkloadOptions
 from testbed.oracle.constraints import PredicateIndex
 from testbed.workload.content import draw_message, draw_predicate
-from testbed.workload.model import Item, Workload
 
 #: At the same moment predicates go before messages.
 _RANK = {"set_predicate": 0, "unsubscribe": 0, "subscribe": 0, "send_message": 1}
