@@ -12,6 +12,6 @@ from __future__ import annotations
 
 from captures.datasource.formats import captured_frames, register
 from captures.datasource.hadoop import read_hadoop
-from captures.frames.splitting import write_index
+from captures.frames.index import write_index
 
 __all__ = ["captured_frames", "read_hadoop", "register", "write_index"]

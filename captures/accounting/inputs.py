@@ -22,7 +22,7 @@ from captures.accounting.log_tables import (
 from captures.accounting.recovery import read_epochs
 from captures.accounting.shortest_paths import shortest_paths
 from captures.accounting.trees import read_trees
-from captures.frames.splitting import check_capture
+from captures.frames.index import check_capture
 from captures.rundir.capture_list import CapturedFile, read_captures
 from captures.rundir.clock import Clock
 from captures.rundir.counters import SwitchCounters, read_routers_counters, read_switches_counters

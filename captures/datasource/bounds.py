@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from captures.frames.splitting import FilePart
+from captures.frames.parts import FilePart
 
 _COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
     EqualTo: lambda value, other: value == other,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from captures.frames.splitting import FilePart
+from captures.frames.parts import FilePart
 from captures.pcap.opening import is_compressed
 from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, PcapError, PcapReader
 

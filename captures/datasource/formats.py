@@ -44,12 +44,13 @@ from captures.datasource.views import (
 )
 from captures.frames.columns import COLUMNS
 from captures.frames.identity import CaptureIdentity
-from captures.frames.splitting import DEFAULT_PART_BYTES, FilePart, group_parts, split_files
+from captures.frames.index import DEFAULT_PART_BYTES, split_files
+from captures.frames.parts import FilePart, group_parts
 from captures.pcap.listing import FileEntry, is_wanted, local_matches
 from captures.rundir.capture_list import capture_paths
 from captures.rundir.layout import RunLayout
 from captures.spark.session import ship
-from captures.spark.workers import imports_are_done
+from captures.spark.workers import freeze_new_imports
 
 DEFAULT_PARTITIONS = 4
 #: Spark's switch for filters that reach a Python data source.
@@ -99,7 +100,7 @@ def captured_frames(
             for number in batch.column(0).to_pylist():
                 for part in groups[number]:
                     yield from view.read(part)
-        imports_are_done()
+        freeze_new_imports()
 
     # One number, the index of its group, in each partition.
     count = max(1, len(groups))
@@ -135,7 +136,7 @@ class CaptureReader(DataSourceReader):
         assert isinstance(partition, PartGroup)
         for part in partition.parts:
             yield from self._view.read(part)
-        imports_are_done()
+        freeze_new_imports()
 
 
 class PushingReader(CaptureReader):

@@ -22,13 +22,13 @@ from pyspark.sql import DataFrame, SparkSession
 from captures.datasource.options import OptionError, read_options
 from captures.datasource.views import CBCB_VIEWS, PCAP_VIEWS, View, spark_schema
 from captures.frames.identity import CaptureIdentity
-from captures.frames.splitting import FilePart
+from captures.frames.parts import FilePart
 from captures.pcap.listing import is_hidden, is_index, is_wanted
 from captures.pcap.reader import PcapError
 from captures.rundir.capture_list import capture_paths
 from captures.rundir.layout import RunLayout
 from captures.spark.session import ship
-from captures.spark.workers import imports_are_done
+from captures.spark.workers import freeze_new_imports
 
 _VIEWS = {"pcap": PCAP_VIEWS, "cbcb": CBCB_VIEWS}
 #: Options of the formats that are about parts of files, and those that say where they are.
@@ -77,7 +77,7 @@ def read_hadoop(
         for batch in batches:
             for uri, content in zip(batch.column("path"), batch.column("content"), strict=True):
                 yield from _rows(uri.as_py(), content.as_buffer(), view, names)
-        imports_are_done()
+        freeze_new_imports()
 
     # Spark takes names for globs; these are none, whatever is in them.
     plain = [re.sub(r"([{}\[\]*?\\])", r"\\\1", uri) for uri in uris]

@@ -12,7 +12,7 @@ from pathlib import Path
 from pyspark.sql.datasource import In, IsNotNull
 
 from captures.datasource.bounds import Bounds
-from captures.frames.splitting import DEFAULT_PART_BYTES
+from captures.frames.index import DEFAULT_PART_BYTES
 from captures.pcap.listing import FileEntry, list_captures
 from router.wire.header import TYPE_NAMES
 

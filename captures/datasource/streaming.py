@@ -18,11 +18,11 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from captures.datasource.options import ReadOptions
 from captures.datasource.views import View
-from captures.frames.splitting import FilePart, PartState, fixed, group_parts
+from captures.frames.parts import FilePart, PartState, as_tuples, group_parts
 from captures.pcap.listing import FileEntry
 from captures.pcap.opening import is_compressed, open_bytes
 from captures.pcap.reader import PcapError, PcapReader
-from captures.spark.workers import imports_are_done
+from captures.spark.workers import freeze_new_imports
 
 #: Offset of a stream: path -> position, context and carry of the part that comes next; how the file begins.
 Offset = dict[str, dict[str, Any]]
@@ -105,8 +105,8 @@ class GrowingCaptures(DataSourceStreamReader):
                         path,
                         since["position"],
                         to["position"],
-                        fixed(since["context"]),  # type: ignore[arg-type]
-                        fixed(since["carry"]),  # type: ignore[arg-type]
+                        as_tuples(since["context"]),  # type: ignore[arg-type]
+                        as_tuples(since["carry"]),  # type: ignore[arg-type]
                         to["position"] - (since["position"] or 0),
                     )
                 )
@@ -122,7 +122,7 @@ class GrowingCaptures(DataSourceStreamReader):
                 # It has been removed or replaced: there is nothing to be read again.
                 if not self._options.skip_bad_files:
                     raise
-        imports_are_done()
+        freeze_new_imports()
 
     def commit(self, end: Offset) -> None:
         """Nothing is kept that a batch that has been taken would set free."""
@@ -145,7 +145,7 @@ def _walk(entry: FileEntry, since: dict[str, Any] | None, up_to_damage: bool) ->
     if entry.size == position:
         return None
     context = () if since is None else tuple(since["context"])
-    carry: Any = () if since is None else fixed(since["carry"])
+    carry: Any = () if since is None else as_tuples(since["carry"])
     state = PartState()
     state.fragments.carry(path, carry)
     reader = PcapReader(path, link_type=None, start=position, context=context, growing=True)

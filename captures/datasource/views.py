@@ -18,7 +18,7 @@ from captures.datasource.packet_view import PACKET_COLUMNS, PacketDecoder
 from captures.frames.columns import COLUMNS
 from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
-from captures.frames.splitting import FilePart
+from captures.frames.parts import FilePart
 from captures.frames.traffic import TRAFFIC_COLUMNS, TrafficDecoder
 from captures.pcap.compiling import numba_is_loaded
 from captures.pcap.reader import DEFAULT_BLOCK_BYTES, NO_TIME, Block, PcapError, PcapReader

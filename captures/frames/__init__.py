@@ -1,1 +1,1 @@
-"""CBCB frames in captures: reassembly, decoding to Arrow columns, compiled loops, splitting of files."""
+"""CBCB frames in captures: reassembly, decoding to Arrow columns, compiled loops, parts of files, index."""

@@ -31,8 +31,8 @@ from captures.frames.columns import (
 )
 from captures.frames.fragments import CapturedFragments
 from captures.frames.identity import CaptureIdentity
-from captures.frames.splitting import FilePart, PartState
-from captures.pcap.compiling import worth_compiling
+from captures.frames.parts import FilePart, PartState
+from captures.pcap.compiling import should_compile
 from captures.pcap.gather import gather
 from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, Block
 from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERTYPE
@@ -145,7 +145,7 @@ class FrameDecoder:
         start = block.start[rows] + _FIXED_LENGTH
         length = frames.fields["payload_length"][rows].astype(np.int64)
         kind = frames.fields["type"][rows].astype(np.int64)
-        if not worth_compiling(len(block.data)):
+        if not should_compile(len(block.data)):
             for row, at, here, number in zip(
                 rows.tolist(), start.tolist(), length.tolist(), kind.tolist(), strict=True
             ):

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from captures.frames.columns import COLUMNS
 from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
-from captures.frames.splitting import FilePart
-from captures.pcap.compiling import worth_compiling
+from captures.frames.parts import FilePart
+from captures.pcap.compiling import should_compile
 from captures.pcap.reader import NO_TIME, Block
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class TrafficDecoder:
 
     def decode(self, block: Block) -> pa.RecordBatch:
         """Counts the frames of a block. Returns what has been counted so far if it is much, else no rows."""
-        if worth_compiling(len(block.data)):
+        if should_compile(len(block.data)):
             if self._good is None:
                 from captures.frames.well_formed import GoodFrames
 

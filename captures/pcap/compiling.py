@@ -61,7 +61,7 @@ class _Asked:
     size = 0
 
 
-def worth_compiling(size: int) -> bool:
+def should_compile(size: int) -> bool:
     """Whether compiled loops are faster for `size` bytes more, what it takes to have them included."""
     _Asked.size += size
     return numba_is_there() and (_Asked.size >= _WORTH_COMPILING_BYTES or numba_is_loaded())

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from captures.pcap.compiling import Loop, worth_compiling
+from captures.pcap.compiling import Loop, should_compile
 from captures.pcap.reader import Block
 
 
@@ -36,7 +36,7 @@ _GATHER, _COPY = Loop(_gather), Loop(_copy)
 def gather(block: Block, width: int) -> npt.NDArray[np.uint8]:
     """The first bytes of each packet: shape (packets, width), zeros where fewer were captured."""
     raw = np.frombuffer(block.data, np.uint8)
-    if worth_compiling(len(block.data)):
+    if should_compile(len(block.data)):
         table = np.zeros((len(block.start), width), np.uint8)
         _GATHER.compiled(raw, block.start, block.captured, width, table)
         return table
@@ -51,7 +51,7 @@ def gather_bytes(block: Block) -> pa.Array:
     offsets = np.zeros(len(block.start) + 1, np.int32)
     np.cumsum(block.captured, out=offsets[1:])
     values = np.empty(int(offsets[-1]), np.uint8)
-    if worth_compiling(len(block.data)):
+    if should_compile(len(block.data)):
         _COPY.compiled(raw, block.start, block.captured, values)
     else:
         for start, captured, to in zip(

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from captures.pcap.compiling import Loop, worth_compiling
+from captures.pcap.compiling import Loop, should_compile
 from captures.pcap.reader import LINKTYPE_ETHERNET, Block
 
 #: Version (0: none) and sixteen bytes of address, of which IPv4 uses the first four.
@@ -148,7 +148,7 @@ def internet_headers(block: Block) -> InternetHeaders:
     link_type = block.link_type
     if link_type is None:
         link_type = np.array([LINKTYPE_ETHERNET])
-    if worth_compiling(len(block.data)):
+    if should_compile(len(block.data)):
         raw = np.frombuffer(block.data, np.uint8)
         _READ_HEADERS.compiled(raw, block.start, block.captured, link_type, addresses, protocol, ports)
     else:

@@ -18,7 +18,7 @@ from pyarrow import fs
 
 from captures.pcap.uris import is_uri, locate, split_uri
 
-#: What the name of a file's index ends in (`captures.frames.splitting`).
+#: Suffix of the name of an index file (`captures.frames.index`).
 INDEX_SUFFIX = ".index.json"
 #: What a directory is searched for: names of captures, also numbered (tcpdump -C) and compressed ones.
 _CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|dmp|ntar)\d*(\.gz)?$", re.IGNORECASE)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captures.pcap import formats
-from captures.pcap.compiling import worth_compiling
+from captures.pcap.compiling import should_compile
 from captures.pcap.formats import LINKTYPE_ETHERNET, Interface, PcapError
 from captures.pcap.opening import ByteReader, open_bytes
 from captures.pcap.walk import CONTROL, DAMAGE, LONG, NO_TIME, WALK_PCAP, WALK_PCAPNG
@@ -135,7 +135,7 @@ class PcapReader:
         link_type: the link type that the packets must have (None: any).
         start, end: the part: packets whose record begins at byte `start` or later and before `end`; both lie
             between records. None: from the first, to the end of the file.
-        context: offsets of the blocks of the section in which `start` lies (`captures.frames.splitting`).
+        context: offsets of the blocks of the section in which `start` lies (`captures.frames.index`).
         growing: the file is being written: an unfinished record at its end is no defect, but yet to come.
         compiled: whether to walk by compiled code; by default, if there is much to read.
 
@@ -325,7 +325,7 @@ class PcapReader:
         columns = [np.empty(rows, np.int64) for _ in range(4)]
         compiled = self._compiled
         if compiled is None:
-            compiled = worth_compiling(end - at)
+            compiled = should_compile(end - at)
         data = buffer if compiled else memoryview(buffer)
         big = section.order == ">"
         interface: Int64s | None = None

@@ -120,10 +120,7 @@ def write_lines(path: Path, records: Iterable[Mapping[str, Any]], *, ascii_only:
 
 
 def _missing(path: Path) -> RunFolderError:
-    return RunFolderError(
-        f"{path}: missing; expected the folder of a run that has ended, not of one that was interrupted or "
-        "still runs"
-    )
+    return RunFolderError(f"{path}: missing; was the emulation interrupted, or does it still run?")
 
 
 def as_object(where: str, value: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ EXPERIMENT = RunFile(
 )
 CAPTURE_INDEX = RunFile(
     lambda run: [run.captures_folder / f"*{INDEX_SUFFIX}"],
-    "Where the parts of a large capture begin (`captures.frames.splitting`); the accounting writes it.",
+    "Where the parts of a large capture begin (`captures.frames.index`); the accounting writes it.",
 )
 CONTROLLER_PROCESS = RunFile(
     lambda run: [run.controller_config, run.controller_errors],

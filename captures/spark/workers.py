@@ -21,7 +21,7 @@ def hide_objects() -> None:
     gc.freeze()
 
 
-def imports_are_done() -> None:
+def freeze_new_imports() -> None:
     """In a task: hides all objects, if something has been imported since it was done last."""
     global _modules
     if TaskContext.get() is not None and len(sys.modules) != _modules:

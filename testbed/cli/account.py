@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 
-from rich.console import Console
-
-from testbed.conclude import account_and_report
+from testbed.cli.arguments import add_master, add_run
 from testbed.runs.folders import find_run
-from testbed.terminal.progress import Progress
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_run(parser)
+    add_master(parser, "local[2]")
 
 
 def main(arguments: Namespace) -> int:
     """Accounts, writes the report, prints the summary. Returns 0 if the verdict holds, else 1."""
     run_dir = find_run(arguments.runs, arguments.run)
+    # Spark, pandas and matplotlib take seconds to load.
+    from rich.console import Console
+
+    from testbed.conclude import account_and_report
+    from testbed.terminal.progress import Progress
+
     console = Console()
     return account_and_report(run_dir, arguments.master, Progress(console), console)

@@ -1,11 +1,19 @@
-"""Types of arguments. What is wrong is said in words: argparse itself would name the function."""
+"""Types of arguments, and the arguments that several commands have.
+
+The types say in words what they expected: argparse itself would name the function.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError
+from pathlib import Path
 
+from testbed.runs.folders import DEFAULT_RUNS
+
+#: Port of the page of a live run.
+DEFAULT_PORT = 8642
 #: Seconds that `cbcb sub` may wait, and the farthest moment that `cbcb replay --at` takes.
 TIMEOUT_MAX_S = 1_000_000
 MOMENT_MAX_S = 1_000_000_000
@@ -56,6 +64,58 @@ def master(text: str) -> str:
     if _MASTER.fullmatch(text) is None:
         raise ArgumentTypeError(f"{text}: expected local[N] or spark://HOST:PORT")
     return text
+
+
+def add_experiment(parser: ArgumentParser) -> None:
+    """EXPERIMENT, --topology and --set, which `testbed.cli.experiments` reads."""
+    parser.add_argument(
+        "experiment",
+        nargs="?",
+        default="default",
+        help="an experiment file, or the name of a shipped one (default)",
+    )
+    parser.add_argument(
+        "--topology",
+        metavar="T",
+        help="another topology: a file, or a generator such as waxman,100 or grid,4,5",
+    )
+    parser.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        dest="overrides",
+        help="another value for a key of the file, for example time_scale=30 or workload.senders_percent=50",
+    )
+
+
+def add_runs(parser: ArgumentParser) -> None:
+    """--runs."""
+    parser.add_argument(
+        "--runs", type=Path, default=DEFAULT_RUNS, metavar="DIR", help="folder of run folders (captures/runs)"
+    )
+
+
+def add_run(parser: ArgumentParser) -> None:
+    """RUN and --runs, which `find_run` reads."""
+    parser.add_argument("run", nargs="?", help="a run folder, or its name (the newest)")
+    add_runs(parser)
+
+
+def add_master(parser: ArgumentParser, default: str) -> None:
+    """--master."""
+    parser.add_argument("--master", type=master, default=default, help=f"Spark master URL ({default})")
+
+
+def add_port(parser: ArgumentParser, name: str) -> None:
+    """The option `name`: the port of the page of a live run."""
+    parser.add_argument(
+        name,
+        type=port,
+        default=DEFAULT_PORT,
+        metavar="PORT",
+        help=f"port of the page; another one if that is in use ({DEFAULT_PORT})",
+    )
 
 
 def _whole(text: str, least: int, expected: str) -> int:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 
+from testbed.cli.arguments import add_experiment
 from testbed.cli.experiments import load
 from testbed.config.model import Experiment
 from testbed.workload.generate import generate
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_experiment(parser)
 
 
 def main(arguments: Namespace) -> int:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 
 from captures.spark.folder import remove_abandoned
 from testbed.errors import MachineError
 from testbed.network.cleanup import clean_dead_runs
 from testbed.network.state import live_runs
+
+
+def add_arguments(_parser: ArgumentParser) -> None:
+    """Takes none."""
 
 
 def main(_arguments: Namespace) -> int:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from testbed.machine import check_machine, matching_engine
+
+
+def add_arguments(_parser: ArgumentParser) -> None:
+    """Takes none."""
 
 
 def main(_arguments: Namespace) -> int:

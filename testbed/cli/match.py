@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from router.matching.factory import compiles_first, serving, why_not_compiled
+from router.matching.factory import DEFAULT, ENGINES, compiles_first, serving, why_not_compiled
 from testbed.errors import InputError
 from testbed.siena_ff.reader import read_chunks
 from testbed.siena_ff.session import Session
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("file", nargs="?", default="-", help="the statements; - is standard input (-)")
+    parser.add_argument(
+        "--engine",
+        default=DEFAULT,
+        metavar="NAME",
+        help=f"{', '.join(sorted(ENGINES))} ({DEFAULT}); counting has options: counting:rounds=10,bloom=off",
+    )
+    parser.add_argument(
+        "--stats", action="store_true", help="the table's size, build and time per message, to standard error"
+    )
 
 
 def main(arguments: Namespace) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,10 +13,25 @@ from router.predicates.printer import format_predicate
 from router.recording.encoding import RecordingError
 from router.recording.file import Recording
 from router.recording.replay import describe
+from testbed.cli.arguments import add_run, moment_s
 from testbed.errors import InputError
 from testbed.recordings.replay import Verdict, recorded_nodes, replay_run, router_states, wall_clock_ns
 from testbed.runs.folders import find_run
 from testbed.terminal.progress import Progress
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_run(parser)
+    parser.add_argument(
+        "--node", action="append", default=[], metavar="N", help="only this router, such as 3 or r3 (all)"
+    )
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
+        "--show", action="store_true", help="print what the routers were given and answered, instead"
+    )
+    instead.add_argument(
+        "--at", type=moment_s, metavar="S", help="print the routing tables at S experiment seconds, instead"
+    )
 
 
 def main(arguments: Namespace) -> int:

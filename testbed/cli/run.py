@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack
 
 from rich.console import Console
 
+from testbed.cli.arguments import add_experiment, add_master, add_port, add_runs
 from testbed.cli.experiments import load
 from testbed.emulation.emulation import emulate
 from testbed.errors import MachineError
@@ -14,6 +15,31 @@ from testbed.live.runner import LiveView
 from testbed.machine import datapath, require_machine
 from testbed.network.cleanup import clean_dead_runs
 from testbed.terminal.progress import Progress
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_experiment(parser)
+    add_runs(parser)
+    parser.add_argument(
+        "--datapath", choices=["auto", "kernel", "user"], default="auto", help="Open vSwitch datapath (auto)"
+    )
+    parser.add_argument(
+        "--hold",
+        action="store_true",
+        help="keep the network up until Ctrl-C, which then ends the workload, not the run",
+    )
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="show traffic and deliveries while it runs, here and on a page on this machine",
+    )
+    add_port(parser, "--live-port")
+    add_master(parser, "local[2]")
+    parser.add_argument(
+        "--no-account",
+        action="store_true",
+        help="end after the emulation; `cbcb account` does the rest later",
+    )
 
 
 def main(arguments: Namespace) -> int:

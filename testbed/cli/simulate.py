@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 
-from rich.console import Console
-
-from captures.tables.store import accounting
+from testbed.cli.arguments import add_experiment, add_master, add_runs
 from testbed.cli.experiments import load
-from testbed.conclude import account_and_report
-from testbed.sim.simulation import simulate
-from testbed.terminal.progress import Progress
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_experiment(parser)
+    add_runs(parser)
+    add_master(parser, "local[2]")
+    parser.add_argument(
+        "--captures",
+        choices=("all", "links", "none"),
+        default="all",
+        help="captures to keep: all, those of links between routers, or none (all); the accounting knows of "
+        "traffic what they hold",
+    )
+    parser.add_argument(
+        "--no-account",
+        action="store_true",
+        help="end after the simulation; `cbcb account` does the rest later",
+    )
 
 
 def main(arguments: Namespace) -> int:
     """Returns 0 if the verdict holds, else 1."""
     experiment = load(arguments)
+    # Spark, pandas and matplotlib take seconds to load.
+    from rich.console import Console
+
+    from captures.tables.store import accounting
+    from testbed.conclude import account_and_report
+    from testbed.sim.simulation import simulate
+    from testbed.terminal.progress import Progress
+
     console = Console()
     progress = Progress(console)
     run_dir = simulate(experiment, arguments.runs, progress, arguments.captures)

@@ -5,19 +5,41 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 
-from captures.tables.query import QueryError, connect
+from testbed.cli.arguments import add_run
 from testbed.errors import InputError
 from testbed.runs.folders import find_run
-from testbed.trace.build import trace
-from testbed.trace.find import find, is_message_id, listed
-from testbed.trace.show import lines, listing
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.usage = (
+        "cbcb trace [RUN] SOURCE:NUMBER [options]\n       cbcb trace [RUN] [--where PREDICATE] [--missed]"
+    )
+    add_run(parser)
+    parser.add_argument(
+        "message",
+        nargs="?",
+        metavar="SOURCE:NUMBER",
+        help="a message, such as 3:17; without one, they are listed",
+    )
+    parser.add_argument(
+        "--where", metavar="PREDICATE", help="list messages that it selects, for example 'price > 100'"
+    )
+    parser.add_argument("--missed", action="store_true", help="list messages that somebody missed")
+    parser.add_argument("--json", action="store_true", help="as JSON; a list: one object a line")
+    parser.add_argument("--full", action="store_true", help="do not cut long lines to the terminal")
 
 
 def main(arguments: Namespace) -> int:
-    """Prints the trace of a message, or the list of messages."""
+    """Prints the trace of a message, or the list of messages. Returns 0."""
+    # DuckDB and pyarrow take a third of a second to load.
+    from captures.tables.query import QueryError, connect
+    from testbed.trace.build import trace
+    from testbed.trace.find import find, is_message_id, listed
+    from testbed.trace.show import lines, listing
+
     wanted, message = arguments.run, arguments.message
     if message is None and wanted is not None and is_message_id(wanted):
         wanted, message = None, wanted

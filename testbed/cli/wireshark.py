@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from testbed.errors import InputError
 from testbed.wireshark import PROFILE, Installation, act_as_caller, folders, read_sources
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("action", choices=["install"], help="install into your personal folders")
+    parser.add_argument("--uninstall", action="store_true", help="remove what was installed")
+    parser.add_argument("--print", action="store_true", help="only say where, and what is there")
+    parser.add_argument(
+        "--force", action="store_true", help="also overwrite or remove files that you changed or put there"
+    )
 
 
 def main(arguments: Namespace) -> int:

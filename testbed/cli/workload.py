@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TextIO
 
 from rich.console import Console
 
+from testbed.cli import workload_arguments
 from testbed.errors import InputError
 from testbed.siena_ff.files import write_driver, write_json
 from testbed.siena_ff.generate import draw_messages, draw_table
@@ -18,6 +19,13 @@ from testbed.siena_ff.parameters import MatchingWorkload
 from testbed.terminal.progress import Progress
 
 _WRITERS = {"driver": write_driver, "jsonl": write_json}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    workloads = parser.add_subparsers(dest="workload", required=True, metavar="KIND")
+    text = "generate a forwarding table and messages, to measure matching with"
+    matching = workloads.add_parser("match", help=text, description=text[0].upper() + text[1:] + ".")
+    workload_arguments.add_arguments(matching)
 
 
 def main(arguments: Namespace) -> int:

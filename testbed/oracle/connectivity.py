@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import networkx as nx
+
 from captures.rundir.epochs import Epochs, epochs
 from topos.model import Topology
 
@@ -53,20 +55,10 @@ class Network:
 
     def parts(self, down_links: set[int], down_nodes: set[int]) -> dict[int, int]:
         """Node -> the least node that it reaches; nodes that are down are left out."""
-        neighbours: dict[int, list[int]] = {node: [] for node in self.nodes - down_nodes}
-        for index, (u, v) in self.links.items():
-            if index not in down_links and u in neighbours and v in neighbours:
-                neighbours[u].append(v)
-                neighbours[v].append(u)
-        found: dict[int, int] = {}
-        for start in sorted(neighbours):
-            waiting = [start]
-            while waiting:
-                node = waiting.pop()
-                if node not in found:
-                    found[node] = start
-                    waiting += neighbours[node]
-        return found
+        graph = nx.Graph(link for index, link in self.links.items() if index not in down_links)
+        graph.add_nodes_from(self.nodes)
+        graph.remove_nodes_from(down_nodes)
+        return {node: min(part) for part in nx.connected_components(graph) for node in part}
 
 
 def connectivity(events: Iterable[Mapping[str, Any]], network: Network) -> Connectivity:

@@ -37,7 +37,7 @@ def write_report(run_dir: Path) -> Path:
         figures = {name: _inline(drawing, run_dir, name) for name, drawing in drawings.items()}
     page = (
         _environment()
-        .get_template("report.html")
+        .get_template("page.html")
         .render(
             title=manifest.get("experiment") or run.topology.name or run_dir.name,
             run_name=run_dir.resolve().name,

@@ -25,7 +25,7 @@ from scapy.layers.l2 import Ether
 
 from captures.datasource.views import FRAMES, TRAFFIC, View
 from captures.frames.columns import COLUMNS
-from captures.frames.splitting import FilePart
+from captures.frames.parts import FilePart
 from captures.pcap.compiling import numba_is_there
 from router.predicates.model import Message, Predicate, type_of
 from router.predicates.printer import format_predicate
@@ -39,10 +39,14 @@ from tests.support.wire_tshark import ethernet, rows, write_capture
 
 _CHUNK = 20_000
 _PORT_1 = bytes.fromhex("030000000001")
-_FIELDS = ("type", "flags", "hop_limit", "issuer", "seq", "epoch", "total_length", "fragment_index")
-_FIELDS += ("fragment_count", "payload_length")
-_SHOWN = ("decode_error", *_FIELDS, "attribute_name", "value_type", "predicate", "timeout_us", "incarnation")
-_SHOWN += ("oldest_epoch", "acknowledged")
+_FIELDS = (
+    *("type", "flags", "hop_limit", "issuer", "seq", "epoch", "total_length", "fragment_index"),
+    *("fragment_count", "payload_length"),
+)
+_SHOWN = (
+    *("decode_error", *_FIELDS, "attribute_name", "value_type", "predicate", "timeout_us", "incarnation"),
+    *("oldest_epoch", "acknowledged"),
+)
 _HEADERS_ONLY = ("type", "undecodable")
 
 #: What a decoder says of a frame: why it does not decode, or its header fields and its content.
@@ -106,8 +110,8 @@ def _by_counting(capture: Path, compiled: bool) -> list[dict[str, Any]]:
 
 def _read(view: View, capture: Path, compiled: bool) -> list[dict[str, Any]]:
     with ExitStack() as patches:
-        for module in ("pcap", "packets.gather", "packets.splitting", "decode", "sources.traffic"):
-            patches.enter_context(patch(f"captures.{module}.worth_compiling", return_value=compiled))
+        for module in ("pcap.reader", "pcap.gather", "frames.parts", "frames.decoder", "frames.traffic"):
+            patches.enter_context(patch(f"captures.{module}.should_compile", return_value=compiled))
         return [row for batch in view.read(FilePart(str(capture))) for row in batch.to_pylist()]
 
 

@@ -39,7 +39,8 @@ from router.wire.frames import BroadcastTable, Commit, Frame, FrameType, TreeEnt
 from testbed.config.load import load_experiment
 from testbed.workload.generate import generate
 from tests.support.paths import ROOT
-from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire, wait_for
+from tests.support.polling import wait_for
+from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire
 
 _DEFAULT = ROOT / "testbed" / "experiments" / "default.toml"
 _INTERFACES = 5
@@ -99,10 +100,12 @@ def _table(node: int) -> BroadcastTable:
 def _router(engine: str, number: int) -> Iterator[tuple[Wire, Client, int]]:
     wire = Wire(f"{os.getpid() % 10_000}x{number}")
     with tempfile.TemporaryDirectory() as folder:
-        paths = (str(Path(folder) / name) for name in ("a.sock", "a.json", "a.log"))
+        sock, counters, log = (str(Path(folder) / name) for name in ("a.sock", "a.json", "a.log"))
         try:
             wire.up()
-            spec = RouterSpec(0, wire.devices[0], str(wire.namespaces[0]), *paths, matcher=engine)
+            spec = RouterSpec(
+                0, wire.devices[0], str(wire.namespaces[0]), sock, counters, log, matcher=engine
+            )
             path = Path(folder) / "specs.json"
             path.write_text(json.dumps([spec.as_json()]))
             with subprocess.Popen(

@@ -17,7 +17,7 @@ import numpy as np
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.wire.addresses import node_address
 from router.wire.codec import encode
-from router.wire.frames import Frame, FrameType, SenderRequest
+from router.wire.frames import Body, Frame, FrameType, SenderRequest
 
 LINKS = 8
 COPIES = 4
@@ -76,7 +76,7 @@ def _put(frame: Any, place: slice, values: Any, rows: Any = slice(None)) -> None
 def _templates(link: int) -> tuple[Any, dict[int, slice]]:
     """A frame of each kind, and where a 64-bit integer lies in those of a message or predicate."""
     marked = 0x0102030405060708
-    bodies = {
+    bodies: dict[FrameType, Body] = {
         FrameType.MSG: Message({"n": marked, "price": 0.25}),
         FrameType.RA: Predicate((Filter((Constraint("n", Type.INTEGER, Operator.LT, marked),)),)),
         FrameType.SR: SenderRequest(250_000),

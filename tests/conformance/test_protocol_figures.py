@@ -66,14 +66,15 @@ def take(network: Network, step: dict[str, Any]) -> dict[str, Any]:
     if not step.get("hold"):
         network.settle()
     if sent is not None:
-        delivered = sorted(Counter(network.delivered[sent]).elements())
+        delivered = sorted(network.delivered[sent].elements())
         return {"messages": crossed(network, FrameType.MSG), "delivered": delivered}
+    message = injected(step)
     record = {
         "advertisements": crossed(network, FrameType.RA),
         "requests": crossed(network, FrameType.SR),
         "replies": crossed(network, FrameType.UR),
         "dropped": dict(network.dropped() - dropped),
-        "delivered": sorted(Counter(network.delivered[injected(step)]).elements()) if injected(step) else [],
+        "delivered": sorted(network.delivered[message].elements()) if message is not None else [],
         "tables": tables(network),
     }
     seldom = ("requests", "replies", "delivered")
@@ -95,9 +96,11 @@ def act(network: Network, step: dict[str, Any]) -> tuple[int, int] | None:
     elif wanted := step.get("request_update"):
         network.request_update(wanted["node"])
     elif wanted := step.get("deliver"):
-        network.deliver(*wanted["link"], FrameType[wanted["type"]])
+        sender, receiver = wanted["link"]
+        network.deliver(sender, receiver, FrameType[wanted["type"]])
     elif wanted := step.get("lose"):
-        network.lose(*wanted["link"], FrameType[wanted["type"]])
+        sender, receiver = wanted["link"]
+        network.lose(sender, receiver, FrameType[wanted["type"]])
     elif wanted := step.get("inject"):
         inject(network, wanted)
     elif wanted := step.get("restart"):

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import STATE, Cbcb, left_behind, poll
+from tests.support.command import STATE, Cbcb, left_behind
+from tests.support.polling import poll
 
 pytestmark = pytest.mark.emulation
 

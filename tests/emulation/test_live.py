@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.command import Cbcb, left_behind, poll
+from tests.support.command import Cbcb, left_behind
+from tests.support.polling import poll
 
 pytestmark = pytest.mark.emulation
 

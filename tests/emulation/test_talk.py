@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import Cbcb, poll
+from tests.support.command import Cbcb
+from tests.support.polling import poll
 
 pytestmark = pytest.mark.emulation
 

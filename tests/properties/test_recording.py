@@ -145,7 +145,7 @@ def test_wherever_it_is_cut_the_rest_can_be_read(path: Path, tmp_path: Path) -> 
     inputs = list(recording.inputs())
     assert recording.cut is None
     cut = tmp_path / "cut.rec"
-    read = []
+    read: list[int] = []
     for length in range(len(whole)):
         cut.write_bytes(whole[:length])
         try:

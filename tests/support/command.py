@@ -7,19 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from testbed.network.state import ProcessId
+from tests.support.polling import poll
 
 CBCB = [sys.executable, "-m", "testbed.cli.main"]
 
 STATE = Path("/run/cbcb")
-
-T = TypeVar("T")
 
 
 @dataclass
@@ -52,15 +49,6 @@ class Cbcb:
             return None
 
         return poll(mine, timeout_s, "the run writes its state")
-
-
-def poll(ask: Callable[[], T | None], timeout_s: float, what: str) -> T:
-    """Asks until there is an answer."""
-    deadline = time.monotonic() + timeout_s
-    while (answer := ask()) is None:
-        assert time.monotonic() < deadline, f"{what}: not after {timeout_s:g} s"
-        time.sleep(0.05)
-    return answer
 
 
 def left_behind(state: dict[str, Any]) -> list[str]:

@@ -56,9 +56,10 @@ def control(router: Router, kind: FrameType, epoch: int, body: Body, now: float 
     return router.handle(ControllerFrame(Frame(kind, NODE, 100 + epoch, epoch, 1, body)), now)
 
 
-def set_up(options: RouterOptions | None = None) -> Router:
+def set_up(options: RouterOptions | None = None, table: BroadcastTable = TABLE) -> Router:
+    """A router that has committed epoch 1 on `table`."""
     router = new_router(options)
-    control(router, FrameType.TABLE, 1, TABLE)
+    control(router, FrameType.TABLE, 1, table)
     control(router, FrameType.COMMIT, 1, Commit(1))
     return router
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 import networkx as nx
 
@@ -30,7 +31,9 @@ from router.protocol.router import Router
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, TreeEntry
 
 #: Edge attributes: `cost`, and `index` among the links of the topology.
-Graph = nx.Graph
+Graph: TypeAlias = nx.Graph
+#: (the full graph, the links and nodes that are up) -> the table of each node.
+TablesOf: TypeAlias = Callable[[Graph, Graph], dict[int, BroadcastTable]]
 
 
 def graph_of(links: list[tuple[int, int, int]]) -> Graph:
@@ -139,9 +142,9 @@ class Network:
         self.epoch = 0
         self.rng = random.Random(seed)
         self._incarnations = dict.fromkeys(sorted(graph), 1)
-        self._router = lambda node: Router(
-            node, options, factory(matcher), self._incarnations[node], random.Random(f"{seed}/{node}")
-        )
+        self._options = options
+        self._seed = seed
+        self._matcher = matcher
         self.routers = {node: self._router(node) for node in sorted(graph)}
         self.tables: dict[int, BroadcastTable] = {}
         self.delivered: dict[tuple[int, int], Counter[int]] = {}
@@ -150,7 +153,7 @@ class Network:
         self.background: Callable[[], None] | None = None
         self.loss = 0.0
         self.reordering = False
-        self.tables_of = shortest_path_tables
+        self.tables_of: TablesOf = shortest_path_tables
         self._alive = graph.copy()
         self._neighbour = {
             node: {interface: other for other, interface in neighbours.items()}
@@ -249,6 +252,15 @@ class Network:
     def set_predicate(self, node: int, predicate: Predicate) -> None:
         self.predicates[node] = predicate
         self.handle(node, SetPredicate(1, predicate))
+
+    def _router(self, node: int) -> Router:
+        return Router(
+            node,
+            self._options,
+            factory(self._matcher),
+            self._incarnations[node],
+            random.Random(f"{self._seed}/{node}"),
+        )
 
     def restart(self, node: int) -> None:
         """Makes a router anew, with a greater incarnation; the controller answers with a new epoch."""

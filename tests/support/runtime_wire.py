@@ -7,25 +7,17 @@ import os
 import select
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from router.runtime.namespaces import enter_network_namespace
 from router.wire.addresses import CONTROLLER_SOURCE, ETHERTYPE, ROUTER_DESTINATION, node_address
 from router.wire.codec import decode, fragment
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, TreeEntry
+from tests.support.polling import wait_for
 
-TIMEOUT = 10.0
 ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
-
-
-def wait_for(difference: Callable[[], str | None]) -> None:
-    """Polls until `difference` is None; fails with the last difference after `TIMEOUT`."""
-    deadline = time.monotonic() + TIMEOUT
-    while (left := difference()) is not None:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.005)
 
 
 def ip(*arguments: str) -> None:
@@ -120,7 +112,7 @@ class Wire:
             for node in (0, 1):
                 self.control(node, Frame(kind, node, 7, 1, 1, body_of(node)))
             for node in (0, 1):
-                wait_for(lambda node=node, kind=kind: self._unacknowledged(node, kind))  # type: ignore[misc]
+                wait_for(partial(self._unacknowledged, node, kind))
 
     def _unacknowledged(self, node: int, kind: FrameType) -> str | None:
         acknowledged = {frame.body for frame in self.frames_of(node) if frame.type is FrameType.ACK}

@@ -17,7 +17,7 @@ PACKAGES = ("router", "topos", "captures", "testbed")
 ALLOWED = {
     "router": {"router"},
     "topos": {"topos"},
-    "captures": {"captures", "router"},
+    "captures": {"captures", "router", "topos"},
     "testbed": set(PACKAGES),
 }
 #: Heavy library -> the modules (or packages) that may import it.
@@ -33,8 +33,8 @@ HEAVY = {
 }
 
 
-def _modules() -> Iterator[tuple[str, ast.Module]]:
-    for package in PACKAGES:
+def _modules(packages: tuple[str, ...] = PACKAGES) -> Iterator[tuple[str, ast.Module]]:
+    for package in packages:
         for path in sorted((ROOT / package).rglob("*.py")):
             if "runs" not in path.parts:
                 name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -61,13 +61,15 @@ def test_packages_import_only_what_they_may() -> None:
     assert wrong == []
 
 
-def test_captures_take_only_predicates_wire_and_native_from_the_router() -> None:
+def test_captures_take_only_predicates_wire_native_and_records_from_the_router() -> None:
+    """`router.records` is the format of what routers and applications leave in the run folder."""
+    rooms = {"predicates", "wire", "native", "records"}
     wrong = [
         f"{name} imports {imported}"
         for name, tree in _modules()
         if name.startswith("captures")
         for imported in _imports(tree)
-        if imported.startswith("router.") and imported.split(".")[1] not in {"predicates", "wire", "native"}
+        if imported.startswith("router.") and imported.split(".")[1] not in rooms
     ]
     assert wrong == []
 
@@ -126,6 +128,28 @@ def test_package_init_files_import_nothing() -> None:
         for package in PACKAGES
         for path in (ROOT / package).rglob("__init__.py")
         if any(True for _ in _imports(ast.parse(path.read_text())))
+    ]
+    assert wrong == []
+
+
+def test_no_test_module_imports_another() -> None:
+    """What tests share is in tests/support."""
+    wrong = [
+        f"{name} imports {imported}"
+        for name, tree in _modules(("tests",))
+        for imported in _imports(tree)
+        if imported.startswith("tests.")
+        and any(part == "conftest" or part.startswith("test_") for part in imported.split(".")[1:])
+    ]
+    assert wrong == []
+
+
+def test_no_test_module_changes_where_modules_are_found() -> None:
+    wrong = [
+        f"{name}, line {node.lineno}"
+        for name, tree in _modules(("tests",))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.path"
     ]
     assert wrong == []
 

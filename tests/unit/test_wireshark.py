@@ -44,7 +44,12 @@ def test_asks_before_it_overwrites_what_is_the_user_s(where: Folders) -> None:
     own = where.plugins / "cbcb.lua"
     own.write_bytes(b"-- mine")
     asked: list[Path] = []
-    assert Installation(SOURCES, where).install(lambda target: bool(asked.append(target)))[own] == "kept"
+
+    def refuse(target: Path) -> bool:
+        asked.append(target)
+        return False
+
+    assert Installation(SOURCES, where).install(refuse)[own] == "kept"
     assert asked == [own]
     assert own.read_bytes() == b"-- mine"
     assert Installation(SOURCES, where).install(lambda _target: True)[own] == "written"

@@ -75,6 +75,13 @@ def _constraint(name: str, kind: str, symbol: str, value: Any) -> Constraint:
     return Constraint(name, Type[kind.upper()], _OPERATORS[symbol], value)
 
 
+def _tree_entry(entry: dict[str, Any]) -> TreeEntry:
+    fields: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
+    }
+    return TreeEntry(**fields)
+
+
 def _body(kind: FrameType, body: dict[str, Any]) -> Body:
     if kind is FrameType.MSG:
         return Message({name: value for name, _, value in body["attributes"]})
@@ -86,13 +93,7 @@ def _body(kind: FrameType, body: dict[str, Any]) -> Body:
         return Hello(body["incarnation"])
     if kind is FrameType.TABLE:
         neighbours = tuple((interface, node) for interface, node in body["neighbours"])
-        entries = tuple(
-            TreeEntry(
-                **{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
-            )
-            for entry in body["entries"]
-        )
-        return BroadcastTable(neighbours, entries)
+        return BroadcastTable(neighbours, tuple(_tree_entry(entry) for entry in body["entries"]))
     if kind is FrameType.COMMIT:
         return Commit(body["oldest_epoch"])
     return Ack(FrameType[body["acknowledged"]])

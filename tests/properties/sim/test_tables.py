@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,8 +16,8 @@ from router.predicates.model import NOTHING, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.events import RequestUpdate
 from router.wire.addresses import LOCAL_INTERFACE
-from testbed.config.model import Experiment, ProtocolOptions, TimedEvent
-from testbed.rundir.folder import new_run_folder
+from testbed.config.model import BroadcastLayer, Experiment, ProtocolOptions, TimedEvent
+from testbed.runs.folders import new_run_folder
 from testbed.sim.clock import due_ns
 from testbed.sim.simulation import Simulation
 from testbed.terminal.progress import Progress
@@ -57,7 +58,7 @@ def troubled(draw: st.DrawFn) -> Experiment:
         ur_freshness_s=3.0,
         ur_reuse=draw(st.booleans()),
     )
-    layer = draw(st.sampled_from(("spt", "spanning-tree", "rpf")))
+    layer = draw(st.sampled_from(get_args(BroadcastLayer)))
     return replace(
         experiment,
         topology=topology,

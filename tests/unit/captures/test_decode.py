@@ -15,7 +15,7 @@ from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
 from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, node_address
 from router.wire.codec import encode, fragment
-from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello, SenderRequest
+from router.wire.frames import Ack, Body, BroadcastTable, Commit, Frame, FrameType, Hello, SenderRequest
 
 LINK = CaptureIdentity("link-3-5", "link", link=7, u=3, v=5)
 HOST = CaptureIdentity("host-3", "host", node=3)
@@ -127,7 +127,7 @@ def test_contradicting_fragments_are_told() -> None:
 def test_the_columns_of_each_body() -> None:
     values = Message({"s": "ä", "i": -(2**63), "d": 0.1, "b": False})
     predicate = parse_predicate('s = "x" and i < 3 or b any boolean')
-    bodies = {
+    bodies: dict[FrameType, Body] = {
         FrameType.MSG: values,
         FrameType.RA: predicate,
         FrameType.SR: SenderRequest(250_000),

@@ -13,7 +13,7 @@ from pyarrow import fs
 
 from captures.datasource.formats import run_folders
 from captures.datasource.options import OptionError
-from captures.frames.splitting import write_index
+from captures.frames.index import write_index
 from captures.pcap import listing
 from captures.pcap.listing import list_captures
 from captures.pcap.opening import open_bytes

@@ -16,7 +16,7 @@ from scapy.layers.l2 import ARP, CookedLinux, CookedLinuxV2, Dot1Q, Ether
 
 from captures.datasource.packet_view import PACKET_COLUMNS
 from captures.datasource.views import PACKETS, View
-from captures.frames.splitting import FilePart
+from captures.frames.parts import FilePart
 from captures.pcap.compiling import numba_is_there
 from tests.support.capture_files import pcap
 
@@ -84,7 +84,7 @@ _LINKS: dict[int, list[tuple[bytes, bytes]]] = {
 def _rows(path: Path, packets: list[bytes], compiled: bool, link_type: int = 1) -> list[dict[str, Any]]:
     path.write_bytes(pcap(list(enumerate(packets)), link_type=link_type))
     modules = ("captures.pcap.reader", "captures.pcap.gather", "captures.pcap.internet")
-    patches = [patch(f"{module}.worth_compiling", return_value=compiled) for module in modules]
+    patches = [patch(f"{module}.should_compile", return_value=compiled) for module in modules]
     for each in patches:
         each.start()
     try:

@@ -47,11 +47,12 @@ def test_blocks_of_any_size_hold_the_same_frames(tmp_path: Path, size: int) -> N
 
 @pytest.mark.parametrize("cut", [1, 28, 30, 43])
 def test_cut_tail_is_reported_and_not_invented(tmp_path: Path, cut: int) -> None:
-    reader = PcapReader(_file(tmp_path / "a.pcap", cut=cut))
+    path = _file(tmp_path / "a.pcap", cut=cut)
+    reader = PcapReader(path)
     assert list(reader.records()) == SMALL[:-1]
     # 24 bytes of file header, 8 records of 16 + 20..27 bytes.
     assert reader.defect == "the file ends inside a record, which starts at byte 340"
-    assert tail_defect(reader.path) == reader.defect
+    assert tail_defect(path) == reader.defect
 
 
 def test_absurd_length_is_damage(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ import shutil
 import struct
 import subprocess
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from captures.frames.splitting import index_file
+from captures.frames.index import index_file
 from captures.pcap.compiling import numba_is_there
 from captures.pcap.reader import NO_TIME, PcapError, PcapReader, Record
 from tests.support.capture_files import block, enhanced, interface, old, pcap, pcapng, section, simple
@@ -29,6 +30,15 @@ def _records(path: Path, content: bytes | None = None) -> list[Record]:
     assert plain == compiled
     assert readers[0].defect == readers[1].defect
     return plain
+
+
+def _link_types(path: Path) -> list[list[int]]:
+    """For each block that the reader gives, the link type of each record."""
+    found = []
+    for each in PcapReader(path, link_type=None).blocks():
+        assert each.link_type is not None
+        found.append(each.link_type.tolist())
+    return found
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -84,9 +94,7 @@ def test_sections_interfaces_and_blocks_of_all_kinds(tmp_path: Path) -> None:
         Record(7, 2, 2, b"dd"),
         Record(8_000_000, 5, 5, b"eeeee"),
     ]
-    blocks = list(PcapReader(tmp_path / "a.pcapng", link_type=None).blocks())
-    types = [number for each in blocks for number in each.link_type.tolist()]
-    assert types == [1, 113, 1, 113, 1]
+    assert list(chain.from_iterable(_link_types(tmp_path / "a.pcapng"))) == [1, 113, 1, 113, 1]
     with pytest.raises(PcapError, match="link type 113; expected 1"):
         list(PcapReader(tmp_path / "a.pcapng").records())
 
@@ -179,8 +187,7 @@ def test_a_section_may_have_many_interfaces(tmp_path: Path) -> None:
     content = section() + one * 5000 + enhanced(1, b"a", number=4999) + other * 60_536
     path = tmp_path / "a.pcapng"
     assert len(_records(path, content + enhanced(2, b"b", number=65_535) + old(3, b"c", number=65_535))) == 3
-    types = [block.link_type.tolist() for block in PcapReader(path, link_type=None).blocks()]
-    assert types == [[1], [113, 113]]
+    assert _link_types(path) == [[1], [113, 113]]
     records = _records(path, content + enhanced(2, b"b", number=0) + one + enhanced(3, b"c", number=0))
     assert [record.data for record in records] == [b"a", b"b"]
     reader = PcapReader(path)

@@ -72,8 +72,8 @@ def _counted(blocks: list[Block], capture: CaptureIdentity, compiled: bool) -> C
                 counts[*(row[key] for key in (*_KEYS, "bin_ns")), name] += row[name]
 
     with (
-        patch("captures.frames.traffic.worth_compiling", return_value=compiled),
-        patch("captures.frames.decoder.worth_compiling", return_value=compiled),
+        patch("captures.frames.traffic.should_compile", return_value=compiled),
+        patch("captures.frames.decoder.should_compile", return_value=compiled),
     ):
         decoder = TrafficDecoder(capture, tuple(TRAFFIC_COLUMNS), _BIN_NS)
         for block in blocks:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+import testbed
+from captures.rundir.layout import RunLayout
 from router.protocol.counters import Counters
+from testbed.cli.main import COMMANDS
 from testbed.network.shaping import KernelFeatures
 from tests.support.paths import ROOT
+
+#: The recording of a live router.
+LIVE = ROOT / "tests" / "conformance" / "live-figure-4" / "r2.rec"
 
 
 def _cbcb(*arguments: str, python: str = sys.executable, nobody: bool = False) -> tuple[int, str]:
@@ -30,6 +38,11 @@ def _cbcb(*arguments: str, python: str = sys.executable, nobody: bool = False) -
     return done.returncode, done.stderr.strip()
 
 
+def _printed(*arguments: str) -> str:
+    command = [sys.executable, "-m", "testbed.cli.main", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
 def _experiment(folder: Path, text: str) -> str:
     path = folder / "experiment.toml"
     path.write_text(text)
@@ -37,26 +50,39 @@ def _experiment(folder: Path, text: str) -> str:
 
 
 def test_help_lists_every_command() -> None:
+    printed = _printed("--help")
+    for command, text in COMMANDS.items():
+        assert re.search(rf"\n    {command}\s+{re.escape(text[:20])}", printed), command
+
+
+def test_readme_lists_every_command() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = text.partition("\n## Commands\n")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    assert {name for cell in cells for name in re.findall(r"`(\w+)", cell)} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_on_a_command_comes_at_once(command: str) -> None:
+    """It loads none of the libraries that take long; what the command itself needs is not imported yet."""
+    script = (
+        "import sys\nfrom testbed.cli.main import main\n"
+        f"try:\n    main([{command!r}, '--help'])\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print(*{name.split('.')[0] for name in sys.modules})"
+    )
     printed = subprocess.run(
-        [sys.executable, "-m", "testbed.cli.main", "--help"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    for command in (
-        "check",
-        "run",
-        "simulate",
-        "account",
-        "report",
-        "replay",
-        "pub",
-        "sub",
-        "doctor",
-        "clean",
-    ):
-        assert f"    {command} " in printed
+    assert printed.startswith(f"usage: cbcb {command}")
+    slow = {"pyspark", "pandas", "pyarrow", "matplotlib", "duckdb", "scapy", "ryu", "numba"}
+    assert slow & set(printed.splitlines()[-1].split()) == set()
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert declared["project"]["dynamic"] == ["version"]
+    assert declared["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "testbed.__version__"}
+    assert _printed("--version") == f"cbcb {testbed.__version__}\n"
 
 
 @pytest.mark.parametrize("command", ["check", "run"])
@@ -168,66 +194,96 @@ def _replay(*arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr.strip()
 
 
-def test_a_replay_says_whether_the_core_still_answers_so(tmp_path: Path) -> None:
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """A run folder with the recording of router 2, and no more than `cbcb replay` needs."""
     (tmp_path / "manifest.json").write_text("{}")
-    run = str(tmp_path)
-    assert _replay(run)[::2] == (
+    (tmp_path / "recordings").mkdir()
+    (tmp_path / "recordings" / "r2.rec").write_bytes(LIVE.read_bytes())
+    return tmp_path
+
+
+def _write_counters(run: Path, counters: dict[str, object]) -> None:
+    RunLayout(run).counters_folder.mkdir()
+    frames: dict[str, object] = {"frames_sent": {}, "frames_received": {}}
+    RunLayout(run).routers_counters.write_text(json.dumps({"2": frames | counters}))
+
+
+def test_replay_of_a_run_without_recordings_says_what_makes_them(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    assert _replay(str(tmp_path))[::2] == (
         2,
         f"cbcb: {tmp_path}/recordings: no recordings; an emulation with record = true makes them",
     )
-    recording = tmp_path / "recordings" / "r2.rec"
-    recording.parent.mkdir()
-    live = (ROOT / "tests" / "conformance" / "live-figure-4" / "r2.rec").read_bytes()
-    recording.write_bytes(live)
-    status, said, _ = _replay(run)
+
+
+def test_a_replay_says_whether_the_core_still_answers_so(recorded: Path) -> None:
+    status, said, _ = _replay(str(recorded))
     assert status == 0
     assert "r2: the run left no counters and tables to compare with" in said
     assert "answers equal the live run's" in said
-    status, said, _ = _replay(run, "--node", "2", "--show")
+
+
+def test_a_replay_shows_what_a_router_was_given(recorded: Path) -> None:
+    status, said, _ = _replay(str(recorded), "--node", "2", "--show")
     assert status == 0
     assert "\nr2     pass on through interfaces 1, 3\n" in said
-    assert _replay(run, "--node", "r5")[::2] == (2, "cbcb: --node 5: no recording of it; expected one of 2")
 
-    manifest = tmp_path / "manifest.json"
-    assert _replay(run, "--at", "1")[::2] == (2, f"cbcb: {manifest}: no field 'time_scale'")
+
+def test_a_replay_of_a_router_without_recording_is_refused(recorded: Path) -> None:
+    assert _replay(str(recorded), "--node", "r5")[::2] == (
+        2,
+        "cbcb: --node 5: no recording of it; expected one of 2",
+    )
+
+
+def test_a_replay_prints_the_tables_of_a_moment(recorded: Path) -> None:
+    manifest = recorded / "manifest.json"
+    assert _replay(str(recorded), "--at", "1")[::2] == (2, f"cbcb: {manifest}: no field 'time_scale'")
     # The recording begins at this time of the wall clock; two seconds later node 5 wants `price < 400`.
-    manifest.write_text('{"time_scale": 4, "started_ns": 1795290245819883858}')
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "applications.jsonl").write_text("")
-    assert _replay(run, "--at", "2") == (0, "r2, epoch 1\n    2 (node 3): price < 400\n", "")
+    manifest.write_text('{"time_scale": 4, "started_ns": 1795290245819883858, "datapath": "user"}')
+    (recorded / "logs").mkdir()
+    (recorded / "logs" / "applications.jsonl").write_text("")
+    assert _replay(str(recorded), "--at", "2") == (0, "r2, epoch 1\n    2 (node 3): price < 400\n", "")
 
-    recording.write_bytes(live[:3000])
-    status, said, _ = _replay(run)
+
+def test_a_replay_says_that_a_recording_is_cut(recorded: Path) -> None:
+    (recorded / "recordings" / "r2.rec").write_bytes(LIVE.read_bytes()[:3000])
+    status, said, _ = _replay(str(recorded))
     assert status == 0
     assert "r2: the recording is cut: its last " in said
 
-    recording.write_bytes(live.replace(b'"sr_policy":"periodic"', b'"sr_policy":"never"   '))
-    status, said, _ = _replay(run)
+
+def test_a_replay_with_other_answers_names_the_first(recorded: Path) -> None:
+    changed = LIVE.read_bytes().replace(b'"sr_policy":"periodic"', b'"sr_policy":"never"   ')
+    (recorded / "recordings" / "r2.rec").write_bytes(changed)
+    status, said, _ = _replay(str(recorded))
     assert status == 1
     assert "tick; live: send through interfaces 1, 2, 3: SR 2/" in said
     assert "; replayed: nothing" in said
     assert said.endswith("Replay: not as in the live run: r2 of 1 router\n")
 
-    (tmp_path / "counters").mkdir()
-    (tmp_path / "counters" / "routers.json").write_text('{"2": {"messages_sent": 7, "dropped": {}}}')
-    recording.write_bytes(live)
-    status, said, _ = _replay(run)
+
+def test_a_replay_compares_counters(recorded: Path) -> None:
+    _write_counters(recorded, {"messages_sent": 7, "dropped": {}})
+    status, said, _ = _replay(str(recorded))
     assert status == 1
     assert "r2: messages_sent: live 7, replayed 1" in said
 
-    # What only the live router dropped is a difference as well; what the link dropped is none.
-    live_counters = dict.fromkeys(Counters().as_dict(), 0) | {"messages_sent": 7}
-    dropped = {"reverse_path": 3, "truncated": 2}
-    (tmp_path / "counters" / "routers.json").write_text(
-        json.dumps({"2": {**live_counters, "dropped": dropped}})
-    )
-    _, said, _ = _replay(run)
+
+def test_a_replay_compares_what_the_core_dropped_and_not_what_the_link_dropped(recorded: Path) -> None:
+    live = dict.fromkeys(Counters().as_dict(), 0) | {"messages_sent": 7}
+    _write_counters(recorded, {**live, "dropped": {"reverse_path": 3, "truncated": 2}})
+    _, said, _ = _replay(str(recorded))
     assert "r2: dropped reverse_path: live 3, replayed 0" in said
     assert "truncated" not in said
 
-    # One that cannot be read keeps none of the others from being replayed.
-    recording.with_name("r1.rec").write_bytes(b"something else")
-    status, said, wrong = _replay(run)
+
+def test_a_recording_that_cannot_be_read_keeps_no_other_from_being_replayed(recorded: Path) -> None:
+    _write_counters(recorded, {"messages_sent": 7, "dropped": {}})
+    bad = recorded / "recordings" / "r1.rec"
+    bad.write_bytes(b"something else")
+    status, said, wrong = _replay(str(recorded))
     assert (status, wrong) == (2, "cbcb: no usable recording of r1")
-    assert f"r1: {recording.with_name('r1.rec')}: not the recording of a router\n" in said
+    assert f"r1: {bad}: not the recording of a router\n" in said
     assert "r2: messages_sent: live 7, replayed 1" in said

@@ -188,7 +188,7 @@ def test_a_router_that_answers_just_after_it_was_given_up_is_brought_in() -> Non
     assert not network.machine.settled
     network.advance(1)
     assert network.machine.settled
-    assert 2 in network.frames(FrameType.COMMIT, network.events("committed")[-1]["epoch"])  # type: ignore[arg-type]
+    assert 2 in network.frames(FrameType.COMMIT, network.events("committed")[-1]["epoch"])
 
 
 def test_a_router_that_hears_again_after_it_was_given_up_is_asked_and_brought_in() -> None:

@@ -150,7 +150,7 @@ def test_a_small_capture_is_read_without_numba(tmp_path: Path) -> None:
     program = (
         "import sys\n"
         "from captures.frames.columns import COLUMNS\n"
-        "from captures.frames.splitting import FilePart\n"
+        "from captures.frames.parts import FilePart\n"
         "from captures.datasource.views import FRAMES, View\n"
         "rows = sum(batch.num_rows for batch in View(FRAMES, tuple(COLUMNS)).read(FilePart(sys.argv[1])))\n"
         "print(rows, 'numba' in sys.modules)"

@@ -148,8 +148,13 @@ def test_a_pool_that_grows_with_its_tables_is_not_swept(monkeypatch: pytest.Monk
     pool, table = FilterPool(), _Table()
     pool.register(table)
     swept: list[int] = []
-    whole = FilterPool.sweep
-    monkeypatch.setattr(FilterPool, "sweep", lambda self: (swept.append(len(self)), whole(self)))
+    sweep = FilterPool.sweep
+
+    def noted_sweep(self: FilterPool) -> None:
+        swept.append(len(self))
+        sweep(self)
+
+    monkeypatch.setattr(FilterPool, "sweep", noted_sweep)
     for number in range(5_000):
         table.members |= 1 << pool.numbers(parse_predicate(f"price = {2 * number}"))[0]
     assert not swept

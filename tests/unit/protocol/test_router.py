@@ -273,7 +273,7 @@ def test_periodic_advertisements() -> None:
 def test_bad_options_are_refused() -> None:
     for options in ({"hop_limit": 0}, {"hop_limit": 256}, {"ra_period": 0.0}, {"hello_interval": 0.0}):
         with pytest.raises(ValueError, match=next(iter(options))):
-            RouterOptions(**options)  # type: ignore[arg-type]
+            RouterOptions(**options)
     with pytest.raises(ValueError, match="incarnation"):
         Router(1, RouterOptions(), factory("naive"), 2**32)
 

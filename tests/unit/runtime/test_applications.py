@@ -9,33 +9,26 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from router.matching.factory import factory
-from router.predicates.model import Message
+from router.predicates.model import Message, Value
 from router.predicates.parser import parse_predicate
 from router.protocol.events import ControllerFrame, Event
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
+from router.records.application_log import ApplicationLog
 from router.runtime.applications import Applications
 from router.runtime.client import Client, ClientError
 from router.runtime.lines import REQUEST_LIMIT
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType, TreeEntry
+from tests.support.polling import TIMEOUT, wait_for
 
-TIMEOUT = 10.0
 OUTPUT_LIMIT = 256 * 1024
-
-
-def wait_for(difference: Callable[[], str | None]) -> None:
-    """Polls until `difference` is None; fails with the last difference after `TIMEOUT`."""
-    deadline = time.monotonic() + TIMEOUT
-    while (left := difference()) is not None:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.005)
 
 
 class Node:
@@ -191,7 +184,7 @@ def test_an_update_can_be_requested(node: Node) -> None:
 
 
 def test_types_survive_the_socket(node: Node) -> None:
-    attributes = {
+    attributes: dict[str, Value] = {
         "b": True,
         "i": -(2**63),
         "d": 2.0,
@@ -213,7 +206,7 @@ def test_types_survive_the_socket(node: Node) -> None:
 def test_the_log_has_what_the_architecture_says(node: Node, tmp_path: Path) -> None:
     path = tmp_path / "applications.jsonl"
     before = time.time_ns()
-    with path.open("w") as log, node.client("a", log=log) as client:
+    with ApplicationLog(path) as log, node.client("a", log=log) as client:
         client.set_predicate('x > 1 and s = "q"')
         client.send_message('x = 2, s = "q"')
         next(client.deliveries(TIMEOUT))

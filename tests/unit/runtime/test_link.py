@@ -13,7 +13,8 @@ from router.predicates.model import Message
 from router.runtime.link import Link
 from router.runtime.packet_socket import PacketSocket
 from router.wire.frames import Frame, FrameType
-from tests.support.runtime_wire import TIMEOUT, Wire, ip, wait_for
+from tests.support.polling import TIMEOUT, wait_for
+from tests.support.runtime_wire import Wire, ip
 
 pytestmark = pytest.mark.root
 FRAMES = 200

@@ -19,6 +19,7 @@ import pytest
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.protocol.options import RouterOptions
 from router.recording.replay import check
+from router.records.application_log import ApplicationEvent
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
 from router.wire.addresses import (
@@ -29,7 +30,8 @@ from router.wire.addresses import (
 )
 from router.wire.codec import DecodeError, decode, decode_header, fragment
 from router.wire.frames import Commit, Frame, FrameType
-from tests.support.runtime_wire import ETHERTYPE_BYTES, TIMEOUT, Wire, wait_for
+from tests.support.polling import TIMEOUT, wait_for
+from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire
 
 pytestmark = pytest.mark.root
 
@@ -106,7 +108,7 @@ def _since_ready(frames: list[bytes], counters: dict[str, Any]) -> list[bytes]:
 
 
 def test_messages_travel_and_every_frame_is_counted(wire: Wire, routers: Routers) -> None:
-    lines: list[dict[str, Any]] = []
+    lines: list[ApplicationEvent] = []
     with (
         Client(routers.specs[0].socket_path, "sender") as sender,
         Client(routers.specs[1].socket_path, "receiver", log=lines.append) as receiver,
@@ -133,8 +135,10 @@ def test_messages_travel_and_every_frame_is_counted(wire: Wire, routers: Routers
         assert "predicates" not in receiver.status(tables=False)
         assert early[1] + 1 == late[0][1]
     assert [line["event"] for line in lines] == ["set_predicate", "deliver", "deliver", "set_predicate"]
-    assert lines[0]["filters"] == [[["x", "integer", ">", 1]]]
-    assert lines[-1]["filters"] == []
+    first, last = lines[0], lines[-1]
+    assert first["event"] == last["event"] == "set_predicate"
+    assert first["filters"] == [[["x", "integer", ">", 1]]]
+    assert last["filters"] == []
     counters = routers.stop()
     wire.read()
     for node in (0, 1):

@@ -105,7 +105,7 @@ def test_literals_are_those_of_c(text: str, value: object) -> None:
     assert found == value
     assert type(found) is type(value)
     (statement,), _ = read(f"select x = {text};")
-    assert statement.message == Message({"x": value})  # type: ignore[dict-item]
+    assert statement.message == Message({"x": value})
 
 
 def test_doubles_are_written_with_a_point() -> None:

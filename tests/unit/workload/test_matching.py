@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections import Counter
 from itertools import islice, pairwise
 
@@ -27,7 +28,7 @@ WORKLOAD = MatchingWorkload(constraints=200_000, interfaces=64, messages=20_000)
 
 def close(found: float, asked: float, drawn: int) -> bool:
     """Whether a share measured over `drawn` draws is within five standard deviations of the one asked for."""
-    return abs(found - asked) < 5 * (asked * (1 - asked) / drawn) ** 0.5
+    return abs(found - asked) < 5 * math.sqrt(asked * (1 - asked) / drawn)
 
 
 def test_the_dictionary_is_different_words_and_a_smaller_one_its_beginning() -> None:
@@ -175,5 +176,6 @@ def test_the_command_writes_to_a_file(tmp_path_factory: pytest.TempPathFactory) 
     assert lines[0].startswith("ifconfig 1 ")
     assert sum(line.startswith("select ") for line in lines) == 4
     assert main(["workload", "match", "--constraints", "1", "-o", str(path)]) == 2
-    arguments = build_parser().parse_args(["workload", "match", "--string-operators", "=:1,any:2"])
+    line = ["workload", "match", "--string-operators", "=:1,any:2"]
+    arguments = build_parser(line).parse_args(line)
     assert arguments.string_operators == {Operator.EQ: 1, Operator.ANY: 2}

@@ -15,7 +15,7 @@ from captures.datasource import hadoop
 from captures.datasource.hadoop import read_hadoop
 from captures.datasource.options import OptionError
 from captures.datasource.views import PACKETS, View
-from captures.frames.splitting import write_index
+from captures.frames.index import write_index
 from captures.source import register
 from tests.support.capture_files import pcap
 from tests.support.run_folder import good_run
@@ -63,7 +63,9 @@ def test_of_a_directory_the_captures_are_read(tmp_path: Path, spark: SparkSessio
     uri = _mount(spark, tmp_path)
 
     def times(path: str, **options: str) -> list[int]:
-        return sorted(row.time_ns for row in read_hadoop(spark, path, columns="time_ns", **options).collect())
+        return sorted(
+            row.time_ns for row in read_hadoop(spark, path, run=None, columns="time_ns", **options).collect()
+        )
 
     assert times(uri) == [1, 2]
     assert times(uri, RecursiveFileLookup="true") == [1, 2, 3]
@@ -109,7 +111,7 @@ def test_wrong_arguments_are_told(
         read_hadoop(spark, uri, "csv")
     for name in ("partitions", "Paths"):
         with pytest.raises(OptionError, match=f"option {name}: expected one path, whose files are not split"):
-            read_hadoop(spark, uri, **{name: "2"})
+            read_hadoop(spark, uri, run=None, **{name: "2"})
     with pytest.raises(OptionError, match="pcap: unknown option colums; expected one of "):
         read_hadoop(spark, uri, colums="file")
     for missing in (f"{uri}/none", f"{uri}/*.cap"):

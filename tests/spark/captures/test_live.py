@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from captures.capturing.flush import flush_captures
 from captures.datasource.live_counts import LinkCount, counts, stream_counts
 from captures.source import register
-from tests.support.command import poll
+from tests.support.polling import poll
 from tests.support.run_folder import good_run
 
 pytestmark = pytest.mark.spark

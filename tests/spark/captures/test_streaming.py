@@ -10,7 +10,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from captures.source import register
-from router.predicates.model import Message
+from router.predicates.model import Message, Value
 from router.wire.addresses import node_address
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType
@@ -23,7 +23,7 @@ LONG = "x" * 4000
 
 def _frames() -> list[bytes]:
     """A message, one in three fragments, a message."""
-    messages = [{"n": 0}, {"n": 1, "text": LONG}, {"n": 2}]
+    messages: list[dict[str, Value]] = [{"n": 0}, {"n": 1, "text": LONG}, {"n": 2}]
     return [
         bytes.fromhex("030000000001") + node_address(0) + b"\x88\xb5" + payload
         for seq, attributes in enumerate(messages)
@@ -58,7 +58,9 @@ class _Stream:
         """All that has been written, when everything there is has been read."""
         assert self._query is not None
         self._query.processAllAvailable()
-        return self._spark.read.parquet(str(self._folder / "out")).orderBy("capture", "time_ns").collect()
+        written = self._spark.read.parquet(str(self._folder / "out"))
+        rows: list[Row] = written.orderBy("capture", "time_ns").collect()
+        return rows
 
 
 def test_a_growing_capture_is_read_to_its_last_whole_record(tmp_path: Path, spark: SparkSession) -> None:

@@ -35,16 +35,9 @@ from captures.datasource.options import read_options
 from captures.datasource.packet_view import PACKET_COLUMNS
 from captures.datasource.streaming import GrowingCaptures
 from captures.datasource.views import FRAMES, OF_FILE, PACKETS, PCAP_VIEWS, TRAFFIC, View
-from captures.frames import splitting
 from captures.frames.columns import COLUMNS
-from captures.frames.splitting import (
-    FilePart,
-    check_capture,
-    index_file,
-    read_index,
-    split_files,
-    write_index,
-)
+from captures.frames.index import check_capture, index_file, read_index, split_files, write_index
+from captures.frames.parts import FilePart, survey
 from captures.frames.traffic import TRAFFIC_COLUMNS
 from captures.pcap.compiling import numba_is_there
 from captures.pcap.listing import FileEntry, list_captures
@@ -167,7 +160,7 @@ def test_checking_a_large_capture_leaves_its_index(tmp_path: Path, monkeypatch: 
     defect = check_capture(path)
     assert defect is not None
     assert read_index(str(path)) is None
-    monkeypatch.setattr(splitting, "DEFAULT_PART_BYTES", 1000)
+    monkeypatch.setattr("captures.frames.index.DEFAULT_PART_BYTES", 1000)
     assert check_capture(path) == defect
     assert read_index(str(path)) == index_file(str(path), 1000)
 
@@ -340,8 +333,8 @@ def test_compiled_and_plain_code_see_the_same_in_a_block(
     block = Block(b"".join(frames), start, captured, captured, start, link_type=link_type)
     seen = []
     for compiled in (False, True):
-        monkeypatch.setattr(splitting, "worth_compiling", lambda _, compiled=compiled: compiled)
-        types, fragments = splitting._survey(block)
+        monkeypatch.setattr("captures.frames.parts.should_compile", lambda _, compiled=compiled: compiled)
+        types, fragments = survey(block)
         seen.append((types, fragments.tolist()))
     assert seen[0] == seen[1]
     assert len(seen[0][0]) > 5

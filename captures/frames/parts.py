@@ -1,0 +1,108 @@
+"""Parts of capture files: what a task reads on its own, and what it must know of the packets before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from captures.frames.fragments import CapturedFragments, Carried
+from captures.pcap.compiling import should_compile
+from captures.pcap.reader import LINKTYPE_ETHERNET, Block
+from router.wire.addresses import ETHERTYPE
+from router.wire.header import DecodeError
+
+_ETHERNET_LENGTH = 14
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """A part of a file: the packets whose records begin in [start, end).
+
+    Attributes:
+        path: path or URI.
+        start, end: offsets between records; `end` None: the end of the file.
+        context: offsets of the pcapng blocks that describe the section and the interfaces of the part.
+        carry: the packets before `start` that hold fragments of frames which are incomplete at `start`.
+        size: approximate size in bytes.
+        first_ns, last_ns: least and greatest time in the part, ns since 1970 UTC; None: unknown.
+        types: the numbers of the CBCB frame types in the part; None: unknown.
+    """
+
+    path: str
+    start: int | None = None
+    end: int | None = None
+    context: tuple[int, ...] = ()
+    carry: tuple[Carried, ...] = ()
+    size: int = 0
+    first_ns: int | None = None
+    last_ns: int | None = None
+    types: tuple[int, ...] | None = None
+
+
+class PartState:
+    """The fragments that the reader of a part must know of, collected from the blocks before the part.
+
+    Args:
+        fragments: the fragments collected so far; by default none.
+    """
+
+    def __init__(self, fragments: CapturedFragments | None = None) -> None:
+        self.fragments = fragments or CapturedFragments()
+
+    def see(self, block: Block) -> tuple[int, ...]:
+        """Adds the fragments of a block. Returns the numbers of the CBCB frame types in the block."""
+        types, fragments = survey(block)
+        for row in fragments.tolist():
+            with suppress(DecodeError):
+                self.fragments.add(*block.packet(row))
+        return types
+
+
+def survey(block: Block) -> tuple[tuple[int, ...], npt.NDArray[np.int64]]:
+    """The numbers of the CBCB frame types in a block, and the rows of its fragments."""
+    raw = np.frombuffer(block.data, np.uint8)
+    start, captured = block.start, block.captured
+    ethernet = None if block.link_type is None else np.flatnonzero(block.link_type == LINKTYPE_ETHERNET)
+    if ethernet is not None:
+        start, captured = start[ethernet], captured[ethernet]
+    if should_compile(len(block.data)):
+        from captures.frames.loops import survey as compiled_survey
+
+        types, fragments = compiled_survey(raw, start, captured)
+    else:
+        rows = np.flatnonzero(captured >= _ETHERNET_LENGTH + 28)
+        rows = rows[_u16(raw, start[rows] + 12) == ETHERTYPE]
+        types = np.unique(raw[start[rows] + _ETHERNET_LENGTH + 1])
+        fragments = rows[_u16(raw, start[rows] + _ETHERNET_LENGTH + 26) != 1]
+    return tuple(types.tolist()), fragments if ethernet is None else ethernet[fragments]
+
+
+def _u16(raw: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    high: npt.NDArray[np.int64] = raw[at].astype(np.int64)
+    return high << 8 | raw[at + 1]
+
+
+def as_tuples(value: object) -> object:
+    """A JSON value with tuples in place of its lists: the form of `FilePart.context` and `FilePart.carry`."""
+    return tuple(map(as_tuples, value)) if isinstance(value, list) else value
+
+
+def group_parts(parts: Sequence[FilePart], groups: int) -> list[list[FilePart]]:
+    """The parts in at most `groups` groups of about equal size; no group is empty."""
+    return [[parts[i] for i in group] for group in balance([part.size for part in parts], groups)]
+
+
+def balance(sizes: Sequence[int], groups: int) -> list[list[int]]:
+    """Splits indices into at most `groups` non-empty groups of about equal total size, largest first."""
+    loads = [0] * max(1, groups)
+    members: list[list[int]] = [[] for _ in loads]
+    for index in sorted(range(len(sizes)), key=lambda i: (-sizes[i], i)):
+        lightest = loads.index(min(loads))
+        members[lightest].append(index)
+        # Opening a file has a cost of its own: empty files are spread over the groups, too.
+        loads[lightest] += sizes[index] + 1
+    return [group for group in members if group]

@@ -1,0 +1,75 @@
+"""Every generated document and the function that writes its text.
+
+A document is generated as a whole, or between two markers of a page that is otherwise written by hand:
+
+    <!-- generated: NAME -->
+    ...
+    <!-- end of NAME -->
+
+`python -m testbed.documents` rewrites all of them; `tests/unit/test_documents.py` compares each with what
+its function returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import captures.accounting.summary
+import captures.tables.catalogue
+import router.protocol.replies
+import router.protocol.requests
+from testbed.documents.state_machines import state_diagram
+
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A generated text.
+
+    Attributes:
+        path: the file that holds it.
+        text: returns it, ending with a line break.
+        block: the name of the markers between which it stands; None: it is the whole file.
+    """
+
+    path: Path
+    text: Callable[[], str]
+    block: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.path.name if self.block is None else f"{self.path.name}, {self.block}"
+
+    def current(self) -> str:
+        """The file with the text as it is generated now.
+
+        Raises:
+            ValueError: the file does not hold the markers of the block, each once and in order.
+        """
+        if self.block is None:
+            return self.text()
+        page = self.path.read_text(encoding="utf-8")
+        begin, end = f"<!-- generated: {self.block} -->\n", f"<!-- end of {self.block} -->\n"
+        if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
+            raise ValueError(f"{self.path}: expected the lines {begin.strip()} and {end.strip()}, each once")
+        before, _, rest = page.partition(begin)
+        return before + begin + self.text() + end + rest.partition(end)[2]
+
+
+DOCUMENTS: tuple[Document, ...] = (
+    Document(_DOCS / "summary.md", captures.accounting.summary.document),
+    Document(_DOCS / "tables.md", captures.tables.catalogue.document),
+    Document(
+        _DOCS / "protocol.md",
+        lambda: state_diagram(router.protocol.requests.TRANSITIONS),
+        "state machine of the issuer of an SR",
+    ),
+    Document(
+        _DOCS / "protocol.md",
+        lambda: state_diagram(router.protocol.replies.TRANSITIONS),
+        "state machine of a router that answers an SR",
+    ),
+)
