@@ -13,17 +13,26 @@ python=/usr/bin/python3
 pip_version=26.3
 # Tests that need these are skipped without them.
 test_packages=(lua5.2 lua5.3 lua5.4 chromium)
-packages=(mininet openvswitch-switch tcpdump tshark nftables iproute2 kmod procps util-linux python3 python3-venv)
+# Command -> package: what `cbcb doctor` looks for. The others are what the set-up itself and Mininet need.
+commands=$root/testbed/machine/commands.txt
+packages=(kmod procps python3 python3-venv)
 
 say() { printf 'run.sh: %s\n' "$*" >&2; }
 fail() { say "$1"; exit 3; }
 
 install_packages() {
-    local missing=() package
+    local missing=() command package java
+    while read -r command package; do
+        case $command in
+            "" | "#"*) ;;
+            java) java=$package ;; # another Java will do, if it is new enough
+            *) [[ " ${packages[*]} " == *" $package "* ]] || packages+=("$package") ;;
+        esac
+    done <"$commands"
     for package in "${packages[@]}"; do
         [[ $(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null) == ii* ]] || missing+=("$package")
     done
-    java_is_new_enough || missing+=(openjdk-17-jre-headless)
+    java_is_new_enough || missing+=("$java")
     ((${#missing[@]})) || return 0
     command -v apt-get >/dev/null || fail "missing: ${missing[*]}; this system has no apt-get: install them by hand"
     say "installing ${missing[*]}"

@@ -170,7 +170,7 @@ def _log_summary(inputs: Inputs) -> dict[str, Any]:
     counters = inputs.router_counters.values()
     return {
         "messages_sent": inputs.log.sent.num_rows,
-        "messages_planned": sum(item.action == "send_message" for item in inputs.workload.items),
+        "messages_planned": sum(line["action"] == "send_message" for line in inputs.workload),
         "capture_drops": sum(capture.dropped_by_kernel for capture in inputs.captures),
         "socket_drops": sum(counter.get("socket_drops", 0) for counter in counters),
         "router_send_drops": sum(

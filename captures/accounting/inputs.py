@@ -31,7 +31,7 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import SIMULATED, read_manifest
 from captures.rundir.topology import read_topology
-from captures.rundir.workload import Workload, read_workload
+from captures.rundir.workload import WorkloadLine, read_workload
 from topos.model import Link, Node, Topology
 
 _MOST_BINS = 300
@@ -65,7 +65,7 @@ class Inputs:
     captures: list[CapturedFile]
     log: ApplicationTables
     oracle: pa.Table
-    workload: Workload
+    workload: list[WorkloadLine]
     opening: dict[int, FirstPredicate]
     clock: Clock
     router_counters: dict[int, dict[str, Any]]
@@ -100,7 +100,7 @@ def read_inputs(run: RunLayout) -> Inputs:
     """Raises RunFolderError: a file is missing or bad."""
     manifest = read_manifest(run)
     log = application_tables(run)
-    workload = read_workload(run)
+    workload = [line for _, line in read_workload(run)]
     requested = [first.requested_ns for first in log.first_predicates.values()]
     start_ns = min(requested) if requested else manifest["started_ns"]
     captures = read_captures(run)

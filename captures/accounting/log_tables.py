@@ -17,7 +17,7 @@ from captures.rundir.controller import read_controller
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import read_routing_tables
-from captures.rundir.workload import Workload
+from captures.rundir.workload import WorkloadLine
 from router.predicates.model import Message
 from router.predicates.printer import format_message
 
@@ -191,16 +191,16 @@ def oracle_table(run: RunLayout) -> pa.Table:
         return _table(rows, ORACLE_ANSWERS)
 
 
-def opening_predicates(log: ApplicationTables, workload: Workload) -> dict[int, FirstPredicate]:
+def opening_predicates(log: ApplicationTables, workload: Sequence[WorkloadLine]) -> dict[int, FirstPredicate]:
     """The first predicates of the nodes that the workload has set one at its earliest set_predicate.
 
     Without a workload, of all nodes that set one.
     """
-    items = [item for item in workload.items if item.action == "set_predicate"]
+    items = [line for line in workload if line["action"] == "set_predicate"]
     if not items:
         return dict(log.first_predicates)
-    earliest = min(item.at_s for item in items)
-    nodes = {item.node for item in items if item.at_s == earliest}
+    earliest = min(line["at_s"] for line in items)
+    nodes = {line["node"] for line in items if line["at_s"] == earliest}
     return {node: first for node, first in log.first_predicates.items() if node in nodes}
 
 

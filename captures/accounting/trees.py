@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from captures.frames.decoder import ETHERNET_LENGTH
 from captures.pcap.reader import PcapReader
 from captures.rundir.capture_list import CapturedFile
-from router.wire.addresses import CONTROLLER_SOURCE, ETHERTYPE
+from router.wire.addresses import CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, ETHERTYPE
+from router.wire.format import Tlv
 from router.wire.fragments import Reassembler
 from router.wire.frames import BroadcastTable, FrameType
 from router.wire.header import DecodeError
-from router.wire.tlv import TLV_HEADER_LENGTH, Tlv, decode_table, tlvs
+from router.wire.table import decode_table
+from router.wire.tlv import TLV_HEADER_LENGTH, tlvs
 
 TREES = pa.schema(
     [
@@ -107,10 +108,10 @@ def _only(body: bytes, wanted: frozenset[bytes]) -> bytes:
 def _table_payloads(path: Path) -> Iterator[tuple[int, bytes]]:
     for block in PcapReader(path).blocks():
         raw = np.frombuffer(block.data, dtype=np.uint8)
-        long_enough = np.flatnonzero(block.captured > ETHERNET_LENGTH + 1)
-        types = raw[block.start[long_enough] + ETHERNET_LENGTH + 1]
+        long_enough = np.flatnonzero(block.captured > ETHERNET_HEADER_LENGTH + 1)
+        types = raw[block.start[long_enough] + ETHERNET_HEADER_LENGTH + 1]
         for row in long_enough[types == FrameType.TABLE].tolist():
             start = int(block.start[row])
             frame = bytes(block.data[start : start + int(block.captured[row])])
             if frame[6:14] == CONTROLLER_SOURCE + _ETHERTYPE:
-                yield int(block.time_ns[row]), frame[ETHERNET_LENGTH:]
+                yield int(block.time_ns[row]), frame[ETHERNET_HEADER_LENGTH:]

@@ -12,8 +12,8 @@ import pyarrow as pa
 from captures.pcap.gather import gather, gather_bytes
 from captures.pcap.internet import InternetHeaders, internet_headers
 from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, Block
+from router.wire.addresses import ETHERNET_HEADER_LENGTH
 
-_ETHERNET_LENGTH = 14
 _VLAN_TAGS = (0x8100, 0x88A8)
 #: Values of `undecodable`.
 NOT_ETHERNET, TRUNCATED = "not_ethernet", "truncated"
@@ -116,14 +116,14 @@ class _Ethernet:
     @cached_property
     def headers(self) -> npt.NDArray[np.uint8]:
         """Shape (packets, 18): header and VLAN tag; bytes not captured are 0."""
-        return gather(self._block, _ETHERNET_LENGTH + 4)
+        return gather(self._block, ETHERNET_HEADER_LENGTH + 4)
 
     @cached_property
     def internet(self) -> InternetHeaders:
         return internet_headers(self._block)
 
     def reason(self) -> npt.NDArray[np.int8]:
-        short = self._block.captured < _ETHERNET_LENGTH + 4 * self._tagged()
+        short = self._block.captured < ETHERNET_HEADER_LENGTH + 4 * self._tagged()
         reason = np.where(short, 2, 0)
         if self._block.link_type is not None:
             reason = np.where(self._block.link_type != LINKTYPE_ETHERNET, 1, reason)

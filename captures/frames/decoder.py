@@ -1,8 +1,8 @@
 """From captured bytes to columns: the Ethernet and CBCB headers of a block of frames, decoded at once.
 
 Headers are gathered and taken apart by NumPy. Bodies go through the codec, once for each distinct body, so
-that a message is decoded once however many links it crosses; where no column needs them, compiled code tells
-those that surely decode. Fragments are put together again.
+that a message is decoded once however many links it crosses; where no column needs them, compiled code
+accepts the bodies that are well formed. Fragments are reassembled.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from captures.frames.parts import FilePart, PartState
 from captures.pcap.compiling import should_compile
 from captures.pcap.gather import gather
 from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, Block
-from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERTYPE
-from router.wire.frames import VERSION
+from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, ETHERTYPE
+from router.wire.format import HEADER, VERSION
 from router.wire.header import HEADER_LENGTH, TYPE_NAMES, DecodeError, DecodeReason, decode_header
+from router.wire.layouts import SIZES
 
 __all__ = ["COLUMNS", "FROM_ROUTER", "SCHEMA", "SPARK_SCHEMA", "TO_ROUTER", "decode_block"]
 
-ETHERNET_LENGTH = 14
 #: Reasons that are not the codec's: no CBCB frame at all, or from a node that is at no end of the link.
 NOT_ETHERNET, BAD_ETHERTYPE, BAD_SOURCE = "not_ethernet", "bad_ethertype", "bad_source"
 _REASONS = [None, NOT_ETHERNET, BAD_ETHERTYPE, BAD_SOURCE, *(reason.value for reason in DecodeReason)]
@@ -54,22 +54,10 @@ _FRAME_DTYPE = np.dtype(
         ("source_high", ">u2"),
         ("source_low", ">u4"),
         ("ethertype", ">u2"),
-        ("version", "u1"),
-        ("type", "u1"),
-        ("flags", "u1"),
-        ("hop_limit", "u1"),
-        ("issuer", ">u4"),
-        ("seq", ">u8"),
-        ("epoch", ">u4"),
-        ("total_length", ">u4"),
-        ("fragment_index", ">u2"),
-        ("fragment_count", ">u2"),
-        ("payload_length", ">u2"),
-        ("reserved", ">u2"),
+        *((field.name, f">u{SIZES[field.layout]}") for field in HEADER),
     ]
 )
-_FIXED_LENGTH = ETHERNET_LENGTH + HEADER_LENGTH
-assert _FRAME_DTYPE.itemsize == _FIXED_LENGTH
+_FIXED_LENGTH = ETHERNET_HEADER_LENGTH + HEADER_LENGTH
 _NODE_PREFIX = 0x02CB
 _CONTROLLER_SOURCE = int.from_bytes(CONTROLLER_SOURCE, "big")
 _CONTROLLER_DESTINATION = int.from_bytes(CONTROLLER_DESTINATION, "big")
@@ -130,7 +118,7 @@ class FrameDecoder:
     def _check_one(self, block: Block, row: int, checked: _Checked) -> None:
         frame, place = block.packet(row)
         try:
-            decode_header(frame[ETHERNET_LENGTH:])
+            decode_header(frame[ETHERNET_HEADER_LENGTH:])
             checked.header_ok[row] = True
             checked.fragment[row] = _PARTIAL
             whole = self._fragments.add(frame, place)
@@ -151,12 +139,12 @@ class FrameDecoder:
             ):
                 checked.take(row, body_values(number, bytes(block.data[at : at + here])))
             return
-        from captures.frames.loops import group_bodies, surely_good
+        from captures.frames.loops import group_bodies, well_formed_bodies
 
         raw = np.frombuffer(block.data, np.uint8)
         if not self._bodies_wanted:
-            doubtful = ~surely_good(raw, start, length, kind)
-            rows, start, length, kind = rows[doubtful], start[doubtful], length[doubtful], kind[doubtful]
+            left = ~well_formed_bodies(raw, start, length, kind)
+            rows, start, length, kind = rows[left], start[left], length[left], kind[left]
         group, first = group_bodies(raw, start, length, kind)
         found = [
             body_values(int(kind[one]), bytes(block.data[start[one] : start[one] + length[one]]))
@@ -260,7 +248,7 @@ class _Frames:
 
     @cached_property
     def plain(self) -> Mask:
-        """Frames whose header surely decodes, and which hold their whole body."""
+        """Frames with a header that keeps every rule, and with their whole body."""
         fields = self.fields
         here = fields["payload_length"].astype(np.int64)
         plain: Mask = (
@@ -280,7 +268,7 @@ class _Frames:
 
     @cached_property
     def has_addresses(self) -> Mask:
-        has: Mask = self.block.captured >= ETHERNET_LENGTH
+        has: Mask = self.block.captured >= ETHERNET_HEADER_LENGTH
         if self.block.link_type is not None:
             has &= self.block.link_type == LINKTYPE_ETHERNET
         return has

@@ -9,10 +9,10 @@ from typing import Any
 
 from captures.pcap.opening import open_bytes
 from captures.pcap.walk import NO_TIME
+from router.wire.addresses import ETHERNET_HEADER_LENGTH
 from router.wire.fragments import Reassembler
 from router.wire.header import DecodeError, Header, decode_header
 
-_ETHERNET_LENGTH = 14
 _Key = tuple[bytes, int, int, int]
 #: A packet that is read again: offset of its first byte in the file, bytes captured, time in ns.
 Carried = tuple[int, int, int]
@@ -54,7 +54,7 @@ class CapturedFragments:
         Raises:
             DecodeError: as `Reassembler.add`.
         """
-        addresses, payload = frame[:12], frame[_ETHERNET_LENGTH:]
+        addresses, payload = frame[:12], frame[ETHERNET_HEADER_LENGTH:]
         header = decode_header(payload)
         if place[2] == NO_TIME:
             # Without a time there is no telling whether it belongs to what is held.

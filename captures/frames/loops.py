@@ -1,8 +1,8 @@
-"""Compiled loops over many frames: which bodies surely decode, which are the same, how much was sent by whom.
+"""Compiled loops over many frames: which bodies are well formed, which are equal, how much each router sent.
 
-The codec decides what is wrong with a frame. That nothing is wrong can be said without it for those that make
-up most captures, MSG, RA, UR and SR frames in ASCII: what the loops call good, the codec decodes (tests hold
-the two together).
+Only the codec rejects frames. The loops accept the frames that make up most captures: MSG, RA, UR and SR
+frames in ASCII, with or without TLVs of unknown types. The codec decodes every frame that the loops accept
+(tests hold the two together), and decides on all others.
 
 The loops read memory by address. To numba an item of an array is a calculation of its place, and an array as
 an argument is seven numbers and a count of its users: several times slower for a few bytes here and there.
@@ -20,25 +20,35 @@ import numpy.typing as npt
 
 from captures.pcap.compiling import compiler
 from router.native.memory import address_of, load_u8, load_u16, load_u32
-from router.predicates.model import Operator, Type
-from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERTYPE, node_address
-from router.wire.frames import VERSION, FrameType
+from router.predicates.model import STRING_MAX_BYTES, Operator, Type
+from router.wire.addresses import (
+    CONTROLLER_DESTINATION,
+    CONTROLLER_SOURCE,
+    ETHERNET_HEADER_LENGTH,
+    ETHERTYPE,
+    node_address,
+)
+from router.wire.format import VERSION, FrameType, Tlv
 from router.wire.header import HEADER_LENGTH
-from router.wire.tlv import Tlv
+from router.wire.layouts import HEADER_OFFSETS, TLV_FORMATS, struct_of
+from router.wire.tlv import NEVER_SKIPPED, TLV_HEADER_LENGTH
 
 _MSG, _RA, _SR, _UR = int(FrameType.MSG), int(FrameType.RA), int(FrameType.SR), int(FrameType.UR)
+_TYPE, _TOTAL_LENGTH = HEADER_OFFSETS["type"], HEADER_OFFSETS["total_length"]
+_FRAGMENT_INDEX, _FRAGMENT_COUNT = HEADER_OFFSETS["fragment_index"], HEADER_OFFSETS["fragment_count"]
+_PAYLOAD_LENGTH, _RESERVED = HEADER_OFFSETS["payload_length"], HEADER_OFFSETS["reserved"]
 _ATTRIBUTE, _FILTER, _TIMEOUT = int(Tlv.ATTRIBUTE), int(Tlv.FILTER), int(Tlv.TIMEOUT)
+_TIMEOUT_LENGTH = struct_of(TLV_FORMATS[Tlv.TIMEOUT].fields).size
 _STRING, _INTEGER, _DOUBLE, _BOOLEAN = (int(each) for each in Type)
 _PREFIX, _SUBSTRING, _ANY = int(Operator.PREFIX), int(Operator.SUBSTRING), int(Operator.ANY)
 _CONTROLLER, _TO_CONTROLLER = (
     int.from_bytes(each, "big") for each in (CONTROLLER_SOURCE, CONTROLLER_DESTINATION)
 )
 _NODE_PREFIX = int.from_bytes(node_address(0)[:2], "big")
-_ETHERNET_LENGTH = 14
 #: A message with more attributes is left to the codec: comparing each name with each would take long.
 _MOST_ATTRIBUTES = 32
 
-#: Kinds of captures: of no run, of a link, of a router's own link.
+#: Captures: of no run, of a link, of a router's own link.
 ANY_CAPTURE, LINK, HOST = 0, 1, 2
 
 Bytes = npt.NDArray[np.uint8]
@@ -57,10 +67,10 @@ def _is_ascii(at: int, end: int) -> bool:
 
 
 @inlined
-def _is_good_value(at: int, end: int, value_type: int) -> bool:
+def _is_value(at: int, end: int, value_type: int) -> bool:
     size = end - at
     if value_type == _STRING:
-        return size <= 65535 and _is_ascii(at, end)
+        return size <= STRING_MAX_BYTES and _is_ascii(at, end)
     if value_type == _INTEGER:
         return size == 8
     if value_type == _DOUBLE:
@@ -83,89 +93,130 @@ def _is_new_name(name: int, names: Any, known: int) -> bool:
 
 
 @callee
-def _is_good_message(at: int, end: int, names: Any) -> bool:
+def _is_message(at: int, end: int, names: Any) -> bool:
     """`names` has room for `_MOST_ATTRIBUTES` numbers."""
     known = 0
     while at < end:
-        if end - at < 6 or load_u8(at) != _ATTRIBUTE:
+        name = at + TLV_HEADER_LENGTH
+        if name > end:
             return False
-        name = at + 5
-        following = name + load_u32(at + 1)
+        behind = name + load_u32(at + 1)
+        if behind > end:
+            return False
+        tlv = load_u8(at)
+        at = behind
+        if tlv != _ATTRIBUTE:
+            if tlv in NEVER_SKIPPED:
+                return False
+            continue
+        if name == behind or load_u8(name) == 0 or known == _MOST_ATTRIBUTES:
+            return False
         value_type = name + 1 + load_u8(name)
-        if following > end or value_type >= following or load_u8(name) == 0 or known == _MOST_ATTRIBUTES:
+        if value_type >= behind:
             return False
         if not _is_ascii(name + 1, value_type) or not _is_new_name(name, names, known):
             return False
-        if not _is_good_value(value_type + 1, following, load_u8(value_type)):
+        if not _is_value(value_type + 1, behind, load_u8(value_type)):
             return False
         names[known] = name
         known += 1
-        at = following
     return True
 
 
 @callee
-def _is_good_predicate(at: int, end: int) -> bool:
+def _is_predicate(at: int, end: int) -> bool:
     while at < end:
-        if end - at < 5 or load_u8(at) != _FILTER:
+        start = at + TLV_HEADER_LENGTH
+        if start > end:
             return False
-        at += 5
-        following = at + load_u32(at - 4)
-        if following > end:
+        behind = start + load_u32(at + 1)
+        if behind > end:
             return False
-        while at < following:
+        tlv = load_u8(at)
+        if tlv != _FILTER:
+            if tlv in NEVER_SKIPPED:
+                return False
+            at = behind
+            continue
+        at = start
+        while at < behind:
             value_type = at + 1 + load_u8(at)
             value = value_type + 4
-            if load_u8(at) == 0 or value > following or not _is_ascii(at + 1, value_type):
+            if load_u8(at) == 0 or value > behind or not _is_ascii(at + 1, value_type):
                 return False
             operator = load_u8(value_type + 1)
             at = value + load_u16(value_type + 2)
-            if at > following:
+            if at > behind:
                 return False
             if operator == _ANY:
                 if at != value or load_u8(value_type) == 0 or load_u8(value_type) > _BOOLEAN:
                     return False
                 continue
-            if operator == 0 or operator > _ANY or not _is_good_value(value, at, load_u8(value_type)):
+            if operator == 0 or operator > _ANY or not _is_value(value, at, load_u8(value_type)):
                 return False
             if _PREFIX <= operator <= _SUBSTRING and load_u8(value_type) != _STRING:
                 return False
     return True
 
 
+@callee
+def _is_sender_request(at: int, end: int) -> bool:
+    known = False
+    while at < end:
+        start = at + TLV_HEADER_LENGTH
+        if start > end:
+            return False
+        behind = start + load_u32(at + 1)
+        if behind > end:
+            return False
+        tlv = load_u8(at)
+        at = behind
+        if tlv == _TIMEOUT:
+            if known or behind - start != _TIMEOUT_LENGTH:
+                return False
+            known = True
+        elif tlv in NEVER_SKIPPED:
+            return False
+    return known
+
+
 @inlined
-def _is_good_body(at: int, end: int, kind: int, names: Any) -> bool:
-    """Whether the body [at, end) of a frame of type `kind` surely decodes."""
-    if kind == _MSG:
-        return _is_good_message(at, end, names)
-    if kind in (_RA, _UR):
-        return _is_good_predicate(at, end)
-    return kind == _SR and end - at == 9 and load_u8(at) == _TIMEOUT and load_u32(at + 1) == 4
+def _is_well_formed_body(at: int, end: int, type_: int, names: Any) -> bool:
+    """Whether the body [at, end) of a frame of type `type_` is accepted."""
+    if type_ == _MSG:
+        return _is_message(at, end, names)
+    if type_ in (_RA, _UR):
+        return _is_predicate(at, end)
+    return type_ == _SR and _is_sender_request(at, end)
 
 
 @kernel
-def _surely_good(base: int, start: Any, length: Any, kind: Any, good: Any) -> None:
-    """good[i] = 1 if the body of row i surely decodes: type kind[i], length[i] bytes at base + start[i]."""
+def _well_formed_bodies(base: int, start: Any, length: Any, types: Any, accepted: Any) -> None:
+    """accepted[i] = 1 if the body of row i is: of type types[i], length[i] bytes at base + start[i]."""
     names = np.empty(_MOST_ATTRIBUTES, np.int64)
     for row in range(len(start)):
         at = base + start[row]
-        good[row] = _is_good_body(at, at + length[row], kind[row], names)
+        accepted[row] = _is_well_formed_body(at, at + length[row], types[row], names)
 
 
 @inlined
-def _is_good_frame(at: int, captured: int, names: Any) -> bool:
-    """Whether these bytes are an Ethernet frame with a whole CBCB frame that surely decodes."""
-    header = at + _ETHERNET_LENGTH
+def _is_well_formed_frame(at: int, captured: int, names: Any) -> bool:
+    """Whether `captured` bytes are an Ethernet frame with a whole CBCB frame that is accepted."""
+    header = at + ETHERNET_HEADER_LENGTH
     body = header + HEADER_LENGTH
-    if captured < _ETHERNET_LENGTH + HEADER_LENGTH or load_u16(at + 12) != ETHERTYPE:
+    if captured < ETHERNET_HEADER_LENGTH + HEADER_LENGTH or load_u16(at + 12) != ETHERTYPE:
         return False
     # Version; no fragment: index 0 of 1; reserved bytes.
-    if load_u8(header) != VERSION or load_u32(header + 24) != 1 or load_u16(header + 30) != 0:
+    if (
+        load_u8(header) != VERSION
+        or load_u32(header + _FRAGMENT_INDEX) != 1
+        or load_u16(header + _RESERVED) != 0
+    ):
         return False
-    length = load_u16(header + 28)
-    if length != load_u32(header + 20) or at + captured < body + length:
+    length = load_u16(header + _PAYLOAD_LENGTH)
+    if length != load_u32(header + _TOTAL_LENGTH) or at + captured < body + length:
         return False
-    return _is_good_body(body, body + length, load_u8(header + 1), names)
+    return _is_well_formed_body(body, body + length, load_u8(header + _TYPE), names)
 
 
 @inlined
@@ -178,7 +229,7 @@ def _sender(at: int) -> Any:
 
 
 @kernel
-def count_good(
+def count_well_formed(
     base: int,
     start: Any,
     captured: Any,
@@ -193,9 +244,9 @@ def count_good(
     slots: Any,
     groups: Any,
     known: int,
-    odd: Any,
+    left: Any,
 ) -> tuple[int, int]:
-    """Counts the frames that surely decode and have a sender that their capture can have.
+    """Counts the well-formed frames with a sender that their capture can have.
 
     Args:
         base: address of the bytes in which row i begins at start[i].
@@ -206,32 +257,32 @@ def count_good(
         groups: shape (room, 5). A row: what the frames of a group have in common (two numbers), how many they
             are, their bytes, and the first row of a group that is new.
         known: how many groups there are already.
-        odd: takes the rows that are not counted: other frames, and groups for which there is no room.
+        left: takes the rows that are not counted: other frames, and groups for which there is no room.
 
     Returns:
-        How many groups there are now, and how many rows are in `odd`.
+        How many groups there are now, and how many rows are in `left`.
     """
     names = np.empty(_MOST_ATTRIBUTES, np.int64)
     last_slot = len(slots) - 1
     shift = np.uint64(64 - bits)
-    odds = 0
+    count = 0
     bin_start = bin_end = 0
     for row in range(len(start)):
         at = base + start[row]
         sender = -2
-        if time_ns[row] > -9223372036854775808 and _is_good_frame(at, captured[row], names):
+        if time_ns[row] > -9223372036854775808 and _is_well_formed_frame(at, captured[row], names):
             sender = _sender(at)
             if capture == LINK and sender != u and sender != v:
                 sender = -2
         if sender == -2:
-            odd[odds] = row
-            odds += 1
+            left[count] = row
+            count += 1
             continue
         if not bin_start <= time_ns[row] < bin_end:
             bin_start = time_ns[row] // bin_ns * bin_ns
             bin_end = bin_start + bin_ns
         to_controller = capture == HOST and load_u16(at) << 32 | load_u32(at + 2) == _TO_CONTROLLER
-        ends = (sender + 1) << 9 | to_controller << 8 | load_u8(at + _ETHERNET_LENGTH + 1)
+        ends = (sender + 1) << 9 | to_controller << 8 | load_u8(at + ETHERNET_HEADER_LENGTH + _TYPE)
         # Multiply-shift: the upper bits of the sum.
         code = np.uint64(bin_start) * salts[0] + np.uint64(ends) * salts[1]
         slot = np.int64(code >> shift)
@@ -240,8 +291,8 @@ def count_good(
             slot = (slot + 1) & last_slot
             group = slots[slot]
         if group < 0 and known == len(groups):
-            odd[odds] = row
-            odds += 1
+            left[count] = row
+            count += 1
             continue
         if group < 0:
             group = known
@@ -252,7 +303,7 @@ def count_good(
             groups[group, 4] = row
         groups[group, 2] += 1
         groups[group, 3] += length[row]
-    return known, odds
+    return known, count
 
 
 @kernel
@@ -261,11 +312,11 @@ def _survey(base: int, start: Any, captured: Any, seen: Any, fragments: Any) -> 
     count = 0
     for row in range(len(start)):
         at = base + start[row]
-        header = at + _ETHERNET_LENGTH
-        if captured[row] < _ETHERNET_LENGTH + HEADER_LENGTH - 4 or load_u16(at + 12) != ETHERTYPE:
+        header = at + ETHERNET_HEADER_LENGTH
+        if captured[row] < ETHERNET_HEADER_LENGTH + _FRAGMENT_COUNT + 2 or load_u16(at + 12) != ETHERTYPE:
             continue
-        seen[load_u8(header + 1)] = True
-        if load_u16(header + 26) != 1:
+        seen[load_u8(header + _TYPE)] = True
+        if load_u16(header + _FRAGMENT_COUNT) != 1:
             fragments[count] = row
             count += 1
     return count
@@ -317,11 +368,11 @@ def survey(raw: Bytes, start: Int64s, captured: Int64s) -> tuple[Int64s, Int64s]
     return np.flatnonzero(seen), fragments[:count]
 
 
-def surely_good(raw: Bytes, start: Int64s, length: Int64s, kind: Int64s) -> npt.NDArray[np.bool_]:
-    """Which bodies raw[start:start+length] of frames of these type numbers decode for certain."""
-    good = np.empty(len(start), np.uint8)
-    _surely_good(address_of(raw), start, length, kind, good)
-    return good.astype(np.bool_)
+def well_formed_bodies(raw: Bytes, start: Int64s, length: Int64s, types: Int64s) -> npt.NDArray[np.bool_]:
+    """Which bodies raw[start:start+length] of frames of these type numbers are accepted."""
+    accepted = np.empty(len(start), np.uint8)
+    _well_formed_bodies(address_of(raw), start, length, types, accepted)
+    return accepted.astype(np.bool_)
 
 
 def group_bodies(raw: Bytes, start: Int64s, length: Int64s, kind: Int64s) -> tuple[Int64s, Int64s]:

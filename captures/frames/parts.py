@@ -12,10 +12,11 @@ import numpy.typing as npt
 from captures.frames.fragments import CapturedFragments, Carried
 from captures.pcap.compiling import should_compile
 from captures.pcap.reader import LINKTYPE_ETHERNET, Block
-from router.wire.addresses import ETHERTYPE
+from router.wire.addresses import ETHERNET_HEADER_LENGTH, ETHERTYPE
 from router.wire.header import DecodeError
+from router.wire.layouts import HEADER_OFFSETS
 
-_ETHERNET_LENGTH = 14
+_TYPE, _FRAGMENT_COUNT = HEADER_OFFSETS["type"], HEADER_OFFSETS["fragment_count"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +75,10 @@ def survey(block: Block) -> tuple[tuple[int, ...], npt.NDArray[np.int64]]:
 
         types, fragments = compiled_survey(raw, start, captured)
     else:
-        rows = np.flatnonzero(captured >= _ETHERNET_LENGTH + 28)
+        rows = np.flatnonzero(captured >= ETHERNET_HEADER_LENGTH + _FRAGMENT_COUNT + 2)
         rows = rows[_u16(raw, start[rows] + 12) == ETHERTYPE]
-        types = np.unique(raw[start[rows] + _ETHERNET_LENGTH + 1])
-        fragments = rows[_u16(raw, start[rows] + _ETHERNET_LENGTH + 26) != 1]
+        types = np.unique(raw[start[rows] + ETHERNET_HEADER_LENGTH + _TYPE])
+        fragments = rows[_u16(raw, start[rows] + ETHERNET_HEADER_LENGTH + _FRAGMENT_COUNT) != 1]
     return tuple(types.tolist()), fragments if ethernet is None else ethernet[fragments]
 
 

@@ -3,8 +3,8 @@
 The rows are parts of sums: several may be of one bin. Few rows leave the reader, where the other views hand
 every frame to Spark.
 
-A compiled loop counts the frames that surely decode. The decoder of frames is asked about the others, and
-about one frame of each group: what its columns are.
+A compiled loop counts well-formed frames. The decoder of frames makes the columns of the others, and of one
+frame of each group.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from captures.pcap.compiling import should_compile
 from captures.pcap.reader import NO_TIME, Block
 
 if TYPE_CHECKING:
-    from captures.frames.well_formed import GoodFrames
+    from captures.frames.well_formed import WellFormedFrames
 
 #: Columns of a group of frames that are those of each of them.
 _OF_FRAMES = ("capture", "kind", "link", "node", "direction", "from_node", "to_node", "type")
@@ -63,7 +63,7 @@ class TrafficDecoder:
         self._capture = capture
         self._bin_ns = bin_ns
         self._columns = list(columns)
-        self._good: GoodFrames | None = None
+        self._well_formed: WellFormedFrames | None = None
         self._held = [_SCHEMA.empty_table()]
         self._nothing = _batch(_SCHEMA.empty_table(), self._columns)
 
@@ -78,26 +78,27 @@ class TrafficDecoder:
     def decode(self, block: Block) -> pa.RecordBatch:
         """Counts the frames of a block. Returns what has been counted so far if it is much, else no rows."""
         if should_compile(len(block.data)):
-            if self._good is None:
-                from captures.frames.well_formed import GoodFrames
+            if self._well_formed is None:
+                from captures.frames.well_formed import WellFormedFrames
 
-                self._good = GoodFrames(self._capture, self._bin_ns, _MOST_GROUPS)
-            block = block.take(self._good.add(block))
+                self._well_formed = WellFormedFrames(self._capture, self._bin_ns, _MOST_GROUPS)
+            block = block.take(self._well_formed.add(block))
         if len(block.start):
             self._held.append(self._counted(block))
         return self.rest() if self._is_full() else self._nothing
 
     def _is_full(self) -> bool:
         held: int = sum(table.num_rows for table in self._held)
-        if self._good is None:
+        counted = self._well_formed
+        if counted is None:
             return held >= _MOST_GROUPS
-        return held + self._good.groups >= _MOST_GROUPS or self._good.example_bytes >= _MOST_EXAMPLE_BYTES
+        return held + counted.groups >= _MOST_GROUPS or counted.example_bytes >= _MOST_EXAMPLE_BYTES
 
     def rest(self) -> pa.RecordBatch:
         """What has been counted and not been given yet."""
-        if self._good is not None and self._good.groups:
-            self._held.append(self._of_good(self._good))
-            self._good = None
+        if self._well_formed is not None and self._well_formed.groups:
+            self._held.append(self._of_well_formed(self._well_formed))
+            self._well_formed = None
         table = pa.concat_tables(self._held)
         self._held = [_SCHEMA.empty_table()]
         return _batch(table, self._columns)
@@ -116,15 +117,15 @@ class TrafficDecoder:
         sums = frames.group_by(keys).aggregate([(name, "sum") for name in _SUMS])
         return sums.rename_columns([*keys, *_SUMS]).select(_SCHEMA.names)
 
-    def _of_good(self, good: GoodFrames) -> pa.Table:
+    def _of_well_formed(self, counted: WellFormedFrames) -> pa.Table:
         """The counts of the compiled loop, with the columns of one frame of each group."""
-        examples = good.examples()
+        examples = counted.examples()
         decoded = self._decoder.decode(examples)
         made = {
             "bin_ns": _bins(examples.time_ns, self._bin_ns),
-            "frames": pa.array(good.frames),
-            "bytes": pa.array(good.bytes),
-            "undecodable": pa.repeat(pa.scalar(0, pa.int64()), good.groups),
+            "frames": pa.array(counted.frames),
+            "bytes": pa.array(counted.bytes),
+            "undecodable": pa.repeat(pa.scalar(0, pa.int64()), counted.groups),
         }
         return pa.table({name: decoded.column(name) for name in _OF_FRAMES} | made, schema=_SCHEMA)
 

@@ -1,4 +1,4 @@
-"""Frames that surely decode, counted in compiled code, and one frame of each group as an example.
+"""Well-formed frames, counted in compiled code, and one frame of each group as an example.
 
 Importing this module imports numba.
 """
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from captures.frames.identity import CaptureIdentity
-from captures.frames.loops import ANY_CAPTURE, HOST, LINK, count_good
+from captures.frames.loops import ANY_CAPTURE, HOST, LINK, count_well_formed
 from captures.pcap.reader import LINKTYPE_ETHERNET, Block
 from router.native.memory import address_of
 
@@ -22,7 +22,7 @@ _NOBODY = -3
 Int64s = npt.NDArray[np.int64]
 
 
-class GoodFrames:
+class WellFormedFrames:
     """Counts frames of one capture by type, both ends, direction and time bin, for at most `room` groups.
 
     Attributes:
@@ -43,21 +43,21 @@ class GoodFrames:
         self._times: list[int] = []
 
     def add(self, block: Block) -> Int64s:
-        """Counts what surely decodes in a block; the rows of the other frames."""
+        """Counts the well-formed frames of a block; returns the rows of the others."""
         if block.link_type is not None and np.any(block.link_type != LINKTYPE_ETHERNET):
             return np.arange(len(block.start))
-        before, odd = self.groups, np.empty(len(block.start), np.int64)
+        before, left = self.groups, np.empty(len(block.start), np.int64)
         raw = np.frombuffer(block.data, np.uint8)
         columns = (block.start, block.captured, block.length, block.time_ns)
-        self.groups, odds = count_good(
+        self.groups, count = count_well_formed(
             address_of(raw), *columns, *self._settings, self._salts, self._bits, self._slots, self._counts,
-            before, odd,
+            before, left,
         )  # fmt: skip
         for row in self._counts[before : self.groups, 4].tolist():
             self._examples.append(block.packet(row)[0])
             self._times.append(int(block.time_ns[row]))
             self.example_bytes += len(self._examples[-1])
-        return odd[:odds]
+        return left[:count]
 
     @property
     def frames(self) -> Int64s:

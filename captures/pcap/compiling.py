@@ -25,8 +25,9 @@ _SOURCES = (
     "captures.pcap.internet",
     "router.predicates.model",
     "router.wire.addresses",
-    "router.wire.frames",
+    "router.wire.format",
     "router.wire.header",
+    "router.wire.layouts",
     "router.wire.tlv",
 )
 

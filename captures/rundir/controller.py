@@ -41,8 +41,7 @@ class LinkEvent(TypedDict):
 class Listening(TypedDict):
     """The controller accepts connections of switches."""
 
-    host: Annotated[str, "address on which it listens"]
-    port: Annotated[int, "TCP port on which it listens"]
+    socket: Annotated[str, "path of the Unix socket on which it listens"]
 
 
 class AllSwitchesReady(TypedDict):

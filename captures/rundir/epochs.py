@@ -9,17 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-#: After each of these events the controller starts a new epoch (`testbed.controller.distribution`), as it
-#: does when a router has restarted; the fields name the link or node.
-_DISTURBANCES: dict[str, tuple[str, ...]] = {
-    "link_down": ("u", "v"),
-    "link_up": ("u", "v"),
-    "node_down": ("node",),
-    "node_up": ("node",),
-    "switch_disconnected": ("node",),
-    "router_unresponsive": ("node",),
-    "router_responsive": ("node",),
-}
+from captures.rundir.network_events import NETWORK_EVENTS
 
 
 @dataclass(slots=True)
@@ -74,7 +64,9 @@ class Epochs:
             KeyError: it lacks a field.
         """
         name = event["event"]
-        if name == "committed":
+        if name == "committed" and event.get("routers") == 0:
+            pass  # an epoch without routers, while all switches were away, ends no outage
+        elif name == "committed":
             self.committed += 1
             if self._disturbed and not self._waiting:
                 # Of the set-up, and no epoch has answered it yet.
@@ -98,20 +90,17 @@ class Epochs:
         self.changes[-1].events += words
 
     def _follow(self, event: Mapping[str, Any]) -> bool:
-        match event["event"]:
-            case "link_down":
-                self.down_links.add(event["link"])
-            case "link_up":
-                self.down_links.discard(event["link"])
-            case "node_down":
-                self.down_nodes.add(event["node"])
-            case "node_up":
-                self.down_nodes.discard(event["node"])
-            case "epoch_started":
-                # It knows of more: a switch that has disconnected, a router that does not answer.
-                self.down_links, self.down_nodes = set(event["down_links"]), set(event["down_nodes"])
-            case _:
-                return False
+        name = event["event"]
+        if name == "epoch_started":
+            # It knows of more: a switch that has disconnected, a router that does not answer.
+            self.down_links, self.down_nodes = set(event["down_links"]), set(event["down_nodes"])
+            return True
+        known = NETWORK_EVENTS.get(name)
+        if known is None or known.sets is None:
+            return False
+        what, up = known.sets
+        down = self.down_links if what == "link" else self.down_nodes
+        (down.discard if up else down.add)(event[what])
         return True
 
 
@@ -132,6 +121,7 @@ def _in_words(event: Mapping[str, Any]) -> str | None:
     name = event["event"]
     if name == "hello" and event["restarted"]:
         return f"restart {event['node']}"
-    if name not in _DISTURBANCES:
+    known = NETWORK_EVENTS.get(name)
+    if known is None or not known.disturbs:
         return None
-    return f"{name} {'-'.join(str(event[part]) for part in _DISTURBANCES[name])}"
+    return f"{name} {'-'.join(str(event[part]) for part in known.subject)}"

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from router.predicates.covering.bitset import Bits
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.pool import POOL
-from router.predicates.covering.thresholds import Bits
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.routing import RoutingTable
@@ -117,7 +117,7 @@ class ClassFilter:
             classes = interfaces.get(interface, {})
             for number, known in classes.items():
                 if not POOL.covers_all(told.members, known):
-                    classes[number] = POOL.within(known, told.members)
+                    classes[number] = POOL.restricted(known, told.members)
 
     def retire(self, epochs: frozenset[int]) -> None:
         for epoch in self._advertised.keys() - epochs:

@@ -54,7 +54,7 @@ from router.wire.frames import (
     SenderRequest,
 )
 from router.wire.header import DecodeError
-from router.wire.tlv import message_of
+from router.wire.message import message_of
 
 _INCARNATIONS = 1 << 32
 #: Types of the frames that travel down their issuer's tree.

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping, Set
 from router.matching.common.interface import ChangeMatcher, EncodedMatcher, Matcher
 from router.predicates import semantics
 from router.predicates.covering.builder import PredicateBuilder
-from router.predicates.covering.filterset import FilterSet
 from router.predicates.covering.pool import POOL
 from router.predicates.model import NOTHING, Filter, Message, Predicate
 from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import EncodedMessage
-from router.wire.tlv import message_of
+from router.wire.message import message_of
 
 
 class RoutingTable:
@@ -42,7 +41,7 @@ class RoutingTable:
         #: every RA and few messages come between: an engine that followed each change would work in vain.
         self._untold: set[int] = set()
         #: What a matcher that is told of changes has heard of p_i.
-        self._told: dict[int, FilterSet] = {}
+        self._told: dict[int, PredicateBuilder] = {}
 
     @property
     def local(self) -> Predicate:
@@ -135,7 +134,7 @@ class RoutingTable:
             elif self._change is None:
                 self._matcher.set_predicate(interface, known.predicate)
             else:
-                told = self._told.setdefault(interface, FilterSet())
+                told = self._told.setdefault(interface, PredicateBuilder())
                 before, told.members = told.members, known.members
                 gone, added = before & ~known.members, known.members & ~before
                 self._change(interface, POOL.filters(gone), POOL.filters(added))

@@ -37,7 +37,7 @@ from router.protocol.events import (
 from router.wire.codec import HEADER_LENGTH, decode_header, forwarded_frame, fragment
 from router.wire.frames import Body, EncodedMessage, Frame, FrameType, Hello, SenderRequest
 from router.wire.header import DecodeError
-from router.wire.tlv import message_of
+from router.wire.message import message_of
 
 _U32 = struct.Struct("<I")
 _F64 = struct.Struct("<d")

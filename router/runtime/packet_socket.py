@@ -12,7 +12,7 @@ import socket
 import struct
 from enum import Enum
 
-from router.wire.addresses import ETHERTYPE
+from router.wire.addresses import ETHERNET_HEADER_LENGTH, ETHERTYPE
 
 # Linux constants that the socket module does not name.
 _SOL_PACKET = 263
@@ -27,7 +27,7 @@ _IFREQ = struct.Struct("16si")
 #: Bytes asked for each socket buffer; the kernel doubles them to account for its overhead.
 RECEIVE_BUFFER = 16 * 1024 * 1024
 SEND_BUFFER = 4 * 1024 * 1024
-_MAX_FRAME = 65_535 + 14
+_MAX_FRAME = 65_535 + ETHERNET_HEADER_LENGTH
 
 
 class SendResult(Enum):

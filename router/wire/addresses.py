@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 ETHERTYPE = 0x88B5
+#: Bytes of destination, source and EtherType in front of a CBCB header.
+ETHERNET_HEADER_LENGTH = 14
 PORTS_PER_PAGE = 32
 #: Interface I0 stands for the local applications; link interfaces are 1..k, equal to switch ports.
 LOCAL_INTERFACE = 0

@@ -1,35 +1,21 @@
 """Frames to bytes and back: the struct codec of the forwarding path.
 
-The format is docs/wire-format.md. `router.wire.layers` describes the same bytes for Scapy; shared
-vectors and property tests hold the two equal. On any bytes, decoding returns or raises `DecodeError`.
+The format is `router.wire.format`, as a document docs/wire-format.md; `router.wire.bodies` has the bodies.
+On any bytes, decoding returns or raises `DecodeError`.
 
-A sender calls `fragment`; a receiver hands each Ethernet payload to
-`router.wire.fragments.Reassembler` and what comes back to `read_frame`.
+A sender calls `fragment`; a receiver hands each Ethernet frame to `router.wire.intake.FrameIntake`.
 """
 
 from __future__ import annotations
 
 import struct
 
-from router.predicates.model import Message, Predicate
-from router.wire import tlv
-from router.wire.frames import (
-    VERSION,
-    Ack,
-    Body,
-    BroadcastTable,
-    Commit,
-    EncodedMessage,
-    Flags,
-    Frame,
-    FrameType,
-    Hello,
-    SenderRequest,
-)
+from router.wire.bodies import BODIES
+from router.wire.format import MAX_BODY_LENGTH, VERSION
+from router.wire.frames import Body, EncodedMessage, Flags, Frame, FrameType
 from router.wire.header import (
     HEADER,
     HEADER_LENGTH,
-    MAX_BODY_LENGTH,
     TYPE_NAMES,
     DecodeError,
     DecodeReason,
@@ -57,36 +43,31 @@ __all__ = [
 
 DEFAULT_MTU = 1500
 _U16_MAX = 65_535
-_BODY_TYPES: dict[FrameType, type] = {
-    FrameType.MSG: Message,
-    FrameType.RA: Predicate,
-    FrameType.SR: SenderRequest,
-    FrameType.UR: Predicate,
-    FrameType.HELLO: Hello,
-    FrameType.TABLE: BroadcastTable,
-    FrameType.COMMIT: Commit,
-    FrameType.ACK: Ack,
-}
 #: Looking a member up in a dictionary is several times cheaper than calling the enumeration.
 _FLAGS = {number: Flags(number) for number in range(256)}
-_FRAME_TYPES = {int(kind): kind for kind in FrameType}
 
 
 def encode_body(frame: Frame) -> bytes:
     """The body of a frame as TLVs.
 
     Raises:
-        ValueError: the body is not of the kind that the frame's type has, is outside the model, or
+        ValueError: the body is not of the class that belongs to the frame's type, is outside the model, or
             is longer than `MAX_BODY_LENGTH`.
     """
-    expected = _BODY_TYPES[frame.type]
+    if frame.received is not None:
+        return frame.received
+    body_codec = BODIES[frame.type]
     if frame.type is FrameType.MSG and isinstance(frame.body, EncodedMessage):
         return frame.body.encoded
-    if not isinstance(frame.body, expected):
+    if not isinstance(frame.body, body_codec.type):
         raise ValueError(  # noqa: TRY004 - callers guard against ValueError, whatever is wrong with a frame
-            f"{frame.type.name} has a body of type {type(frame.body).__name__}; expected {expected.__name__}"
+            f"{frame.type.name} has a body of type {type(frame.body).__name__}; "
+            f"expected {body_codec.type.__name__}"
         )
-    body = tlv.encode_body(frame.body)
+    try:
+        body = body_codec.encode(frame.body)
+    except struct.error as error:
+        raise ValueError(f"{body_codec.type.__name__}: a number does not fit its field: {error}") from error
     if len(body) > MAX_BODY_LENGTH:
         raise ValueError(f"{frame.type.name} with a body of {len(body)} bytes; at most {MAX_BODY_LENGTH}")
     return body
@@ -151,33 +132,17 @@ def _pack_header(frame: Frame, total: int, index: int, count: int, here: int) ->
 
 
 def decode_body(header: Header, body: bytes) -> Body:
-    """Read a whole body, as reassembly gave it.
+    """The body in `body`, all bytes of it, as reassembly gave it.
 
     Raises:
         DecodeError: the body breaks a rule of the format.
     """
-    kind = header.type
     if len(body) != header.total_length:
         raise DecodeError(
             DecodeReason.BAD_LENGTH, f"body of {len(body)} bytes; the header says {header.total_length}"
         )
-    if kind is FrameType.MSG:
-        return tlv.decode_message(body)
-    if kind is FrameType.RA or kind is FrameType.UR:
-        return tlv.decode_predicate(kind, body)
-    if kind is FrameType.SR:
-        return SenderRequest(tlv.decode_single(kind, tlv.Tlv.TIMEOUT, body))
-    if kind is FrameType.HELLO:
-        return Hello(tlv.decode_single(kind, tlv.Tlv.INCARNATION, body))
-    if kind is FrameType.TABLE:
-        return tlv.decode_table(body)
-    if kind is FrameType.COMMIT:
-        return Commit(tlv.decode_single(kind, tlv.Tlv.OLDEST_EPOCH, body))
-    number = tlv.decode_single(kind, tlv.Tlv.ACKNOWLEDGED, body)
-    acknowledged = _FRAME_TYPES.get(number)
-    if acknowledged is None:
-        raise DecodeError(DecodeReason.BAD_VALUE, f"acknowledged frame type {number}; expected 1 to 8")
-    return Ack(acknowledged)
+    decoded: Body = BODIES[header.type].decode(body)
+    return decoded
 
 
 def read_frame(header: Header, body: bytes) -> Frame:
@@ -190,15 +155,19 @@ def read_frame(header: Header, body: bytes) -> Frame:
 
 
 def forwarded_frame(header: Header, body: bytes) -> Frame:
-    """As `read_frame`, for a router: the body of a MSG stays as it is, an `EncodedMessage`.
+    """As `read_frame`, for a router, which sends on the body of a MSG or RA as it was received.
+
+    The body of a MSG is left undecoded, as an `EncodedMessage`.
 
     Raises:
         DecodeError: the body of another frame breaks a rule of the format.
     """
-    return _frame(header, EncodedMessage(body) if header.type is FrameType.MSG else decode_body(header, body))
+    if header.type is FrameType.MSG:
+        return _frame(header, EncodedMessage(body))
+    return _frame(header, decode_body(header, body), body if header.type is FrameType.RA else None)
 
 
-def _frame(header: Header, body: Body) -> Frame:
+def _frame(header: Header, body: Body, received: bytes | None = None) -> Frame:
     return Frame(
         header.type,
         header.issuer,
@@ -207,6 +176,7 @@ def _frame(header: Header, body: Body) -> Frame:
         header.hop_limit,
         body,
         _FLAGS[header.flags],
+        received,
     )
 
 

@@ -7,31 +7,28 @@ controller's TABLE, COMMIT and ACK frames are the testbed's own (docs/wire-forma
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum, IntFlag
 
 from router.predicates.model import Message, Predicate
+from router.wire.format import Flags, FrameType
 
-VERSION = 1
+__all__ = [
+    "COUNTER_BITS",
+    "Ack",
+    "Body",
+    "BroadcastTable",
+    "Commit",
+    "EncodedMessage",
+    "Flags",
+    "Frame",
+    "FrameType",
+    "Hello",
+    "SenderRequest",
+    "TreeEntry",
+]
+
 #: High half of a sequence number: the router's incarnation; low half: a counter. A restarted node's
 #: numbers are therefore never mistaken for old ones.
 COUNTER_BITS = 32
-
-
-class FrameType(IntEnum):
-    MSG = 1
-    RA = 2
-    SR = 3
-    UR = 4
-    HELLO = 5
-    TABLE = 6
-    COMMIT = 7
-    ACK = 8
-
-
-class Flags(IntFlag):
-    NONE = 0
-    #: UR: at least one downstream router is missing from it (assembled after a timeout).
-    PARTIAL = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +55,20 @@ class TreeEntry:
     named in `off_tree`.
 
     `downstream` numbers the set of nodes that this router's subtree of T_s holds: two sources with
-    the same parent have the same number exactly when their trees hang the same nodes below this
-    router. RA ingress filtering is sound between such sources only (ARCHITECTURE.md, "Where we differ").
+    the same parent have the same number exactly when the subtrees of this router in their trees hold
+    the same nodes. RA ingress filtering is sound between such sources only (ARCHITECTURE.md, "Where we
+    differ").
     """
 
     source: int
     parent: int
     children: tuple[int, ...]
     downstream: int
-    #: Those children, in their order, beyond which T_s hangs exactly the nodes that this router's own tree
-    #: hangs there: where a UR may be reused and an SR answered from the table (paper, section 3.5.4).
+    #: Those children, in their order, beyond which T_s holds exactly the nodes that this router's own tree
+    #: holds there: where a UR may be reused and an SR answered from the table (paper, section 3.5.4).
     reusable: tuple[int, ...] = ()
-    #: Those children, in their order, beyond which T_s hangs no node: the neighbour drops what comes from
-    #: here (its reverse path to the source is another). An SR gets no UR from there.
+    #: Those children, in their order, beyond which T_s holds no node: the neighbour drops the frames of
+    #: this router (its reverse path to the source is another). An SR gets no UR from such a child.
     off_tree: tuple[int, ...] = ()
 
 
@@ -104,7 +102,7 @@ class Ack:
 
 
 class EncodedMessage:
-    """Body of a MSG as it came in: neither read nor checked. See `router.wire.tlv.message_of`.
+    """Body of a MSG as received, neither decoded nor checked; `router.wire.message.message_of` decodes it.
 
     Forwarding needs no more of a message than its bytes.
     """
@@ -113,7 +111,7 @@ class EncodedMessage:
 
     def __init__(self, encoded: bytes) -> None:
         self.encoded = encoded
-        #: Once it has been read.
+        #: The message, once it has been decoded.
         self.decoded: Message | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -137,6 +135,8 @@ class Frame:
         seq: sequence number (MSG, RA), request number (SR, UR), controller's number (others); 64 bits.
         epoch: the version of the broadcast tables that it was sent under; 0 before any.
         hop_limit: remaining hops.
+        received: of an RA that was decoded: its body as received. The RA is sent on with this body, so that
+            TLVs of unknown types reach the routers behind this one.
     """
 
     type: FrameType
@@ -146,14 +146,22 @@ class Frame:
     hop_limit: int
     body: Body
     flags: Flags = field(default=Flags.NONE)
+    received: bytes | None = field(default=None, repr=False, compare=False)
     _next: Frame | None = field(default=None, init=False, repr=False, compare=False)
 
     def one_hop_less(self) -> Frame:
         """The frame as its receiver sends it on: the same object however many receivers there are."""
         if self._next is None:
-            following = Frame(
-                self.type, self.issuer, self.seq, self.epoch, self.hop_limit - 1, self.body, self.flags
+            sent_on = Frame(
+                self.type,
+                self.issuer,
+                self.seq,
+                self.epoch,
+                self.hop_limit - 1,
+                self.body,
+                self.flags,
+                self.received,
             )
-            object.__setattr__(self, "_next", following)
+            object.__setattr__(self, "_next", sent_on)
         assert self._next is not None
         return self._next

@@ -1,45 +1,32 @@
-"""The fixed header of every CBCB frame, and what can be wrong with a frame.
+"""The fixed header of every CBCB frame, and the error of a frame that breaks a rule.
 
-Layout (docs/wire-format.md): 32 bytes in network byte order, repeated in every fragment. Nothing here
-looks into the body, so a reader of captures can use it alone.
+Layout: `router.wire.format.HEADER`, in network byte order; every fragment repeats the header. Nothing in this
+module reads a body, so a reader of captures can use the module alone.
 """
 
 from __future__ import annotations
 
-import struct
-from enum import StrEnum
 from typing import NamedTuple
 
-from router.wire.frames import VERSION, FrameType
+from router.wire.format import HEADER as FIELDS
+from router.wire.format import MAX_BODY_LENGTH, VERSION, DecodeReason, FrameType
+from router.wire.layouts import struct_of
 
-#: version, type, flags, hop_limit, issuer, seq, epoch, total_length, fragment_index, fragment_count,
-#: payload_length, reserved.
-HEADER = struct.Struct("!BBBBIQIIHHHH")
-HEADER_LENGTH = 32
-assert HEADER.size == HEADER_LENGTH
-#: Limit of the format on `total_length`, so that a receiver's memory has a bound: 16 MiB.
-MAX_BODY_LENGTH = 16 * 1024 * 1024
+__all__ = [
+    "HEADER",
+    "HEADER_LENGTH",
+    "TYPE_NAMES",
+    "DecodeError",
+    "DecodeReason",
+    "Header",
+    "decode_header",
+]
+
+HEADER = struct_of(FIELDS)
+HEADER_LENGTH = HEADER.size
 #: Names of the frame types by number, for counters and displays.
-TYPE_NAMES: dict[int, str] = {int(kind): kind.name for kind in FrameType}
-_TYPES: dict[int, FrameType] = {int(kind): kind for kind in FrameType}
-
-
-class DecodeReason(StrEnum):
-    """Why a frame was not decoded; the values are the names of counters."""
-
-    TRUNCATED = "truncated"
-    BAD_VERSION = "bad_version"
-    BAD_TYPE = "bad_type"
-    BAD_RESERVED = "bad_reserved"
-    BAD_LENGTH = "bad_length"
-    BAD_FRAGMENT = "bad_fragment"
-    TOO_LARGE = "too_large"
-    BAD_TLV = "bad_tlv"
-    BAD_NAME = "bad_name"
-    BAD_VALUE = "bad_value"
-    BAD_CONSTRAINT = "bad_constraint"
-    DUPLICATE_ATTRIBUTE = "duplicate_attribute"
-    DUPLICATE_ENTRY = "duplicate_entry"
+TYPE_NAMES: dict[int, str] = {int(type_): type_.name for type_ in FrameType}
+_TYPES: dict[int, FrameType] = {int(type_): type_ for type_ in FrameType}
 
 
 class DecodeError(ValueError):
@@ -88,8 +75,8 @@ def decode_header(payload: bytes) -> Header:
     )
     if version != VERSION:
         raise DecodeError(DecodeReason.BAD_VERSION, f"version {version}; expected {VERSION}")
-    kind = _TYPES.get(number)
-    if kind is None:
+    type_ = _TYPES.get(number)
+    if type_ is None:
         raise DecodeError(DecodeReason.BAD_TYPE, f"frame type {number}; expected 1 to {len(_TYPES)}")
     if reserved:
         raise DecodeError(DecodeReason.BAD_RESERVED, f"reserved field is {reserved}; expected 0")
@@ -108,7 +95,7 @@ def decode_header(payload: bytes) -> Header:
         raise DecodeError(
             DecodeReason.TRUNCATED, f"payload_length {here}, but {length - HEADER_LENGTH} bytes follow"
         )
-    return Header(kind, flags, hop_limit, issuer, seq, epoch, total, index, count, here)
+    return Header(type_, flags, hop_limit, issuer, seq, epoch, total, index, count, here)
 
 
 def _check_fragment(index: int, count: int, here: int, total: int) -> None:

@@ -1,17 +1,18 @@
 """The wire format as Scapy layers: to craft, inspect and check frames, never to forward them.
 
 `Ether() / CBCB() / MSG(...)` builds; `Ether(data)` dissects. Lengths left at None are computed. The
-bytes equal those of `router.wire.codec` (shared vectors and property tests). One body layer per frame
-type holds the list of TLVs; fragments of a larger frame carry `Fragment` instead, since a TLV may
-begin in one fragment and end in the next.
+bytes equal those of `router.wire.codec` (shared vectors and property tests).
 
-Two names differ from `router.wire.frames` because Scapy packets use them for something else:
-`attribute_name` for name and `parent_interface` for parent.
+The layers are made from the tables of `router.wire.format`. One body layer per frame type (`MSG`, `RA`, ...)
+holds the list of TLVs; fragments of a larger frame carry `Fragment` instead, since a TLV may begin in one
+fragment and end in the next. The layers of TLVs and of their parts have the names of the format in CamelCase:
+`layers.TreeEntry`, `layers.Constraint`.
 """
 
 from __future__ import annotations
 
 import struct
+from types import new_class
 from typing import Any
 
 from scapy.fields import (
@@ -30,64 +31,62 @@ from scapy.fields import (
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw, bind_layers
 
-from router.predicates.model import (
-    SYMBOLS,
-    Constraint,
-    Message,
-    Predicate,
-    Type,
-    Value,
-    type_of,
-)
-from router.wire import codec
+from router.predicates.model import SYMBOLS, Type, Value, type_of
+from router.wire import codec, format
 from router.wire.addresses import ETHERTYPE
-from router.wire.frames import (
-    VERSION,
-    Ack,
-    BroadcastTable,
-    Commit,
-    Frame,
-    FrameType,
-    Hello,
-    SenderRequest,
-)
-from router.wire.tlv import TLV_HEADER, TLV_HEADER_LENGTH, Tlv
+from router.wire.bodies import BODIES as BODY_CODECS
+from router.wire.format import FRAMES, MAX_BODY_LENGTH, VERSION, FrameType, Layout, Names, Tlv
+from router.wire.frames import EncodedMessage, Frame
+from router.wire.header import TYPE_NAMES
+from router.wire.layouts import HEADER_OFFSETS, STRUCT_CODES, TLV_FORMATS
+from router.wire.message import message_of
+from router.wire.tlv import TLV_HEADER, TLV_HEADER_LENGTH
 
-_TYPE_NAMES = {int(kind): kind.name.lower() for kind in Type}
-_OPERATOR_NAMES = {int(operator): symbol for operator, symbol in SYMBOLS.items()}
-_TLV_NAMES = {int(kind): kind.name for kind in Tlv}
-_FORMATS = {
+_NAMES: dict[Names, dict[int, str]] = {
+    Names.FRAME_TYPES: TYPE_NAMES,
+    Names.VALUE_TYPES: {int(type_): type_.name.lower() for type_ in Type},
+    Names.OPERATORS: {int(operator): symbol for operator, symbol in SYMBOLS.items()},
+}
+_FLAG_NAMES = [next((flag.name for flag in format.FLAGS if flag == 1 << bit), f"b{bit}") for bit in range(8)]
+_TLV_NAMES = {int(tlv): tlv.name for tlv in Tlv}
+_VALUE_STRUCTS = {
     Type.INTEGER: struct.Struct("!q"),
     Type.DOUBLE: struct.Struct("!d"),
     Type.BOOLEAN: struct.Struct("!?"),
 }
+_NUMBERS = {Layout.U8: ByteField, Layout.U16: ShortField, Layout.U32: IntField, Layout.U64: LongField}
+#: Header fields that are not 0 in a packet that does not say otherwise; None: computed.
+_HEADER_DEFAULTS = {
+    "version": VERSION,
+    "type": int(FrameType.MSG),
+    "hop_limit": 64,
+    "total_length": None,
+    "fragment_count": 1,
+    "payload_length": None,
+}
+
+
+def _number(field: format.Field, default: int | None) -> Any:
+    """The Scapy field of a number."""
+    if field.names is Names.FLAGS:
+        return FlagsField(field.name, default, 8, _FLAG_NAMES)
+    if field.names is not None:
+        return ByteEnumField(field.name, default, _NAMES[field.names])
+    return _NUMBERS[field.layout](field.name, default)
 
 
 class CBCB(Packet):
-    """The fixed header, 32 bytes (docs/wire-format.md)."""
+    """The fixed header."""
 
     name = "CBCB"
-    fields_desc = [  # noqa: RUF012 - Scapy's way to declare a layer; it copies the list
-        ByteField("version", VERSION),
-        ByteEnumField("type", int(FrameType.MSG), codec.TYPE_NAMES),
-        FlagsField("flags", 0, 8, ["PARTIAL", "b1", "b2", "b3", "b4", "b5", "b6", "b7"]),
-        ByteField("hop_limit", 64),
-        IntField("issuer", 0),
-        LongField("seq", 0),
-        IntField("epoch", 0),
-        IntField("total_length", None),
-        ShortField("fragment_index", 0),
-        ShortField("fragment_count", 1),
-        ShortField("payload_length", None),
-        ShortField("reserved", 0),
-    ]
+    fields_desc = [_number(field, _HEADER_DEFAULTS.get(field.name, 0)) for field in format.HEADER]  # noqa: RUF012 - Scapy's way to declare a layer; it copies the list
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         """Fill in the lengths that were left open."""
         if self.total_length is None:
-            pkt = pkt[:20] + struct.pack("!I", len(pay)) + pkt[24:]
+            pkt = _overwritten(pkt, HEADER_OFFSETS["total_length"], struct.pack("!I", len(pay)))
         if self.payload_length is None:
-            pkt = pkt[:28] + struct.pack("!H", len(pay)) + pkt[30:]
+            pkt = _overwritten(pkt, HEADER_OFFSETS["payload_length"], struct.pack("!H", len(pay)))
         return pkt + pay
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
@@ -105,6 +104,10 @@ class CBCB(Packet):
         return str(self.sprintf("%CBCB.type% %CBCB.issuer%/%CBCB.seq%"))
 
 
+def _overwritten(data: bytes, at: int, part: bytes) -> bytes:
+    return data[:at] + part + data[at + len(part) :]
+
+
 class _Part(Packet):
     """A piece inside a list: bytes beyond its fields are shown as its own `Raw` payload."""
 
@@ -119,12 +122,8 @@ class _TlvPacket(_Part):
         """Fill in the length if it was left open."""
         pkt += pay
         if self.tlv_length is None:
-            pkt = pkt[:1] + struct.pack("!I", len(pkt) - TLV_HEADER_LENGTH) + pkt[TLV_HEADER_LENGTH:]
+            pkt = _overwritten(pkt, 1, struct.pack("!I", len(pkt) - TLV_HEADER_LENGTH))
         return pkt
-
-
-def _tlv_fields(kind: Tlv) -> list[Any]:
-    return [ByteEnumField("tlv_type", int(kind), _TLV_NAMES), IntField("tlv_length", None)]
 
 
 class _ValueField(Field):
@@ -159,150 +158,123 @@ def _value_bytes(value: Value | bytes | None) -> bytes:
         return b""
     if isinstance(value, bytes):
         return value
-    kind = type_of(value)
-    if kind is Type.STRING:
+    type_ = type_of(value)
+    if type_ is Type.STRING:
         return str(value).encode()
-    return _FORMATS[kind].pack(value)
+    return _VALUE_STRUCTS[type_].pack(value)
 
 
-def _read_value(kind: int, data: bytes) -> Value | bytes:
+def _read_value(type_: int, data: bytes) -> Value | bytes:
     try:
-        if kind == Type.STRING:
+        if type_ == Type.STRING:
             return data.decode()
-        if kind in _FORMATS and not (kind == Type.BOOLEAN and data not in (b"\0", b"\1")):
-            value: Value = _FORMATS[Type(kind)].unpack(data)[0]
+        if type_ in _VALUE_STRUCTS and not (type_ == Type.BOOLEAN and data not in (b"\0", b"\1")):
+            value: Value = _VALUE_STRUCTS[Type(type_)].unpack(data)[0]
             return value
     except (UnicodeDecodeError, struct.error):
         pass
     return data
 
 
-class Attribute(_TlvPacket):
-    """One attribute of a message."""
-
-    name = "ATTRIBUTE"
-    fields_desc = [  # noqa: RUF012
-        *_tlv_fields(Tlv.ATTRIBUTE),
-        FieldLenField("name_length", None, length_of="attribute_name", fmt="B"),
-        StrLenField("attribute_name", b"", length_from=lambda part: part.name_length),
-        ByteEnumField("value_type", int(Type.STRING), _TYPE_NAMES),
-        _ValueField("value", lambda part: part.tlv_length - part.name_length - 2),
-    ]
-
-
-class ConstraintPart(_Part):
-    """One constraint of a filter."""
-
-    name = "CONSTRAINT"
-    fields_desc = [  # noqa: RUF012
-        FieldLenField("name_length", None, length_of="attribute_name", fmt="B"),
-        StrLenField("attribute_name", b"", length_from=lambda part: part.name_length),
-        ByteEnumField("value_type", int(Type.STRING), _TYPE_NAMES),
-        ByteEnumField("operator", 1, _OPERATOR_NAMES),
-        ShortField("value_length", None),
-        _ValueField("value", lambda part: part.value_length),
-    ]
+class _RecordPacket(_Part):
+    """A record of a list; computes the length of its value."""
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        """Fill in the value's length if it was left open."""
-        if self.value_length is None:
+        """Fill in the length of the value if it was left open."""
+        if getattr(self, "value_length", 0) is None:
             at = 3 + pkt[0]
-            pkt = pkt[:at] + struct.pack("!H", len(pkt) - at - 2) + pkt[at + 2 :]
+            pkt = _overwritten(pkt, at, struct.pack("!H", len(pkt) - at - 2))
         return pkt + pay
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
-        """The next constraint follows."""
+        """The bytes behind a record are the next record."""
         return b"", s
 
 
-class FilterTlv(_TlvPacket):
-    """One filter of a predicate: its constraints, to the end of the TLV."""
-
-    name = "FILTER"
-    fields_desc = [  # noqa: RUF012
-        *_tlv_fields(Tlv.FILTER),
-        PacketListField(
-            "constraints",
-            [],
-            ConstraintPart,
-            length_from=lambda part: part.tlv_length,
-            # Without it Scapy stops at a hundred, and shows the frame as raw bytes.
-            max_count=codec.MAX_BODY_LENGTH,
-        ),
-    ]
-
-
-class Timeout(_TlvPacket):
-    """How long the issuer of an SR waits."""
-
-    name = "TIMEOUT"
-    fields_desc = [*_tlv_fields(Tlv.TIMEOUT), IntField("timeout_us", 0)]  # noqa: RUF012
-
-
-class Incarnation(_TlvPacket):
-    """Greater at each start of this router."""
-
-    name = "INCARNATION"
-    fields_desc = [*_tlv_fields(Tlv.INCARNATION), IntField("incarnation", 0)]  # noqa: RUF012
-
-
-class Neighbour(_TlvPacket):
-    """Which node is behind an interface."""
-
-    name = "NEIGHBOUR"
-    fields_desc = [  # noqa: RUF012
-        *_tlv_fields(Tlv.NEIGHBOUR),
-        ShortField("interface", 0),
-        IntField("node", 0),
-    ]
+def _field(field: format.Field, before: tuple[format.Field, ...]) -> Any:
+    """The Scapy field of a field of a TLV or a record, which follows the fields `before`."""
+    length = next((other.name for other in before if other.length_of == field.name), None)
+    if field.layout is Layout.BITS:
+        return BitField(field.name, 0, field.bits)
+    if field.layout is Layout.TEXT:
+        return StrLenField(field.name, b"", length_from=lambda part: part.getfieldval(length))
+    if field.layout is Layout.VALUE:
+        if length is not None:
+            return _ValueField(field.name, lambda part: part.getfieldval(length))
+        # To the end of the TLV, behind the name, its length and the type.
+        return _ValueField(field.name, lambda part: part.tlv_length - part.name_length - 2)
+    if field.layout is Layout.RECORDS:
+        count = next((other.name for other in before if other.count_of == field.name), None)
+        ends = (
+            {"length_from": lambda part: part.tlv_length}
+            if count is None
+            else {"count_from": lambda part: part.getfieldval(count)}
+        )
+        # Without `max_count` Scapy stops at a hundred, and shows the frame as raw bytes.
+        return PacketListField(field.name, [], RECORDS[field.name], max_count=MAX_BODY_LENGTH, **ends)
+    if field.count_of is not None:
+        return FieldLenField(field.name, None, count_of=field.count_of, fmt=STRUCT_CODES[field.layout])
+    if field.length_of == "value":
+        return _number(field, None)
+    if field.length_of is not None:
+        return FieldLenField(field.name, None, length_of=field.length_of, fmt=STRUCT_CODES[field.layout])
+    return _number(field, _DEFAULTS.get(field.name, 0))
 
 
-class ChildPart(_Part):
-    """A child in a broadcast tree: its flags and its interface."""
-
-    name = "CHILD"
-    fields_desc = [  # noqa: RUF012
-        BitField("reusable", 0, 1),
-        BitField("off_tree", 0, 1),
-        BitField("interface", 0, 14),
-    ]
-
-    def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
-        """The next child follows."""
-        return b"", s
+#: Fields of TLVs and records that are not 0 in a packet that does not say otherwise.
+_DEFAULTS = {
+    "value_type": int(Type.STRING),
+    "operator": 1,
+    "acknowledged": int(FrameType.TABLE),
+}
 
 
-class TreeEntryTlv(_TlvPacket):
-    """A router's part in the broadcast tree of one source."""
-
-    name = "TREE_ENTRY"
-    fields_desc = [  # noqa: RUF012
-        *_tlv_fields(Tlv.TREE_ENTRY),
-        IntField("source", 0),
-        ShortField("parent_interface", 0),
-        IntField("downstream", 0),
-        FieldLenField("child_count", None, count_of="children", fmt="H"),
-        PacketListField(
-            "children", [], ChildPart, count_from=lambda part: part.child_count, max_count=65_535
-        ),
-    ]
+def _layer(base: type, title: str, name: str, sentence: str, fields: list[Any]) -> Any:
+    """A layer, also an attribute of this module under `title`."""
+    members = {"name": name, "fields_desc": fields, "__doc__": sentence, "__module__": __name__}
+    layer = new_class(title, (base,), {}, lambda namespace: namespace.update(members))
+    globals()[title] = layer
+    return layer
 
 
-class OldestEpoch(_TlvPacket):
-    """The oldest epoch that is still forwarded."""
-
-    name = "OLDEST_EPOCH"
-    fields_desc = [*_tlv_fields(Tlv.OLDEST_EPOCH), IntField("oldest_epoch", 0)]  # noqa: RUF012
+def _fields(fields: tuple[format.Field, ...]) -> list[Any]:
+    return [_field(field, fields[:index]) for index, field in enumerate(fields)]
 
 
-class Acknowledged(_TlvPacket):
-    """The type of the frame that is acknowledged."""
+def _title(name: str) -> str:
+    return "".join(map(str.capitalize, name.split("_")))
 
-    name = "ACKNOWLEDGED"
-    fields_desc = [  # noqa: RUF012
-        *_tlv_fields(Tlv.ACKNOWLEDGED),
-        ByteEnumField("acknowledged", int(FrameType.TABLE), codec.TYPE_NAMES),
-    ]
+
+def __getattr__(name: str) -> Any:
+    """For type checkers: the layers are made from the tables."""
+    raise AttributeError(f"module {__name__} has no attribute {name!r}")
+
+
+#: Name of a field that holds records -> the layer of a record.
+RECORDS: dict[str, Any] = {
+    field.name: _layer(
+        _RecordPacket,
+        _title(field.records.name),
+        field.records.name,
+        field.records.sentence,
+        _fields(field.records.fields),
+    )
+    for row in TLV_FORMATS.values()
+    for field in row.fields
+    if field.records is not None
+}
+
+#: TLV type -> its layer.
+TLV_LAYERS: dict[int, Any] = {
+    int(tlv): _layer(
+        _TlvPacket,
+        _title(tlv.name),
+        tlv.name,
+        row.sentence,
+        [ByteEnumField("tlv_type", int(tlv), _TLV_NAMES), IntField("tlv_length", None), *_fields(row.fields)],
+    )
+    for tlv, row in TLV_FORMATS.items()
+}
 
 
 class UnknownTlv(_TlvPacket):
@@ -316,18 +288,6 @@ class UnknownTlv(_TlvPacket):
     ]
 
 
-_TLV_CLASSES: dict[int, Any] = {
-    Tlv.ATTRIBUTE: Attribute,
-    Tlv.FILTER: FilterTlv,
-    Tlv.TIMEOUT: Timeout,
-    Tlv.INCARNATION: Incarnation,
-    Tlv.NEIGHBOUR: Neighbour,
-    Tlv.TREE_ENTRY: TreeEntryTlv,
-    Tlv.OLDEST_EPOCH: OldestEpoch,
-    Tlv.ACKNOWLEDGED: Acknowledged,
-}
-
-
 class _TlvListField(PacketListField):
     """TLVs to the end of the body, each cut by its own length so that a wrong inner length stays inside.
 
@@ -339,11 +299,11 @@ class _TlvListField(PacketListField):
         parts: list[Any] = []
         while s:
             size = TLV_HEADER_LENGTH
-            kind, length = TLV_HEADER.unpack_from(s) if len(s) >= size else (0, len(s))
+            number, length = TLV_HEADER.unpack_from(s) if len(s) >= size else (0, len(s))
             if size + length > len(s):
                 parts.append(Raw(s))
                 break
-            parts.append(_TLV_CLASSES.get(kind, UnknownTlv)(s[: size + length]))
+            parts.append(TLV_LAYERS.get(number, UnknownTlv)(s[: size + length]))
             s = s[size + length :]
         return b"", parts
 
@@ -354,74 +314,20 @@ class _Body(Packet):
     fields_desc = [_TlvListField("tlvs", [], Packet)]  # noqa: RUF012
 
 
-class MSG(_Body):
-    """Message (protocol paper, figure 2): ATTRIBUTE TLVs."""
-
-    name = "MSG"
-
-
-class RA(_Body):
-    """Receiver advertisement (figure 3): FILTER TLVs."""
-
-    name = "RA"
-
-
-class SR(_Body):
-    """Sender request (figure 6): one TIMEOUT TLV."""
-
-    name = "SR"
-
-
-class UR(_Body):
-    """Update reply (figure 7): FILTER TLVs."""
-
-    name = "UR"
-
-
-class HELLO(_Body):
-    """Router to controller: one INCARNATION TLV."""
-
-    name = "HELLO"
-
-
-class TABLE(_Body):
-    """Controller to router: NEIGHBOUR and TREE_ENTRY TLVs."""
-
-    name = "TABLE"
-
-
-class COMMIT(_Body):
-    """Controller to router: one OLDEST_EPOCH TLV."""
-
-    name = "COMMIT"
-
-
-class ACK(_Body):
-    """Router to controller: one ACKNOWLEDGED TLV."""
-
-    name = "ACK"
-
-
 class Fragment(Raw):
     """A part of a body (field `load`)."""
 
     name = "Fragment"
 
 
+#: Frame type -> the layer of its body.
 BODIES: dict[FrameType, Any] = {
-    FrameType.MSG: MSG,
-    FrameType.RA: RA,
-    FrameType.SR: SR,
-    FrameType.UR: UR,
-    FrameType.HELLO: HELLO,
-    FrameType.TABLE: TABLE,
-    FrameType.COMMIT: COMMIT,
-    FrameType.ACK: ACK,
+    row.type: _layer(_Body, row.type.name, row.type.name, row.sentence, _Body.fields_desc) for row in FRAMES
 }
 
 bind_layers(Ether, CBCB, type=ETHERTYPE)
-for _kind, _layer in BODIES.items():
-    bind_layers(CBCB, _layer, type=int(_kind))
+for _type, _body in BODIES.items():
+    bind_layers(CBCB, _body, type=int(_type))
 
 
 def from_frame(frame: Frame) -> Any:
@@ -434,7 +340,9 @@ def from_frame(frame: Frame) -> Any:
         seq=frame.seq,
         epoch=frame.epoch,
     )
-    return header / BODIES[frame.type](tlvs=_tlvs_of(frame))
+    body = message_of(frame.body) if isinstance(frame.body, EncodedMessage) else frame.body
+    tlvs = [TLV_LAYERS[tlv](**_values(fields)) for tlv, fields in BODY_CODECS[frame.type].describe(body)]
+    return header / BODIES[frame.type](tlvs=tlvs)
 
 
 def to_frame(packet: Any) -> Frame:
@@ -446,47 +354,11 @@ def to_frame(packet: Any) -> Frame:
     return codec.decode(bytes(packet[CBCB]))
 
 
-def _tlvs_of(frame: Frame) -> list[Any]:
-    body = frame.body
-    if isinstance(body, Message):
-        return [
-            Attribute(attribute_name=name.encode(), value_type=int(type_of(value)), value=value)
-            for name, value in body.items()
-        ]
-    if isinstance(body, Predicate):
-        return [FilterTlv(constraints=[_constraint_part(one) for one in each]) for each in body]
-    if isinstance(body, SenderRequest):
-        return [Timeout(timeout_us=body.timeout_us)]
-    if isinstance(body, Hello):
-        return [Incarnation(incarnation=body.incarnation)]
-    if isinstance(body, BroadcastTable):
-        neighbours = [Neighbour(interface=interface, node=node) for interface, node in body.neighbours]
-        return neighbours + [
-            TreeEntryTlv(
-                source=entry.source,
-                parent_interface=entry.parent,
-                downstream=entry.downstream,
-                children=[
-                    ChildPart(
-                        reusable=int(child in entry.reusable),
-                        off_tree=int(child in entry.off_tree),
-                        interface=child,
-                    )
-                    for child in entry.children
-                ],
-            )
-            for entry in body.entries
-        ]
-    if isinstance(body, Commit):
-        return [OldestEpoch(oldest_epoch=body.oldest_epoch)]
-    assert isinstance(body, Ack)
-    return [Acknowledged(acknowledged=int(body.acknowledged))]
-
-
-def _constraint_part(constraint: Constraint) -> Any:
-    return ConstraintPart(
-        attribute_name=constraint.name.encode(),
-        value_type=int(constraint.type),
-        operator=int(constraint.operator),
-        value=constraint.value,
-    )
+def _values(fields: dict[str, Any]) -> dict[str, Any]:
+    """Fields as described by a body codec, as Scapy takes them."""
+    made = dict(fields)
+    if "attribute_name" in made:
+        made["attribute_name"] = made["attribute_name"].encode()
+    for name in RECORDS.keys() & made.keys():
+        made[name] = [RECORDS[name](**_values(each)) for each in made[name]]
+    return made

@@ -6,7 +6,7 @@ import os
 from argparse import ArgumentParser, Namespace
 
 from captures.spark.folder import remove_abandoned
-from testbed.errors import MachineError
+from testbed.errors import MachineError, RunError
 from testbed.network.cleanup import clean_dead_runs
 from testbed.network.state import live_runs
 
@@ -25,8 +25,10 @@ def main(_arguments: Namespace) -> int:
         print(f"removed what {len(cleaned.tags)} dead runs left ({cleaned.processes} processes)")
     if folders:
         print(f"removed {folders} temporary folders of Spark's ({processes} processes)")
-    if not cleaned.tags and not folders:
+    if not cleaned.tags and not folders and not cleaned.failures:
         print("nothing to clean")
     for state in live_runs():
         print(f"left alone: run {state.tag}, alive (process {state.owner.pid}, {state.run_dir})")
+    if cleaned.failures:
+        raise RunError("not everything could be removed: " + "; ".join(cleaned.failures))
     return 0

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from testbed.machine import check_machine, matching_engine
+from testbed.machine.checks import check_machine, matching_engine
 
 
 def add_arguments(_parser: ArgumentParser) -> None:

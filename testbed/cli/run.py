@@ -12,7 +12,8 @@ from testbed.cli.experiments import load
 from testbed.emulation.emulation import emulate
 from testbed.errors import MachineError
 from testbed.live.runner import LiveView
-from testbed.machine import datapath, require_machine
+from testbed.machine.checks import require_machine
+from testbed.machine.probes import datapath
 from testbed.network.cleanup import clean_dead_runs
 from testbed.terminal.progress import Progress
 

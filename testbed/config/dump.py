@@ -25,7 +25,7 @@ def dump_experiment(experiment: Experiment, topology_file: str) -> str:
         if options is not None:
             lines += ["", f"[{section}]", *_keys(options)]
     for event in experiment.events:
-        lines += ["", "[[events]]", *_keys(event)]
+        lines += ["", "[[events]]", f"action = {toml_value(event.action)}", *_keys(event)]
     return "\n".join(lines) + "\n"
 
 

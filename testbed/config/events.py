@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from router.options import Option, options_of
 from testbed.config.errors import Problems
-from testbed.config.model import TimedEvent
-from testbed.config.schema import EVENT, EVENT_KEYS, read_fields
+from testbed.config.schema import read_fields
+from testbed.events.applications import ApplicationEvent, Subscribe, Unsubscribe
+from testbed.events.catalogue import EVENTS
+from testbed.events.event import Event
 from topos.model import Topology
+
+#: The key of an event that chooses its class, and the keys of all events.
+_ACTION = Option("action", "string", choices=EVENTS, required=True, doc="Name of the event.")
+_COMMON = {option.key for option in options_of(Event)}
 
 
 def read_events(
     problems: Problems, entries: object, topology: Topology | None, duration_s: float | None
-) -> tuple[TimedEvent, ...]:
+) -> tuple[Event, ...]:
     """The valid events, sorted by time (the order of the file among equals).
 
     Nodes and links are checked if there is a topology, times if there is a duration.
@@ -21,73 +29,81 @@ def read_events(
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         problems.add("events", "", "is not a list of tables; expected sections [[events]]")
         return ()
-    events: list[tuple[str, TimedEvent]] = []
+    events: list[tuple[str, Event]] = []
     for position, entry in enumerate(entries, 1):
         section = f"events {position}"
         before = len(problems)
-        values = read_fields(problems, section, entry, EVENT)
-        _check_keys(problems, section, entry, values)
-        _check_place(problems, section, values, topology)
-        _check_content(problems, section, values)
-        at_s = values.get("at_s")
-        if at_s is not None and duration_s is not None and at_s > duration_s:
-            problems.add(
-                section, "at_s", f"{at_s:g} is after the end; expected at most {duration_s:g} (duration_s)"
-            )
+        event = _read(problems, section, entry)
+        if event is None:
+            continue
+        _check(problems, section, event, topology, duration_s)
         if len(problems) == before:
-            events.append((section, TimedEvent(**values)))
+            events.append((section, event))
     events.sort(key=lambda event: event[1].at_s)
     _check_subscriptions(problems, events)
     return tuple(event for _, event in events)
 
 
-def _check_keys(problems: Problems, section: str, entry: dict[str, Any], values: dict[str, Any]) -> None:
-    """An event has the keys of its action, and no other."""
-    action = values.get("action")
-    if action is None:
+def _read(problems: Problems, section: str, entry: Mapping[str, Any]) -> Event | None:
+    """The event of a table; None if its keys are not those of its action, or a value is not valid.
+
+    Without a valid action, the keys that all events have are checked.
+    """
+    before = len(problems)
+    chosen = read_fields(problems, section, _only(entry, {"action"}), (_ACTION,))
+    action = chosen.get("action")
+    event = Event if action is None else EVENTS[action]
+    own = {option.key: option for option in options_of(event)}
+    elsewhere = {option.key for each in EVENTS.values() for option in options_of(each)} - own.keys()
+    if action is not None:
+        needed = [key for key in own if key not in _COMMON]
+        for key in needed:
+            if key not in entry:
+                needs = " and ".join(needed)
+                problems.add(section, key, f"missing; an event with action {action} needs {needs}")
+        for key in sorted(entry.keys() & elsewhere):
+            problems.add(section, key, f"has no meaning for action {action}; expected {' and '.join(needed)}")
+    table = {key: value for key, value in entry.items() if key != "action" and key not in elsewhere}
+    # A missing key of the action has been reported.
+    options = [replace(option, required=option.key in _COMMON) for option in own.values()]
+    values = read_fields(problems, section, table, options)
+    return event(**values) if len(problems) == before else None
+
+
+def _only(entry: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key in keys}
+
+
+def _check(
+    problems: Problems, section: str, event: Event, topology: Topology | None, duration_s: float | None
+) -> None:
+    """Holds an event against the topology and the end of the experiment."""
+    found = [] if topology is None else list(event.check(topology))
+    if isinstance(event, ApplicationEvent):
+        found += event.check_content()
+    for key, what in found:
+        problems.add(section, key, what)
+    if duration_s is None:
         return
-    needed = EVENT_KEYS[action]
-    for key in needed:
-        if key not in entry:
-            problems.add(section, key, f"missing; an event with action {action} needs {' and '.join(needed)}")
-    for key in sorted(values.keys() - {"at_s", "action", *needed}):
-        problems.add(section, key, f"has no meaning for action {action}; expected {' and '.join(needed)}")
+    for key, end_s in (("at_s", event.at_s), ("", event.ends_s)):
+        if end_s > duration_s:
+            what = f"{end_s:g} is after the end; expected at most {duration_s:g} (duration_s)"
+            problems.add(section, key, what if key else f"the last part at {what}")
+            return
 
 
-def _check_place(problems: Problems, section: str, values: dict[str, Any], topology: Topology | None) -> None:
-    if topology is None:
-        return
-    last = len(topology.nodes) - 1
-    if values.get("node", 0) > last:
-        problems.add(section, "node", f"there is no node {values['node']}; expected 0 to {last}")
-    if "link" in values:
-        u, v = values["link"]
-        if not any({link.u, link.v} == {u, v} for link in topology.links):
-            problems.add(section, "link", f"nodes {u} and {v} are not joined; expected the ends of a link")
-
-
-def _check_subscriptions(problems: Problems, events: list[tuple[str, TimedEvent]]) -> None:
+def _check_subscriptions(problems: Problems, events: list[tuple[str, Event]]) -> None:
     """In order of time, a name is taken by subscribe and given back by unsubscribe."""
-    in_force: set[tuple[int | None, str]] = set()
+    in_force: set[tuple[int, str]] = set()
     for section, event in events:
-        if event.subscription is None:
+        if not isinstance(event, Subscribe | Unsubscribe):
             continue
         key, where = (event.node, event.subscription), f"at node {event.node} at {event.at_s:g} s"
-        if event.action == "subscribe" and key in in_force:
-            problems.add(section, "subscription", f'"{event.subscription}" is in force {where} already')
-        elif event.action == "unsubscribe" and key not in in_force:
-            problems.add(section, "subscription", f'"{event.subscription}" is not in force {where}')
-        (in_force.add if event.action == "subscribe" else in_force.discard)(key)
-
-
-def _check_content(problems: Problems, section: str, values: dict[str, Any]) -> None:
-    # Here, so that a file without such events loads without the predicate parser.
-    from router.predicates.parser import parse_message, parse_predicate
-
-    parsers: dict[str, Callable[[str], object]] = {"predicate": parse_predicate, "message": parse_message}
-    for key, parse in parsers.items():
-        if key in values:
-            try:
-                parse(values[key])
-            except ValueError as error:
-                problems.add(section, key, str(error))
+        if isinstance(event, Subscribe):
+            if key in in_force:
+                problems.add(section, "subscription", f'"{event.subscription}" is in force {where} already')
+            in_force.add(key)
+        else:
+            if key not in in_force:
+                problems.add(section, "subscription", f'"{event.subscription}" is not in force {where}')
+            in_force.discard(key)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from router.options import NAME_MAX_BYTES
 from testbed.config import schema
 from testbed.config.errors import ExperimentError, Problems
 from testbed.config.events import read_events
@@ -104,7 +105,7 @@ def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None
 
 def _name_of(path: Path) -> str:
     """The name of the file as that of an experiment; what is not UTF-8 becomes `?`."""
-    name = path.stem.lstrip(".")[:100].encode(errors="replace")[: schema.NAME_MAX_BYTES]
+    name = path.stem.lstrip(".")[:100].encode(errors="replace")[:NAME_MAX_BYTES]
     return name.decode(errors="ignore") or "experiment"
 
 

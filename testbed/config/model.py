@@ -10,22 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from testbed.events.event import Event
 from topos.model import Topology
 
 #: Per-source shortest-path trees, one minimum spanning tree for all, or reverse-path forwarding.
 BroadcastLayer = Literal["spt", "spanning-tree", "rpf"]
 SenderRequestPolicy = Literal["never", "periodic", "count"]
 MatchingEngine = Literal["compiled", "counting", "naive"]
-EventAction = Literal[
-    "set_predicate",
-    "subscribe",
-    "unsubscribe",
-    "send_message",
-    "link_down",
-    "link_up",
-    "node_down",
-    "node_up",
-]
 
 
 @dataclass(frozen=True)
@@ -105,23 +96,6 @@ class WorkloadOptions:
 
 
 @dataclass(frozen=True)
-class TimedEvent:
-    """Something that happens at `at_s` (experiment seconds).
-
-    `predicate` and `message` are in the readable notation; `link` is a pair of node ids; `subscription` is a
-    name, unique among those in force at its node.
-    """
-
-    at_s: float
-    action: EventAction
-    node: int | None = None
-    predicate: str | None = None
-    message: str | None = None
-    link: tuple[int, int] | None = None
-    subscription: str | None = None
-
-
-@dataclass(frozen=True)
 class OracleOptions:
     """`in_flight_window_s` (wall seconds): a message sent within it of a predicate change is undecided."""
 
@@ -143,6 +117,6 @@ class Experiment:
     broadcast: BroadcastOptions = field(default_factory=BroadcastOptions)
     protocol: ProtocolOptions = field(default_factory=ProtocolOptions)
     workload: WorkloadOptions | None = field(default_factory=WorkloadOptions)
-    events: tuple[TimedEvent, ...] = ()
+    events: tuple[Event, ...] = ()
     oracle: OracleOptions = field(default_factory=OracleOptions)
     record: bool = True

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from router.options import Option as Field
 from testbed.config.errors import Problems
-from testbed.config.schema import Field, read_fields
+from testbed.config.schema import read_fields
 from testbed.config.toml_text import toml_value
 from testbed.errors import InputError
 from topos import generators, loaders

@@ -8,7 +8,9 @@ imports Ryu.
 from __future__ import annotations
 
 import gc
+import os
 import signal
+import socket
 import time
 from collections import Counter
 from typing import Any
@@ -85,26 +87,38 @@ _ECHO_LIMIT = 3
 
 
 class _Handler(OFPHandler):
-    """Ryu's OpenFlow handshake, listening where we want; Ryu itself cannot choose a free port."""
+    """Ryu's OpenFlow handshake, on a Unix socket that only this process's user may connect to.
+
+    Ryu itself listens on TCP alone, where the kernel says nothing about who connects.
+    """
 
     def __init__(self, *args: Any, settings: Settings, log: ControllerLog, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        address = (settings.listen_host, settings.listen_port)
-        self._server = eventlet.listen(
-            address, backlog=_BACKLOG, reuse_addr=settings.listen_port != 0, reuse_port=False
-        )
+        self._path = settings.socket
+        self._path.unlink(missing_ok=True)
+        # No moment passes in which the socket exists with other permissions.
+        mask = os.umask(0o177)
+        try:
+            self._server = eventlet.listen(str(self._path), socket.AF_UNIX, backlog=_BACKLOG)
+        finally:
+            os.umask(mask)
         self._log = log
 
     def start(self) -> Any:
         RyuApp.start(self)
-        host, port = self._server.getsockname()[:2]
-        self._log.write("listening", Listening(host=host, port=port))
+        self._log.write("listening", Listening(socket=str(self._path)))
         return hub.spawn(self._accept)
 
     def _accept(self) -> None:
         while True:
-            connection, address = self._server.accept()
-            hub.spawn(datapath_connection_factory, connection, address)
+            connection, _ = self._server.accept()
+            # Ryu sets TCP_NODELAY on every connection, which a Unix socket refuses.
+            connection.setsockopt = _accept_option
+            hub.spawn(datapath_connection_factory, connection, str(self._path))
+
+
+def _accept_option(*_option: object) -> None:
+    """Takes an option of a socket and sets nothing."""
 
 
 class _Switch:
@@ -346,6 +360,8 @@ def _flow_mod(datapath: Any, rule: Rule) -> Any:
         fields["eth_type"] = rule.match.eth_type
     if rule.match.eth_dst is not None:
         fields["eth_dst"] = (rule.match.eth_dst.hex(":"), rule.match.eth_dst_mask.hex(":"))
+    if rule.match.untagged:
+        fields["vlan_vid"] = ofproto.OFPVID_NONE
     if rule.match.eth_src is not None:
         fields["eth_src"] = rule.match.eth_src.hex(":")
     actions = [parser.OFPActionOutput(port) for port in rule.outputs]

@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from captures.rundir import network_events
 from captures.rundir.controller import (
     AllSwitchesReady,
     Committed,
@@ -173,7 +174,7 @@ class Distribution:
                 self._pipeline_installed(node, now)
             case SwitchDisconnected(node):
                 self._liveness.switch_disconnected(node)
-                self._log("switch_disconnected", NodeEvent(node=node))
+                self._log(network_events.SWITCH_DISCONNECTED.name, NodeEvent(node=node))
                 self._losses += 1
             case PortChanged(node, port, up):
                 self._changed(self._liveness.port_changed(node, port, up))
@@ -226,12 +227,13 @@ class Distribution:
         if self._epoch is None:
             return  # being built; the first epoch says what is down
         for change in changes:
-            way = "up" if change.up else "down"
             if isinstance(change, LinkChange):
                 link = change.link
-                self._log(f"link_{way}", LinkEvent(link=link.index, u=link.u, v=link.v))
+                event = network_events.LINK_UP if change.up else network_events.LINK_DOWN
+                self._log(event.name, LinkEvent(link=link.index, u=link.u, v=link.v))
             else:
-                self._log(f"node_{way}", NodeEvent(node=change.node))
+                event = network_events.NODE_UP if change.up else network_events.NODE_DOWN
+                self._log(event.name, NodeEvent(node=change.node))
             self._losses += 1
 
     def _watch_topology(self, now: float) -> None:
@@ -291,7 +293,7 @@ class Distribution:
             self._committed_epoch = epoch.number
         seconds = round(now - epoch.started, 6)
         committed = Committed(epoch=epoch.number, routers=len(epoch.members), seconds=seconds)
-        self._log("committed", committed)
+        self._log(network_events.COMMITTED.name, committed)
 
     # --- frames from routers
 
@@ -326,7 +328,7 @@ class Distribution:
     def _heard_of(self, node: int) -> None:
         if node in self._unresponsive:
             del self._unresponsive[node]
-            self._log("router_responsive", NodeEvent(node=node))
+            self._log(network_events.ROUTER_RESPONSIVE.name, NodeEvent(node=node))
             self._losses += 1
 
     def _acknowledged(self, node: int, acknowledged: FrameType, ack: Frame) -> None:
@@ -397,7 +399,7 @@ class Distribution:
                 # It may answer at once: it must get what it has missed all the same.
                 self._losses += 1
                 given_up = RouterUnresponsive(node=node, waited_s=self._timing.give_up_s)
-                self._log("router_unresponsive", given_up)
+                self._log(network_events.ROUTER_UNRESPONSIVE.name, given_up)
                 continue
             outstanding.wait = min(2 * outstanding.wait, self._timing.retry_max_s)
             outstanding.due = now + outstanding.wait

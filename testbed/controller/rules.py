@@ -32,13 +32,18 @@ _PAGE_MASK = bytes.fromhex("ffff00000000")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a rule matches; a field that is None matches anything. Addresses are 6 bytes."""
+    """What a rule matches; a field that is None matches anything. Addresses are 6 bytes.
+
+    Attributes:
+        untagged: the frame has no VLAN tag. A switch compares `eth_type` with the type behind a tag.
+    """
 
     in_port: int | None = None
     eth_type: int | None = None
     eth_dst: bytes | None = None
     eth_dst_mask: bytes = _WHOLE_ADDRESS
     eth_src: bytes | None = None
+    untagged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +67,10 @@ class Rule:
 def pipeline(ports: Collection[int], source: bytes) -> list[Rule]:
     """The rules of a switch whose link ports are `ports` and whose host hangs on HOST_PORT.
 
-    Table 0 classifies, and drops what the host sends under another address than `source`, its router's own:
-    a node cannot pass for another one, nor for the controller. Table 1 + b outputs to the port that bit b
-    stands for on the frame's page, and goes on. The last table is that of the highest bit that any port uses.
+    Table 0 classifies. It drops frames with a VLAN tag, and what the host sends under an address other than
+    `source`, its router's own: a node cannot pass for another one, nor for the controller. Table 1 + b
+    outputs to the port that bit b stands for on the frame's page, and goes on. The last table is that of the
+    highest bit that any port uses.
 
     Raises:
         ValueError: a port is outside 1..MAX_INTERFACE.
@@ -77,7 +83,7 @@ def pipeline(ports: Collection[int], source: bytes) -> list[Rule]:
 
 
 def _classify(ports: list[int], source: bytes) -> list[Rule]:
-    to_controller = Match(HOST_PORT, ETHERTYPE, CONTROLLER_DESTINATION, eth_src=source)
+    to_controller = Match(HOST_PORT, ETHERTYPE, CONTROLLER_DESTINATION, eth_src=source, untagged=True)
     pages = sorted({(port - 1) // PORTS_PER_PAGE for port in ports})
     return [
         Rule(CLASSIFY_TABLE, MATCH_PRIORITY, to_controller, to_controller=True),
@@ -85,13 +91,13 @@ def _classify(ports: list[int], source: bytes) -> list[Rule]:
             Rule(
                 CLASSIFY_TABLE,
                 MATCH_PRIORITY,
-                Match(HOST_PORT, ETHERTYPE, bytes((3, page, 0, 0, 0, 0)), _PAGE_MASK, source),
+                Match(HOST_PORT, ETHERTYPE, bytes((3, page, 0, 0, 0, 0)), _PAGE_MASK, source, untagged=True),
                 goto_table=REPLICATE_TABLE,
             )
             for page in pages
         ),
         *(
-            Rule(CLASSIFY_TABLE, MATCH_PRIORITY, Match(port, ETHERTYPE), outputs=(HOST_PORT,))
+            Rule(CLASSIFY_TABLE, MATCH_PRIORITY, Match(port, ETHERTYPE, untagged=True), outputs=(HOST_PORT,))
             for port in ports
         ),
         # An explicit drop, so that the switch counts what it drops.

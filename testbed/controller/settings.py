@@ -16,8 +16,7 @@ from topos.model import Topology, TopologyError
 _KEYS: dict[str, tuple[type, str, bool]] = {
     "topology": (str, "a path", True),
     "layer": (str, f"one of {', '.join(LAYERS)}", False),
-    "listen_host": (str, "an address", False),
-    "listen_port": (int, "a port number, or 0 for a free one", False),
+    "socket": (str, "a path", True),
     "log": (str, "a path", True),
     "parent_pid": (int, "a process id", False),
 }
@@ -29,16 +28,16 @@ class Settings:
 
     Attributes:
         layer: name of the broadcast layer, a key of `trees.LAYERS`.
-        listen_port: TCP port for the switches; 0 means one that is free (event `listening` says which).
+        socket: Unix socket on which the switches connect. Only the controller's own user can connect; on a
+            TCP port any local user could pass for a switch.
         log: file that gets the events, one JSON object a line; appended to.
         parent_pid: the process that must be our parent: if it is not (any more), the controller ends.
     """
 
     topology: Topology
+    socket: Path
     log: Path
     layer: str = "spt"
-    listen_host: str = "127.0.0.1"
-    listen_port: int = 0
     parent_pid: int | None = None
 
 
@@ -59,7 +58,7 @@ def read_settings(path: Path) -> Settings:
         topology = load(raw.pop("topology"))
     except TopologyError as error:
         raise InputError(str(error)) from error
-    return Settings(topology=topology, log=Path(raw.pop("log")), **raw)
+    return Settings(topology=topology, socket=Path(raw.pop("socket")), log=Path(raw.pop("log")), **raw)
 
 
 def _check(path: Path, raw: dict[str, Any]) -> None:
@@ -74,5 +73,3 @@ def _check(path: Path, raw: dict[str, Any]) -> None:
             raise InputError(f"{path}: {key} is missing; expected {expected}")
     if raw.get("layer", "spt") not in LAYERS:
         raise InputError(f"{path}: layer: expected {_KEYS['layer'][1]}, found {raw['layer']!r}")
-    if not 0 <= raw.get("listen_port", 0) <= 65_535:
-        raise InputError(f"{path}: listen_port: expected 0 to 65535, found {raw['listen_port']}")

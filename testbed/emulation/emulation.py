@@ -31,16 +31,19 @@ from testbed.emulation.schedule import Network, play
 from testbed.errors import RunError
 from testbed.full_disk import naming_a_full_disk
 from testbed.live.runner import LiveView
-from testbed.machine import kernel_features
+from testbed.machine.probes import kernel_features
+from testbed.memory import proportional_bytes
 from testbed.network import state as machine_state
 from testbed.network.cleanup import end_processes, remove_state
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.names import Names
 from testbed.network.ovs_counters import difference, read_counters
 from testbed.network.state import RunState
+from testbed.network.switch_daemon import SwitchDaemon
 from testbed.polling import wait_until
 from testbed.runs.folders import new_run_folder
 from testbed.runs.inputs import write_inputs
+from testbed.steps import Steps
 from testbed.terminal.progress import Progress
 from testbed.workload.driver import Driver
 from testbed.workload.generate import generate
@@ -125,6 +128,7 @@ class Emulation:
         self._routers: Routers | None = None
         self._router_pids: list[int] = []
         self._driver: Driver | None = None
+        self._switch_daemon = SwitchDaemon()
         #: What the run measured of itself, for summary.json.
         self.measured: dict[str, float] = {}
         self._baseline: SwitchCounters = {}
@@ -133,14 +137,17 @@ class Emulation:
     def bring_up(self) -> None:
         """Starts everything. On return every table is committed at every router."""
         self.state.nodes = len(self.nodes)
-        controller = self._controller = Controller(self._folder, self.experiment.broadcast.layer)
+        controller = self._controller = Controller(
+            self._folder, self.experiment.broadcast.layer, self.state.names.controller_socket
+        )
         self.state.add_process(controller.child.pid)
         self.progress.update("hosts and links")
         hosts = self.network.start_hosts()
         self.state.add_processes(hosts)
         self.network.start_links()
         self.progress.update("switches")
-        self.network.start_switches(controller.port())
+        controller.wait_listening()
+        self.network.start_switches()
         self.network.shape_links()
         self.progress.update("captures")
         self.captures.start(deadline_s=self._barrier_s)
@@ -162,8 +169,7 @@ class Emulation:
         """Plays the workload and the timed events, and waits until the network is quiet."""
         network = Network(
             sockets={node: self.state.socket(node) for node in self.nodes},
-            set_link=self.network.set_link,
-            set_node=self.network.set_node,
+            control=self.network,
             unsettled=self._unsettled,
             check=self.check,
         )
@@ -177,7 +183,7 @@ class Emulation:
             raise
         self.measured = {
             "workload_lateness_max_s": played.lateness_max_s,
-            "memory_per_router_bytes": memory_bytes(self._router_pids) / len(self._router_pids),
+            "memory_per_router_bytes": proportional_bytes(self._router_pids) / len(self._router_pids),
         }
 
     def check(self) -> None:
@@ -187,14 +193,15 @@ class Emulation:
         self._controller.child.check()
         self._routers.check()
         self.captures.check()
+        self._switch_daemon.check()
 
     def _unsettled(self) -> str | None:
         """None if the controller knows the network as it is, and every router has the trees for it."""
         assert self._controller is not None
         known = self._controller.epochs()
         for what, there, said in (
-            ("nodes", self.network.down_nodes, known.down_nodes),
-            ("links", self.network.down_links, known.down_links),
+            ("nodes", self.network.state.down_nodes, known.down_nodes),
+            ("links", self.network.state.down_links, known.down_links),
         ):
             if there != said:
                 return f"the controller takes {what} {sorted(said)} for down, where {sorted(there)} are"
@@ -225,19 +232,31 @@ class Emulation:
         remove_state(self.state)
 
     def abandon(self) -> None:
-        """Removes whatever is left, without ceremony. Does nothing after `take_down`."""
+        """Removes what is left. Does nothing after `take_down`.
+
+        Every step runs, whatever became of the others, and failures are shown. If something of the network
+        is left, the state of the run stays, so that `cbcb clean` finds it.
+        """
         if not self.state.folder.exists():
             return
-        for part in (self._routers, self._controller):
-            if part is not None:
-                part.child.kill()
+        steps = Steps()
+        if self._routers is not None:
+            steps.run("routers", self._routers.child.kill)
+        if self._controller is not None:
+            steps.run("controller", self._controller.child.kill)
         if self._driver is not None:
-            self._driver.close()
-        self.captures.kill()
-        self.network.stop()
+            steps.run("applications", self._driver.close)
+        steps.run("captures", self.captures.kill)
         # Routers outlive their parent by the time it takes them to stop.
-        end_processes(self.state.processes)
-        remove_state(self.state)
+        steps.run("processes", end_processes, self.state.processes)
+        network = Steps()
+        network.run("network", self.network.stop)
+        for failure in (*steps.failures, *network.failures):
+            self.progress.note(f"take-down: {failure}")
+        if network.failures:
+            self.progress.note("`cbcb clean` removes what is left")
+        else:
+            remove_state(self.state)
 
     def _settled_counters(self) -> SwitchCounters:
         """Open vSwitch's counters when two readings agree: it may count a frame just after forwarding it."""
@@ -317,13 +336,3 @@ def _uninterrupted() -> Iterator[None]:
         for number, handler in held.items():
             with suppress(TypeError):  # a handler that was not set from Python
                 signal.signal(number, handler)
-
-
-def memory_bytes(pids: list[int]) -> int:
-    """Proportional set size of processes: shared pages count once."""
-    total = 0
-    for pid in pids:
-        with suppress(OSError):
-            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-            total += int(rollup.partition("\nPss:")[2].split()[0]) * 1024
-    return total

@@ -19,14 +19,13 @@ from testbed.processes import Child
 class Controller:
     """The controller process and its log of events."""
 
-    def __init__(self, run: RunLayout, layer: str) -> None:
+    def __init__(self, run: RunLayout, layer: str, socket: Path) -> None:
         write_json(
             run.controller_config,
             {
                 "topology": str(run.topology),
                 "layer": layer,
-                "listen_host": "127.0.0.1",
-                "listen_port": 0,
+                "socket": str(socket),
                 "log": str(run.controller_log),
                 "parent_pid": os.getpid(),
             },
@@ -45,10 +44,9 @@ class Controller:
             self._epochs.take(event)
         return self._epochs
 
-    def port(self, timeout_s: float = 30) -> int:
-        """The port on which it listens, chosen by itself, once it does."""
-        event = self.log.wait_for(lambda e: e["event"] == "listening", timeout_s, "controller is listening")
-        return int(event["port"])
+    def wait_listening(self, timeout_s: float = 30) -> None:
+        """Returns once switches can connect to its socket."""
+        self.wait_for("listening", timeout_s, "controller is listening")
 
     def wait_for(
         self, name: str, timeout_s: float, what: str, check: Callable[[], None] | None = None

@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from captures.rundir.workload import Workload
 from testbed.config.model import Experiment
 from testbed.emulation.quiescence import Quiescence, not_quiet
+from testbed.events.fault import NetworkControl, steps_of
 from testbed.terminal.numbers import clock
 from testbed.workload.driver import Driver, Played, TimedAction
+from testbed.workload.model import Workload
 
 #: Wall seconds after the end in which the network must have become quiet.
 _QUIET_TIMEOUT_S = 60.0
@@ -26,15 +27,13 @@ class Network:
 
     Attributes:
         sockets: application sockets, by node.
-        set_link: takes a link (u, v) down or up.
-        set_node: cuts a node off, or joins it again.
+        control: what faults are applied to.
         unsettled: None if every router has the trees for the network as it is; else what is wrong.
         check: raises if a part of the emulation has died.
     """
 
     sockets: Mapping[int, Path]
-    set_link: Callable[[int, int, bool], None]
-    set_node: Callable[[int, bool], None]
+    control: NetworkControl
     unsettled: Callable[[], str | None]
     check: Callable[[], None]
 
@@ -55,6 +54,7 @@ def play(
 
     Raises:
         RunError: a part died, or the network did not become quiet.
+        TypeError: an event is neither a fault nor an event of an application.
     """
 
     def progress(now_s: float, sent: int, delivered: int) -> None:
@@ -68,7 +68,9 @@ def play(
 
         return until
 
-    actions = list(_network_events(experiment, network))
+    actions = [
+        TimedAction(at_s, partial(apply, network.control)) for at_s, apply in steps_of(experiment.events)
+    ]
     with _ended_by_ctrl_c(driver, hold) as ended:
         played = driver.play(workload, experiment.time_scale, experiment.duration_s, progress, actions)
         if hold and not ended():
@@ -81,16 +83,6 @@ def play(
             raise not_quiet(f"{_QUIET_TIMEOUT_S:g} s", quiescence.working, network.unsettled())
     network.check()
     return played
-
-
-def _network_events(experiment: Experiment, network: Network) -> Iterator[TimedAction]:
-    for event in experiment.events:
-        if event.action in ("link_down", "link_up"):
-            assert event.link is not None  # the loader has checked it
-            yield TimedAction(event.at_s, partial(network.set_link, *event.link, event.action == "link_up"))
-        elif event.action in ("node_down", "node_up"):
-            assert event.node is not None
-            yield TimedAction(event.at_s, partial(network.set_node, event.node, event.action == "node_up"))
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from captures.rundir.epochs import Epochs
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import Manifest
+from captures.rundir.network_events import NETWORK_EVENTS
 from captures.rundir.summary import read_summary
 from router.wire.codec import TYPE_NAMES
 from testbed.live.deliveries import Deliveries
@@ -33,17 +34,6 @@ _MAX_POINTS = 180
 _RECENT = 5 * 10**9 // SLOT_NS
 _SLOT_S = SLOT_NS / 1e9
 _MAX_EVENTS = 50
-#: Controller events worth showing, and how.
-_EVENTS = {
-    "link_down": "link {u}-{v} down",
-    "link_up": "link {u}-{v} up",
-    "node_down": "node {node} down",
-    "node_up": "node {node} up",
-    "switch_disconnected": "switch of node {node} disconnected",
-    "router_unresponsive": "router {node} does not answer",
-    "router_responsive": "router {node} answers again",
-    "committed": "epoch {epoch} committed at {routers} routers",
-}
 Json = dict[str, Any]
 
 
@@ -67,7 +57,6 @@ class LiveState:
         self._manifest = manifest
         self._lock = Lock()
         self._links = [(link.index, link.u, link.v) for link in topology.links]
-        self._ends = {index: (u, v) for index, u, v in self._links}
         place = positions(topology)
         self._nodes = [{"id": node.id, "at": place[node.id]} for node in topology.nodes]
         self._types: Counter[str] = Counter()
@@ -177,9 +166,8 @@ class LiveState:
     def _take_event(self, event: Mapping[str, Any]) -> None:
         name = event["event"]
         self._network.take(event)
-        if name in _EVENTS:
-            u, v = self._ends.get(event.get("link", -1), ("?", "?"))
-            text = _EVENTS[name].format_map(defaultdict(lambda: "?", {**event, "u": u, "v": v}))
+        if name in NETWORK_EVENTS:
+            text = NETWORK_EVENTS[name].sentence.format_map(defaultdict(lambda: "?", event))
             self._events.append({"t_s": self._experiment_s(event["t_ns"]), "text": text})
 
     def _experiment_s(self, at_ns: int) -> float | None:

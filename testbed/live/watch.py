@@ -11,12 +11,13 @@ import shutil
 import tempfile
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import psutil
 
 from captures.capturing.flush import flush_captures
 from captures.datasource.live_counts import LinkCount, stream_counts
@@ -153,17 +154,10 @@ class Watcher:
 
 def give_way() -> None:
     """Gives every thread of this process, and of all that it has started, the lowest priority."""
-    children: defaultdict[int, list[int]] = defaultdict(list)
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        # A process may end meanwhile.
-        with suppress(OSError):
-            # The name, in parentheses, may hold anything.
-            parent = status.read_text(errors="replace").rpartition(")")[2].split()[1]
-            children[int(parent)].append(int(status.parent.name))
-    family = [os.getpid()]
-    for process in family:  # it grows meanwhile
-        family += children[process]
-        with suppress(OSError):
-            for thread in Path(f"/proc/{process}/task").iterdir():
+    this = psutil.Process()
+    for process in [this, *this.children(recursive=True)]:
+        # A process or a thread may end meanwhile.
+        with suppress(psutil.Error):
+            for thread in process.threads():
                 with suppress(OSError):
-                    os.setpriority(os.PRIO_PROCESS, int(thread.name), _NICE)
+                    os.setpriority(os.PRIO_PROCESS, thread.id, _NICE)

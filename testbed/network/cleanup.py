@@ -15,32 +15,45 @@ from testbed.network.names import TAG_ALPHABET, TAG_LENGTH, Names
 from testbed.network.removal import remove_network
 from testbed.network.state import ProcessId, RunState, all_states
 from testbed.polling import wait_until
+from testbed.steps import Steps
 
 _KILL_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What was removed: the runs' tags, and how many processes had to be ended."""
+    """What was removed.
+
+    Attributes:
+        tags: the runs of which nothing is left.
+        processes: how many processes had to be ended.
+        failures: a sentence for each run of which something is left, with the tag.
+    """
 
     tags: tuple[str, ...]
     processes: int
+    failures: tuple[str, ...] = ()
 
 
 def clean_dead_runs() -> Cleaned:
-    """Removes what every dead run left."""
+    """Removes what every dead run left; a run of which something cannot be removed keeps its state."""
     tags: list[str] = []
     killed = 0
+    steps = Steps()
     for folder, state in all_states():
         if state is None and not folder.exists():
             continue  # a live run ended just now, and took it away itself
         if state is not None and state.owner.alive():
             continue
-        killed += end_processes(state.processes) if state else 0
-        remove_devices(Names(folder.name))
-        shutil.rmtree(folder, ignore_errors=True)
-        tags.append(folder.name)
-    return Cleaned(tuple(tags), killed)
+        failed = len(steps.failures)
+        if state is not None:
+            killed += sum(process.alive() for process in state.processes)
+            steps.run(f"run {folder.name}", end_processes, state.processes)
+        steps.run(f"run {folder.name}", remove_devices, Names(folder.name))
+        if len(steps.failures) == failed:
+            shutil.rmtree(folder, ignore_errors=True)
+            tags.append(folder.name)
+    return Cleaned(tuple(tags), killed, tuple(steps.failures))
 
 
 def end_processes(processes: list[ProcessId]) -> int:

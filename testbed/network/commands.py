@@ -35,10 +35,14 @@ def ip_batch(lines: Iterable[str], force: bool = False) -> None:
         run(["ip", *(["-force"] if force else []), "-batch", "-"], stdin=text, check=not force)
 
 
-def vsctl(commands: Sequence[Sequence[str]], timeout_s: int = 120) -> None:
-    """Runs ovs-vsctl commands in as few transactions as fit on a command line."""
+def vsctl(commands: Sequence[Sequence[str]], timeout_s: int = 120, wait: bool = True) -> None:
+    """Runs ovs-vsctl commands in as few transactions as fit on a command line.
+
+    Args:
+        wait: until ovs-vswitchd has done what the database says.
+    """
     for start in range(0, len(commands), VSCTL_BATCH):
-        argv = ["ovs-vsctl", f"--timeout={timeout_s}"]
+        argv = ["ovs-vsctl", f"--timeout={timeout_s}", *([] if wait else ["--no-wait"])]
         for command in commands[start : start + VSCTL_BATCH]:
             argv += ["--", *command]
         run(argv, timeout_s=timeout_s + 5)

@@ -10,23 +10,28 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from mininet.link import Intf, Link
 from mininet.log import setLogLevel
 from mininet.net import Mininet
-from mininet.node import Host, OVSSwitch, RemoteController
+from mininet.node import Host, OVSSwitch
 from mininet.util import quietRun
 
 from router.wire.addresses import HOST_PORT, node_address
 from testbed.errors import RunError
-from testbed.network.commands import ip_batch, run
+from testbed.events.network_state import NetworkState
+from testbed.network.commands import ip_batch, run, vsctl
 from testbed.network.devices import disable_ipv6, disable_offload, set_up, set_up_in
 from testbed.network.names import Names, datapath_id
 from testbed.network.removal import remove_network
 from testbed.network.shaping import KernelFeatures, nft_ruleset, tc_commands
 from topos import model
 from topos.model import Topology
+
+#: Longest wait of a switch before it tries to connect to the controller once more.
+_BACKOFF_MS = 1000
 
 
 class _ReadyIntf(Intf):
@@ -56,13 +61,6 @@ class _Switch(OVSSwitch):
         return "" if command == "ifconfig lo up" else str(quietRun(command))
 
 
-class _Controller(RemoteController):
-    """The controller, which is known to listen; Mininet's own probe would disturb it."""
-
-    def checkListening(self) -> None:  # noqa: N802 (Mininet's name)
-        return None
-
-
 class EmulatedNetwork:
     """Hosts r<n>, switches s<n> and links of a topology.
 
@@ -71,6 +69,9 @@ class EmulatedNetwork:
         names: the run's names on this machine.
         datapath: Open vSwitch datapath, "kernel" or "user".
         kernel: what the kernel offers for link properties (the topology must not need more).
+
+    Attributes:
+        state: which links and nodes are down.
     """
 
     def __init__(self, topology: Topology, names: Names, datapath: str, kernel: KernelFeatures) -> None:
@@ -79,9 +80,7 @@ class EmulatedNetwork:
         self.datapath = datapath
         self.kernel = kernel
         self.net: Any = None
-        # What was taken down by request: link indices, nodes.
-        self._down_links: set[int] = set()
-        self._down_nodes: set[int] = set()
+        self.state = NetworkState(topology)
 
     def start_hosts(self) -> list[int]:
         """Starts the hosts. Returns the process ids that keep their namespaces, in order of node id."""
@@ -116,16 +115,13 @@ class EmulatedNetwork:
         ]
         run([sys.executable, "-m", "testbed.network.hosts_setup"], stdin=json.dumps(ends))
 
-    def start_switches(self, controller_port: int) -> None:
-        """Starts every switch, told to connect to 127.0.0.1:`controller_port`.
+    def start_switches(self) -> None:
+        """Starts every switch and connects it to the controller, which listens already.
 
-        Readiness is the controller's to say: it hears every switch and has its rules acknowledged.
+        The controller reports when every switch is connected and has its rules.
         """
         OVSSwitch.setup()
         names, net = self.names, self.net
-        controller = net.addController(
-            "c0", controller=_Controller, ip="127.0.0.1", port=controller_port, protocol="tcp"
-        )
         switches = [
             net.addSwitch(
                 names.switch(node.id),
@@ -152,8 +148,16 @@ class EmulatedNetwork:
                 names.port(link.v, link.v_port),
             )
         for switch in switches:
-            switch.start([controller])
+            # Mininet can name controllers by address and port only.
+            switch.start([])
         OVSSwitch.batchStartup(switches, run=_shell)
+        vsctl(
+            [
+                connection
+                for switch in switches
+                for connection in _connect(switch.name, names.controller_socket)
+            ]
+        )
 
     def _add_link(self, a: Any, a_port: int, a_name: str, b: Any, b_port: int, b_name: str) -> None:
         self.net.addLink(
@@ -176,34 +180,18 @@ class EmulatedNetwork:
         if ruleset:
             run(["nft", "-f", "-"], stdin=ruleset)
 
-    @property
-    def down_links(self) -> set[int]:
-        """Indices of the links that are down: taken down, or with a node that is cut off."""
-        return self._down_links | {
-            link.index for link in self.topology.links if self._down_nodes & {link.u, link.v}
-        }
-
-    @property
-    def down_nodes(self) -> set[int]:
-        """The nodes that are cut off."""
-        return set(self._down_nodes)
+    # `testbed.events.fault.NetworkControl`.
 
     def set_link(self, u: int, v: int, up: bool) -> None:
         """Takes a link down, or up again, at both ends. It stays down while one of its nodes is."""
-        for link in self.topology.links:
-            if {link.u, link.v} == {u, v}:
-                (self._down_links.discard if up else self._down_links.add)(link.index)
-                self._set_link_ends(link)
-                return
-        raise RunError(f"no link {u}-{v}")
+        self._set_link_ends(self.state.set_link(u, v, up))
 
     def set_node(self, node: int, up: bool) -> None:
         """Cuts a node off from the network, or joins it again: its host link and all its links.
 
         Links that were taken down by `set_link` stay down. Router and applications run on.
         """
-        (self._down_nodes.discard if up else self._down_nodes.add)(node)
-        links = [link for link in self.topology.links if node in (link.u, link.v)]
+        links = self.state.set_node(node, up)
         host_end = (self.net.hosts[node].pid, self.names.host_device(node))
         if up:
             set_up(self.names.port(node, HOST_PORT))
@@ -216,12 +204,12 @@ class EmulatedNetwork:
             set_up(self.names.port(node, HOST_PORT), up=False)
 
     def _set_link_ends(self, link: model.Link) -> None:
-        """Sets both ends of a link as they are to be.
+        """Sets both ends of a link to the state that the faults so far give it.
 
         The end at `u`, where the capture is, goes down first and comes up last: while only the other is up,
         nothing that it loses can be captured.
         """
-        up = link.index not in self._down_links and not {link.u, link.v} & self._down_nodes
+        up = self.state.is_up(link)
         ends = [self.names.port(link.u, link.u_port), self.names.port(link.v, link.v_port)]
         for device in reversed(ends) if up else ends:
             set_up(device, up)
@@ -235,12 +223,25 @@ class EmulatedNetwork:
         return devices
 
     def stop(self) -> None:
-        """Takes everything down. Safe to call at any point of the bring-up, and again."""
-        remove_network(self.names, [self.names.switch(node.id) for node in self.topology.nodes])
-        if self.net is not None:
-            for host in self.net.hosts:
-                host.terminate()
-            self.net = None
+        """Takes everything down. Safe to call at any point of the bring-up, and again.
+
+        Raises:
+            RunError: as `remove_network`; the hosts are ended all the same.
+        """
+        try:
+            remove_network(self.names, [self.names.switch(node.id) for node in self.topology.nodes])
+        finally:
+            if self.net is not None:
+                for host in self.net.hosts:
+                    host.terminate()
+                self.net = None
+
+
+def _connect(switch: str, controller_socket: Path) -> list[list[str]]:
+    """The ovs-vsctl commands that connect a switch to the controller."""
+    identity = f"--id=@{switch}"
+    controller = ["create", "Controller", f'target="unix:{controller_socket}"', f"max_backoff={_BACKOFF_MS}"]
+    return [[identity, *controller], ["set", "bridge", switch, f"controller=@{switch}"]]
 
 
 def _shell(command: str, shell: bool = True) -> None:

@@ -5,14 +5,18 @@ A device name holds at most 15 characters. With a tag of three, nodes up to 99,9
 
 from __future__ import annotations
 
+import os
 import secrets
 from dataclasses import dataclass
+from pathlib import Path
 
 from router.wire.addresses import HOST_PORT
 
 TAG_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 TAG_LENGTH = 3
 DEVICE_NAME_MAX = 15
+#: Where Open vSwitch has its sockets. ovs-vswitchd connects to Unix sockets in this folder only.
+OVS_RUN_FOLDER = Path(os.environ.get("OVS_RUNDIR", "/var/run/openvswitch"))
 
 
 def new_tag() -> str:
@@ -38,6 +42,11 @@ class Names:
     def port(self, node: int, port: int) -> str:
         """Device of a switch port; the host port is named -h."""
         return f"{self.prefix}{node}-h" if port == HOST_PORT else f"{self.prefix}{node}-e{port}"
+
+    @property
+    def controller_socket(self) -> Path:
+        """Where the switches connect to the controller."""
+        return OVS_RUN_FOLDER / f"cbcb-{self.tag}.controller"
 
     @staticmethod
     def host(node: int) -> str:

@@ -7,20 +7,58 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed.network.commands import run, vsctl
+from testbed.errors import RunError
+from testbed.network.commands import ip_batch, run, vsctl
 from testbed.network.names import Names
 from testbed.network.shaping import nft_table
 from testbed.network.state import STATE_ROOT
+from testbed.steps import Steps
 
+#: Wall seconds in which ovs-vswitchd answers if it runs.
+_ANSWER_S = 5
 _RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")
 
 
 def remove_network(names: Names, bridges: list[str]) -> None:
-    """Removes the bridges, the devices and the rules of a run, as far as they are there."""
+    """Removes the bridges, the devices, the rules and the controller's socket of a run, as far as they exist.
+
+    Every step runs, whatever became of the others.
+
+    Raises:
+        RunError: a step failed, or something is left; the message names both.
+    """
+    steps = Steps()
     with _expedited_rcu():
-        vsctl([["--if-exists", "del-br", bridge] for bridge in bridges])
-        run(["nft", "delete", "table", "netdev", nft_table(names)], check=False)
-        run(["ip", "link", "delete", "group", str(names.group)], check=False)
+        steps.run("bridges", _remove_bridges, bridges)
+        steps.run("nftables", run, ["nft", "delete", "table", "netdev", nft_table(names)], check=False)
+        steps.run("links", run, ["ip", "link", "delete", "group", str(names.group)], check=False)
+        # With ovs-vswitchd dead, the bridges' own devices stay.
+        steps.run("devices", _remove_devices, names)
+        steps.run("controller's socket", names.controller_socket.unlink, missing_ok=True)
+    if left := _devices(names):
+        steps.failures.append(f"left on the machine: {', '.join(left)}")
+    if steps.failures:
+        raise RunError("; ".join(steps.failures))
+
+
+def _remove_bridges(bridges: list[str]) -> None:
+    """Deletes bridges; without an ovs-vswitchd to wait for, from the database alone."""
+    alive = True
+    try:
+        run(["ovs-appctl", f"--timeout={_ANSWER_S}", "version"], timeout_s=_ANSWER_S + 1)
+    except RunError:
+        alive = False
+    vsctl([["--if-exists", "del-br", bridge] for bridge in bridges], wait=alive)
+
+
+def _remove_devices(names: Names) -> None:
+    ip_batch([f"link delete {name}" for name in _devices(names)], force=True)
+
+
+def _devices(names: Names) -> list[str]:
+    """The devices of a run in the root namespace, bridges included."""
+    found = (path.name for path in Path("/sys/class/net").iterdir())
+    return sorted(name for name in found if name.startswith(names.prefix))
 
 
 @contextmanager

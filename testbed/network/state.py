@@ -39,7 +39,11 @@ class ProcessId:
 
 
 def start_time(pid: int) -> int | None:
-    """Start time of a live process in clock ticks since boot; None if it is gone or a zombie."""
+    """Start time of a live process in clock ticks since boot; None if it is gone or a zombie.
+
+    psutil's `create_time` is of the wall clock: it changes for other processes when that clock is set, and a
+    live run would look dead.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -13,9 +13,9 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import Manifest, read_manifest
 from captures.rundir.summary import read_summary
 from captures.rundir.topology import read_topology
-from captures.rundir.workload import Workload, read_workload
 from testbed.errors import InputError
 from testbed.workload.generate import match_distribution
+from testbed.workload.model import Workload, read_workload
 from topos.model import Topology
 
 #: The tables the report reads and the columns it needs of them (docs/tables.md describes them).

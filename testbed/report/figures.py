@@ -204,6 +204,8 @@ def recovery(changes: Sequence[Mapping[str, Any]]) -> Drawing | None:
 
 def _in_short(events: Sequence[str]) -> str:
     """What one change consists of, in a few words: a node rather than its links."""
+    if not events:
+        return "new epoch"
     named = next((event for event in events if event.startswith("node")), events[0])
     return named if len(events) == 1 else f"{named} and {len(events) - 1} more"
 

@@ -6,30 +6,15 @@ import os
 import platform
 import sys
 import time
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import Manifest, write_manifest
 from captures.rundir.topology import write_topology
-from captures.rundir.workload import Workload, write_workload
 from testbed.config.dump import dump_experiment
 from testbed.config.model import Experiment
-from testbed.machine import tool_versions
-
-#: Packages whose versions a run records.
-_PACKAGES = (
-    "duckdb",
-    "eventlet",
-    "networkx",
-    "numba",
-    "numpy",
-    "pandas",
-    "pyarrow",
-    "pyspark",
-    "ryu",
-    "scapy",
-)
+from testbed.machine.versions import versions
+from testbed.workload.model import Workload, write_workload
 
 
 def write_inputs(
@@ -67,7 +52,7 @@ def write_inputs(
         system=_system(),
         cpus=os.cpu_count(),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        versions={"python": platform.python_version(), **_python_versions(), **tool_versions()},
+        versions={"python": platform.python_version(), **versions()},
         senders=list(workload.senders),
         receivers=list(workload.receivers),
     )
@@ -83,13 +68,3 @@ def _system() -> str:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
         return platform.system()
-
-
-def _python_versions() -> dict[str, str]:
-    found = {}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found

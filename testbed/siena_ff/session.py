@@ -9,12 +9,10 @@ interface gets the new predicate in place of the one it had.
 from __future__ import annotations
 
 import re
-import resource
 import statistics
 import time
 from array import array
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TextIO
 
 import numpy as np
@@ -24,7 +22,8 @@ from router.matching.common.interface import EncodedMatcher, Matcher, TableMatch
 from router.matching.common.loading import load
 from router.matching.factory import factory, serving
 from router.predicates.model import Message
-from router.wire.tlv import encode_message
+from router.wire.message import encode_message
+from testbed.memory import resident_bytes
 from testbed.siena_ff.collector import FilterCollector
 from testbed.siena_ff.reader import Reader, Statement
 
@@ -184,9 +183,3 @@ class Session:
             mean, median = statistics.fmean(self._times), statistics.median(self._times)
             lines["a message"] = f"median {median / 1e3:.1f} us, mean {mean / 1e3:.1f} us, matching alone"
         return "\n".join(f"{name:12} {text}" for name, text in lines.items())
-
-
-def resident_bytes() -> int:
-    """Resident memory of this process."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from captures.rundir.workload import Item, Workload
-from router.predicates.model import NOTHING, Message, Predicate
+from router.predicates.model import NOTHING, Message, Predicate, Value
 from router.predicates.parser import parse_predicate
 from router.protocol.events import Accepted, Deliver, Event, Refused, SendMessage, SetPredicate
 from router.records.application_log import ApplicationLog, MessageDelivered, MessageSent, predicate_set
 from router.runtime.subscriptions import Subscriptions
 from testbed.errors import RunError
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
+from testbed.workload.model import Workload
 
 #: Name of the application on every node, as in an emulation, and the number its router knows it by.
 APPLICATION = "workload"
@@ -58,7 +58,7 @@ class Applications:
         self._wanted: dict[int, Subscriptions] = {}
         self._numbers: dict[tuple[int, str], int] = {}
         self._subscribed: Counter[int] = Counter()
-        self._pending: Item | None = None
+        self._pending: Mapping[str, Value] | None = None
         self.sent = 0
         self.delivered = 0
 
@@ -67,7 +67,7 @@ class Applications:
         now = self._start_ns = self._agenda.now
         first = 0
         while self._items and self._items[0].at_s <= 0 and self._items[0].action == "set_predicate":
-            self._agenda.at(now + first * _PACE_NS, self._play, self._items.popleft())
+            self._agenda.at(now + first * _PACE_NS, self._items.popleft().perform, self)
             first += 1
         self._agenda.at(now + first * _PACE_NS, self._next)
 
@@ -97,8 +97,8 @@ class Applications:
                 )
         elif isinstance(action, Accepted):
             self.sent += 1
-            item = self._pending
-            assert item is not None and item.attributes is not None
+            attributes = self._pending
+            assert attributes is not None
             now_ns = EPOCH_NS + self._agenda.now
             self._log(
                 MessageSent(
@@ -109,7 +109,7 @@ class Applications:
                     requested_ns=now_ns,
                     source=action.source,
                     seq=action.seq,
-                    attributes=item.attributes,
+                    attributes=attributes,
                 )
             )
         else:
@@ -122,34 +122,37 @@ class Applications:
             if due > self._agenda.now:
                 self._agenda.at(due, self._next)
                 return
-            self._play(self._items.popleft())
+            self._items.popleft().perform(self)
 
-    def _play(self, item: Item) -> None:
-        if item.attributes is not None:
-            self._pending = item
-            self._handle(item.node, SendMessage(_NUMBER, Message(item.attributes)))
-            return
-        wanted = self._wanted.setdefault(item.node, Subscriptions())
-        change = self._change(wanted, item)
-        self._log_predicate(item.node, wanted.predicate, *change)
-        self._handle(item.node, SetPredicate(_NUMBER, wanted.predicate))
+    # `testbed.events.applications.ApplicationControl`.
 
-    def _change(self, wanted: Subscriptions, item: Item) -> tuple[str | None, int | None]:
-        """Does what an item asks for. Returns `op` and `subscription` of the log's record."""
-        predicate = None if item.predicate is None else parse_predicate(item.predicate)
-        if item.subscription is None:
-            assert predicate is not None  # Item's own invariant
-            wanted.declare(predicate)
-            return None, None
-        key = item.node, item.subscription
-        if predicate is not None:
-            self._subscribed[item.node] += 1
-            number = self._numbers[key] = self._subscribed[item.node]
-            wanted.add(number, predicate)
-        else:
-            number = self._numbers.pop(key)
-            wanted.remove(number)
-        return item.action, number
+    def set_predicate(self, node: int, predicate: str) -> None:
+        self._subscriptions_of(node).declare(parse_predicate(predicate))
+        self._changed(node)
+
+    def subscribe(self, node: int, subscription: str, predicate: str) -> None:
+        self._subscribed[node] += 1
+        number = self._numbers[node, subscription] = self._subscribed[node]
+        self._subscriptions_of(node).add(number, parse_predicate(predicate))
+        self._changed(node, "subscribe", number)
+
+    def unsubscribe(self, node: int, subscription: str) -> None:
+        number = self._numbers.pop((node, subscription))
+        self._subscriptions_of(node).remove(number)
+        self._changed(node, "unsubscribe", number)
+
+    def send_message(self, node: int, attributes: Mapping[str, Value]) -> None:
+        self._pending = attributes
+        self._handle(node, SendMessage(_NUMBER, Message(attributes)))
+
+    def _subscriptions_of(self, node: int) -> Subscriptions:
+        return self._wanted.setdefault(node, Subscriptions())
+
+    def _changed(self, node: int, op: str | None = None, subscription: int | None = None) -> None:
+        """Logs the predicate of an application, with what changed it, and passes it to the router."""
+        predicate = self._wanted[node].predicate
+        self._log_predicate(node, predicate, op, subscription)
+        self._handle(node, SetPredicate(_NUMBER, predicate))
 
     def _log_predicate(
         self, node: int, predicate: Predicate, op: str | None = None, subscription: int | None = None

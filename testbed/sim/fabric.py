@@ -162,9 +162,6 @@ class Fabric:
         self._receive = routers
         self._to_controller = controller
 
-    def link(self, u: int, v: int) -> Link:
-        return self._lines[frozenset((u, v))].link
-
     def set_link(self, u: int, v: int, up: bool) -> bool:
         """Takes a link down or up. What is on it is lost. False if it was so already."""
         line = self._lines[frozenset((u, v))]

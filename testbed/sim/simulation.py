@@ -7,7 +7,6 @@ import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from captures.rundir.counters import write_routers_counters, write_switches_counters
 from captures.rundir.layout import RunLayout
@@ -16,12 +15,13 @@ from captures.rundir.routing_tables import write_routing_tables
 from captures.rundir.simulation import SimulationCost, write_simulation
 from captures.rundir.timings import write_timings
 from router.protocol.events import Event, Settle, Started
-from router.wire.addresses import HOST_PORT
-from testbed.config.model import Experiment, TimedEvent
+from testbed.config.model import Experiment
 from testbed.config.router_options import router_options
 from testbed.emulation.quiescence import not_quiet, quiet_period_s
 from testbed.errors import RunError
+from testbed.events.fault import steps_of
 from testbed.full_disk import naming_a_full_disk
+from testbed.memory import resident_bytes
 from testbed.runs.folders import new_run_folder
 from testbed.runs.inputs import write_inputs
 from testbed.sim.applications import Applications
@@ -29,6 +29,7 @@ from testbed.sim.captures import Captures, Kept
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.sim.controller import SimulatedController
 from testbed.sim.fabric import Fabric
+from testbed.sim.network import SimulatedNetwork
 from testbed.sim.node import SimulatedRouter
 from testbed.terminal.numbers import clock
 from testbed.terminal.progress import Progress
@@ -58,6 +59,7 @@ def simulate(experiment: Experiment, runs: Path, progress: Progress, captures: K
 
     Raises:
         RunError: the network was not set up, or not quiet in the end, in (virtual) time.
+        TypeError: an event is neither a fault nor an event of an application.
         InputError: the run folder cannot be made.
         MachineError: its file system is full.
     """
@@ -98,7 +100,7 @@ class Simulation:
         self.workload = generate(experiment)
         write_inputs(run_dir, experiment, self.workload, SIMULATED, virtual_start_ns=EPOCH_NS)
         self._progress = progress
-        self._memory_before = _memory_bytes()
+        self._memory_before = resident_bytes()
         self._set_up_from = time.process_time()
         self.agenda = Agenda()
         self._captures = Captures(topology, run, captures)
@@ -127,8 +129,7 @@ class Simulation:
         ]
         self.fabric.connect([router.handle for router in self.routers], self.controller.frame_received)
         self._committed = False
-        self._down_nodes: set[int] = set()
-        self._down_links: set[frozenset[int]] = set()
+        self.network = SimulatedNetwork(topology, self.fabric, self.controller)
         #: As an emulation measures them, for summary.json.
         self.measured: dict[str, float] = {}
 
@@ -151,10 +152,10 @@ class Simulation:
         start_ns = agenda.now + _PAUSE_NS
         end_ns = start_ns + round(experiment.duration_s / experiment.time_scale * NS)
         agenda.at(start_ns, self.applications.start)
-        for event in experiment.events:
-            at_ns = start_ns + round(event.at_s / experiment.time_scale * NS)
+        for at_s, apply in steps_of(experiment.events):
+            at_ns = start_ns + round(at_s / experiment.time_scale * NS)
             if at_ns <= end_ns:
-                agenda.at(at_ns, self._happen, event)
+                agenda.at(at_ns, apply, self.network)
 
         def how_it_goes() -> str:
             at_s = (agenda.now - start_ns) / NS * experiment.time_scale
@@ -167,7 +168,7 @@ class Simulation:
         self._settle(end_ns)
         cpu_s = time.process_time() - started
         events = agenda.done - events_before
-        used = _memory_bytes() - self._memory_before
+        used = resident_bytes() - self._memory_before
         self.measured = {
             "workload_lateness_max_s": 0.0,
             "memory_per_router_bytes": used / len(self.routers),
@@ -238,28 +239,6 @@ class Simulation:
         elif event == "committed":
             self._committed = True
 
-    def _happen(self, event: TimedEvent) -> None:
-        """A timed event at link or node level; those of applications are in the workload."""
-        action = str(event.action)
-        up = action.endswith("_up")
-        if event.link is not None:
-            _mark(self._down_links, frozenset(event.link), up)
-            self._set_links([event.link])
-        elif action in ("node_down", "node_up") and event.node is not None:
-            _mark(self._down_nodes, event.node, up)
-            self.controller.port_changed(event.node, HOST_PORT, up)
-            links = self.experiment.topology.links
-            self._set_links([(link.u, link.v) for link in links if event.node in (link.u, link.v)])
-
-    def _set_links(self, links: list[tuple[int, int]]) -> None:
-        """Brings links into the state that theirs and their nodes' events ask for; both ends report it."""
-        for u, v in links:
-            up = frozenset((u, v)) not in self._down_links and not {u, v} & self._down_nodes
-            if self.fabric.set_link(u, v, up):
-                link = self.fabric.link(u, v)
-                self.controller.port_changed(link.u, link.u_port, up)
-                self.controller.port_changed(link.v, link.v_port, up)
-
 
 class _Reporter:
     """Reports progress now and then."""
@@ -274,16 +253,3 @@ class _Reporter:
         if now >= self._report_at:
             self._report_at = now + _REPORT_S
             self._progress.update(f"{text()}, {self._agenda.done} events")
-
-
-def _mark(down: set[Any], what: Any, up: bool) -> None:
-    if up:
-        down.discard(what)
-    else:
-        down.add(what)
-
-
-def _memory_bytes() -> int:
-    """Resident memory of this process."""
-    with Path("/proc/self/statm").open() as file:
-        return int(file.read().split()[1]) * resource.getpagesize()

@@ -16,11 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from captures.rundir.workload import Item, Workload
-from router.predicates.model import Message
+from router.predicates.model import Message, Value
 from router.records.application_log import ApplicationLog
 from router.runtime.client import Client, ClientError, Request
 from testbed.errors import RunError
+from testbed.workload.model import Item, Workload
 
 #: Called with experiment seconds since the start, messages sent and deliveries got.
 Progress = Callable[[float, int, int], None]
@@ -238,24 +238,33 @@ class Driver:
         self._await_answers()
 
     def _request(self, item: Item) -> None:
-        client = self._clients[item.node]
         try:
-            if item.attributes is not None:
-                request = client.request_send_message(Message(item.attributes))
-            elif item.subscription is None:
-                assert item.predicate is not None  # Item's own invariant
-                request = client.request_set_predicate(item.predicate)
-            elif item.predicate is not None:
-                request = client.request_subscribe(item.predicate)
-                self._subscriptions[item.node, item.subscription] = request
-            else:
-                request = client.request_unsubscribe(self._number_of(item.node, item.subscription))
+            item.perform(self)
         except (ClientError, ValueError) as error:
             raise RunError(f"node {item.node}: {item.action}: {error}") from error
-        self._waiting[item.node].append(request)
+
+    # `testbed.events.applications.ApplicationControl`: each sends a request and returns before the answer.
+
+    def set_predicate(self, node: int, predicate: str) -> None:
+        self._await_answer(node, self._clients[node].request_set_predicate(predicate))
+
+    def subscribe(self, node: int, subscription: str, predicate: str) -> None:
+        request = self._clients[node].request_subscribe(predicate)
+        self._subscriptions[node, subscription] = request
+        self._await_answer(node, request)
+
+    def unsubscribe(self, node: int, subscription: str) -> None:
+        number = self._number_of(node, subscription)
+        self._await_answer(node, self._clients[node].request_unsubscribe(number))
+
+    def send_message(self, node: int, attributes: Mapping[str, Value]) -> None:
+        self._await_answer(node, self._clients[node].request_send_message(Message(attributes)))
+
+    def _await_answer(self, node: int, request: Request) -> None:
+        self._waiting[node].append(request)
         self._outstanding += 1
-        if client.wants_write:
-            self._watch(item.node)
+        if self._clients[node].wants_write:
+            self._watch(node)
 
     def _number_of(self, node: int, subscription: str) -> int:
         """The router's number of a subscription that is being revoked."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from captures.rundir.workload import Item, Workload
-from router.predicates.parser import parse_message, parse_predicate
+from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate, predicate_to_json
 from testbed.config.model import Experiment, WorkloadOptions
+from testbed.events.applications import ApplicationEvent
 from testbed.oracle.constraints import PredicateIndex
 from testbed.workload.content import draw_message, draw_predicate
-
-#: At the same moment predicates go before messages.
-_RANK = {"set_predicate": 0, "unsubscribe": 0, "subscribe": 0, "send_message": 1}
+from testbed.workload.model import Item, Workload
 
 
 def generate(experiment: Experiment) -> Workload:
@@ -42,8 +40,9 @@ def generate(experiment: Experiment) -> Workload:
             items.extend(_receive(experiment, options, node, node in changing))
         for node in senders:
             items.extend(_send(experiment, options, node))
-    # The sort is stable: an event of the experiment goes before a drawn item of the same time, rank and node.
-    items.sort(key=lambda item: (item.at_s, _RANK[item.action], item.node))
+    # At one moment predicates go before messages. The sort is stable: of two such items of one node, an event
+    # of the experiment goes before a drawn item.
+    items.sort(key=lambda item: (item.at_s, item.attributes is not None, item.node))
     return Workload(tuple(items), tuple(sorted(senders)), tuple(sorted(receivers)))
 
 
@@ -115,15 +114,5 @@ def _send(experiment: Experiment, options: WorkloadOptions, node: int) -> Iterat
 
 def _events(experiment: Experiment) -> Iterator[Item]:
     for event in experiment.events:
-        if event.node is None:
-            continue
-        if event.message is not None:
-            yield Item(event.at_s, event.node, "send_message", attributes=parse_message(event.message))
-        elif event.action in ("set_predicate", "subscribe", "unsubscribe"):
-            yield Item(
-                event.at_s,
-                event.node,
-                event.action,
-                predicate=event.predicate,
-                subscription=event.subscription,
-            )
+        if isinstance(event, ApplicationEvent):
+            yield Item(event.at_s, event.node, event.action, **event.content())

@@ -15,14 +15,11 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 from mininet.node import OVSSwitch
 
-from testbed.machine import datapath, kernel_features
+from testbed.machine.probes import datapath, kernel_features
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.names import Names, new_tag
 from topos.generators import waxman
 from topos.mininet_topos import CbcbTopo
-
-#: Nobody listens here: switches keep trying, which costs both sides the same.
-_NO_CONTROLLER_PORT = 1
 
 
 def _seconds(action: Callable[[], object]) -> float:
@@ -50,7 +47,7 @@ def _ours(nodes: int) -> tuple[float, float]:
     def start() -> None:
         network.start_hosts()
         network.start_links()
-        network.start_switches(_NO_CONTROLLER_PORT)
+        network.start_switches()
 
     return _seconds(start), _seconds(network.stop)
 

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from testbed.config.load import load_experiment
 from testbed.emulation.emulation import emulate
-from testbed.machine import datapath
+from testbed.machine.probes import datapath
 from testbed.terminal.progress import Progress
 from tests.support.paths import ROOT
 

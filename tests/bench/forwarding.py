@@ -23,6 +23,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import psutil
+
 from router.matching.factory import factory
 from router.predicates.model import Message, Predicate
 from router.predicates.parser import parse_predicate
@@ -46,7 +48,6 @@ _DEFAULT = ROOT / "testbed" / "experiments" / "default.toml"
 _INTERFACES = 5
 #: Frames sent before the router is waited for: fewer than its receive buffer holds.
 _WINDOW = 5_000
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def configure(arguments: list[str]) -> dict[str, Any]:
@@ -167,8 +168,8 @@ def _flood(wire: Wire, client: Client, pid: int, contents: list[Message], count:
 
 
 def _cpu(pid: int) -> tuple[float, float]:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) / _TICKS, int(fields[12]) / _TICKS
+    times = psutil.Process(pid).cpu_times()
+    return times.user, times.system
 
 
 class _Packets:

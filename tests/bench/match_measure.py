@@ -15,8 +15,8 @@ from router.matching.common.interface import EncodedMatcher, TableMatcher
 from router.matching.common.loading import load
 from router.matching.factory import factory, serving, why_not_compiled
 from router.predicates.model import Message
-from router.wire.tlv import encode_message
-from testbed.siena_ff.session import resident_bytes
+from router.wire.message import encode_message
+from testbed.memory import resident_bytes
 
 #: Every engine answers so many messages, however slow it is.
 _FEWEST = 10

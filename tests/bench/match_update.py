@@ -12,7 +12,7 @@ from router.matching.common.columns import ConstraintColumns, to_predicates
 from router.matching.compiled.engine import CompiledMatcher
 from router.matching.compiled.warm import warm
 from router.predicates.model import Filter, Predicate
-from router.wire.tlv import encode_message
+from router.wire.message import encode_message
 from testbed.siena_ff.generate import draw_messages, draw_table
 from testbed.siena_ff.parameters import MatchingWorkload
 

@@ -13,6 +13,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
 from captures.source import register
 from captures.spark.session import spark_session
 from tests.bench.generated_captures import FRAME_BYTES, write_captures
@@ -34,23 +36,12 @@ class _Memory(threading.Thread):
     def run(self) -> None:
         while not self.done.wait(_SAMPLE_S):
             now: dict[str, int] = {}
-            for process in _descendants(os.getpid()):
-                with suppress(OSError):
-                    name = Path(f"/proc/{process}/comm").read_text().strip()
-                    rollup = Path(f"/proc/{process}/smaps_rollup").read_text()
-                    kib = next(line.split()[1] for line in rollup.splitlines() if line.startswith("Pss:"))
-                    now[name] = now.get(name, 0) + int(kib) * 1024
+            for process in psutil.Process().children(recursive=True):
+                with suppress(psutil.Error):
+                    name = process.name()
+                    now[name] = now.get(name, 0) + process.memory_full_info().pss
             if sum(now.values()) > self.peak:
                 self.peak, self.peak_of = sum(now.values()), now
-
-
-def _descendants(process: int) -> list[int]:
-    found = []
-    with suppress(OSError):
-        for task in Path(f"/proc/{process}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                found += [int(child), *_descendants(int(child))]
-    return found
 
 
 def main(megabytes: int = 4000) -> None:

@@ -14,7 +14,7 @@ from tests.support.paths import ROOT
 
 def why_not_here() -> str | None:
     """Why this machine cannot emulate, or None if it can."""
-    from testbed.machine import check_machine
+    from testbed.machine.checks import check_machine
 
     missing = [check for check in check_machine() if check.required and not check.ok]
     return "; ".join(f"{check.name}: {check.detail}" for check in missing) or None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,8 +133,25 @@ def test_a_hub_replicates_to_exactly_the_named_ports_over_pages(tmp_path: Path) 
         hub.socket.send(
             port_addresses([1])[0] + b"\x02\xcb\0\0\0\0" + (ETHERTYPE + 1).to_bytes(2, "big") + MARK
         )
+        # A VLAN tag in front of the ethertype: neither over a link, nor to the controller.
+        for address in (port_addresses([1])[0], CONTROLLER_DESTINATION):
+            tag = b"\x81\x00\x00\x07"
+            hub.socket.send(address + b"\x02\xcb\0\0\0\0" + tag + ETHERTYPE.to_bytes(2, "big") + MARK)
         hub.send(port_addresses([7])[0], MARK)
         _expect(bridges, {neighbours[7]})
+        assert bridges.stop_controller() == 0
+        (counters,) = [event for event in _events(bridges) if event["event"] == "counters"]
+        assert counters["undecodable"] == {}
+
+
+def test_no_other_user_can_pass_for_a_switch(square: Bridges) -> None:
+    """The controller listens on a socket that its own user alone may open, and on no port."""
+    assert stat.S_IMODE(square.socket.stat().st_mode) == 0o600
+    connect = f"import socket; socket.socket(socket.AF_UNIX).connect({str(square.socket)!r})"
+    as_nobody = ["setpriv", "--reuid=nobody", "--clear-groups", "/usr/bin/python3", "-c", connect]
+    refused = subprocess.run(as_nobody, capture_output=True, text=True, check=False)
+    assert "PermissionError" in refused.stderr
+    assert square.listening_ports() == []
 
 
 def _expect(bridges: Bridges, nodes: set[int]) -> None:

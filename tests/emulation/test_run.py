@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.command import CBCB
 from tests.support.paths import ROOT
+from tests.support.wire_tshark import DISSECTOR
 
 pytestmark = pytest.mark.emulation
 
@@ -71,7 +72,7 @@ def test_tshark_reads_the_captures_back(run_dir: Path, summary: dict[str, Any]) 
     for file in files:
         if not file.name.startswith("link-"):
             continue
-        command = ["tshark", "-X", f"lua_script:{ROOT}/router/wire/cbcb.lua", "-r", str(file)]
+        command = ["tshark", "-X", f"lua_script:{DISSECTOR}", "-r", str(file)]
         printed = subprocess.run(
             [*command, "-T", "fields", "-e", "eth.type", "-e", "cbcb.type"],
             capture_output=True,

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from captures.spark.folder import remove_abandoned
@@ -49,16 +50,12 @@ def _start(tmp_path: Path, master: str = "local[2]") -> subprocess.Popen[str]:
 
 def _of_spark(folder: Path) -> list[int]:
     """Processes whose command line names a folder for Spark below this one."""
-    found = []
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            try:
-                arguments = (process / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"spark.local.dir=" + os.fsencode(folder) in arguments:
-                found.append(int(process.name))
-    return found
+    named = f"spark.local.dir={folder}"
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if any(named in argument for argument in process.info["cmdline"] or ())
+    ]
 
 
 def _wait_for_processes(folder: Path, wanted: bool) -> None:

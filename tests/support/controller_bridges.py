@@ -33,6 +33,7 @@ from router.wire.fragments import Reassembler
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from testbed.emulation.event_log import Event, EventLog
 from testbed.network.commands import ip_batch, run, vsctl
+from testbed.network.names import OVS_RUN_FOLDER
 from topos.loaders import to_json
 from topos.model import Topology
 
@@ -114,12 +115,13 @@ class Bridges:
         self._tag = "k" + secrets.token_hex(2)
         self._config = folder / "controller.json"
         self._log_path = folder / "controller.jsonl"
+        self.socket = OVS_RUN_FOLDER / f"{self._tag}.controller"
         self._controller: subprocess.Popen[bytes] | None = None
         self.routers: dict[int, Router] = {}
         self.log = EventLog(self._log_path, self._check_controller)
         (folder / "topology.json").write_text(to_json(topology))
         config = {"topology": str(folder / "topology.json"), "log": str(self._log_path), "layer": "spt"}
-        self._config.write_text(json.dumps(config | {"listen_port": 0, "parent_pid": os.getpid()}))
+        self._config.write_text(json.dumps(config | {"socket": str(self.socket), "parent_pid": os.getpid()}))
 
     def bridge(self, node: int) -> str:
         return f"{self._tag}b{node}"
@@ -129,8 +131,8 @@ class Bridges:
 
     def start(self) -> None:
         self.start_devices()
-        port = self.start_controller()
-        self.start_bridges(port)
+        self.start_controller()
+        self.start_bridges()
 
     def start_devices(self) -> None:
         run(["ip", "netns", "add", self._tag])
@@ -148,14 +150,14 @@ class Bridges:
             for node in self.topology.nodes:
                 self.routers[node.id] = Router(node.id, self._host_end(node.id))
 
-    def start_controller(self) -> int:
-        """Starts the controller; returns the port it listens on."""
+    def start_controller(self) -> None:
+        """Starts the controller; returns when it listens."""
         self._controller = subprocess.Popen(
             [sys.executable, "-m", "testbed.controller", str(self._config)], start_new_session=True
         )
-        return int(self.wait_for("listening", 20)["port"])
+        self.wait_for("listening", 20)
 
-    def start_bridges(self, controller_port: int) -> None:
+    def start_bridges(self) -> None:
         commands = []
         for node in self.topology.nodes:
             name = self.bridge(node.id)
@@ -166,7 +168,7 @@ class Bridges:
                 device = self.port(node.id, port)
                 commands.append(["add-port", name, device])
                 commands.append(["set", "interface", device, f"ofport_request={port}"])
-            commands.append(["set-controller", name, f"tcp:127.0.0.1:{controller_port}"])
+            commands.append(["set-controller", name, f"unix:{self.socket}"])
         vsctl(commands)
 
     def stop(self) -> None:
@@ -187,6 +189,12 @@ class Bridges:
         assert self._controller is not None
         self._controller.send_signal(signal.SIGTERM)
         return self._controller.wait(10)
+
+    def listening_ports(self) -> list[str]:
+        """The lines of ss(8) about TCP ports on which the controller listens."""
+        assert self._controller is not None
+        lines = run(["ss", "-Htlnp"]).splitlines()
+        return [line for line in lines if f"pid={self._controller.pid}," in line]
 
     def set_link(self, u: int, v: int, up: bool) -> None:
         link = next(link for link in self.topology.links if (link.u, link.v) == (u, v))

@@ -26,7 +26,9 @@ class FlowTable:
                 assert rule.goto_table > rule.table, f"{rule}: OpenFlow goes to later tables only"
             self._tables.setdefault(rule.table, []).append(rule)
 
-    def run(self, in_port: int, destination: bytes, eth_type: int, source: bytes) -> Fate:
+    def run(
+        self, in_port: int, destination: bytes, eth_type: int, source: bytes, tagged: bool = False
+    ) -> Fate:
         ports: list[int] = []
         to_controller = False
         table: int | None = 0
@@ -34,7 +36,8 @@ class FlowTable:
             found = [
                 r
                 for r in self._tables.get(table, [])
-                if _matches(r.match, in_port, destination, eth_type, source)
+                if not (r.match.untagged and tagged)
+                and _matches(r.match, in_port, destination, eth_type, source)
             ]
             if not found:
                 break  # a table miss without a rule of its own drops

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from router.wire import codec
-from router.wire.frames import VERSION, FrameType
+from router.wire.format import VERSION, FrameType
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
 
 _SEEDS = [

@@ -9,6 +9,7 @@ from itertools import product
 
 from hypothesis import strategies as st
 
+from router.predicates.covering.algebra import covers
 from router.predicates.model import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type, Value
 
 BOUNDS: dict[Type, list[Value]] = {
@@ -82,3 +83,8 @@ def critical_values(kind: Type, group: list[Constraint]) -> list[Value]:
     tail = max((str(c.value) for c in group if c.operator is Operator.SUFFIX), key=len, default="")
     middle = _SEPARATOR.join(["", *parts, ""])
     return [*CRITICAL[kind], *(head + rest + tail for head in _STRINGS for rest in ("", middle, _SEPARATOR))]
+
+
+def covers_filter(a: Filter, b: Filter) -> bool:
+    """Whether filter `a` alone covers filter `b`."""
+    return covers(Predicate((a,)), Predicate((b,)))

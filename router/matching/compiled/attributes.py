@@ -1,7 +1,7 @@
-"""The body of a MSG read by compiled code: checked as `router.wire.tlv.decode_message` checks it.
+"""The body of a MSG read by compiled code: checked as `router.wire.message.decode_message` checks it.
 
-Layout: docs/wire-format.md. What is out of the ordinary (an error, a TLV of a later version, more than
-`FEW` attributes) is left to that function, which names the error, or finds that there is none.
+Layout: docs/wire-format.md. TLVs of unknown types are skipped. A body with an error or with more than `FEW`
+attributes is left to that function, which names the error, or finds that there is none.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ from router.matching.compiled.normal import key_of_double
 from router.native.compiler import Native
 from router.native.memory import byte_at, long_at, put_long
 from router.predicates.model import STRING_MAX_BYTES
-from router.wire.tlv import TLV_HEADER_LENGTH, Tlv
+from router.wire.format import Tlv
+from router.wire.tlv import NEVER_SKIPPED, TLV_HEADER_LENGTH
 
 #: Attributes whose names are compared with each other.
 FEW = 64
-#: Instead of a number of attributes: it needs another look; it has more attributes than there are rows.
+#: Instead of a number of attributes: the codec must decide; there are more attributes than rows.
 UNUSUAL, NO_ROOM = -1, -2
 
 _ATTRIBUTE = int(Tlv.ATTRIBUTE)
@@ -69,12 +70,12 @@ def read_attributes(search: Native, body: Native, size: Native, trusted: Native)
         end = start + _number(body, at + 1, 4)
         if end > size:
             return UNUSUAL
-        kind = byte_at(body, at)
+        tlv = byte_at(body, at)
         at = end
-        if kind != _ATTRIBUTE:
-            if trusted:
-                continue
-            return UNUSUAL
+        if tlv != _ATTRIBUTE:
+            if not trusted and tlv in NEVER_SKIPPED:
+                return UNUSUAL
+            continue
         if end - start < 3:
             return UNUSUAL
         name = start + 1

@@ -14,7 +14,7 @@ from router.matching.compiled.normal import normal_table
 from router.matching.compiled.scratch import working_memory
 from router.matching.compiled.segments import ANONYMOUS, Segments
 from router.predicates.model import Filter, Message, Predicate
-from router.wire.tlv import encode_message
+from router.wire.message import encode_message
 
 _NONE: frozenset[int] = frozenset()
 #: Filters that one interface holds: by identity, the filter and its number (None: not yet in a segment).

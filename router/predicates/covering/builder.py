@@ -1,52 +1,56 @@
-"""A predicate that grows: what a routing table keeps for each interface."""
+"""A predicate that grows: the content of a routing table for one interface."""
 
 from __future__ import annotations
 
-from router.predicates.covering.filterset import FilterSet
+from router.predicates.covering.bitset import Bits
 from router.predicates.covering.pool import POOL
-from router.predicates.covering.thresholds import Bits
 from router.predicates.model import NOTHING, Message, Predicate
 
 
-class PredicateBuilder(FilterSet):
-    """p with p <- p ∨ q (protocol paper, section 3.3), at a cost that follows q and hardly p.
+class PredicateBuilder:
+    """p with p <- p ∨ q (protocol paper, section 3.3), in time that grows with q and hardly with p.
 
-    `predicate` is an immutable view of what has been added up to now. It is simplified as it grows:
-    filters covered by one other or by several on one attribute are dropped, filters that differ in
-    one attribute are merged where that makes fewer filters.
+    p is simplified as it grows: filters that are covered by another filter, or by several on one attribute,
+    are removed; filters that differ in one attribute are merged if this reduces their number.
+
+    Args:
+        predicate: the first predicate to add.
+        members: a simplified set of filters to start with.
+
+    Attributes:
+        members: the filters, as numbers of the process's pool.
     """
 
-    __slots__ = ("_view",)
+    __slots__ = ("__weakref__", "_view", "members")
 
     def __init__(self, predicate: Predicate = NOTHING, members: Bits = 0) -> None:
-        super().__init__(members)
+        self.members = members
         self._view: Predicate | None = None
+        POOL.register(self)
         if predicate:
             self.add(predicate)
 
+    def __len__(self) -> int:
+        """Returns the number of filters."""
+        return self.members.bit_count()
+
     @property
     def predicate(self) -> Predicate:
-        """All that was added; the same object until that changes."""
+        """The disjunction of what was added, in canonical form; the same object until it changes."""
         if self._view is None:
             self._view = POOL.predicate(self.members)
         return self._view
 
     def matches(self, message: Message) -> bool:
-        """Whether the message matches what was added."""
+        """Whether the message matches p."""
         return bool(self.members & POOL.matching(message))
 
     def covers(self, predicate: Predicate) -> bool:
-        """Whether every message that `predicate` matches is known to match; True only if it is so.
-
-        Exact where one filter alone covers one of the predicate's, where several do that differ from it in
-        what they ask of one attribute (if that is not about suffixes or substrings), and where several do
-        together on any number of attributes by intervals, within the bound of
-        `router.predicates.covering.boxes`.
-        """
+        """Whether every message that `predicate` matches is known to match p; see `algebra.covers`."""
         return all(POOL.covers(self.members, number) for number in POOL.numbers(predicate))
 
     def add(self, predicate: Predicate) -> bool:
-        """p <- p ∨ `predicate`; False if p covers it already, and nothing has changed."""
+        """p <- p ∨ `predicate`; returns False if p covers it already and is unchanged."""
         before = self.members
         self.members = after = POOL.add(before, POOL.numbers(predicate))
         if after == before:
@@ -55,7 +59,7 @@ class PredicateBuilder(FilterSet):
         return True
 
     def copy(self) -> PredicateBuilder:
-        """An independent copy."""
+        """Returns an independent copy."""
         other = PredicateBuilder(members=self.members)
         other._view = self._view
         return other

@@ -1,11 +1,12 @@
-"""Finds, among many filters, the few that can help to cover a filter, be covered by it, or be merged with it.
+"""An index of filters: the few among many that can cover a filter, be covered by it, or be merged with it.
 
-Each filter is a member with a number; sets of members are integers (`router.predicates.covering.thresholds`).
-For every attribute the ends of the members' value sets are kept in order, and patterns of strings by text, so
-that a question about one attribute is answered for all members at once. Conjunctions are intersections.
+Each filter is a member with a number; sets of members are integers (`router.predicates.covering.bitset`).
+For every attribute, the lower and upper ends of the members' value sets are kept in order, and the patterns
+of strings by their grams, so that one query about an attribute answers for all members. A conjunction is an
+intersection of such answers.
 
-Answers hold every member sought and may hold others (what lies between the ends of a value set, and how
-patterns combine, is not looked at): whoever asks checks them with `NormalFilter.failures`.
+Answers are supersets: they ignore the gaps inside a value set and compare grams, not patterns. Callers
+verify each member with `NormalFilter.failures`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import TypeVar
 
+from router.predicates.covering.bitset import Bits, Thresholds, numbers_in
 from router.predicates.covering.intervals import Key
 from router.predicates.covering.normal import Attribute, Family, NormalFilter
-from router.predicates.covering.thresholds import Bits, Thresholds, numbers_in
-from router.predicates.covering.values import ValueSet, common_texts, key_of, next_key, previous_key
-from router.predicates.model import Message, type_of
+from router.predicates.covering.patterns import PatternIndex
+from router.predicates.covering.values import ValueSet, key_of, next_key, previous_key
+from router.predicates.model import Message, Type, type_of
 
 K = TypeVar("K")
 
@@ -27,69 +29,55 @@ class AttributeIndex:
     """The value sets of the members that constrain one attribute (of one type).
 
     Attributes:
-        members: these members.
+        members: the members that constrain it.
+        patterns: their suffixes and substrings; None if the type is not string.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Type) -> None:
         self.members: Bits = 0
         self._lows = Thresholds()
         self._highs = Thresholds()
-        self._suffixes: dict[str, Bits] = {}
-        #: Members by the first of their substrings; one is enough to rule most of them out.
-        self._substrings: dict[str, Bits] = {}
+        self.patterns = PatternIndex() if kind is Type.STRING else None
 
     def add(self, values: ValueSet, bit: Bits) -> None:
-        """Add a member, which allows these values."""
+        """Adds a member that allows these values."""
         self.members |= bit
         self._lows.add(values.intervals[0][0], bit)
         self._highs.add(values.intervals[-1][1], bit)
-        if values.suffix:
-            self._suffixes[values.suffix] = self._suffixes.get(values.suffix, 0) | bit
-        if values.substrings:
-            first = values.substrings[0]
-            self._substrings[first] = self._substrings.get(first, 0) | bit
+        if self.patterns is not None:
+            self.patterns.add(values, bit)
 
     def keep_only(self, members: Bits) -> None:
-        """Take out all other members."""
+        """Removes every member that is not in `members`."""
         self.members &= members
         self._lows.keep_only(members)
         self._highs.keep_only(members)
-        self._suffixes = _kept(self._suffixes, members)
-        self._substrings = _kept(self._substrings, members)
+        if self.patterns is not None:
+            self.patterns.keep_only(members)
 
-    def meeting(self, values: ValueSet) -> Bits:
-        """Members that allow some of these values."""
+    def overlapping(self, values: ValueSet) -> Bits:
+        """Returns the members whose range of values overlaps that of `values`."""
         return self._lows.below(values.intervals[-1][1]) & ~self._highs.at_most(values.intervals[0][0])
 
-    def beside(self, values: ValueSet) -> Bits:
-        """Members that allow some of these values, or are at most one value away from them."""
+    def overlapping_or_adjacent(self, values: ValueSet) -> Bits:
+        """Returns the members whose range of values overlaps that of `values` or is next to it."""
         low, high = values.intervals[0][0], values.intervals[-1][1]
         return self._lows.at_most(next_key(high)) & ~self._highs.below(previous_key(low))
 
-    def holding(self, key: Key) -> Bits:
-        """Members that allow the value with this key."""
+    def containing(self, key: Key) -> Bits:
+        """Returns the members whose range of values contains `key`."""
         return self._lows.at_most(key) & ~self._highs.at_most(key)
 
-    def ruled_out(self, values: ValueSet) -> Bits:
-        """Members with a suffix, or first substring, that not all of the values have."""
-        if not (self._suffixes or self._substrings):
-            return 0
-        tail, texts = common_texts(values)
-        out = 0
-        for suffix, bits in self._suffixes.items():
-            if not tail.endswith(suffix):
-                out |= bits
-        for part, bits in self._substrings.items():
-            if not any(part in text for text in texts):
-                out |= bits
-        return out
+    def requiring_others(self, values: ValueSet) -> Bits:
+        """See `PatternIndex.requiring_others`."""
+        return 0 if self.patterns is None else self.patterns.requiring_others(values)
 
 
 class FilterIndex:
     """Filters, as numbered members.
 
     Attributes:
-        members: all of them.
+        members: the numbers of all members.
     """
 
     def __init__(self) -> None:
@@ -101,17 +89,17 @@ class FilterIndex:
         self._families: dict[Family, Bits] = {}
 
     def filter(self, number: int) -> NormalFilter:
-        """The member with this number."""
+        """Returns the member with this number."""
         found = self._filters[number]
         assert found is not None
         return found
 
     def select(self, bits: Bits) -> Iterator[NormalFilter]:
-        """These members, in order of their numbers."""
+        """Yields the members with these numbers, in ascending order of the numbers."""
         return map(self.filter, numbers_in(bits))
 
     def add(self, filter_: NormalFilter) -> Bits:
-        """Add a filter that is no member; returns the set of it alone."""
+        """Adds a filter that is not a member; returns the set that holds its number alone."""
         if self._free:
             number = self._free.pop()
             self._filters[number] = filter_
@@ -125,12 +113,12 @@ class FilterIndex:
             self._families[family] = self._families.get(family, 0) | bit
         for attribute, values in filter_.items():
             if attribute not in self._attributes:
-                self._attributes[attribute] = AttributeIndex()
+                self._attributes[attribute] = AttributeIndex(attribute[1])
             self._attributes[attribute].add(values, bit)
         return bit
 
     def keep_only(self, members: Bits) -> None:
-        """Take out all other members; their numbers are free again."""
+        """Removes every filter that is not in `members`; its number can be given to another."""
         for number in numbers_in(self.members & ~members):
             self._filters[number] = None
             self._free.append(number)
@@ -143,14 +131,15 @@ class FilterIndex:
                 del self._attributes[attribute]
 
     def attribute(self, attribute: Attribute) -> AttributeIndex | None:
-        """The index of one attribute; None if no member constrains it."""
+        """Returns the index of one attribute; None if no member constrains it."""
         return self._attributes.get(attribute)
 
-    def inside(self, filter_: NormalFilter) -> Bits:
-        """Members that constrain no attribute that the filter does not."""
+    def constraining_at_most(self, filter_: NormalFilter) -> Bits:
+        """Returns the members all of whose attributes the filter constrains too."""
         signature = filter_.signature
         found = self._signatures.get(frozenset(), 0)
-        if 1 << len(signature) > len(self._signatures):
+        # The number of subsets is 2 ** len(signature): it is formed only if it is small.
+        if len(signature) > 16 or 1 << len(signature) > len(self._signatures):
             for other, bits in self._signatures.items():
                 if other <= signature:
                     found |= bits
@@ -160,43 +149,55 @@ class FilterIndex:
                 found |= self._signatures.get(frozenset(some), 0)
         return found
 
-    def helpful(self, filter_: NormalFilter) -> Bits:
-        """Members that could cover the filter, alone or with others: they ask no more attributes, allow some
-        of its values of each, and no pattern that its values lack.
+    def possible_covers(self, filter_: NormalFilter) -> Bits:
+        """Returns the members that can cover the filter, alone or together with others.
+
+        They constrain no attribute that the filter does not constrain, overlap it on each, and require no
+        pattern that some of its values lack.
         """
-        found = self.inside(filter_)
+        found = self.constraining_at_most(filter_)
         for attribute, values in filter_.items():
             index = self._attributes.get(attribute)
-            if index is not None:
-                found &= index.meeting(values) & ~index.ruled_out(values) | ~index.members
+            if index is not None and found & index.members:
+                found &= index.overlapping(values) & ~index.requiring_others(values) | ~index.members
         return found
 
-    def helped(self, filter_: NormalFilter) -> Bits:
-        """Members of which the filter asks no more attributes, and allows some values of each."""
+    def possibly_covered(self, filter_: NormalFilter) -> Bits:
+        """Returns the members that the filter can cover: those of which it is a possible cover."""
         found = self.members
         for attribute, values in filter_.items():
             index = self._attributes.get(attribute)
-            if index is None:
+            if index is None or not found:
                 return 0
-            found &= index.meeting(values)
+            found &= index.overlapping(values)
+            if not values.is_plain and found and index.patterns is not None:
+                found &= index.patterns.with_patterns_of(values)
         return found
 
-    def relatives(self, filter_: NormalFilter, attribute: Attribute) -> Bits:
-        """Members that differ from the filter in the intervals of one attribute only, and have values there
-        that are its own, or at most one away from them.
+    def mergeable(self, filter_: NormalFilter, attribute: Attribute) -> Bits:
+        """Returns the members that differ from the filter in the intervals of one attribute only.
+
+        Members whose range of values is neither overlapping nor adjacent are left out.
         """
         family = self._families.get(filter_.families[attribute], 0)
-        return family & self._attributes[attribute].beside(filter_.attributes[attribute[0]]) if family else 0
+        if not family:
+            return 0
+        name = attribute[0]
+        found = family & self._attributes[attribute].overlapping_or_adjacent(filter_.attributes[name])
+        for number in numbers_in(found):
+            if not filter_.differs_only_in(name, self.filter(number)):
+                found ^= 1 << number
+        return found
 
-    def admitting(self, message: Message) -> Bits:
-        """Members that the message may match: none whose intervals exclude one of its values."""
+    def possible_matches(self, message: Message) -> Bits:
+        """Returns the members that the message may match: no range of values excludes one of its values."""
         found = self.members
         for (name, kind), index in self._attributes.items():
             value = message.get(name)
             if value is None or type_of(value) is not kind:
                 found &= ~index.members
             else:
-                found &= ~index.members | index.holding(key_of(value))
+                found &= ~index.members | index.containing(key_of(value))
         return found
 
 

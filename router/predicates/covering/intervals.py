@@ -1,14 +1,15 @@
 """Sets of keys of one total order, as sorted lists of half-open intervals.
 
-Every value of every CBCB type maps to a key such that the order of keys is that of values
-(`router.predicates.covering.values`), and whatever the comparison operators and the prefix operator can say
-is a union of half-open intervals ``[low, high)`` of keys. Lists are kept sorted, disjoint and not touching,
-so two lists are equal exactly when they denote the same set.
+Every value of every CBCB type maps to a key so that keys order as values do
+(`router.predicates.covering.values`). The values that satisfy a comparison or a prefix constraint are a union
+of half-open intervals ``[low, high)`` of keys. A list of intervals is sorted, and its intervals are neither
+overlapping nor adjacent, so two lists are equal exactly when they denote the same set.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -18,8 +19,8 @@ Interval = tuple[Key, Key]
 Intervals = tuple[Interval, ...]
 
 
-def union(*sets: Intervals) -> Intervals:
-    """The keys in at least one of the sets."""
+def union(*sets: Iterable[Interval]) -> Intervals:
+    """Returns the keys in at least one of the sets; the intervals of an argument may overlap."""
     merged: list[Interval] = []
     for low, high in sorted(interval for intervals in sets for interval in intervals):
         if merged and low <= merged[-1][1]:
@@ -31,7 +32,7 @@ def union(*sets: Intervals) -> Intervals:
 
 
 def intersection(a: Intervals, b: Intervals) -> Intervals:
-    """The keys in both sets."""
+    """Returns the keys in both sets."""
     result: list[Interval] = []
     i = j = 0
     while i < len(a) and j < len(b):
@@ -47,12 +48,12 @@ def intersection(a: Intervals, b: Intervals) -> Intervals:
 
 
 def gaps(intervals: Intervals) -> Intervals:
-    """What lies between the first and the last key and is not in the set."""
+    """Returns the keys between the first and the last key that are not in the set."""
     return tuple((a[1], b[0]) for a, b in pairwise(intervals))
 
 
 def difference(a: Intervals, b: Intervals) -> Intervals:
-    """The keys in `a` that are not in `b`."""
+    """Returns the keys in `a` that are not in `b`."""
     if not a or not b:
         return a
     outside = [*gaps(b)]
@@ -75,13 +76,13 @@ def includes(a: Intervals, b: Intervals) -> bool:
     return True
 
 
-def holds(intervals: Intervals, key: Key) -> bool:
+def contains(intervals: Intervals, key: Key) -> bool:
     """Whether the key is in the set."""
     return any(low <= key < high for low, high in intervals)
 
 
-def holds_below(intervals: Intervals, top: Key) -> bool:
-    """Whether all keys just below `top` are in the set."""
+def contains_below(intervals: Intervals, top: Key) -> bool:
+    """Whether an interval of the set extends to `top`, so that the keys just below `top` are in the set."""
     return any(low < top <= high for low, high in intervals)
 
 

@@ -1,4 +1,4 @@
-"""Normal forms of filters: for each attribute, the set of values that the filter allows."""
+"""Normal forms of filters: the set of allowed values of each attribute."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from functools import cached_property, lru_cache
 from router.predicates.covering.values import ValueSet, constraints_of, includes, value_set
 from router.predicates.model import Constraint, Filter, Type
 
-#: Name and type. Attributes of one name and different types have nothing in common.
+#: Name and type. Attributes of one name and two types are unrelated.
 Attribute = tuple[str, Type]
-#: What a filter keeps when one attribute is taken out: see `NormalFilter.families`.
+#: See `NormalFilter.families`.
 Family = tuple[object, ...]
 
 
 class NormalFilter:
-    """A filter that some message can match, attribute by attribute. Compared by identity.
+    """The normal form of a filter that some message can match. Compared by identity.
 
     Attributes:
-        attributes: the values allowed, by attribute name, in order of names; never an empty set.
-        signature: the names of the attributes, each with its type.
+        attributes: the allowed values, never an empty set, by attribute name; in order of names.
+        signature: the name and type of each attribute.
     """
 
     def __init__(self, attributes: Mapping[str, ValueSet]) -> None:
@@ -27,44 +27,52 @@ class NormalFilter:
         self.signature = frozenset((name, values.type) for name, values in attributes.items())
 
     def items(self) -> Iterator[tuple[Attribute, ValueSet]]:
-        """Attributes with the values allowed, in order of names."""
+        """Yields each attribute with its allowed values, in order of names."""
         return (((name, values.type), values) for name, values in self.attributes.items())
 
     @cached_property
     def filter(self) -> Filter:
-        """The canonical filter: a pure function of the sets of values."""
+        """The canonical filter; it depends on the sets of values alone."""
         return Filter(
             tuple(c for name, values in self.attributes.items() for c in constraints_of(name, values))
         )
 
     @cached_property
     def key(self) -> tuple[tuple[object, ...], ...]:
-        """Sort key that puts canonical filters in a fixed order."""
+        """The sort key that defines the canonical order of filters."""
         return tuple((c.name, int(c.type), int(c.operator), c.value) for c in self.filter)
 
     @cached_property
     def families(self) -> dict[Attribute, Family]:
-        """For each attribute, all that is equal in filters that differ in its intervals only."""
-        pairs = tuple(self.attributes.items())
+        """For each attribute, a key that is equal for filters that differ in its intervals only.
+
+        The other attributes enter by a hash: filters with equal keys are to be compared (`differs_only_in`).
+        """
+        hashes = {name: hash((name, values)) for name, values in self.attributes.items()}
+        whole = 0
+        for value in hashes.values():
+            whole ^= value
         return {
-            (name, values.type): (
-                name,
-                values.type,
-                values.suffix,
-                values.substrings,
-                pairs[:i] + pairs[i + 1 :],
-            )
-            for i, (name, values) in enumerate(pairs)
+            (name, values.type): (name, values.type, values.suffix, values.substrings, whole ^ hashes[name])
+            for name, values in self.attributes.items()
         }
 
+    def differs_only_in(self, name: str, other: NormalFilter) -> bool:
+        """Whether both constrain the same attributes, with the same values but for attribute `name`."""
+        mine, theirs = self.attributes, other.attributes
+        return mine.keys() == theirs.keys() and all(
+            values == theirs[own] for own, values in mine.items() if own != name
+        )
+
     def with_values(self, name: str, values: ValueSet) -> NormalFilter:
-        """The same filter with other values for one attribute."""
+        """Returns a copy of this filter with other values for one attribute."""
         return NormalFilter({**self.attributes, name: values})
 
     def failures(self, other: NormalFilter) -> list[str]:
-        """Attributes (two at most) on which `other` allows values, or absence, that this filter does not.
+        """Returns the attributes on which `other` allows values, or absence, that this filter excludes.
 
-        Attributes are independent of each other, so this filter covers `other` exactly when there are none.
+        The search ends at the second. Attributes are independent of each other, so this filter covers
+        `other` exactly if there is none.
         """
         failed: list[str] = []
         theirs = other.attributes
@@ -78,9 +86,10 @@ class NormalFilter:
 
 @lru_cache(maxsize=16_384)
 def normalise(filter_: Filter) -> NormalFilter | None:
-    """The normal form of a filter; None if no message can match it.
+    """Returns the normal form of a filter; None if no message can match it.
 
-    Constraints on one name in two types are such a case: a message has one attribute of a name.
+    A filter with constraints on one name in two types is such a case: a message has at most one attribute
+    of a name.
     """
     by_name: dict[str, list[Constraint]] = {}
     for constraint in filter_:

@@ -1,51 +1,54 @@
-"""All filters of a process, each once, and what is known about any two of them.
+"""The pool of filters of a process: each filter is stored once, with its relations to the others.
 
-The tables of a router hold largely the same filters: p_i of each interface, and what RA filtering keeps for
-each class of issuers. Those of all routers in a simulation do, too. So a filter is interned here under a
-number, a table is a set of numbers (`router.predicates.covering.thresholds.Bits`), and whether one filter
-covers another is found out once, when some table first asks. What remains of most questions is an
-intersection.
+The tables of a router largely contain the same filters: p_i of each interface, and what RA filtering stores
+for each class of issuers; so do the tables of all routers of a simulation. The pool interns each filter under
+a number; a table is a set of numbers (`router.predicates.covering.bitset.Bits`). Whether one filter covers
+another is computed once, when a table first needs it. Most further questions are an intersection of sets.
 
-Answers depend on the filters alone, never on their numbers: two processes with different pasts agree.
+Answers depend on the filters alone, not on their numbers: processes with different histories agree. This
+includes answers under a bound (`FilterPool.bounded`), which counts pairs of filters to be considered and not
+the pairs that this process has yet to compare.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Protocol, TypeVar
 from weakref import WeakSet, ref
 
 from router.predicates.covering import intervals as iv
-from router.predicates.covering.boxes import covered_jointly
+from router.predicates.covering.bitset import Bits, numbers_in
+from router.predicates.covering.boxes import BOXES_MAX, CANDIDATES_MAX, covered_jointly
 from router.predicates.covering.index import FilterIndex
 from router.predicates.covering.normal import NormalFilter, normalise
 from router.predicates.covering.relations import Relations
-from router.predicates.covering.thresholds import Bits, numbers_in
-from router.predicates.covering.values import ValueSet, common_texts, includes_union, pieces
+from router.predicates.covering.values import ValueSet, includes_union, pieces
 from router.predicates.model import Filter, Message, Predicate
 from router.predicates.semantics import matches_filter
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-#: A pool is searched for filters that no table holds when it has so many, or twice those that one did before.
+#: The least number of filters at which the pool looks for filters that no table holds any more.
 _SWEEP_AT = 2048
-#: Answers, and predicates and messages taken apart, that are remembered.
-_REMEMBERED = 4096
+#: Number of entries of each cache.
+_CACHE_SIZE = 4096
 
 
 class Holder(Protocol):
-    """Whoever keeps numbers of a pool."""
+    """An object that stores numbers of a pool."""
 
     @property
     def members(self) -> Bits: ...
 
 
 class FilterPool:
-    """Filters under numbers, and the relations between them.
+    """Filters by number, and the relations between them.
 
-    A number stands for its filter as long as some holder has it (`register`), and until `numbers` is called.
+    A number is valid as long as a registered holder has it (`register`). A number that no holder has is
+    valid until the next call of `numbers`.
     """
 
     def __init__(self) -> None:
@@ -54,63 +57,113 @@ class FilterPool:
         self._relations: dict[int, Relations] = {}
         self._holders: WeakSet[Holder] = WeakSet()
         self._sweep_at = _SWEEP_AT
-        self._prepared: OrderedDict[int, tuple[ref[Predicate], tuple[int, ...]]] = OrderedDict()
+        #: By identity of a predicate: the predicate, its filters, and the simplified set, once it is known.
+        self._prepared: OrderedDict[int, tuple[ref[Predicate], tuple[int, ...], Bits | None]] = OrderedDict()
         self._covered: OrderedDict[tuple[int, Bits, bool], bool] = OrderedDict()
-        self._merged: OrderedDict[tuple[int, Bits], tuple[int, ...]] = OrderedDict()
-        #: By identity of the message, which is kept with its answer and the number of filters then.
+        self._merges: OrderedDict[tuple[int, Bits], tuple[int, ...]] = OrderedDict()
+        #: By identity of a message: the message, the version of the pool, and the answer.
         self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
-        #: Changes with every filter that comes or goes.
+        #: Changes whenever a filter is added or removed.
         self._version = 0
+        #: Pairs of filters that may still be considered; None: no bound.
+        self._allowance: int | None = None
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def register(self, holder: Holder) -> None:
-        """Keeps what `holder.members` holds, as long as the holder lives."""
+        """Keeps the filters in `holder.members`, as long as the holder exists."""
         self._holders.add(holder)
+
+    @contextmanager
+    def bounded(self, pairs: int | None) -> Iterator[None]:
+        """Bounds the work of all questions within a `with` block.
+
+        A question about a filter uses up one unit for each filter of the table that has to do with it, at
+        most `pairs` units in all. When they are used up, `covers` answers "not known to be covered" and
+        `add` adds filters without simplifying. Tables then contain more filters than they need, and match
+        exactly the same messages.
+
+        Args:
+            pairs: None for no bound.
+        """
+        before, self._allowance = self._allowance, pairs
+        try:
+            yield
+        finally:
+            self._allowance = before
+
+    def _spend(self, units: int) -> bool:
+        """Uses up units of work; False if too few are left."""
+        if self._allowance is None:
+            return True
+        self._allowance = max(0, self._allowance - units)
+        return self._allowance > 0
 
     # Filters and numbers.
 
     def numbers(self, predicate: Predicate) -> tuple[int, ...]:
-        """The filters of a predicate, in canonical order, without those that no message matches."""
+        """Returns the filters of a predicate that some message can match, in canonical order.
+
+        Interns them. Filters that no registered holder has may be removed from the pool first.
+        """
         entry = self._prepared.get(id(predicate))
         if entry is not None and entry[0]() is predicate:
             return entry[1]
         if len(self) >= self._sweep_at:
-            self._tidy()
+            self._sweep_if_worthwhile()
         normals = [normal for normal in map(normalise, predicate) if normal is not None]
         found = tuple(dict.fromkeys(map(self.number, sorted(normals, key=lambda normal: normal.key))))
         self._prepare(predicate, found)
         return found
 
+    def simplified(self, predicate: Predicate) -> Bits:
+        """Returns the filters of a predicate as a simplified set.
+
+        No filter is covered by another, or by others that differ from it in one attribute only. Interns the
+        filters as `numbers` does.
+        """
+        numbers = self.numbers(predicate)
+        known = self._prepared[id(predicate)][2]
+        if known is None:
+            known = self.add(0, numbers, jointly=False)
+            if self._allowance != 0:
+                self._prepare(predicate, numbers, known)
+        return known
+
     def number(self, filter_: NormalFilter) -> int:
-        """The number of a filter, which is interned if it is new."""
+        """Returns the number of a filter; interns it if it is new."""
         key = tuple(filter_.attributes.items())
         found = self._numbers.get(key)
         return self._intern(filter_, key) if found is None else found
 
     def filter(self, number: int) -> NormalFilter:
-        """The filter with this number."""
+        """Returns the filter with this number."""
         return self._index.filter(number)
 
     def filters(self, members: Bits) -> list[Filter]:
-        """These filters, in no order that means anything; the same objects as long as they are held."""
+        """Returns the filters with these numbers, in any order.
+
+        While a holder has a number, every call returns the same object for it.
+        """
         return [normal.filter for normal in self._index.select(members)]
 
     def predicate(self, members: Bits) -> Predicate:
-        """The disjunction of these filters, canonical, in their fixed order."""
+        """Returns the disjunction of the filters with these numbers, in canonical order."""
         ordered = self.in_order(members)
         found = Predicate(tuple(self.filter(number).filter for number in ordered))
-        self._prepare(found, tuple(ordered))
+        self._prepare(found, tuple(ordered), members)
         return found
 
     def in_order(self, members: Bits) -> list[int]:
-        """These filters in their fixed order."""
+        """Returns the numbers of a set in the canonical order of the filters."""
         return sorted(numbers_in(members), key=lambda number: self.filter(number).key)
 
-    def _prepare(self, predicate: Predicate, numbers: tuple[int, ...]) -> None:
+    def _prepare(
+        self, predicate: Predicate, numbers: tuple[int, ...], simplified: Bits | None = None
+    ) -> None:
         key, prepared = id(predicate), self._prepared
-        _remember(prepared, key, (ref(predicate, lambda _: prepared.pop(key, None)), numbers))
+        _store(prepared, key, (ref(predicate, lambda _: prepared.pop(key, None)), numbers, simplified))
 
     # Questions.
 
@@ -118,32 +171,41 @@ class FilterPool:
         """Whether the members are known to match every message that a filter matches.
 
         Args:
-            jointly: several that differ from the filter in more than one attribute may cover it together.
+            jointly: whether to look for several members that cover the filter together and differ from it
+                in more than one attribute.
         """
         relations = self._relations[number]
-        if members & relations.above:
+        if members & relations.bit:
             return True
-        near = members & relations.helpful
-        new = near & ~relations.compared
-        if new:
-            self._compare(number, relations, new)
-            if near & relations.above:
-                return True
-        if not near & (near - 1):
-            return False  # one alone does not
-        if relations.plain and not (near & relations.low and near & relations.high):
+        near = members & relations.possible_covers
+        if not near:
             return False
+        if not self._spend(near.bit_count()):
+            return False
+        if new := near & ~relations.compared_covers:
+            self._compare(number, relations, new)
+        if near & relations.covers:
+            return True
+        if not near & (near - 1):
+            return False  # A single member that does not cover the filter.
+        if relations.is_box and not (near & relations.low_corner and near & relations.high_corner):
+            return False
+        # The search for several members considers at most so many pairs.
+        if jointly and not self._spend(BOXES_MAX * min(near.bit_count(), 2 * CANDIDATES_MAX)):
+            jointly = False
         key = number, near, jointly
         answer = self._covered.get(key)
         if answer is None:
             answer = self._on_one_attribute(number, near) or (
                 jointly and covered_jointly(self.filter(number), self._index, near)
             )
-            _remember(self._covered, key, answer)
+            _store(self._covered, key, answer)
         return answer
 
     def add(self, members: Bits, numbers: Iterable[int], jointly: bool = True) -> Bits:
-        """The members and further filters, simplified; the members themselves, if these cover all of them.
+        """Returns the union of the members and further filters, simplified.
+
+        Returns the members unchanged if they cover all of the filters.
 
         Args:
             jointly: as for `covers`.
@@ -154,73 +216,76 @@ class FilterPool:
         return members
 
     def covers_all(self, members: Bits, others: Bits) -> bool:
-        """Whether the members cover each of the others."""
+        """Whether the members are known to cover each of the others."""
         return all(self.covers(members, number) for number in numbers_in(others & ~members))
 
-    def within(self, members: Bits, others: Bits) -> Bits:
-        """What both of two sets cover: the filters of each that the other covers, simplified."""
-        both = members & others
-        for one, other in ((members, others), (others, members)):
-            for number in numbers_in(one & ~other):
-                if self.covers(other, number):
+    def restricted(self, members: Bits, bound: Bits) -> Bits:
+        """Returns the filters of each of two sets that the other set covers, simplified."""
+        both = members & bound
+        for covered, covering in ((members, bound), (bound, members)):
+            for number in numbers_in(covered & ~covering):
+                if self.covers(covering, number):
                     both |= 1 << number
         return self.add(0, self.in_order(both))
 
-    def below(self, number: int, members: Bits) -> tuple[Bits, Bits]:
-        """Of the members, those that a filter covers, and those that it does but on part of one attribute."""
+    def matching(self, message: Message) -> Bits:
+        """Returns all filters of the pool that match the message."""
+        entry = self._matched.get(id(message))
+        if entry is not None and entry[0] is message and entry[1] == self._version:
+            return entry[2]
+        found: Bits = 0
+        for number in numbers_in(self._index.possible_matches(message)):
+            if matches_filter(self.filter(number).filter, message):
+                found |= 1 << number
+        _store(self._matched, id(message), (message, self._version, found))
+        return found
+
+    # How answers are computed.
+
+    def covered_members(self, number: int, members: Bits) -> tuple[Bits, Bits]:
+        """The members that a filter covers, and those that it covers but for values of one attribute."""
         relations = self._relations[number]
-        near = members & relations.helped
-        new = near & ~relations.tried
+        near = members & relations.possibly_covered
+        if not near or not self._spend(near.bit_count()):
+            return 0, 0
+        new = near & ~relations.compared_covered
         if new:
             filter_ = self.filter(number)
             for other in numbers_in(new):
                 failed = filter_.failures(self.filter(other))
                 if not failed:
-                    relations.below |= 1 << other
+                    relations.covered |= 1 << other
                 elif len(failed) == 1:
-                    relations.doubtful |= 1 << other
-            relations.tried |= new
-        return near & relations.below, near & relations.doubtful
+                    relations.covered_except_one |= 1 << other
+            relations.compared_covered |= new
+        return near & relations.covered, near & relations.covered_except_one
 
     def merged(self, number: int, members: Bits) -> tuple[Bits, tuple[int, ...]]:
-        """Members, and the filters (no more of them) that say the same as they and a new filter do together.
+        """Members, and filters that match what these members and a new filter match together.
 
-        They differ in the intervals of one attribute only. Nothing, if there are none such.
+        All of them differ in the intervals of one attribute only, and the filters are no more than the
+        members. Both are empty if there is no such attribute.
         """
-        for attribute, relatives in self._relations[number].relatives.items():
-            merging = members & relatives
-            if not merging:
+        for attribute, mergeable in self._relations[number].mergeable.items():
+            merging = members & mergeable
+            if not merging or not self._spend(merging.bit_count()):
                 continue
             key = number, merging
-            instead = self._merged.get(key)
+            instead = self._merges.get(key)
             if instead is None:
                 instead = self._merge(number, attribute[0], merging)
-                _remember(self._merged, key, instead)
+                _store(self._merges, key, instead)
             if instead:
                 return merging, instead
         return 0, ()
 
-    def matching(self, message: Message) -> Bits:
-        """The filters that the message matches."""
-        entry = self._matched.get(id(message))
-        if entry is not None and entry[0] is message and entry[1] == self._version:
-            return entry[2]
-        found: Bits = 0
-        for number in numbers_in(self._index.admitting(message)):
-            if matches_filter(self.filter(number).filter, message):
-                found |= 1 << number
-        _remember(self._matched, id(message), (message, self._version, found))
-        return found
-
-    # How answers are found.
-
     def _with(self, members: Bits, number: int) -> Bits:
-        """The members and a filter that they do not cover."""
+        """The union of the members and a filter that they do not cover, simplified."""
         waiting = [number]
         while waiting:
             new = waiting.pop()
             relations = self._relations[new]
-            if not members & relations.changed:
+            if not members & relations.affected:
                 members |= relations.bit
                 continue
             if new != number and self.covers(members, new, jointly=False):
@@ -230,19 +295,19 @@ class FilterPool:
                 members ^= merging
                 waiting += instead
                 continue
-            needless, doubtful = self.below(new, members)
-            members = members & ~needless | relations.bit
-            if doubtful:
-                members = self._without_covered(members, doubtful)
+            covered, candidates = self.covered_members(new, members)
+            members = members & ~covered | relations.bit
+            if candidates:
+                members = self._without_covered(members, candidates)
         return members
 
-    def _without_covered(self, members: Bits, doubtful: Bits) -> Bits:
-        """The members without those of the doubtful that others cover on one attribute."""
+    def _without_covered(self, members: Bits, candidates: Bits) -> Bits:
+        """The members without those of the candidates that others cover together, on one attribute."""
         found: Bits = 0
-        for number in numbers_in(doubtful):
+        for number in numbers_in(candidates):
             if self.covers(members & ~(1 << number), number, jointly=False):
                 found |= 1 << number
-        # Of two that cover each other, with others, one stays.
+        # Two candidates may each be covered with the help of the other: only one is removed.
         for number in self.in_order(found) if found else ():
             rest = members & ~(1 << number)
             if self.covers(rest, number, jointly=False):
@@ -250,10 +315,12 @@ class FilterPool:
         return members
 
     def _merge(self, number: int, name: str, merging: Bits) -> tuple[int, ...]:
-        """What a filter and those that differ from it in one attribute are together; empty: not fewer."""
+        """The union of a filter and of filters that differ from it in one attribute; empty if it has more."""
         filter_ = self.filter(number)
         values = filter_.attributes[name]
         others = [member.attributes[name].intervals for member in self._index.select(merging)]
+        # The unit of `_spend` is a pair of filters of some intervals.
+        self._spend(sum(map(len, others)) // 8)
         joined = iv.union(values.intervals, *others)
         parts = pieces(ValueSet(values.type, joined, values.suffix, values.substrings))
         if len(parts) > len(others):
@@ -261,7 +328,7 @@ class FilterPool:
         return tuple(self.number(filter_.with_values(name, part)) for part in parts)
 
     def _compare(self, number: int, relations: Relations, others: Bits) -> None:
-        """Finds out what the others do for covering a filter."""
+        """Computes the relations of a filter to others of its possible covers."""
         filter_ = self.filter(number)
         theirs = filter_.attributes
         for other in numbers_in(others):
@@ -269,21 +336,21 @@ class FilterPool:
             candidate = self.filter(other)
             failed = candidate.failures(filter_)
             if not failed:
-                relations.above |= bit
+                relations.covers |= bit
             elif len(failed) == 1:
-                relations.partial[failed[0]] = relations.partial.get(failed[0], 0) | bit
-            if relations.plain:
+                relations.covers_except[failed[0]] = relations.covers_except.get(failed[0], 0) | bit
+            if relations.is_box:
                 pairs = [(values.intervals, theirs[name]) for name, values in candidate.attributes.items()]
-                if all(iv.holds(own, values.intervals[0][0]) for own, values in pairs):
-                    relations.low |= bit
-                if all(iv.holds_below(own, values.intervals[-1][1]) for own, values in pairs):
-                    relations.high |= bit
-        relations.compared |= others
+                if all(iv.contains(own, values.intervals[0][0]) for own, values in pairs):
+                    relations.low_corner |= bit
+                if all(iv.contains_below(own, values.intervals[-1][1]) for own, values in pairs):
+                    relations.high_corner |= bit
+        relations.compared_covers |= others
 
     def _on_one_attribute(self, number: int, near: Bits) -> bool:
-        """Whether some of these cover a filter together, of which they leave out values of one attribute."""
+        """Whether several of these filters, which cover a filter but for one attribute, cover it together."""
         attributes = self.filter(number).attributes
-        for name, bits in self._relations[number].partial.items():
+        for name, bits in self._relations[number].covers_except.items():
             several = bits & near
             if several & (several - 1):
                 sets = (member.attributes[name] for member in self._index.select(several))
@@ -291,44 +358,33 @@ class FilterPool:
                     return True
         return False
 
-    # Filters come and go.
+    # Adding and removing filters.
 
     def _intern(self, filter_: NormalFilter, key: tuple[tuple[str, ValueSet], ...]) -> int:
         index, own = self._index, Relations(filter_)
-        own.helpful = index.helpful(filter_)
-        own.helped = self._helped(filter_)
-        for attribute in own.relatives:
-            own.relatives[attribute] = index.relatives(filter_, attribute)
+        own.possible_covers = index.possible_covers(filter_)
+        own.possibly_covered = index.possibly_covered(filter_)
+        for attribute in own.mergeable:
+            own.mergeable[attribute] = index.mergeable(filter_, attribute)
         bit = index.add(filter_)
         number = self._numbers[key] = bit.bit_length() - 1
-        own.bit = own.above = bit
-        own.changed = own.helped
+        own.bit = own.covers = bit
+        own.affected = own.possibly_covered
         self._relations[number] = own
-        for other in numbers_in(own.helpful):
+        for other in numbers_in(own.possible_covers):
             theirs = self._relations[other]
-            theirs.helped |= bit
-            theirs.changed |= bit
-        for other in numbers_in(own.helped):
-            self._relations[other].helpful |= bit
-        for attribute, bits in own.relatives.items():
-            own.changed |= bits
+            theirs.possibly_covered |= bit
+            theirs.affected |= bit
+        for other in numbers_in(own.possibly_covered):
+            self._relations[other].possible_covers |= bit
+        for attribute, bits in own.mergeable.items():
+            own.affected |= bits
             for other in numbers_in(bits):
                 theirs = self._relations[other]
-                theirs.relatives[attribute] |= bit
-                theirs.changed |= bit
+                theirs.mergeable[attribute] |= bit
+                theirs.affected |= bit
         self._version += 1
         return number
-
-    def _helped(self, filter_: NormalFilter) -> Bits:
-        """Filters that this one, which is not a member yet, may help to cover."""
-        found = self._index.helped(filter_)
-        asked = [(name, values) for name, values in filter_.attributes.items() if not values.is_plain]
-        if asked:
-            for other in numbers_in(found):
-                theirs = self.filter(other).attributes
-                if any(_lacks(theirs[name], values) for name, values in asked):
-                    found ^= 1 << other
-        return found
 
     def _held(self) -> Bits:
         live: Bits = 0
@@ -336,8 +392,8 @@ class FilterPool:
             live |= holder.members
         return live
 
-    def _tidy(self) -> None:
-        """Sweeps if a quarter of the filters would go: it takes long, and routers wait for it."""
+    def _sweep_if_worthwhile(self) -> None:
+        """Sweeps if this removes a quarter of the filters: sweeping takes long, and routers wait for it."""
         held = self._held().bit_count()
         if 4 * held <= 3 * len(self):
             self.sweep()
@@ -345,7 +401,7 @@ class FilterPool:
             self._sweep_at = 2 * held
 
     def sweep(self) -> None:
-        """Forgets the filters that nobody holds."""
+        """Removes the filters that no registered holder has."""
         live = self._held()
         self._index.keep_only(live)
         self._numbers = {key: number for key, number in self._numbers.items() if live >> number & 1}
@@ -354,26 +410,18 @@ class FilterPool:
             relations.keep_only(live)
         self._prepared.clear()
         self._covered.clear()
-        self._merged.clear()
+        self._merges.clear()
         self._matched.clear()
         self._version += 1
         self._sweep_at = max(_SWEEP_AT, 2 * len(self))
 
 
-def _lacks(values: ValueSet, asked: ValueSet) -> bool:
-    """Whether some of the values are without the suffix or first substring that is asked."""
-    tail, texts = common_texts(values)
-    if not tail.endswith(asked.suffix):
-        return True
-    return bool(asked.substrings) and not any(asked.substrings[0] in text for text in texts)
-
-
-def _remember(table: OrderedDict[K, V], key: K, value: V) -> None:
+def _store(table: OrderedDict[K, V], key: K, value: V) -> None:
     table[key] = value
-    if len(table) > _REMEMBERED:
-        # At one stroke: the collector may run between two, and take out what has died.
+    if len(table) > _CACHE_SIZE:
+        # A single operation: between two, garbage collection may remove entries of dead predicates.
         table.popitem(last=False)
 
 
-#: The pool of this process.
+#: The pool of the process.
 POOL = FilterPool()

@@ -1,55 +1,72 @@
-"""What the pool of filters has found out about one filter and the others."""
+"""The relations between one filter of the pool and the others.
+
+Every relation of a filter f is a set of numbers of filters g:
+
+=====================  ====================================================================================
+`possible_covers`      superset of the g that can cover f, alone or together with others
+`compared_covers`      those of `possible_covers` that were compared with f
+`covers`               g was compared with f and covers it alone; contains f itself
+`covers_except`        by attribute: g was compared with f and covers it but for values of this attribute
+`low_corner`           g was compared with f and contains the lowest corner of f, taken as a box
+`high_corner`          the highest corner, likewise
+`possibly_covered`     the g that f can cover: f is in the `possible_covers` of g
+`compared_covered`     those of `possibly_covered` that were compared with f
+`covered`              g was compared with f, and f covers it
+`covered_except_one`   g was compared with f, and f covers it but for values of one attribute
+`mergeable`            by attribute: g differs from f in the intervals of this attribute only, and these
+                       overlap or are adjacent
+`affected`             what adding f to a table can change: `possibly_covered` and all `mergeable`
+=====================  ====================================================================================
+
+`possible_covers`, `possibly_covered` and `mergeable` are kept complete when a filter is interned. Each of
+them is a property of the two filters alone, whichever was interned first. The other relations are computed
+when a question needs them.
+"""
 
 from __future__ import annotations
 
+from router.predicates.covering.bitset import Bits
 from router.predicates.covering.normal import Attribute, NormalFilter
-from router.predicates.covering.thresholds import Bits
 
-_SETS = ("above", "below", "changed", "compared", "doubtful", "helped", "helpful", "high", "low", "tried")
+_SETS = (
+    *("possible_covers", "compared_covers", "covers", "low_corner", "high_corner"),
+    *("possibly_covered", "compared_covered", "covered", "covered_except_one", "affected"),
+)
 
 
 class Relations:
-    """What is known of one filter and others of the pool. All are sets of numbers.
+    """The relations of one filter; the table in the module's docstring defines them.
 
     Attributes:
-        bit: the filter alone.
-        helpful: a superset of what can cover the filter, alone or with others.
-        above: of these, as far as they were `compared`, those that do so alone; and the filter.
-        partial: attribute -> those that do but for some values of that attribute.
-        low, high: those that allow the lowest (highest) corner of the filter, seen as a box; if it is one
-            (`plain`), some member of a set that covers it is in each.
-        helped: the filters for which this one is in `helpful`.
-        below: of these, as far as they were `tried`, those that this one covers.
-        doubtful: those that it covers but for some values of one attribute.
-        relatives: attribute -> those that differ from this one in the intervals of that attribute only, and
-            have values there that are its own, or beside them.
-        changed: all that may change when this filter joins them: `helped` and `relatives`.
+        bit: the set of this filter alone.
+        is_box: whether the filter constrains intervals only. If so, every set of filters that covers it
+            has a member in `low_corner` and one in `high_corner`.
     """
 
-    __slots__ = (
-        *("above", "below", "bit", "changed", "compared", "doubtful", "helped", "helpful", "high"),
-        *("low", "partial", "plain", "relatives", "tried"),
-    )
+    __slots__ = (*_SETS, "bit", "covers_except", "is_box", "mergeable")
+
+    possible_covers: Bits
+    compared_covers: Bits
+    covers: Bits
+    low_corner: Bits
+    high_corner: Bits
+    possibly_covered: Bits
+    compared_covered: Bits
+    covered: Bits
+    covered_except_one: Bits
+    affected: Bits
 
     def __init__(self, filter_: NormalFilter) -> None:
+        for name in _SETS:
+            setattr(self, name, 0)
         self.bit: Bits = 0
-        self.changed: Bits = 0
-        self.helpful: Bits = 0
-        self.compared: Bits = 0
-        self.above: Bits = 0
-        self.partial: dict[str, Bits] = {}
-        self.plain = all(values.is_plain for values in filter_.attributes.values())
-        self.low: Bits = 0
-        self.high: Bits = 0
-        self.helped: Bits = 0
-        self.tried: Bits = 0
-        self.below: Bits = 0
-        self.doubtful: Bits = 0
-        self.relatives: dict[Attribute, Bits] = dict.fromkeys((name for name, _ in filter_.items()), 0)
+        self.covers_except: dict[str, Bits] = {}
+        self.is_box = all(values.is_plain for values in filter_.attributes.values())
+        self.mergeable: dict[Attribute, Bits] = dict.fromkeys((name for name, _ in filter_.items()), 0)
 
     def keep_only(self, live: Bits) -> None:
-        """Forgets all other filters."""
+        """Removes all filters that are not in `live`."""
         for name in _SETS:
             setattr(self, name, getattr(self, name) & live)
-        self.partial = {name: bits & live for name, bits in self.partial.items() if bits & live}
-        self.relatives = {name: bits & live for name, bits in self.relatives.items()}
+        self.covers_except = {name: bits & live for name, bits in self.covers_except.items() if bits & live}
+        self.mergeable = {name: bits & live for name, bits in self.mergeable.items()}

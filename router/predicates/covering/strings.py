@@ -1,8 +1,8 @@
-"""The order of strings, taken apart: which strings an interval holds.
+"""Intervals of strings as unions of cones and single strings.
 
-Keys are UTF-8 bytes, `TOP` lies above all. A *cone* is the set of all strings with one prefix. Every
-interval is a finite union of cones and single strings, which makes questions about suffixes and
-substrings decidable: inside a cone, any text can follow.
+Keys are UTF-8 bytes; `TOP` is above every key. A *cone* is the set of all strings with a given prefix. Every
+interval is a finite union of cones and single strings. Questions about suffixes and substrings are therefore
+decidable: in a cone, any text can follow the prefix.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 TOP = b"\xff"
 _LAST = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
-#: Bounds longer than this together (in characters) are not taken apart.
+#: An interval whose two bounds have more bytes together is not taken apart.
 _LENGTH_LIMIT = 2000
 
 
 def after_cone(prefix: str) -> bytes:
-    """The key of the first string above all strings with this prefix."""
+    """Returns the lowest key above all strings with this prefix."""
     stem = prefix.rstrip(chr(_LAST))
     if not stem:
         return TOP
@@ -28,13 +28,12 @@ def after_cone(prefix: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """An interval of strings, taken apart.
+    """An interval of strings as a union of cones and single strings.
 
     Attributes:
         points: the strings that are in none of the cones.
-        stems: for each cone, or family of sibling cones, the longest text that the strings of all
-            its members begin with. If a text is in no stem, every family has a cone of whose prefix it is
-            no part.
+        stems: for each cone, or family of sibling cones, the longest common prefix of its strings. If a
+            text is contained in no stem, every family has a cone whose prefix does not contain the text.
     """
 
     points: tuple[str, ...]
@@ -42,7 +41,7 @@ class Parts:
 
 
 def take_apart(low: bytes, high: bytes) -> Parts | None:
-    """The points and cones of ``[low, high)``, where ``low < high``; None if the bounds are too long."""
+    """Returns the parts of ``[low, high)``, where ``low < high``; None if the bounds are too long."""
     if len(low) + len(high) > _LENGTH_LIMIT:
         return None
     first = low.decode()
@@ -61,25 +60,25 @@ def take_apart(low: bytes, high: bytes) -> Parts | None:
 
 
 def _above(text: str, start: int) -> list[str]:
-    """Stems of the strings that first differ from `text` at or after `start`, upwards."""
+    """The stems of the strings above `text` that share its first `start` characters."""
     last = _rank(chr(_LAST))
     return [stem for i in range(start, len(text)) for stem in _family(text[:i], _rank(text[i]) + 1, last)]
 
 
 def _below(text: str, start: int) -> list[str]:
-    """Stems of the strings that first differ from `text` at or after `start`, downwards."""
+    """The stems of strings below `text` that share its first `start` characters and are no prefix of it."""
     return [stem for i in range(start, len(text)) for stem in _family(text[:i], 0, _rank(text[i]) - 1)]
 
 
 def _family(prefix: str, first: int, last: int) -> list[str]:
-    """The stem of the cones ``prefix + c`` for c of rank first..last: none if there is no such c."""
+    """The stem of the cones ``prefix + c`` for c of rank first to last; empty if there is no such c."""
     if first > last:
         return []
     return [prefix + _character(first)] if first == last else [prefix]
 
 
 def _rank(character: str) -> int:
-    """The number of characters (surrogates are none) below this one."""
+    """The number of characters below this one; surrogates do not count."""
     code = ord(character)
     return code if code < _SURROGATES.start else code - len(_SURROGATES)
 

@@ -1,13 +1,13 @@
-"""The set of values that constraints allow one attribute, and exact inclusion between such sets.
+"""The set of values that constraints allow for one attribute, and exact inclusion between such sets.
 
-Integers, doubles and booleans are finite and ordered: each maps to an `int` key, doubles by their rank
-among the finite doubles, so that ``x > 3 and x < 5`` on integers is ``x = 4`` and no double lies between two
-neighbours. Strings map to their UTF-8 bytes; the string after s is s followed by a zero byte. Suffix and
-substring constraints are no intervals and are kept beside them.
+Integers, doubles and booleans are finite and ordered: each value maps to an `int` key. Doubles map to their
+rank among the finite doubles, so ``x > 3 and x < 5`` on integers is ``x = 4``, and no double lies between
+two neighbours. Strings map to their UTF-8 bytes; the string after s is s followed by a zero byte. Suffix and
+substring constraints are not intervals and are stored beside the intervals.
 
-Inclusion is exact for every type, but for these cases, which are answered "no": strings whose bounds have
-more than 2,000 bytes combined with suffixes or substrings. The wire format's limit on the length of a
-string is not used to conclude anything.
+Inclusion is exact for every type, with one exception: if a string's bounds have more than 2,000 bytes and
+suffixes or substrings are involved, the answer is "no". No conclusion is drawn from the wire format's limit
+on the length of a string.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _DOMAINS: dict[Type, tuple[Key, Key]] = {
     Type.BOOLEAN: (0, 2),
 }
 _MAGNITUDE = 2**63 - 1
-#: A lower bound longer than this is not searched for a prefix that says the same as two bounds.
+#: A lower bound with more characters is not searched for a prefix that is equivalent to two bounds.
 _PREFIX_LIMIT = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class ValueSet:
-    """Values of one type: those in the intervals, with the suffix, with all the substrings.
+    """Values of one type: those in the intervals that have the suffix and all of the substrings.
 
-    Made by `value_set` in a normal form: it is empty exactly when `intervals` is, and for sets without
-    suffix and substrings, equal sets are equal objects.
+    `value_set` makes sets in a normal form: a set is empty exactly when `intervals` is empty, and two sets
+    without suffix and substrings are equal exactly when they contain the same values.
     """
 
     type: Type
@@ -49,7 +49,7 @@ class ValueSet:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the intervals say all."""
+        """Whether the set has neither suffix nor substrings."""
         return not self.suffix and not self.substrings
 
     def admits(self, text: str) -> bool:
@@ -58,8 +58,15 @@ class ValueSet:
 
 
 def value_set(kind: Type, constraints: Iterable[Constraint]) -> ValueSet:
-    """The values of type `kind` that satisfy all of the constraints (which are on that type)."""
-    allowed: Intervals = (_DOMAINS[kind],)
+    """Returns the values of type `kind` that satisfy all of the constraints.
+
+    Takes n log n steps for n constraints, apart from substrings (`_without_implied`).
+
+    Args:
+        constraints: constraints on values of this type.
+    """
+    low, high = _DOMAINS[kind]
+    excluded: list[iv.Interval] = []
     suffix = ""
     substrings = []
     for constraint in constraints:
@@ -73,14 +80,23 @@ def value_set(kind: Type, constraints: Iterable[Constraint]) -> ValueSet:
         elif constraint.operator is Operator.SUBSTRING:
             assert isinstance(value, str)
             substrings.append(value)
+        elif constraint.operator is Operator.NE:
+            assert value is not None
+            excluded.append(_point(value))
         else:
-            allowed = iv.intersection(allowed, _allowed(constraint))
+            start, end = _allowed(constraint)
+            low, high = max(low, start), min(high, end)
+            if low >= high:
+                return ValueSet(kind, ())
+    allowed: Intervals = ((low, high),)
+    if excluded:
+        allowed = iv.difference(allowed, iv.union(excluded))
     found = ValueSet(kind, allowed, suffix, tuple(sorted(set(substrings))))
     return found if found.is_plain else tidy(found)
 
 
 def includes(a: ValueSet, b: ValueSet) -> bool:
-    """Whether every value of `b` is one of `a`."""
+    """Whether every value of `b` is a value of `a`."""
     if a.type is not b.type:
         return not b.intervals
     if a.suffix or b.suffix or a.substrings or b.substrings:
@@ -92,7 +108,7 @@ def includes(a: ValueSet, b: ValueSet) -> bool:
 def _includes_strings(a: ValueSet, b: ValueSet) -> bool:
     for low, high in iv.difference(b.intervals, a.intervals):
         parts = take_apart(low, high)
-        # A cone holds strings with any suffix and substrings: b is not empty there.
+        # A cone contains strings with any suffix and substrings, so b has a value in it.
         if parts is None or parts.stems or any(b.admits(text) for text in parts.points):
             return False
     if b.suffix.endswith(a.suffix) and all(_implied(part, b) for part in a.substrings):
@@ -111,8 +127,9 @@ def _implied(part: str, b: ValueSet) -> bool:
 def _has_patterns(a: ValueSet, b: ValueSet, parts: Parts) -> bool:
     """Whether the strings of `b` in these parts have the suffix and the substrings of `a`.
 
-    In a cone with prefix u, b holds a string made of u, b's substrings and b's suffix with characters in
-    between that occur nowhere else. So only what is inside one of these pieces is sure to be in all.
+    In a cone with prefix u, b contains a string made of u, b's substrings and b's suffix, separated by
+    characters that occur nowhere else. So a text is contained in all of these strings only if it is
+    contained in u, in b's suffix or in one of b's substrings.
     """
     if any(b.admits(text) and not a.admits(text) for text in parts.points):
         return False
@@ -124,27 +141,27 @@ def _has_patterns(a: ValueSet, b: ValueSet, parts: Parts) -> bool:
 def includes_union(sets: Iterable[ValueSet], b: ValueSet) -> bool:
     """Whether every value of `b` is in at least one of the sets.
 
-    Exact when all are unions of intervals; otherwise sound (a set counts only if all of `b` has its suffix
-    and substrings).
+    Exact if all sets are unions of intervals. A set with a suffix or substrings is considered only if all
+    values of `b` have them, so True is always right.
     """
-    helpful = [
+    considered = [
         a.intervals for a in sets if a.type is b.type and (a.is_plain or includes(everything_with(a), b))
     ]
-    return includes(ValueSet(b.type, iv.union(*helpful)), b)
+    return includes(ValueSet(b.type, iv.union(*considered)), b)
 
 
 def everything_with(values: ValueSet) -> ValueSet:
-    """All values with the same suffix and substrings."""
+    """Returns the set of all values that have the suffix and the substrings of `values`."""
     return _with(values, (_DOMAINS[values.type],))
 
 
 def whole_domain(kind: Type) -> tuple[Key, Key]:
-    """The keys of all values of a type: from the first up to, not including, the second."""
+    """Returns the half-open interval of the keys of all values of a type."""
     return _DOMAINS[kind]
 
 
 def common_patterns(a: ValueSet, b: ValueSet) -> tuple[str, tuple[str, ...]]:
-    """The longest suffix, and the substrings, that both ask."""
+    """Returns the longest suffix, and the substrings, that all values of both sets have."""
     length = 0
     while length < min(len(a.suffix), len(b.suffix)) and a.suffix[-length - 1] == b.suffix[-length - 1]:
         length += 1
@@ -154,19 +171,19 @@ def common_patterns(a: ValueSet, b: ValueSet) -> tuple[str, tuple[str, ...]]:
 
 
 def pattern_length(values: ValueSet) -> int:
-    """The number of characters of the longest suffix or substring that is asked."""
+    """Returns the number of characters of the longest suffix or substring of the set."""
     return max(map(len, (values.suffix, *values.substrings)))
 
 
 def common_texts(values: ValueSet) -> tuple[str, tuple[str, ...]]:
-    """What is sure to be in strings: a text that ends with every suffix that all of the values have, and
-    texts in one of which is every substring that all of them have.
+    """Returns a tail and texts that bound what all strings of the set have in common.
 
-    The converse does not hold: not all that is in the texts is in all values.
+    Every suffix that all values have is a suffix of the tail, and every substring that all values have is
+    contained in one of the texts. The converse does not hold: a part of a text need not be in all values.
     """
     for low, high in values.intervals:
         if not (high.startswith(low) and not high[len(low) :].strip(b"\0")):
-            # The interval has cones, where any text can follow: `_has_patterns`.
+            # The interval has cones, in which any text can follow the prefix: see `_has_patterns`.
             parts = take_apart(low, high)
             stems = parts.stems[:1] if parts else ()
             return values.suffix, (values.suffix, *values.substrings, *stems)
@@ -175,74 +192,104 @@ def common_texts(values: ValueSet) -> tuple[str, tuple[str, ...]]:
 
 
 def key_of(value: Value) -> Key:
-    """The key of a value."""
+    """Returns the key of a value."""
     return _point(value)[0]
 
 
 def next_key(key: Key) -> Key:
-    """The key just above; of a number or boolean, or a string's."""
+    """Returns the next key; defined for the keys of all types."""
     return key + b"\0" if isinstance(key, bytes) else key + 1
 
 
 def previous_key(key: Key) -> Key:
-    """The key just below, or the key itself where there is none just below (strings are dense)."""
+    """Returns the previous key, or the key itself if it has no predecessor (strings are dense)."""
     if isinstance(key, bytes):
         return key[:-1] if key.endswith(b"\0") else key
     return key - 1
 
 
 def tidy(values: ValueSet) -> ValueSet:
-    """The same set of strings without what the suffix and substrings make needless.
+    """Returns the normal form of a set of strings with a suffix or substrings.
 
-    Single strings that lack them go, single strings that are excluded and lack them anyway are no longer
-    excluded, and a suffix or substring that all strings of the set have is dropped.
+    Single strings that lack the suffix or a substring are removed from the intervals; a gap between
+    intervals is closed if its strings lack them; a suffix or substring that all strings of the set have in
+    any case is removed.
     """
-    plain = ValueSet(values.type, values.intervals)
-    filled: Intervals = values.intervals
+    gaps: list[iv.Interval] = []
     for low, high in iv.gaps(values.intervals):
         parts = take_apart(low, high)
         if parts and not parts.stems and not any(map(values.admits, parts.points)):
-            filled = iv.union(filled, ((low, high),))
+            gaps.append((low, high))
     kept: list[Intervals] = []
-    for low, high in filled:
+    for low, high in iv.union(values.intervals, gaps):
         parts = take_apart(low, high)
         if parts is None or parts.stems:
             kept.append(((low, high),))
         else:
             kept += [(_point(text),) for text in parts.points if values.admits(text)]
     plain = ValueSet(values.type, iv.union(*kept))
-    substrings = list(values.substrings)
     suffix = (
         ""
         if includes(ValueSet(Type.STRING, (_DOMAINS[Type.STRING],), values.suffix), plain)
         else values.suffix
     )
-    for part in sorted(values.substrings, key=lambda text: (len(text), text)):
-        others = tuple(other for other in substrings if other != part)
-        alone = ValueSet(Type.STRING, (_DOMAINS[Type.STRING],), "", (part,))
-        if includes(alone, ValueSet(Type.STRING, plain.intervals, suffix, others)):
-            substrings.remove(part)
-    return ValueSet(Type.STRING, plain.intervals, suffix, tuple(substrings))
+    return ValueSet(
+        Type.STRING, plain.intervals, suffix, _without_implied(plain.intervals, suffix, values.substrings)
+    )
+
+
+def _without_implied(intervals: Intervals, suffix: str, substrings: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the substrings without those that all strings in the intervals with the other patterns have.
+
+    The n substrings are searched for in one text of all: n passes over it, in compiled code.
+    """
+    # A lone surrogate is in no string of the model, so no match extends over it.
+    together = "\ud800".join((suffix, *substrings))
+    place = len(suffix) + 1
+    candidates = []
+    for part in substrings:
+        if together.find(part) == place and together.find(part, place + 1) < 0:
+            candidates.append(part)
+        place += len(part) + 1
+    if intervals == (_DOMAINS[Type.STRING],):
+        # The empty string is in it, and a cone without a prefix.
+        return tuple(candidates)
+    intervals_parts = [take_apart(low, high) for low, high in intervals]
+    if None in intervals_parts:
+        return tuple(candidates)
+    kept = list(candidates)
+    for part in sorted(candidates, key=lambda text: (len(text), text)):
+        if all(part in stem for parts in intervals_parts if parts for stem in parts.stems):
+            others = ValueSet(Type.STRING, (), suffix, tuple(other for other in kept if other != part))
+            points = (text for parts in intervals_parts if parts for text in parts.points)
+            if all(part in text or not others.admits(text) for text in points):
+                kept.remove(part)
+    return tuple(kept)
 
 
 def pieces(values: ValueSet) -> list[ValueSet]:
-    """A partition of the set into parts that a conjunction of few constraints can say.
+    """Partitions the set into parts, each of which a conjunction of few constraints describes.
 
-    Neighbouring intervals with one value between them stay together (as ``x != v``) where that takes no
-    more constraints than to write them apart.
+    Two neighbouring intervals with one value between them stay together (as ``x != v``) if this takes no
+    more constraints than to describe them separately.
     """
-    groups: list[Intervals] = []
+    groups: list[list[iv.Interval]] = []
     for interval in values.intervals:
         if groups and _is_point(groups[-1][-1][1], interval[0]):
-            joined = (*groups[-1], interval)
-            apart = len(constraints_of("x", _with(values, groups[-1]))) + len(
-                constraints_of("x", _with(values, (interval,)))
-            )
-            if len(constraints_of("x", _with(values, joined))) <= apart:
-                groups[-1] = joined
+            group = groups[-1]
+            low, high, gaps = group[0][0], interval[1], len(group)
+            apart = _length(values, low, group[-1][1], gaps - 1) + _length(values, *interval, 0)
+            if _length(values, low, high, gaps) <= apart:
+                group.append(interval)
                 continue
-        groups.append((interval,))
-    return [_with(values, group) for group in groups]
+        groups.append([interval])
+    return [_with(values, tuple(group)) for group in groups]
+
+
+def _length(values: ValueSet, low: Key, high: Key, gaps: int) -> int:
+    """The number of constraints for [low, high) without `gaps` single values, with the set's patterns."""
+    bounds = 1 if _is_point(low, high) else len(_bounds(values.type, low, high))
+    return max(1, bounds + gaps + len(values.substrings) + bool(values.suffix))
 
 
 def _with(values: ValueSet, intervals: Intervals) -> ValueSet:
@@ -250,10 +297,11 @@ def _with(values: ValueSet, intervals: Intervals) -> ValueSet:
 
 
 def constraints_of(name: str, values: ValueSet) -> tuple[Constraint, ...]:
-    """Constraints on attribute `name` that allow just these values, as few as the operators permit.
+    """Returns the fewest constraints on attribute `name` that allow exactly these values.
 
-    The gaps between intervals must be single values (sets made from constraints have no others). Of
-    ``x < 200`` and ``x <= 199``, and their like, the one with the rounder number is taken, else the first.
+    The gaps between intervals must be single values, as in every set made from constraints. Of two
+    equivalent bounds, such as ``x < 200`` and ``x <= 199``, the one with the rounder number is returned, or
+    the first if neither is rounder.
 
     Raises:
         ValueError: the set is empty.
@@ -279,33 +327,30 @@ def constraints_of(name: str, values: ValueSet) -> tuple[Constraint, ...]:
     return (*bounds, *excluded, *patterns) or (build(Operator.ANY),)
 
 
-def _allowed(constraint: Constraint) -> Intervals:
-    """The values that an operator other than suffix and substring allows."""
+def _allowed(constraint: Constraint) -> iv.Interval:
+    """The interval (it may be empty) of values that an operator allows; not for `!=`, `*=` and `**`."""
     bottom, top = _DOMAINS[constraint.type]
     if constraint.value is None:
-        return ((bottom, top),)
+        return bottom, top
     low, high = _point(constraint.value)
     match constraint.operator:
         case Operator.EQ:
-            chosen = [(low, high)]
-        case Operator.NE:
-            chosen = [(bottom, low), (high, top)]
+            return low, high
         case Operator.LT:
-            chosen = [(bottom, low)]
+            return bottom, low
         case Operator.LE:
-            chosen = [(bottom, high)]
+            return bottom, high
         case Operator.GT:
-            chosen = [(high, top)]
+            return high, top
         case Operator.GE:
-            chosen = [(low, top)]
+            return low, top
         case _:
             assert isinstance(constraint.value, str)
-            chosen = [(low, after_cone(constraint.value))]
-    return tuple(interval for interval in chosen if interval[0] < interval[1])
+            return low, after_cone(constraint.value)
 
 
 def _point(value: Value) -> tuple[Key, Key]:
-    """The interval that holds this value alone."""
+    """The interval that contains this value alone."""
     if isinstance(value, str):
         key = value.encode()
         return key, key + b"\0"
@@ -325,7 +370,7 @@ def _members(kind: Type, low: Key, high: Key) -> list[Value]:
 
 
 def _rank(value: float) -> int:
-    """The number of doubles between zero and `value`, with its sign; both zeros have rank 0."""
+    """The number of doubles from zero to `value`, with its sign; both zeros have rank 0."""
     bits: int = struct.unpack(">q", struct.pack(">d", value))[0]
     return bits if bits >= 0 else -(bits & _MAGNITUDE)
 
@@ -372,5 +417,5 @@ def _string_bounds(low: bytes, high: bytes) -> list[tuple[Operator, Value]]:
 
 
 def _string_bound(after: Operator, at: Operator, key: bytes) -> tuple[Operator, Value]:
-    """The bound at `key`, written with the string just below it where there is one."""
+    """The bound at `key`, written with the predecessor of `key` if it has one."""
     return (after, key[:-1].decode()) if key.endswith(b"\0") else (at, key.decode())

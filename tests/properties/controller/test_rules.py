@@ -82,6 +82,14 @@ def test_other_ethertypes_go_nowhere(ports: frozenset[int], eth_type: int, desti
             assert table.run(in_port, address, eth_type, OWN) == Fate([], to_controller=False)
 
 
+@given(PORT_SETS)
+def test_frames_with_a_vlan_tag_go_nowhere(ports: frozenset[int]) -> None:
+    table = FlowTable(pipeline(ports, OWN))
+    for in_port in (HOST_PORT, *ports):
+        for address in (CONTROLLER_DESTINATION, *port_addresses(ports)):
+            assert table.run(in_port, address, ETHERTYPE, OWN, tagged=True) == Fate([], to_controller=False)
+
+
 @given(PORT_SETS, st.binary(min_size=6, max_size=6))
 def test_host_frames_to_other_addresses_and_unknown_ports_are_dropped(
     ports: frozenset[int], destination: bytes

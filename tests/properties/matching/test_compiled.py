@@ -29,7 +29,7 @@ from router.predicates.model import (
 )
 from router.predicates.parser import parse_message, parse_predicate
 from router.wire.header import DecodeError
-from router.wire.tlv import decode_message, encode_message
+from router.wire.message import decode_message, encode_message
 from tests.support.predicate_worlds import MIXED, MIXED_WORLD, predicates
 
 _LONG = "ab" * 20_000

@@ -3,7 +3,7 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from router.predicates.covering.algebra import covers, covers_filter, disjoin, simplify
+from router.predicates.covering.algebra import covers, disjoin, simplify
 from router.predicates.covering.values import constraints_of, includes, value_set
 from router.predicates.model import Filter, Message, Predicate, Type
 from router.predicates.parser import parse_predicate
@@ -16,6 +16,7 @@ from tests.support.predicate_worlds import (
     SMALL_WORLD,
     conjunctions,
     constraints,
+    covers_filter,
     critical_values,
     messages,
     predicates,

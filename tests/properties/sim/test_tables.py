@@ -16,7 +16,10 @@ from router.predicates.model import NOTHING, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.events import RequestUpdate
 from router.wire.addresses import LOCAL_INTERFACE
-from testbed.config.model import BroadcastLayer, Experiment, ProtocolOptions, TimedEvent
+from testbed.config.model import BroadcastLayer, Experiment, ProtocolOptions
+from testbed.events.fault import Fault
+from testbed.events.links import LinkDown, LinkUp
+from testbed.events.nodes import NodeDown, NodeUp
 from testbed.runs.folders import new_run_folder
 from testbed.sim.clock import due_ns
 from testbed.sim.simulation import Simulation
@@ -36,20 +39,20 @@ def troubled(draw: st.DrawFn) -> Experiment:
         for link in experiment.topology.links
     )
     topology = Topology(experiment.topology.name, experiment.topology.nodes, links)
-    events = []
+    events: list[Fault] = []
     for _ in range(draw(st.integers(0, 4))):
         at_s, lasts_s = draw(st.floats(1, 25)), draw(st.floats(0.01, 10))
         returns = draw(st.booleans())
         if draw(st.booleans()):
             link = draw(st.sampled_from(links))
-            events.append(TimedEvent(at_s, "link_down", link=(link.u, link.v)))
+            events.append(LinkDown(at_s, (link.u, link.v)))
             if returns:
-                events.append(TimedEvent(at_s + lasts_s, "link_up", link=(link.u, link.v)))
+                events.append(LinkUp(at_s + lasts_s, (link.u, link.v)))
         else:
             node = draw(st.integers(0, len(topology.nodes) - 1))
-            events.append(TimedEvent(at_s, "node_down", node=node))
+            events.append(NodeDown(at_s, node))
             if returns:
-                events.append(TimedEvent(at_s + lasts_s, "node_up", node=node))
+                events.append(NodeUp(at_s + lasts_s, node))
     protocol = ProtocolOptions(
         sr_policy=draw(st.sampled_from(("never", "periodic", "count"))),
         sr_period_s=5.0,
@@ -86,10 +89,13 @@ def test_one_round_of_requests_makes_every_table_exact(experiment: Experiment) -
         asked, p0 = _asked(simulation, node), table.get(LOCAL_INTERFACE, NOTHING)
         assert covers(p0, asked), node
         assert covers(asked, p0), node
-    down = {frozenset(link) for link in simulation._down_links}
-    down_links = frozenset(link.index for link in topology.links if frozenset((link.u, link.v)) in down)
+    state = simulation.network.state
     assert not wrong_entries(
-        topology, experiment.broadcast.layer, tables, down_links, frozenset(simulation._down_nodes)
+        topology,
+        experiment.broadcast.layer,
+        tables,
+        frozenset(state.down_links),
+        frozenset(state.down_nodes),
     )
 
 

@@ -30,7 +30,7 @@ from router.wire.frames import (
     SenderRequest,
     TreeEntry,
 )
-from router.wire.tlv import CHILD_MAX
+from router.wire.table import CHILD_MAX
 
 U16, U32 = st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1)
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)

@@ -62,6 +62,18 @@ def test_what_comes_during_the_set_up_is_answered_after_it() -> None:
     assert found.changes == [Change(["link_down 0-1"], 2, 2, 4)]
 
 
+def test_an_epoch_without_routers_ends_no_outage() -> None:
+    """Open vSwitch restarts: every switch goes, an epoch of nobody is committed, the switches come back."""
+    gone = [{"event": "switch_disconnected", "node": node} for node in (0, 1)]
+    back = [{"event": "switch_connected", "node": node} for node in (0, 1)]
+    nobody = {"event": "committed", "epoch": 2, "routers": 0}
+    outage = log(*gone, STARTED, nobody, *back, STARTED, {**committed(3), "routers": 2})
+    assert not epochs(outage[:6]).settled
+    words = ["switch_disconnected 0", "switch_disconnected 1", "switch_connected 0", "switch_connected 1"]
+    assert epochs(outage).changes == [Change(words, 2, 3, 9)]
+    assert epochs(outage).settled
+
+
 def test_what_is_up_is_followed() -> None:
     says_more = {**STARTED, "down_links": [2], "down_nodes": [4, 5]}
     back = {"event": "node_up", "node": 4}

@@ -100,15 +100,15 @@ def test_traffic_counts_every_frame_once(
 
 @pytest.mark.skipif(not numba_is_there(), reason="numba is not installed")
 def test_most_frames_of_a_good_capture_are_counted_in_compiled_code() -> None:
-    from captures.frames.well_formed import GoodFrames
+    from captures.frames.well_formed import WellFormedFrames
 
     random = Random("good")
     block = _block(random, 3000, mixed_links=False)
-    good = GoodFrames(_CAPTURES[2], _BIN_NS, room=1000)
+    good = WellFormedFrames(_CAPTURES[2], _BIN_NS, room=1000)
     odd = good.add(block)
     decodes = sum(row["undecodable"] is None for row in FrameDecoder(_CAPTURES[2]).decode(block).to_pylist())
     assert 0.5 * decodes < 3000 - len(odd) == good.frames.sum() <= decodes
-    few = GoodFrames(_CAPTURES[2], _BIN_NS, room=3)
+    few = WellFormedFrames(_CAPTURES[2], _BIN_NS, room=3)
     left = few.add(block)
     assert few.groups == 3
     assert set(odd.tolist()) < set(left.tolist())

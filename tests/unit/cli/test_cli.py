@@ -172,7 +172,8 @@ def test_a_run_that_is_none_is_refused(tmp_path: Path) -> None:
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to try what the kernel offers")
 def test_a_netem_request_is_honoured_or_refused_before_anything_starts(tmp_path: Path) -> None:
-    from testbed.machine import check_machine, kernel_features
+    from testbed.machine.checks import check_machine
+    from testbed.machine.probes import kernel_features
 
     if any(check.required and not check.ok for check in check_machine()):
         pytest.skip("this machine cannot emulate at all")

@@ -15,10 +15,13 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.topology import write_topology
 from testbed.config.dump import dump_experiment
 from testbed.config.load import load_experiment
-from testbed.config.model import Experiment, OracleOptions, ProtocolOptions, TimedEvent
+from testbed.config.model import Experiment, OracleOptions, ProtocolOptions
 from testbed.config.schema import SECTIONS
 from testbed.config.shipped import find_experiment, list_experiments
 from testbed.errors import InputError
+from testbed.events.applications import SendMessage
+from testbed.events.links import LinkFlap, LinkUp
+from testbed.events.nodes import NodeDown, NodeUp
 from topos.generators import ring
 
 
@@ -38,26 +41,14 @@ def test_shipped_experiments_survive_the_run_folder(tmp_path: Path, name: str) -
 
 
 _positive = st.floats(1e-3, 1e9)
+_links = st.sampled_from([(0, 1), (1, 0), (2, 3)])
+_messages = st.sampled_from(['a = "\\"é\\""', "a = 1 b = true", "a = 1.5"])
 _events = (
-    st.builds(
-        TimedEvent,
-        st.floats(0, 10),
-        st.just("link_up"),
-        link=st.sampled_from([(0, 1), (1, 0), (2, 3)]),
-    )
-    | st.builds(
-        TimedEvent,
-        st.floats(0, 10),
-        st.sampled_from(["node_down", "node_up"]),
-        node=st.integers(0, 3),
-    )
-    | st.builds(
-        TimedEvent,
-        st.floats(0, 10),
-        st.just("send_message"),
-        st.integers(0, 3),
-        message=st.sampled_from(['a = "\\"é\\""', "a = 1 b = true", "a = 1.5"]),
-    )
+    st.builds(LinkUp, st.floats(0, 10), _links)
+    | st.builds(LinkFlap, st.floats(0, 5), _links, st.floats(1e-3, 5))
+    | st.builds(NodeDown, st.floats(0, 10), st.integers(0, 3))
+    | st.builds(NodeUp, st.floats(0, 10), st.integers(0, 3))
+    | st.builds(SendMessage, st.floats(0, 10), st.integers(0, 3), _messages)
 )
 _experiments = st.builds(
     Experiment,

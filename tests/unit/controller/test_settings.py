@@ -19,6 +19,7 @@ def write(folder: Path, **changes: object) -> Path:
     """A valid configuration, changed; None removes a key."""
     (folder / "topology.json").write_text(to_json(ring(3)))
     config: dict[str, object] = {"topology": str(folder / "topology.json"), "log": str(folder / "log")}
+    config["socket"] = str(folder / "socket")
     config |= changes
     path = folder / "config.json"
     path.write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
@@ -29,7 +30,7 @@ def test_defaults(tmp_path: Path) -> None:
     settings = read_settings(write(tmp_path))
     assert settings.topology == ring(3)
     assert settings.log == tmp_path / "log"
-    assert (settings.layer, settings.listen_host, settings.listen_port) == ("spt", "127.0.0.1", 0)
+    assert (settings.layer, settings.socket) == ("spt", tmp_path / "socket")
     assert settings.parent_pid is None
 
 
@@ -39,8 +40,8 @@ def test_defaults(tmp_path: Path) -> None:
         ({"topology": None}, "topology is missing; expected a path"),
         ({"log": None}, "log is missing; expected a path"),
         ({"layer": "mesh"}, "layer: expected one of spt, spanning-tree, rpf, found 'mesh'"),
-        ({"listen_port": True}, "listen_port: expected a port number, or 0 for a free one, found True"),
-        ({"listen_port": 70_000}, "listen_port: expected 0 to 65535, found 70000"),
+        ({"socket": None}, "socket is missing; expected a path"),
+        ({"parent_pid": True}, "parent_pid: expected a process id, found True"),
         ({"port": 1}, "unknown key 'port'"),
         ({"topology": "/nowhere.json"}, "/nowhere.json: cannot be read"),
     ],

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import captures.rundir.epochs
+import captures.rundir.network_events
 import testbed.oracle.decide
 from testbed.oracle.constraints import PredicateIndex, compile_constraint, selects
 
@@ -102,13 +103,14 @@ def test_the_oracle_judges_without_code_of_the_router() -> None:
     module that follows the log of the controller.
     """
     folder = Path(testbed.oracle.decide.__file__).parent
-    modules = [*sorted(folder.glob("*.py")), Path(captures.rundir.epochs.__file__)]
+    followed = [captures.rundir.epochs.__file__, captures.rundir.network_events.__file__]
+    modules = [*sorted(folder.glob("*.py")), *map(Path, followed)]
     assert len(modules) >= 5
     for module in modules:
         for name in _imported(module):
             allowed = not name.startswith("testbed.") or name.startswith(("testbed.oracle", "testbed.errors"))
             foreign = name.split(".")[0] in {"router", "captures"} and not name.startswith("captures.rundir")
             assert allowed and not foreign, f"{module.name}: {name}"
-    for module in (folder / "constraints.py", Path(captures.rundir.epochs.__file__)):
+    for module in (folder / "constraints.py", *map(Path, followed)):
         own = [name for name in _imported(module) if name.split(".")[0] not in sys.stdlib_module_names]
         assert own == [], f"{module.name}: {own}"

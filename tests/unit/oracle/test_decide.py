@@ -231,7 +231,15 @@ def test_a_run_folder_from_logs_to_oracle_jsonl(tmp_path: Path) -> None:
 
 
 def test_a_malformed_line_is_named(tmp_path: Path) -> None:
-    write_logs(tmp_path, [{"t_ns": 1, "node": 1, "app": "x", "event": "set_predicate", "requested_ns": 1}])
+    line = {
+        "t_ns": 1,
+        "node": 1,
+        "app": "x",
+        "event": "set_predicate",
+        "requested_ns": 1,
+        "predicate": "none",
+    }
+    write_logs(tmp_path, [line])
     with pytest.raises(RunFolderError, match=r"applications\.jsonl:1: no field 'filters'"):
         read_history(RunLayout(tmp_path))
     RunLayout(tmp_path).applications_log.write_text("{}\n{not json\n")

@@ -11,9 +11,11 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
@@ -284,15 +286,19 @@ def test_a_router_that_dies_is_reported(routers: Routers) -> None:
 def test_routers_die_with_their_parent(routers: Routers) -> None:
     routers.process.kill()
     for pid in routers.pids.values():
-        wait_for(lambda pid=pid: f"router {pid} lives" if _lives(pid) else None)  # type: ignore[misc]
+        wait_for(partial(_still_alive, pid))
     with pytest.raises(ClientError):
         Client(routers.specs[0].socket_path)
 
 
+def _still_alive(pid: int) -> str | None:
+    return f"router {pid} lives" if _lives(pid) else None
+
+
 def _lives(pid: int) -> bool:
     try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
         return False
 
 

@@ -13,7 +13,7 @@ from router.matching.common.columns import to_predicates
 from router.matching.factory import ENGINES
 from router.predicates.model import Message, Predicate
 from router.predicates.parser import parse_predicate
-from router.wire.tlv import encode_message
+from router.wire.message import encode_message
 from testbed.cli.main import main
 from testbed.errors import InputError
 from testbed.siena_ff.collector import FilterCollector

@@ -32,7 +32,7 @@ def fields_of(tlv: Any) -> tuple[Any, ...]:
     """The fields of a TLV without its lengths, as the frame's values have them."""
     if isinstance(tlv, layers.Attribute):
         return tlv.attribute_name.decode(), tlv.value_type, tlv.value
-    if isinstance(tlv, layers.FilterTlv):
+    if isinstance(tlv, layers.Filter):
         return tuple(
             (
                 one.attribute_name.decode(),
@@ -42,7 +42,7 @@ def fields_of(tlv: Any) -> tuple[Any, ...]:
             )
             for one in tlv.constraints
         )
-    if isinstance(tlv, layers.TreeEntryTlv):
+    if isinstance(tlv, layers.TreeEntry):
         children = [(one.interface, one.reusable, one.off_tree) for one in tlv.children]
         return tlv.source, tlv.parent_interface, children, tlv.downstream
     if isinstance(tlv, layers.Neighbour):
@@ -139,9 +139,9 @@ def test_crafted_packet_takes_type_and_lengths_from_its_parts() -> None:
         / layers.CBCB(issuer=3, seq=17, epoch=2)
         / layers.RA(
             tlvs=[
-                layers.FilterTlv(
+                layers.Filter(
                     constraints=[
-                        layers.ConstraintPart(attribute_name=b"price", value_type=2, operator=3, value=400)
+                        layers.Constraint(attribute_name=b"price", value_type=2, operator=3, value=400)
                     ]
                 )
             ]

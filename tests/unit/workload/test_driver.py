@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from captures.rundir.layout import RunLayout
-from captures.rundir.workload import Item, Workload
 from router.predicates.model import Predicate
 from router.predicates.semantics import matches
 from router.protocol.events import (
@@ -31,6 +30,7 @@ from router.runtime.applications import Applications
 from testbed.errors import RunError
 from testbed.oracle.decide import write_oracle
 from testbed.workload.driver import Driver, TimedAction
+from testbed.workload.model import Item, Workload
 
 
 class IdealNetwork:

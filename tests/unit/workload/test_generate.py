@@ -10,13 +10,16 @@ import pytest
 
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
-from captures.rundir.workload import Item, Workload, read_workload, write_workload
 from router.predicates.model import Operator, Type
 from router.predicates.parser import parse_predicate
 from testbed.config.load import load_experiment
-from testbed.config.model import Experiment, TimedEvent, WorkloadOptions
+from testbed.config.model import Experiment, WorkloadOptions
 from testbed.config.shipped import list_experiments
+from testbed.events.applications import SendMessage, SetPredicate
+from testbed.events.event import Event
+from testbed.events.links import LinkDown
 from testbed.workload.generate import generate, match_distribution
+from testbed.workload.model import Item, Workload, read_workload, write_workload
 from testbed.workload.vocabulary import OPERATORS, SUBJECTS
 from topos.model import Link, Node, Topology
 
@@ -26,7 +29,7 @@ def experiment(
     seed: int = 1,
     duration_s: float = 1800,
     options: WorkloadOptions | None = None,
-    events: Sequence[TimedEvent] = (),
+    events: Sequence[Event] = (),
 ) -> Experiment:
     links = tuple(Link(i, i, i + 1, 2 if i else 1, 1) for i in range(nodes - 1))
     topology = Topology("line", tuple(Node(i) for i in range(nodes)), links)
@@ -180,10 +183,10 @@ def test_match_distribution_counts_the_predicates_in_force() -> None:
 
 def test_events_are_merged_in() -> None:
     events = [
-        TimedEvent(10, "set_predicate", node=3, predicate='alert = "red"'),
-        TimedEvent(20, "send_message", node=0, message='alert = "red" level = 3'),
-        TimedEvent(15, "link_down", link=(0, 1)),
-        TimedEvent(1800, "send_message", node=0, message="last = true"),
+        SetPredicate(10, 3, 'alert = "red"'),
+        SendMessage(20, 0, 'alert = "red" level = 3'),
+        LinkDown(15, (0, 1)),
+        SendMessage(1800, 0, "last = true"),
     ]
     only = replace(experiment(events=events), workload=None)
     workload = generate(only)
@@ -198,7 +201,7 @@ def test_events_are_merged_in() -> None:
 
 
 def test_a_workload_file_reads_back(tmp_path: Path) -> None:
-    workload = generate(experiment(events=[TimedEvent(1, "send_message", node=0, message='x = "a b"')]))
+    workload = generate(experiment(events=[SendMessage(1, 0, 'x = "a b"')]))
     write_workload(RunLayout(tmp_path), workload)
     again = read_workload(RunLayout(tmp_path))
     assert again.items == workload.items

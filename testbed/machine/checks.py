@@ -1,56 +1,26 @@
 """What this machine can do, and the command that mends what it lacks (`cbcb doctor`).
 
-Every answer comes from trying: a qdisc is added in a throw-away network namespace, Open vSwitch is asked.
+Every answer comes from trying (`testbed.machine.probes`).
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
 from pathlib import Path
 
 from router.matching.factory import COMPILED, FALLBACK, why_not_compiled
 from testbed.errors import MachineError
-from testbed.network.shaping import KernelFeatures, missing_features
+from testbed.machine.probes import datapath, kernel_features, open_vswitch_runs, output
+from testbed.machine.versions import package_versions, required_packages
+from testbed.network.shaping import missing_features
 from topos.model import Topology
 
 PYTHON_MIN = (3, 11)
 JAVA_MIN = 17
-#: Command -> Debian/Ubuntu package.
-COMMANDS = {
-    "ip": "iproute2",
-    "tc": "iproute2",
-    "nft": "nftables",
-    "mnexec": "mininet",
-    "ovs-vsctl": "openvswitch-switch",
-    "ovs-ofctl": "openvswitch-switch",
-    "tcpdump": "tcpdump",
-    "tshark": "tshark",
-    "mergecap": "wireshark-common",
-    "setpriv": "util-linux",
-    "java": "openjdk-17-jre-headless",
-}
-PACKAGES = (
-    "ryu",
-    "eventlet",
-    "scapy",
-    "pyspark",
-    "pandas",
-    "pyarrow",
-    "numpy",
-    "networkx",
-    "duckdb",
-    "rich",
-    "jinja2",
-    "matplotlib",
-    "packaging",
-)
 _CAP_NET_ADMIN, _CAP_NET_RAW, _CAP_SYS_ADMIN = 12, 13, 21
 
 
@@ -100,12 +70,8 @@ def _python() -> Check:
 
 
 def _packages() -> list[Check]:
-    lacking = []
-    for name in PACKAGES:
-        try:
-            version(name)
-        except PackageNotFoundError:
-            lacking.append(name)
+    installed = package_versions()
+    lacking = [name for name in required_packages() if name not in installed]
     return [
         Check(
             "python packages",
@@ -152,22 +118,30 @@ def _rights() -> Check:
     return Check("rights", False, detail, "run it as root: `sudo ./run.sh` (in a container: --privileged)")
 
 
+def required_commands() -> dict[str, str]:
+    """Command -> the Debian and Ubuntu package that has it, from commands.txt, which run.sh reads too."""
+    lines = files("testbed.machine").joinpath("commands.txt").read_text(encoding="utf-8").splitlines()
+    pairs = (line.split() for line in lines if line and not line.startswith("#"))
+    return dict(pairs)
+
+
 def _commands() -> list[Check]:
-    lacking = [command for command in COMMANDS if shutil.which(command) is None]
-    packages = sorted({COMMANDS[command] for command in lacking})
+    commands = required_commands()
+    lacking = [command for command in commands if shutil.which(command) is None]
+    packages = sorted({commands[command] for command in lacking})
     return [
         Check(
             "system commands",
             not lacking,
-            f"{', '.join(lacking)} not found" if lacking else ", ".join(COMMANDS),
+            f"{', '.join(lacking)} not found" if lacking else ", ".join(commands),
             f"apt-get install -y {' '.join(packages)}",
         )
     ]
 
 
 def _java() -> Check:
-    mend = "apt-get install -y openjdk-17-jre-headless"
-    text = _output(["java", "-version"])
+    mend = f"apt-get install -y {required_commands()['java']}"
+    text = output(["java", "-version"])
     if '"' not in text:
         return Check("java", False, "`java -version` says nothing", mend)
     found = text.split('"')[1]
@@ -193,7 +167,7 @@ def _open_vswitch() -> Check:
             "its daemons do not answer",
             "service openvswitch-switch start (or systemctl start openvswitch-switch)",
         )
-    found = _output(["ovs-vsctl", "--version"]).split("\n")[0].split()[-1]
+    found = output(["ovs-vsctl", "--version"]).split("\n")[0].split()[-1]
     return Check("open vswitch", True, f"{found}, {datapath()} datapath")
 
 
@@ -225,61 +199,3 @@ def _yes(offered: bool) -> str:
         if offered
         else "not offered by this kernel: experiments that need it are refused"
     )
-
-
-def open_vswitch_runs() -> bool:
-    """Whether both daemons of Open vSwitch answer."""
-    return _succeeds(["ovs-vsctl", "--timeout=5", "show"]) and _succeeds(
-        ["ovs-appctl", "--timeout=5", "version"]
-    )
-
-
-@cache
-def datapath() -> str:
-    """The Open vSwitch datapath to use: "kernel" where the kernel has it, else "user"."""
-    _succeeds(["modprobe", "-q", "openvswitch"])
-    return "kernel" if _succeeds(["ovs-dpctl", "dump-dps"]) else "user"
-
-
-@cache
-def kernel_features() -> KernelFeatures:
-    """Tries each in a network namespace that is gone at once. Needs root."""
-    return KernelFeatures(
-        netem=_namespace_accepts("tc qdisc add dev lo root netem delay 1ms"),
-        tbf=_namespace_accepts("tc qdisc add dev lo root tbf rate 1mbit burst 16kb latency 400ms"),
-        nft_egress=_namespace_accepts(
-            "nft 'add table netdev t;"
-            " add chain netdev t c { type filter hook egress device lo priority 0; };"
-            " add rule netdev t c numgen random mod 10 < 5 drop'"
-        ),
-    )
-
-
-def _namespace_accepts(command: str) -> bool:
-    return _succeeds(["unshare", "--net", *shlex.split(command)])
-
-
-def tool_versions() -> dict[str, str]:
-    """Versions of the system's tools that take part in a run."""
-    found = {
-        "open vswitch": _output(["ovs-vsctl", "--version"]).split("\n")[0].split()[-1:],
-        "tcpdump": _output(["tcpdump", "--version"]).split()[2:3],
-        "tshark": _output(["tshark", "--version"]).split()[2:3],
-        "java": _output(["java", "-version"]).split('"')[1:2],
-    }
-    return {name: words[0] if words else "unknown" for name, words in found.items()}
-
-
-def _succeeds(argv: list[str]) -> bool:
-    try:
-        return subprocess.run(argv, capture_output=True, timeout=30, check=False).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-
-
-def _output(argv: list[str]) -> str:
-    try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout + done.stderr

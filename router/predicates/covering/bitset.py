@@ -1,4 +1,4 @@
-"""Which members of a set have a key below a bound? Answered with whole sets of members at once."""
+"""Sets of numbers as integers, and an ordered index that answers range queries with such sets."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 from router.predicates.covering.intervals import Key
 
-#: A set of members, as an integer: bit i stands for member i. One `&` or `|` of 10,000 members costs less
-#: than a look at two of them one by one.
+#: A set of member numbers, as an integer: bit i is set if member i belongs to the set. One `&` or `|` of two
+#: sets of 10,000 members takes less time than the comparison of two members.
 Bits = int
 
 _BLOCK = 64
 
 
 def numbers_in(bits: Bits) -> Iterator[int]:
-    """The members of a set, ascending."""
+    """Yields the numbers of a set, in ascending order."""
     while bits:
         lowest = bits & -bits
         bits ^= lowest
@@ -23,10 +23,11 @@ def numbers_in(bits: Bits) -> Iterator[int]:
 
 
 class Thresholds:
-    """Members, each with a key of one total order.
+    """An index of members by a key of one total order.
 
-    Keys stand in ascending order in blocks of at most 64; each block knows the members of all blocks before
-    it. With n different keys a question costs one bisection and at most 64 unions, a new key at most n/32.
+    Keys are kept in ascending order, in blocks of at most 64; each block stores the union of the members of
+    all earlier blocks. With n different keys, a query takes one bisection and at most 64 unions; adding a
+    key takes at most n/32 unions.
     """
 
     def __init__(self) -> None:
@@ -37,7 +38,7 @@ class Thresholds:
         self._before: list[Bits] = []
 
     def add(self, key: Key, bit: Bits) -> None:
-        """Add a member (one that is not there yet)."""
+        """Adds a member that the index does not hold yet."""
         if not self._firsts:
             self._keys, self._bits, self._firsts, self._before = [[key]], [[bit]], [key], [0]
             return
@@ -56,7 +57,7 @@ class Thresholds:
             self._split(number)
 
     def keep_only(self, members: Bits) -> None:
-        """Take out all other members."""
+        """Removes every member that is not in `members`."""
         blocks = list(zip(self._keys, self._bits, strict=True))
         self._keys, self._bits, self._firsts, self._before = [], [], [], []
         before: Bits = 0
@@ -71,12 +72,12 @@ class Thresholds:
                     before |= some
 
     def below(self, bound: Key) -> Bits:
-        """Members whose key is less than `bound`."""
+        """Returns the members whose key is less than `bound`."""
         number = bisect_left(self._firsts, bound) - 1
         return 0 if number < 0 else self._up_to(number, bisect_left(self._keys[number], bound))
 
     def at_most(self, bound: Key) -> Bits:
-        """Members whose key is `bound` or less."""
+        """Returns the members whose key is `bound` or less."""
         number = bisect_right(self._firsts, bound) - 1
         return 0 if number < 0 else self._up_to(number, bisect_right(self._keys[number], bound))
 

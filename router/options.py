@@ -1,0 +1,211 @@
+"""Options as data: type, range, default, unit and meaning of each key, declared once with a dataclass field.
+
+From a declaration come the check of a value that a user wrote, the text of an error, and the tables of the
+documents::
+
+    @dataclass(frozen=True)
+    class OracleOptions:
+        window_s: float = field(default=1.0, metadata=option("Time around ...", low=0))
+
+    options_of(OracleOptions)  # (Option(key="window_s", kind="number", low=0, ...),)
+
+The module uses the standard library alone and every package may import it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from enum import Enum
+from functools import cache
+from typing import Any, Literal, TypeGuard, get_type_hints
+
+#: A file name may have 255 bytes; that of a run folder also has a time and perhaps a number.
+NAME_MAX_BYTES = 200
+_FILE_NAME = re.compile(r"[^/.\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,99}")
+#: Key of the declaration in the metadata of a dataclass field.
+_METADATA = "option"
+
+Kind = Literal["integer", "number", "boolean", "string", "pair"]
+
+
+class Unit(Enum):
+    """Unit of a value, as documents name it. The time scale divides experiment seconds, and them alone."""
+
+    NONE = ""
+    EXPERIMENT_SECONDS = "experiment seconds"
+    WALL_SECONDS = "wall seconds"
+    MILLISECONDS = "wall milliseconds"
+    PERCENT = "percent"
+    PER_MINUTE = "per experiment minute"
+    MBIT_PER_SECOND = "Mbit/s"
+
+
+@dataclass(frozen=True)
+class Option:
+    """A key: its type, and the values that it takes.
+
+    Attributes:
+        kind: "pair" is a list of two node ids; a "number" may be written as an integer.
+        low, high: least and greatest value of an integer or number (None: any).
+        above_low: `low` itself is excluded.
+        choices: the only values of a string, if there are any; a registry is asked at each check.
+        file_name: the string becomes part of a file name.
+        default: the value without the key; None if there is none.
+        unit: of the value.
+        doc: the meaning, in one sentence.
+    """
+
+    key: str
+    kind: Kind
+    low: float | None = None
+    high: float | None = None
+    above_low: bool = False
+    choices: Collection[str] = field(default=(), hash=False)
+    required: bool = False
+    file_name: bool = False
+    default: Any = None
+    unit: Unit = Unit.NONE
+    doc: str = ""
+
+    @property
+    def expected(self) -> str:
+        """What the key takes, for an error."""
+        if self.kind == "boolean":
+            return "true or false"
+        if self.kind == "pair":
+            return "two node ids, such as [0, 1]"
+        if self.file_name:
+            return (
+                f"a name of 1 to 100 characters (at most {NAME_MAX_BYTES} bytes)"
+                " without '/' that does not begin with '.'"
+            )
+        if self.kind == "string":
+            return " or ".join(f'"{choice}"' for choice in self.choices) or "a string that is not empty"
+        noun = "an integer" if self.kind == "integer" else "a number"
+        if self.low is None:
+            return noun
+        if self.above_low:
+            return f"{noun} above {self.low:g}" + ("" if self.high is None else f", at most {self.high:g}")
+        if self.high is None:
+            return f"{noun}, {self.low:g} or more"
+        return f"{noun} from {self.low:g} to {self.high:g}"
+
+    def convert(self, value: object) -> Any:
+        """The value as the dataclass has it.
+
+        Raises:
+            ValueError: it is not of the type or not in the range; the message says what was expected.
+        """
+        if not self._has_type(value) or not self._in_range(value):
+            raise ValueError(f"{_show(value)} is not valid; expected {self.expected}")
+        if self.kind == "number":
+            return float(value)  # type: ignore[arg-type]
+        return tuple(value) if self.kind == "pair" else value  # type: ignore[arg-type]
+
+    def _has_type(self, value: object) -> bool:
+        if self.kind == "boolean":
+            return isinstance(value, bool)
+        if self.file_name:
+            return isinstance(value, str) and _FILE_NAME.fullmatch(value) is not None and _fits(value)
+        if self.kind == "string":
+            return isinstance(value, str)
+        if self.kind == "pair":
+            return isinstance(value, list) and len(value) == 2 and all(_is_integer(end) for end in value)
+        if self.kind == "integer":
+            return _is_integer(value)
+        # Not NaN, infinite, or an integer that no float can hold.
+        return _is_number(value) and abs(value) <= sys.float_info.max
+
+    def _in_range(self, value: Any) -> bool:
+        if self.kind == "string":
+            return value in self.choices if self.choices else bool(value)
+        if self.kind not in ("integer", "number"):
+            return True
+        if self.low is not None and (value < self.low or (self.above_low and value == self.low)):
+            return False
+        return self.high is None or value <= self.high
+
+
+def option(
+    doc: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above_low: bool = False,
+    choices: Collection[str] = (),
+    file_name: bool = False,
+    unit: Unit = Unit.NONE,
+) -> Mapping[str, Option]:
+    """The `metadata` of a dataclass field that is an option. See `Option`.
+
+    Key, type and default are those of the field: `options_of` completes the declaration.
+    """
+    declared = Option("", "string", low, high, above_low, choices, file_name=file_name, unit=unit, doc=doc)
+    return {_METADATA: declared}
+
+
+def options_of(cls: type) -> tuple[Option, ...]:
+    """The options among the fields of a dataclass, in their order.
+
+    Raises:
+        TypeError: an option is neither bool, int, float, str nor tuple[int, int], nor one of them or None.
+    """
+    return _options_of(cls)
+
+
+@cache
+def _options_of(cls: Hashable) -> tuple[Option, ...]:
+    assert isinstance(cls, type)
+    hints = get_type_hints(cls)
+    return tuple(
+        replace(
+            each.metadata[_METADATA],
+            key=each.name,
+            kind=_kind(hints[each.name]),
+            required=each.default is MISSING,
+            default=None if each.default is MISSING else each.default,
+        )
+        for each in fields(cls)
+        if _METADATA in each.metadata
+    )
+
+
+def _kind(hint: Any) -> Kind:
+    kinds: dict[Any, Kind] = {
+        bool: "boolean",
+        int: "integer",
+        float: "number",
+        str: "string",
+        tuple[int, int]: "pair",
+    }
+    for known, kind in kinds.items():
+        if hint in (known, known | None):
+            return kind
+    raise TypeError(f"an option cannot be of type {hint}; expected one of {', '.join(map(str, kinds))}")
+
+
+def _fits(name: str) -> bool:
+    try:
+        return len(name.encode()) <= NAME_MAX_BYTES
+    except UnicodeEncodeError:  # an argument that was not UTF-8
+        return False
+
+
+def _is_integer(value: object) -> TypeGuard[int]:
+    # In Python, unlike in TOML, True is an int.
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return _is_integer(value) or isinstance(value, float)
+
+
+def _show(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    return str(value)

@@ -1,0 +1,545 @@
+"""The wire format as tables: names, numbers, layouts, and a sentence for each. Data only.
+
+Derived from the tables: the constants of the struct codec (`header`, `tlv`), the Scapy layers (`layers`), the
+NumPy record of the captures (`captures.frames.decoder`), the numbers in compiled loops, the constants of the
+Wireshark dissector and the tables of docs/wire-format.md (`python -m router.wire.generate` writes both).
+
+The sentences are Markdown. Types and operators of values are the model's (`router.predicates.model`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum, IntFlag, StrEnum
+
+from router.predicates.model import Operator, Type
+
+VERSION = 1
+#: Greatest `total_length`, so that the memory of a receiver has a bound: 16 MiB.
+MAX_BODY_LENGTH = 16 * 1024 * 1024
+
+
+class FrameType(IntEnum):
+    """Numbers of the frame types; `FRAMES` describes them."""
+
+    MSG = 1
+    RA = 2
+    SR = 3
+    UR = 4
+    HELLO = 5
+    TABLE = 6
+    COMMIT = 7
+    ACK = 8
+
+
+class Tlv(IntEnum):
+    """Numbers of the TLV types; `TLVS` describes them. 0 is never valid: zero bytes are not read as TLVs."""
+
+    ATTRIBUTE = 1
+    FILTER = 2
+    TIMEOUT = 3
+    INCARNATION = 4
+    NEIGHBOUR = 5
+    TREE_ENTRY = 6
+    OLDEST_EPOCH = 7
+    ACKNOWLEDGED = 8
+
+
+class Flags(IntFlag):
+    """Bits of the header's `flags`; `FLAGS` describes them."""
+
+    NONE = 0
+    PARTIAL = 1
+
+
+class DecodeReason(StrEnum):
+    """Reasons for dropping a frame that breaks a rule; the values are the names of counters."""
+
+    TRUNCATED = "truncated"
+    BAD_VERSION = "bad_version"
+    BAD_TYPE = "bad_type"
+    BAD_RESERVED = "bad_reserved"
+    BAD_LENGTH = "bad_length"
+    BAD_FRAGMENT = "bad_fragment"
+    TOO_LARGE = "too_large"
+    BAD_TLV = "bad_tlv"
+    BAD_NAME = "bad_name"
+    BAD_VALUE = "bad_value"
+    BAD_CONSTRAINT = "bad_constraint"
+    DUPLICATE_ATTRIBUTE = "duplicate_attribute"
+    DUPLICATE_ENTRY = "duplicate_entry"
+
+
+class Layout(Enum):
+    """How the bytes of a field are laid out; numbers are in network byte order."""
+
+    U8 = "u8"
+    U16 = "u16"
+    U32 = "u32"
+    U64 = "u64"
+    #: UTF-8; the field before it is its length in bytes.
+    TEXT = "text"
+    #: A value of the type that the field `value_type` says.
+    VALUE = "value"
+    #: Records, one behind the other.
+    RECORDS = "records"
+    #: Some bits of a u16 that several fields share, the first field in the upper bits.
+    BITS = "bits"
+
+
+class Names(Enum):
+    """The table that has names for the numbers of a field."""
+
+    FRAME_TYPES = "frame types"
+    VALUE_TYPES = "value types"
+    OPERATORS = "operators"
+    FLAGS = "flags"
+
+
+class Occurs(Enum):
+    """How often a TLV occurs in a frame."""
+
+    ANY_NUMBER = "any number"
+    ONCE = "exactly one"
+
+
+class Part(Enum):
+    """The part of a frame in which a reason is found."""
+
+    HEADER = "header"
+    BODY = "body"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of the header, of a TLV or of a record.
+
+    Attributes:
+        name: the name in the codec, in Scapy and in Wireshark (after `cbcb.`).
+        label: a few words, shown by Wireshark.
+        names: the table of names for its numbers.
+        length_of: the field whose length in bytes this one is.
+        count_of: the field whose number of records this one is.
+        records: of `Layout.RECORDS`: the layout of one record. Without a count they end where the TLV ends.
+        bits: of `Layout.BITS`: the number of bits.
+    """
+
+    name: str
+    layout: Layout
+    label: str
+    sentence: str
+    names: Names | None = None
+    length_of: str | None = None
+    count_of: str | None = None
+    records: Record | None = None
+    bits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A part of a TLV that may occur several times."""
+
+    name: str
+    fields: tuple[Field, ...]
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class FrameFormat:
+    """A frame type: who sends it to whom, and the TLVs of its body. No other known TLV may occur in it."""
+
+    type: FrameType
+    direction: str
+    tlvs: tuple[tuple[Tlv, Occurs], ...]
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class TlvFormat:
+    """A TLV type: the layout of its value. `FRAMES` says in which frames it occurs."""
+
+    type: Tlv
+    fields: tuple[Field, ...]
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Numbers from `first` to `last` that have no meaning yet; a reader treats them as unknown."""
+
+    first: int
+    last: int
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonFormat:
+    """A reason for dropping a frame; `label` is a few words, shown by Wireshark."""
+
+    reason: DecodeReason
+    part: Part
+    label: str
+    sentence: str
+
+
+# --- The header -------------------------------------------------------------------------------------------
+
+HEADER = (
+    Field("version", Layout.U8, "Version", f"{VERSION}"),
+    Field("type", Layout.U8, "Type", "frame type, below", names=Names.FRAME_TYPES),
+    Field(
+        "flags",
+        Layout.U8,
+        "Flags",
+        "bits, below; other bits are sent as 0 and ignored when read",
+        names=Names.FLAGS,
+    ),
+    Field(
+        "hop_limit",
+        Layout.U8,
+        "Hop limit",
+        "remaining hops; the only field that changes when a router forwards a MSG",
+    ),
+    Field(
+        "issuer",
+        Layout.U32,
+        "Issuer",
+        "a node: source of a MSG, issuer of an RA or SR, issuer of the SR that a UR answers, the router "
+        "itself for HELLO and ACK, the addressed router for TABLE and COMMIT",
+    ),
+    Field(
+        "seq",
+        Layout.U64,
+        "Sequence or request number",
+        "sequence number (MSG, RA), request number (SR, UR), number of the controller (TABLE, COMMIT and "
+        "their ACK). Of the numbers of a router the high 32 bits are its incarnation, the low 32 bits "
+        "a counter",
+    ),
+    Field(
+        "epoch",
+        Layout.U32,
+        "Epoch",
+        "version of the broadcast tables under which the frame was sent; 0 before any",
+    ),
+    Field(
+        "total_length",
+        Layout.U32,
+        "Length of the whole body",
+        f"bytes of the whole body, at most {MAX_BODY_LENGTH:,} ({MAX_BODY_LENGTH >> 20} MiB)",
+    ),
+    Field("fragment_index", Layout.U16, "Fragment index", "0 to `fragment_count` − 1"),
+    Field("fragment_count", Layout.U16, "Fragment count", "at least 1"),
+    Field(
+        "payload_length",
+        Layout.U16,
+        "Length of the body in this frame",
+        "bytes of the body in this frame; bytes behind them are Ethernet padding and are ignored",
+    ),
+    Field("reserved", Layout.U16, "Reserved", "0"),
+)
+
+FLAGS = {
+    Flags.PARTIAL: (
+        "Partial update reply",
+        "of a UR: a downstream router is missing from it, because its sender gave up waiting. Without a "
+        "meaning in other frames",
+    )
+}
+
+# --- Frame types ------------------------------------------------------------------------------------------
+
+FRAMES = (
+    FrameFormat(
+        FrameType.MSG,
+        "router → routers",
+        ((Tlv.ATTRIBUTE, Occurs.ANY_NUMBER),),
+        "a message: its attributes (paper, figure 2)",
+    ),
+    FrameFormat(
+        FrameType.RA,
+        "router → routers",
+        ((Tlv.FILTER, Occurs.ANY_NUMBER),),
+        "receiver advertisement: the predicate of the issuer's applications (figure 3)",
+    ),
+    FrameFormat(
+        FrameType.SR,
+        "router → routers",
+        ((Tlv.TIMEOUT, Occurs.ONCE),),
+        "sender request: asks for the predicates downstream (figure 6)",
+    ),
+    FrameFormat(
+        FrameType.UR,
+        "router → router",
+        ((Tlv.FILTER, Occurs.ANY_NUMBER),),
+        "update reply: the predicate of the subtree that answers an SR (figure 7)",
+    ),
+    FrameFormat(
+        FrameType.HELLO,
+        "router → controller",
+        ((Tlv.INCARNATION, Occurs.ONCE),),
+        "the router is up and asks for its table",
+    ),
+    FrameFormat(
+        FrameType.TABLE,
+        "controller → router",
+        ((Tlv.NEIGHBOUR, Occurs.ANY_NUMBER), (Tlv.TREE_ENTRY, Occurs.ANY_NUMBER)),
+        "the router's part in every broadcast tree of `epoch`",
+    ),
+    FrameFormat(
+        FrameType.COMMIT,
+        "controller → router",
+        ((Tlv.OLDEST_EPOCH, Occurs.ONCE),),
+        "every router has the table of `epoch`; originate in it",
+    ),
+    FrameFormat(
+        FrameType.ACK,
+        "router → controller",
+        ((Tlv.ACKNOWLEDGED, Occurs.ONCE),),
+        "the router took a frame of the controller; `epoch` and `seq` are those of that frame",
+    ),
+)
+
+RESERVED_FRAMES = (
+    Reserved(9, 12, "the attention-limited service: 9 SUB, 10 PUB, 11 OVERLOAD, 12 FLUSH"),
+    Reserved(13, 15, "private content, encoded messages and predicates: 13 XMSG, 14 XRA, 15 XUR"),
+)
+
+# --- TLVs -------------------------------------------------------------------------------------------------
+
+_NAME = (
+    Field("name_length", Layout.U8, "Length of the name", "at least 1", length_of="attribute_name"),
+    Field("attribute_name", Layout.TEXT, "Name", "name of the attribute"),
+    Field("value_type", Layout.U8, "Value type", "below", names=Names.VALUE_TYPES),
+)
+
+CONSTRAINT = Record(
+    "CONSTRAINT",
+    (
+        *_NAME,
+        Field("operator", Layout.U8, "Operator", "below", names=Names.OPERATORS),
+        Field("value_length", Layout.U16, "Length of the value", "bytes of the value", length_of="value"),
+        Field("value", Layout.VALUE, "Value", "the value to compare with; none for `any`"),
+    ),
+    "a condition on one attribute",
+)
+
+CHILD = Record(
+    "CHILD",
+    (
+        Field(
+            "reusable",
+            Layout.BITS,
+            "Update replies may be reused",
+            "beyond this child, the tree of `source` holds the same nodes as this router's own tree: a UR "
+            "from this child may be reused, an SR answered from the table (paper, section 3.5.4)",
+            bits=1,
+        ),
+        Field(
+            "off_tree",
+            Layout.BITS,
+            "Off the tree",
+            "beyond this child, the tree of `source` holds no node: frames are sent to the child "
+            "(reverse-path forwarding), the neighbour drops them, and it sends no UR",
+            bits=1,
+        ),
+        Field("interface", Layout.BITS, "Interface", "interface number of the child", bits=14),
+    ),
+    "an interface that leads away from `source`",
+)
+
+TLVS = (
+    TlvFormat(
+        Tlv.ATTRIBUTE,
+        (*_NAME, Field("value", Layout.VALUE, "Value", "to the end of the TLV")),
+        "an attribute of a message",
+    ),
+    TlvFormat(
+        Tlv.FILTER,
+        (
+            Field(
+                "constraints",
+                Layout.RECORDS,
+                "Constraint",
+                "to the end of the TLV; without any, the filter matches every message",
+                records=CONSTRAINT,
+            ),
+        ),
+        "a filter of a predicate: the conjunction of its constraints",
+    ),
+    TlvFormat(
+        Tlv.TIMEOUT,
+        (Field("timeout_us", Layout.U32, "Timeout (us)", "microseconds that the issuer waits"),),
+        "how long the issuer of an SR waits for the UR",
+    ),
+    TlvFormat(
+        Tlv.INCARNATION,
+        (Field("incarnation", Layout.U32, "Incarnation", "greater at each start of the router"),),
+        "the incarnation of a router",
+    ),
+    TlvFormat(
+        Tlv.NEIGHBOUR,
+        (
+            Field("interface", Layout.U16, "Interface", "interface number"),
+            Field("node", Layout.U32, "Node", "the node behind the interface"),
+        ),
+        "a neighbour of the router",
+    ),
+    TlvFormat(
+        Tlv.TREE_ENTRY,
+        (
+            Field("source", Layout.U32, "Source of the tree", "the node at which the tree is rooted"),
+            Field(
+                "parent_interface",
+                Layout.U16,
+                "Parent interface",
+                "leads towards `source`; 0 at the source itself",
+            ),
+            Field(
+                "downstream",
+                Layout.U32,
+                "Downstream set",
+                "number of the set of nodes in this router's subtree: entries with the same parent and the "
+                "same number have the same set",
+            ),
+            Field("child_count", Layout.U16, "Child count", "number of children", count_of="children"),
+            Field(
+                "children",
+                Layout.RECORDS,
+                "Child",
+                "interfaces that lead away from `source`, each once",
+                records=CHILD,
+            ),
+        ),
+        "the router's part in the broadcast tree of one source",
+    ),
+    TlvFormat(
+        Tlv.OLDEST_EPOCH,
+        (
+            Field(
+                "oldest_epoch", Layout.U32, "Oldest epoch", "frames of older epochs are no longer forwarded"
+            ),
+        ),
+        "the oldest epoch in use",
+    ),
+    TlvFormat(
+        Tlv.ACKNOWLEDGED,
+        (
+            Field(
+                "acknowledged",
+                Layout.U8,
+                "Acknowledged type",
+                "a frame type",
+                names=Names.FRAME_TYPES,
+            ),
+        ),
+        "the type of the frame that is acknowledged",
+    ),
+)
+
+RESERVED_TLVS = (
+    Reserved(9, 15, "other routing schemes: sets of downstream nodes in a TABLE, destinations of a message"),
+    Reserved(16, 31, "the attention-limited service: SUBSCRIPTION, PUBLICATION, HOMES, OFFERED"),
+    Reserved(32, 47, "private content: KEY, BLOOM, SEALED"),
+    Reserved(48, 63, "authentication: key identifiers, tags of a hop, signatures of an issuer"),
+    Reserved(240, 255, "experiments; never assigned"),
+)
+
+# --- Values -----------------------------------------------------------------------------------------------
+
+#: Value type -> (bytes of the value, what they are).
+VALUES = {
+    Type.STRING: ("0 to 65,535", "UTF-8"),
+    Type.INTEGER: ("8", "i64"),
+    Type.DOUBLE: ("8", "f64, finite; −0.0 is kept"),
+    Type.BOOLEAN: ("1", "0 or 1"),
+}
+
+OPERATORS = {
+    Operator.EQ: "equal",
+    Operator.NE: "not equal",
+    Operator.LT: "less",
+    Operator.GT: "greater",
+    Operator.LE: "less or equal",
+    Operator.GE: "greater or equal",
+    Operator.PREFIX: "prefix, strings only",
+    Operator.SUFFIX: "suffix, strings only",
+    Operator.SUBSTRING: "substring, strings only",
+    Operator.ANY: "existence of an attribute of the type; `value_length` 0",
+}
+
+# --- Reasons ----------------------------------------------------------------------------------------------
+
+#: In the header, in the order in which a reader checks.
+REASONS = (
+    ReasonFormat(
+        DecodeReason.TRUNCATED,
+        Part.HEADER,
+        "Frame cut short",
+        "fewer than 32 bytes, or (last of the header's checks) fewer than `payload_length` after the header",
+    ),
+    ReasonFormat(DecodeReason.BAD_VERSION, Part.HEADER, "Unknown version", f"`version` is not {VERSION}"),
+    ReasonFormat(
+        DecodeReason.BAD_TYPE,
+        Part.HEADER,
+        "Unknown frame type",
+        "`type` is none of the above; reserved numbers are unknown types",
+    ),
+    ReasonFormat(DecodeReason.BAD_RESERVED, Part.HEADER, "Reserved field is not 0", "`reserved` is not 0"),
+    ReasonFormat(
+        DecodeReason.TOO_LARGE,
+        Part.HEADER,
+        "Body too large",
+        f"`total_length` exceeds {MAX_BODY_LENGTH >> 20} MiB; in reassembly, also a frame beyond the "
+        "receiver's memory",
+    ),
+    ReasonFormat(
+        DecodeReason.BAD_FRAGMENT,
+        Part.HEADER,
+        "Fragments contradict each other",
+        "`fragment_index` ≥ `fragment_count`, or `fragment_count` is 0; in reassembly: fragments contradict "
+        "each other or do not add up",
+    ),
+    ReasonFormat(
+        DecodeReason.BAD_LENGTH,
+        Part.HEADER,
+        "Lengths disagree",
+        "one fragment: `payload_length` ≠ `total_length`; several: `payload_length` is 0, or leaves less "
+        "than one byte for each other fragment",
+    ),
+    ReasonFormat(
+        DecodeReason.BAD_TLV,
+        Part.BODY,
+        "Malformed TLV",
+        "a TLV or constraint runs past what holds it or is too short; a TLV of fixed size has another size; "
+        "`child_count` disagrees with the size; TLV type 0; a known TLV in a frame that has no place for it; "
+        "a TLV missing or repeated that must occur exactly once",
+    ),
+    ReasonFormat(
+        DecodeReason.BAD_NAME, Part.BODY, "Malformed name", "an empty name, or one that is not UTF-8"
+    ),
+    ReasonFormat(
+        DecodeReason.BAD_VALUE,
+        Part.BODY,
+        "Malformed value",
+        "unknown value type; a value of the wrong size; not UTF-8, not finite, neither 0 nor 1; string over "
+        "65,535 bytes; `acknowledged` is no frame type",
+    ),
+    ReasonFormat(
+        DecodeReason.BAD_CONSTRAINT,
+        Part.BODY,
+        "Malformed constraint",
+        "unknown operator; a strings-only operator on another type; `any` with a value",
+    ),
+    ReasonFormat(
+        DecodeReason.DUPLICATE_ATTRIBUTE,
+        Part.BODY,
+        "Attribute twice",
+        "a name twice in one message, whatever the types",
+    ),
+    ReasonFormat(
+        DecodeReason.DUPLICATE_ENTRY,
+        Part.BODY,
+        "Entry twice",
+        "an interface or a source twice in one TABLE; a child twice in one TREE_ENTRY",
+    ),
+)

@@ -1,0 +1,111 @@
+"""The body of an RA or UR: FILTER TLVs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from router.predicates.model import (
+    STRING_ONLY,
+    SYMBOLS,
+    Constraint,
+    Filter,
+    Operator,
+    Predicate,
+    Type,
+)
+from router.wire.format import CONSTRAINT, DecodeReason, FrameType, Tlv
+from router.wire.header import DecodeError
+from router.wire.layouts import struct_of
+from router.wire.tlv import encode_tlv, skip_unknown, tlvs
+from router.wire.value import TYPES, bad_utf8, decode_value, encode_value, unknown_type
+
+#: Of a constraint, after the name: type, operator, value length.
+_AFTER_NAME = struct_of(CONSTRAINT.fields[2:])
+_OPERATORS: dict[int, Operator] = {int(operator): operator for operator in Operator}
+
+
+def encode_predicate(predicate: Predicate) -> bytes:
+    """One FILTER for each filter, in the predicate's order."""
+    return b"".join(
+        [encode_tlv(Tlv.FILTER, b"".join(map(_encode_constraint, filter_))) for filter_ in predicate]
+    )
+
+
+def _encode_constraint(constraint: Constraint) -> bytes:
+    name = constraint.name.encode()
+    value = b"" if constraint.value is None else encode_value(constraint.value)
+    head = _AFTER_NAME.pack(constraint.type, constraint.operator, len(value))
+    return bytes((len(name),)) + name + head + value
+
+
+def decode_predicate(frame_type: FrameType, body: bytes) -> Predicate:
+    """Reads the FILTER TLVs of an RA or UR.
+
+    Raises:
+        DecodeError: the body breaks a rule of the format.
+    """
+    filters: list[Filter] = []
+    for number, start, end in tlvs(body):
+        if number == Tlv.FILTER:
+            filters.append(Filter(_decode_filter(body, start, end)))
+        else:
+            skip_unknown(number, frame_type)
+    return Predicate(tuple(filters))
+
+
+def _decode_filter(body: bytes, offset: int, end: int) -> tuple[Constraint, ...]:
+    constraints: list[Constraint] = []
+    while offset < end:
+        at = offset + 1 + body[offset]
+        if at == offset + 1:
+            raise DecodeError(DecodeReason.BAD_NAME, "empty name in a constraint")
+        start = at + _AFTER_NAME.size
+        if start > end:
+            raise DecodeError(DecodeReason.BAD_TLV, f"constraint at byte {offset} runs past its filter")
+        try:
+            name = body[offset + 1 : at].decode()
+        except UnicodeDecodeError as error:
+            raise bad_utf8(DecodeReason.BAD_NAME, "name", error) from None
+        type_, operator, length = _AFTER_NAME.unpack_from(body, at)
+        offset = start + length
+        if offset > end:
+            raise DecodeError(DecodeReason.BAD_TLV, f"value of constraint on {name!r} runs past its filter")
+        constraints.append(_constraint(name, type_, operator, body, start, offset))
+    return tuple(constraints)
+
+
+def _constraint(name: str, type_: int, number: int, body: bytes, start: int, end: int) -> Constraint:
+    operator = _OPERATORS.get(number)
+    if operator is None:
+        raise DecodeError(
+            DecodeReason.BAD_CONSTRAINT, f"{name!r}: operator {number}; expected 1 to {len(_OPERATORS)}"
+        )
+    value_type = TYPES.get(type_)
+    if value_type is None:
+        raise unknown_type(name, type_)
+    if operator is Operator.ANY:
+        if end != start:
+            raise DecodeError(DecodeReason.BAD_CONSTRAINT, f"{name!r}: operator any takes no value")
+        return Constraint(name, value_type, operator)
+    if operator in STRING_ONLY and value_type is not Type.STRING:
+        raise DecodeError(
+            DecodeReason.BAD_CONSTRAINT, f"{name!r}: operator {SYMBOLS[operator]} is for strings only"
+        )
+    return Constraint(name, value_type, operator, decode_value(name, type_, body, start, end))
+
+
+def describe_predicate(predicate: Predicate) -> list[tuple[Tlv, dict[str, Any]]]:
+    """The TLVs of a predicate by the field names of the format."""
+    return [
+        (Tlv.FILTER, {"constraints": [_describe_constraint(constraint) for constraint in filter_]})
+        for filter_ in predicate
+    ]
+
+
+def _describe_constraint(constraint: Constraint) -> dict[str, Any]:
+    return {
+        "attribute_name": constraint.name,
+        "value_type": constraint.type,
+        "operator": constraint.operator,
+        "value": constraint.value,
+    }

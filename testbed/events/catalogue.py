@@ -1,0 +1,25 @@
+"""All events that an experiment may have, by action."""
+
+from __future__ import annotations
+
+from router.registry import Registry
+from testbed.events.applications import SendMessage, SetPredicate, Subscribe, Unsubscribe
+from testbed.events.event import Event
+from testbed.events.links import LinkDown, LinkFlap, LinkUp
+from testbed.events.nodes import NodeDown, NodeUp
+
+#: In the order in which documents and errors list them.
+EVENTS = Registry[type[Event]]("action")
+
+for _event in (
+    SetPredicate,
+    Subscribe,
+    Unsubscribe,
+    SendMessage,
+    LinkDown,
+    LinkUp,
+    LinkFlap,
+    NodeDown,
+    NodeUp,
+):
+    EVENTS.register(_event.action, _event)

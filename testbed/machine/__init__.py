@@ -1,0 +1,1 @@
+"""What this machine can do: checks, the probes that they ask, versions."""

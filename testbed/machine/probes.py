@@ -1,0 +1,61 @@
+"""Questions to the machine, answered by trying.
+
+A qdisc is added in a network namespace that exists for that long; Open vSwitch is asked.
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from functools import cache
+
+from testbed.network.shaping import KernelFeatures
+
+
+def open_vswitch_runs() -> bool:
+    """Whether both daemons of Open vSwitch answer."""
+    return succeeds(["ovs-vsctl", "--timeout=5", "show"]) and succeeds(
+        ["ovs-appctl", "--timeout=5", "version"]
+    )
+
+
+@cache
+def datapath() -> str:
+    """The Open vSwitch datapath to use: "kernel" where the kernel has it, else "user"."""
+    succeeds(["modprobe", "-q", "openvswitch"])
+    return "kernel" if succeeds(["ovs-dpctl", "dump-dps"]) else "user"
+
+
+@cache
+def kernel_features() -> KernelFeatures:
+    """Tries each feature in a network namespace that exists for that long. Needs root."""
+    return KernelFeatures(
+        netem=_namespace_accepts("tc qdisc add dev lo root netem delay 1ms"),
+        tbf=_namespace_accepts("tc qdisc add dev lo root tbf rate 1mbit burst 16kb latency 400ms"),
+        nft_egress=_namespace_accepts(
+            "nft 'add table netdev t;"
+            " add chain netdev t c { type filter hook egress device lo priority 0; };"
+            " add rule netdev t c numgen random mod 10 < 5 drop'"
+        ),
+    )
+
+
+def _namespace_accepts(command: str) -> bool:
+    return succeeds(["unshare", "--net", *shlex.split(command)])
+
+
+def succeeds(argv: list[str]) -> bool:
+    """Whether a command ends with status 0 within 30 seconds."""
+    try:
+        return subprocess.run(argv, capture_output=True, timeout=30, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def output(argv: list[str]) -> str:
+    """Standard output and error of a command; empty if it cannot be run or takes more than 30 seconds."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout + done.stderr

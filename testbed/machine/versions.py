@@ -1,0 +1,59 @@
+"""Versions of the software that takes part in a run, and the packages that the project declares."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from testbed.machine.probes import output
+
+_PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+
+
+@cache
+def required_packages() -> tuple[str, ...]:
+    """The Python packages that pyproject.toml declares, without those of its extras.
+
+    From a checkout they are read from pyproject.toml itself, else from what was installed.
+    """
+    if _PYPROJECT.is_file():
+        declared = tomllib.loads(_PYPROJECT.read_text(encoding="utf-8"))["project"]["dependencies"]
+    else:
+        declared = requires("cbcb-testbed") or []
+    requirements = map(Requirement, declared)
+    return tuple(
+        requirement.name
+        for requirement in requirements
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+    )
+
+
+def package_versions() -> dict[str, str]:
+    """Installed versions of `required_packages`; a package that is not installed is left out."""
+    found = {}
+    for name in required_packages():
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def tool_versions() -> dict[str, str]:
+    """Versions of the system's tools that take part in a run."""
+    found = {
+        "open vswitch": output(["ovs-vsctl", "--version"]).split("\n")[0].split()[-1:],
+        "tcpdump": output(["tcpdump", "--version"]).split()[2:3],
+        "tshark": output(["tshark", "--version"]).split()[2:3],
+        "java": output(["java", "-version"]).split('"')[1:2],
+    }
+    return {name: words[0] if words else "unknown" for name, words in found.items()}
+
+
+def versions() -> dict[str, str]:
+    """Versions of packages and tools, as manifest.json has them."""
+    return {**package_versions(), **tool_versions()}

@@ -1,0 +1,40 @@
+"""ovs-vswitchd, the process behind all switches of a run, watched by its process id."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from testbed.errors import RunError
+from testbed.network.names import OVS_RUN_FOLDER
+
+#: Wall seconds for which ovs-vswitchd may be away: its monitor, or systemd, starts it again in less.
+_AWAY_S = 10.0
+
+
+class SwitchDaemon:
+    """Notices that ovs-vswitchd has ended and does not come back."""
+
+    def __init__(self) -> None:
+        self._seen_at = time.monotonic()
+
+    def check(self) -> None:
+        """Raises RunError if ovs-vswitchd has been away for 10 wall seconds."""
+        now = time.monotonic()
+        if _runs():
+            self._seen_at = now
+        elif now - self._seen_at > _AWAY_S:
+            raise RunError(
+                f"ovs-vswitchd ended during the run, and has been away for {_AWAY_S:g} s"
+                " (service openvswitch-switch restart)"
+            )
+
+
+def _runs() -> bool:
+    """Whether the process named by ovs-vswitchd's pid file exists."""
+    try:
+        pid = int((OVS_RUN_FOLDER / "ovs-vswitchd.pid").read_text())
+        os.kill(pid, 0)
+    except (OSError, ValueError):
+        return False
+    return True

@@ -1,0 +1,45 @@
+"""Faults in a simulation: links and ports change their state, and switches report their ports."""
+
+from __future__ import annotations
+
+from router.wire.addresses import HOST_PORT
+from testbed.events.network_state import NetworkState
+from testbed.sim.controller import SimulatedController
+from testbed.sim.fabric import Fabric
+from topos.model import Link, Topology
+
+
+class SimulatedNetwork:
+    """The `testbed.events.fault.NetworkControl` of a simulation.
+
+    Args:
+        topology: of the network.
+        fabric: carries the frames.
+        controller: hears of ports from the switches.
+
+    Attributes:
+        state: which links and nodes are down.
+    """
+
+    def __init__(self, topology: Topology, fabric: Fabric, controller: SimulatedController) -> None:
+        self.state = NetworkState(topology)
+        self._fabric = fabric
+        self._controller = controller
+
+    def set_link(self, u: int, v: int, up: bool) -> None:
+        """Takes a link down, or up again. It stays down while one of its nodes is."""
+        self._follow(self.state.set_link(u, v, up))
+
+    def set_node(self, node: int, up: bool) -> None:
+        """Cuts a node off from the network, or joins it again: its host link and all its links."""
+        links = self.state.set_node(node, up)
+        self._controller.port_changed(node, HOST_PORT, up)
+        for link in links:
+            self._follow(link)
+
+    def _follow(self, link: Link) -> None:
+        """Brings a link into the state that the faults so far give it; both ends report a change."""
+        up = self.state.is_up(link)
+        if self._fabric.set_link(link.u, link.v, up):
+            self._controller.port_changed(link.u, link.u_port, up)
+            self._controller.port_changed(link.v, link.v_port, up)

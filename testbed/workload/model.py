@@ -1,0 +1,124 @@
+"""A workload: what applications ask for and send, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from captures.rundir import workload as rundir
+from captures.rundir.files import RunFolderError
+from captures.rundir.layout import RunLayout
+from captures.rundir.workload import WorkloadLine
+from router.predicates.model import Message, Value
+from testbed.events.applications import ApplicationControl, ApplicationEvent
+from testbed.events.catalogue import EVENTS
+
+#: The fields of items that depend on the action.
+_CONTENT = ("subscription", "predicate", "attributes")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One request of the application on `node` at `at_s` experiment seconds.
+
+    `predicate` (readable notation) belongs to set_predicate and subscribe, `subscription` (its name, on that
+    node) to subscribe and unsubscribe, `attributes` to send_message; the others are None.
+
+    Raises:
+        ValueError: the action is not one of an application, or the fields are not those that it carries.
+    """
+
+    at_s: float
+    node: int
+    action: str
+    predicate: str | None = None
+    attributes: Mapping[str, Value] | None = None
+    subscription: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.content.keys() != self.event.carries:
+            expected = " and ".join(sorted(self.event.carries))
+            raise ValueError(f"{self.action} at node {self.node}: expected {expected}")
+
+    @property
+    def event(self) -> type[ApplicationEvent]:
+        """The class of its action.
+
+        Raises:
+            ValueError: there is none, or it is not that of an application.
+        """
+        event = EVENTS.get(self.action)
+        if event is not None and issubclass(event, ApplicationEvent):
+            return event
+        known = (name for name, each in EVENTS.items() if issubclass(each, ApplicationEvent))
+        raise ValueError(f"action {self.action!r}: expected {' or '.join(known)}")
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The fields that belong to the action."""
+        return {name: value for name in _CONTENT if (value := getattr(self, name)) is not None}
+
+    @property
+    def line(self) -> WorkloadLine:
+        """The item as a line of the workload file."""
+        line = WorkloadLine(at_s=self.at_s, node=self.node, action=self.action)
+        if self.subscription is not None:
+            line["subscription"] = self.subscription
+        if self.predicate is not None:
+            line["predicate"] = self.predicate
+        if self.attributes is not None:
+            line["attributes"] = self.attributes
+        return line
+
+    def perform(self, applications: ApplicationControl) -> None:
+        """Has the application of the node do it."""
+        self.event.perform(applications, self.node, self.content)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Items in order of time, and the nodes drawn as senders and receivers (ascending)."""
+
+    items: tuple[Item, ...] = ()
+    senders: tuple[int, ...] = ()
+    receivers: tuple[int, ...] = ()
+
+    @property
+    def nodes(self) -> list[int]:
+        """The nodes that take part, ascending."""
+        return sorted({item.node for item in self.items})
+
+
+def write_workload(run: RunLayout, workload: Workload) -> None:
+    """Writes the workload of a run into its folder."""
+    rundir.write_workload(run, (item.line for item in workload.items))
+
+
+def read_workload(run: RunLayout) -> Workload:
+    """Reads the workload of a run; empty if the run has none.
+
+    Senders are the nodes that send, receivers those with a predicate.
+
+    Raises:
+        RunFolderError: a line is malformed (names file and line).
+    """
+    items = [_item(where, line) for where, line in rundir.read_workload(run)]
+    senders = sorted({item.node for item in items if item.attributes is not None})
+    receivers = sorted({item.node for item in items if item.predicate is not None})
+    return Workload(tuple(items), tuple(senders), tuple(receivers))
+
+
+def _item(where: str, line: WorkloadLine) -> Item:
+    attributes = line.get("attributes")
+    try:
+        return Item(
+            float(line["at_s"]),
+            line["node"],
+            line["action"],
+            line.get("predicate"),
+            None if attributes is None else Message(attributes),
+            line.get("subscription"),
+        )
+    except (ValueError, TypeError) as error:
+        raise RunFolderError(f"{where}: {error}") from error

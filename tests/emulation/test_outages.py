@@ -1,0 +1,94 @@
+"""What a run does when something under it fails: Open vSwitch killed or restarted, a disk that is full."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command import Cbcb, left_behind
+from tests.support.open_vswitch import OpenVswitch, open_vswitch
+from tests.support.polling import poll
+
+pytestmark = pytest.mark.emulation
+
+Start = Callable[..., Cbcb]
+
+
+@pytest.fixture
+def switches(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenVswitch]:
+    """Open vSwitch daemons of the test's own, which `cbcb` uses too."""
+    with open_vswitch() as daemons:
+        for name, value in daemons.environment.items():
+            monkeypatch.setenv(name, value)
+        yield daemons
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """The folder of runs on a file system of 16 MiB."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(tmp_path)], check=True)
+    yield tmp_path
+    subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
+
+
+def events(run: Cbcb) -> list[dict[str, Any]]:
+    """The whole lines of the controller's log so far."""
+    logs = list(run.runs.glob("*/logs/controller.jsonl"))
+    return [json.loads(line) for log in logs for line in log.read_text().splitlines(True) if line[-1] == "\n"]
+
+
+def committed(run: Cbcb, routers: int, after: int = 0) -> int | None:
+    """The number of the log's line that says that so many routers share an epoch; None: not yet."""
+    for number, event in enumerate(events(run)):
+        if number >= after and event["event"] == "committed" and event["routers"] == routers:
+            return number
+    return None
+
+
+def test_a_restart_of_open_vswitch_is_an_outage_that_ends(switches: OpenVswitch, cbcb: Start) -> None:
+    run = cbcb("run", "ring5", "--set", "duration_s=600", "--set", "time_scale=30")
+    first = poll(lambda: committed(run, 5), 60, "the network is up")
+    switches.kill_switches()
+    switches.start_switches()
+    poll(lambda: committed(run, 5, first + 1), 60, "every router is back")
+    status, output = run.wait()
+    assert status == 0, output
+    (summary,) = (json.loads(path.read_text()) for path in run.runs.glob("*/summary.json"))
+    assert [change["committed_s"] is not None for change in summary["recovery_s"]] == [True]
+    (folder,) = run.runs.iterdir()
+    status, output = cbcb("report", folder.name).wait()
+    assert status == 0, output
+
+
+def test_open_vswitch_that_stays_away_ends_the_run_and_leaves_nothing(
+    switches: OpenVswitch, cbcb: Start
+) -> None:
+    run = cbcb("run", "ring5", "--set", "duration_s=6000", "--no-account")
+    state = run.state()
+    poll(lambda: committed(run, 5), 60, "the network is up")
+    switches.kill_switches()
+    status, output = run.wait(60)
+    assert status == 1, output
+    assert "ovs-vswitchd ended" in output
+    assert left_behind(state) == []
+
+
+def test_a_full_disk_leaves_nothing_behind(small_disk: Path, cbcb: Start) -> None:
+    run = cbcb("run", "ring5", "--set", "duration_s=6000", "--no-account")
+    state = run.state()
+    poll(lambda: committed(run, 5), 60, "the network is up")
+    with (
+        (small_disk / "ballast").open("wb", buffering=0) as ballast,
+        pytest.raises(OSError, match="No space"),
+    ):
+        while True:
+            ballast.write(bytes(4096))
+    run.interrupt()
+    status, output = run.wait(120)
+    assert status in (3, 130), output
+    assert left_behind(state) == []

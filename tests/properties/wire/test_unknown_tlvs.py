@@ -1,0 +1,182 @@
+"""TLVs of unknown types: every reader skips them, compiled ones too, and routers send them on."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from captures.pcap.compiling import numba_is_there
+from router.matching.naive import NaiveMatcher
+from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates.parser import parse_predicate
+from router.wire import codec, layers
+from router.wire.format import FRAMES, RESERVED_TLVS, FrameType, Tlv
+from router.wire.frames import EncodedMessage, Frame, SenderRequest
+from router.wire.message import message_of
+
+needs_numba = pytest.mark.skipif(not numba_is_there(), reason="numba is not installed")
+
+_UNKNOWN = sorted(set(range(1, 256)) - {int(tlv) for tlv in Tlv})
+_ASCII = st.text(st.characters(min_codepoint=1, max_codepoint=127), max_size=12)
+_NAMES = st.sampled_from(["x", "y", "dest", "a.b"])
+_VALUES: st.SearchStrategy[Any] = st.one_of(
+    _ASCII, st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), st.booleans()
+)
+_MESSAGES = st.dictionaries(_NAMES, _VALUES, max_size=5).map(Message)
+_FILTERS = st.lists(
+    st.builds(Constraint, _NAMES, st.just(Type.STRING), st.just(Operator.SUBSTRING), _ASCII)
+    | st.builds(Constraint, _NAMES, st.just(Type.INTEGER), st.just(Operator.LT), st.integers(-9, 9))
+    | st.builds(Constraint, _NAMES, st.sampled_from(Type), st.just(Operator.ANY), st.none()),
+    max_size=3,
+).map(lambda constraints: Filter(tuple(constraints)))
+_PREDICATES = st.lists(_FILTERS, max_size=3).map(lambda filters: Predicate(tuple(filters)))
+_BODIES: dict[FrameType, st.SearchStrategy[Any]] = {
+    FrameType.MSG: _MESSAGES,
+    FrameType.RA: _PREDICATES,
+    FrameType.UR: _PREDICATES,
+    FrameType.SR: st.builds(SenderRequest, st.integers(0, 2**32 - 1)),
+}
+_UNKNOWN_TLVS = st.builds(
+    lambda tlv, value: struct.pack("!BI", tlv, len(value)) + value,
+    st.sampled_from(_UNKNOWN),
+    st.binary(max_size=12),
+)
+_TABLE = {
+    1: parse_predicate("x any string or y < 3"),
+    2: parse_predicate('dest ** "a" or x any boolean'),
+    3: parse_predicate("x > 0.0 or a.b any integer"),
+}
+
+
+def _split(body: bytes) -> list[bytes]:
+    """The TLVs of a body, found without the codec."""
+    parts, at = [], 0
+    while at < len(body):
+        end = at + 5 + int.from_bytes(body[at + 1 : at + 5], "big")
+        parts.append(body[at:end])
+        at = end
+    return parts
+
+
+@st.composite
+def _frames(draw: st.DrawFn, *types: FrameType) -> tuple[Frame, bytes]:
+    """A frame, and its body with unknown TLVs between the others."""
+    type_ = draw(st.sampled_from(types or tuple(_BODIES)))
+    frame = Frame(type_, issuer=3, seq=17, epoch=2, hop_limit=64, body=draw(_BODIES[type_]))
+    parts = _split(codec.encode_body(frame))
+    for tlv in draw(st.lists(_UNKNOWN_TLVS, min_size=1, max_size=4)):
+        parts.insert(draw(st.integers(0, len(parts))), tlv)
+    return frame, b"".join(parts)
+
+
+def _payload(frame: Frame, body: bytes) -> bytes:
+    return (
+        struct.pack(
+            "!BBBBIQIIHHHH",
+            *(1, frame.type, frame.flags, frame.hop_limit, frame.issuer, frame.seq, frame.epoch),
+            *(len(body), 0, 1, len(body), 0),
+        )
+        + body
+    )
+
+
+@settings(deadline=None)
+@given(_frames())
+def test_the_codec_skips_them(case: tuple[Frame, bytes]) -> None:
+    frame, body = case
+    decoded = codec.decode(_payload(frame, body))
+    assert decoded == frame
+    assert repr(decoded) == repr(frame)
+
+
+@settings(max_examples=40, deadline=None)
+@given(_frames())
+def test_scapy_keeps_them(case: tuple[Frame, bytes]) -> None:
+    frame, body = case
+    packet = layers.CBCB(_payload(frame, body))
+    assert len(packet.payload.tlvs) == len(_split(body))
+    packet.clear_cache()
+    assert bytes(packet) == _payload(frame, body)
+    assert layers.to_frame(packet) == frame
+
+
+@settings(deadline=None)
+@given(_frames(FrameType.MSG, FrameType.RA), st.integers(33, 1500))
+def test_routers_send_them_on(case: tuple[Frame, bytes], mtu: int) -> None:
+    frame, body = case
+    header = codec.decode_header(_payload(frame, body))
+    received = codec.forwarded_frame(header, body)
+    if isinstance(received.body, EncodedMessage):
+        assert message_of(received.body) == frame.body
+    sent_on = received.one_hop_less()
+    payloads = codec.fragment(sent_on, mtu)
+    assert b"".join(payload[codec.HEADER_LENGTH :] for payload in payloads) == body
+    assert all(codec.decode_header(payload).hop_limit == frame.hop_limit - 1 for payload in payloads)
+
+
+@needs_numba
+@settings(deadline=None)
+@given(_frames(FrameType.MSG))
+def test_the_compiled_engine_decides_such_messages_itself(case: tuple[Frame, bytes]) -> None:
+    from router.matching.compiled.engine import CompiledMatcher
+
+    frame, body = case
+    compiled, naive = CompiledMatcher(), NaiveMatcher()
+    for interface, predicate in _TABLE.items():
+        compiled.set_predicate(interface, predicate)
+        naive.set_predicate(interface, predicate)
+    assert isinstance(frame.body, Message)
+    # None: left to the codec.
+    assert compiled.match_encoded(body) == naive.match(frame.body)
+
+
+@needs_numba
+def test_the_compiled_engine_leaves_known_tlvs_and_type_0_to_the_codec() -> None:
+    from router.matching.compiled.engine import CompiledMatcher
+
+    compiled = CompiledMatcher()
+    compiled.set_predicate(1, parse_predicate("x any integer"))
+    attribute = bytes.fromhex("01 0000000b 01 78 02 0000000000000007")
+    fallbacks = [
+        tlv
+        for tlv in range(256)
+        if compiled.match_encoded(attribute + struct.pack("!BI", tlv, 4) + bytes(4)) is None
+    ]
+    assert fallbacks == [0, *Tlv]
+
+
+@needs_numba
+@settings(deadline=None)
+@given(st.lists(_frames(), min_size=1, max_size=8))
+def test_compiled_loops_accept_such_bodies_themselves(cases: list[tuple[Frame, bytes]]) -> None:
+    assert _accepted([(frame.type, body) for frame, body in cases]) == [True] * len(cases)
+
+
+@needs_numba
+def test_compiled_loops_accept_no_known_tlv_in_a_wrong_frame() -> None:
+    """As the table of the format says; a TLV of unknown type alone makes a body, but for an SR."""
+    decided = tuple(_BODIES)
+    bodies = [(type_, struct.pack("!BI", tlv, 0)) for type_ in decided for tlv in range(256)]
+    allowed = {row.type: {tlv for tlv, _ in row.tlvs} for row in FRAMES}
+    for (type_, body), accepted in zip(bodies, _accepted(bodies), strict=True):
+        may_be = body[0] in _UNKNOWN or body[0] in allowed[type_]
+        assert accepted == (may_be and type_ is not FrameType.SR and body[0] != Tlv.ATTRIBUTE), (type_, body)
+
+
+def _accepted(bodies: list[tuple[FrameType, bytes]]) -> list[bool]:
+    from captures.frames.loops import well_formed_bodies
+
+    length = np.array([len(body) for _, body in bodies], np.int64)
+    raw = np.frombuffer(b"".join(body for _, body in bodies) + b"\0", np.uint8)
+    types = np.array([int(type_) for type_, _ in bodies], np.int64)
+    accepted: list[bool] = well_formed_bodies(raw, np.cumsum(length) - length, length, types).tolist()
+    return accepted
+
+
+def test_reserved_tlvs_are_unknown() -> None:
+    assert all(set(range(row.first, row.last + 1)) <= set(_UNKNOWN) for row in RESERVED_TLVS)

@@ -1,0 +1,214 @@
+"""Every event that an experiment may have: from the file to the network and to the logs of the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from captures.rundir.epochs import epochs
+from captures.rundir.network_events import LINK_DOWN, NETWORK_EVENTS
+from router.options import option, options_of
+from testbed.config.errors import ExperimentError
+from testbed.config.load import load_experiment
+from testbed.config.model import Experiment
+from testbed.emulation.schedule import Network, play
+from testbed.events.applications import ApplicationEvent
+from testbed.events.catalogue import EVENTS
+from testbed.events.event import Event, Problem
+from testbed.events.fault import Fault, NetworkControl, steps_of
+from testbed.events.links import LinkDown, LinkFlap
+from testbed.network.emulated import EmulatedNetwork
+from testbed.network.names import Names
+from testbed.network.shaping import KernelFeatures
+from testbed.sim.simulation import simulate
+from testbed.terminal.progress import Progress
+from testbed.workload.driver import Driver
+from testbed.workload.model import Item, Workload
+from topos.model import Topology
+
+#: A value for each key of an event, in TOML.
+VALUES = {
+    "node": "3",
+    "link": "[1, 2]",
+    "down_s": "4",
+    "predicate": '"x > 0"',
+    "message": '"x = 1"',
+    "subscription": '"name"',
+}
+#: What brings the network into a state in which the fault changes something.
+BEFORE = {"link_up": "link_down", "node_up": "node_down"}
+FAULTS = [action for action, event in EVENTS.items() if issubclass(event, Fault)]
+HEAD = 'duration_s = 30\ntime_scale = 10\n[topology]\ngenerator = "ring"\nnodes = 5\n'
+
+
+def _section(action: str, at_s: float) -> str:
+    keys = [option.key for option in options_of(EVENTS[action]) if option.key != "at_s"]
+    lines = [f"{key} = {VALUES[key]}" for key in keys]
+    return "\n".join(("", "[[events]]", f"at_s = {at_s}", f'action = "{action}"', *lines, ""))
+
+
+def _load(folder: Path, text: str) -> Experiment:
+    path = folder / "experiment.toml"
+    path.write_text(text)
+    return load_experiment(path)
+
+
+def _simulate(folder: Path, experiment: Experiment) -> list[dict[str, Any]]:
+    """The lines of the controller's log."""
+    with (folder / "output").open("w") as output:
+        run_dir = simulate(experiment, folder / "runs", Progress(Console(file=output)), "none")
+    return [json.loads(line) for line in (run_dir / "logs" / "controller.jsonl").read_text().splitlines()]
+
+
+def test_every_event_has_a_sentence_and_every_key_too() -> None:
+    for action, event in EVENTS.items():
+        assert event.action == action
+        assert event.doc.endswith(".")
+        assert issubclass(event, Fault | ApplicationEvent)
+        for key in options_of(event):
+            assert key.doc.endswith("."), (action, key)
+
+
+@pytest.mark.parametrize("action", FAULTS)
+def test_a_fault_leads_to_what_it_declares(tmp_path: Path, action: str) -> None:
+    before = _section(BEFORE[action], 5) if action in BEFORE else ""
+    experiment = _load(tmp_path, HEAD + before + _section(action, 10))
+    log = _simulate(tmp_path, experiment)
+    first = next(event["t_ns"] for event in log if event["event"] == "committed")
+    # Ten experiment seconds are a wall second; the event before is at 5, that of the test at 10.
+    begins = first + (0 if not before else 750_000_000)
+    logged = {event["event"] for event in log if event["t_ns"] > begins and event["event"] in NETWORK_EVENTS}
+    fault = EVENTS[action]
+    assert issubclass(fault, Fault)
+    assert logged - {"committed"} == {event.name for event in fault.leads_to}
+    # The accounting knows each of them as a disturbance, which an epoch answers.
+    found = epochs(log)
+    words = {word.split()[0] for change in found.changes for word in change.events}
+    assert words >= {event.name for event in fault.leads_to}
+    assert found.settled
+
+
+def test_a_flap_takes_the_link_down_for_as_long_as_it_says(tmp_path: Path) -> None:
+    log = _simulate(tmp_path, _load(tmp_path, HEAD + _section("link_flap", 10)))
+    down, up = (event for event in log if event["event"] in ("link_down", "link_up"))
+    # 4 experiment seconds at ten of them in a wall second.
+    assert (up["t_ns"] - down["t_ns"]) / 1e9 == 0.4
+    assert (down["u"], down["v"]) == (up["u"], up["v"]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("down_s = 4\n", "", "down_s: missing; an event with action link_flap needs link and down_s"),
+        ("down_s = 4", "down_s = 0", "down_s: 0 is not valid; expected a number above 0, at most 1e+09"),
+        (
+            "down_s = 4",
+            "down_s = 25",
+            "the last part at 35 is after the end; expected at most 30 (duration_s)",
+        ),
+        ("[1, 2]", "[1, 3]", "link: nodes 1 and 3 are not joined; expected the ends of a link"),
+        ("down_s", "node", "node: has no meaning for action link_flap; expected link and down_s"),
+        ("link_flap", "link_flop", 'action: "link_flop" is not valid; expected "set_predicate" or "subscr'),
+    ],
+)
+def test_problems_of_a_flap_name_the_key(tmp_path: Path, old: str, new: str, problem: str) -> None:
+    with pytest.raises(ExperimentError) as caught:
+        _load(tmp_path, HEAD + _section("link_flap", 10).replace(old, new))
+    assert any(problem in line for line in caught.value.problems)
+
+
+# An event that is not one of the shipped ones.
+
+
+@dataclass(frozen=True)
+class NodeBlink(Fault):
+    """A fault of this test: all links of a node go down and come up again, one after the other."""
+
+    action = "node_blink"
+    doc = "The links of a node go down and come up again, one after the other."
+    leads_to = (LINK_DOWN,)
+
+    node: int = field(metadata=option("The node.", low=0))
+
+    def check(self, topology: Topology) -> Iterator[Problem]:
+        if len(topology.nodes) < 3:
+            yield "node", "blinks in networks of three nodes and more"
+
+    def apply(self, network: NetworkControl) -> None:
+        for neighbour in ((self.node + 1) % 5, (self.node - 1) % 5):
+            network.set_link(self.node, neighbour, up=False)
+
+
+@pytest.fixture
+def blink() -> Iterator[None]:
+    EVENTS.register(NodeBlink.action, NodeBlink)
+    yield
+    EVENTS.unregister(NodeBlink.action)
+
+
+@pytest.mark.usefixtures("blink")
+def test_a_fault_is_one_class_and_one_registration(tmp_path: Path) -> None:
+    experiment = _load(tmp_path, HEAD + _section("node_blink", 10))
+    assert experiment.events == (NodeBlink(10.0, 3),)
+    log = _simulate(tmp_path, experiment)
+    assert [(e["u"], e["v"]) for e in log if e["event"] == "link_down"] == [(3, 4), (2, 3)]
+    with pytest.raises(ExperimentError, match=r"\[events 1\] node: blinks in networks of three"):
+        _load(tmp_path, HEAD.replace("ring", "line").replace("= 5", "= 2") + _section("node_blink", 10))
+
+
+@dataclass(frozen=True)
+class Unheard(Event):
+    """Neither a fault nor an event of an application."""
+
+    action = "unheard"
+    doc = "Nothing."
+
+
+def test_an_event_of_no_known_class_is_an_error_in_a_simulation(tmp_path: Path) -> None:
+    experiment = replace(_load(tmp_path, HEAD), events=(Unheard(1.0),))
+    with pytest.raises(TypeError, match=r"Unheard\(at_s=1\.0\): is neither a fault nor an event"):
+        _simulate(tmp_path, experiment)
+
+
+def test_an_event_of_no_known_class_is_an_error_in_an_emulation(tmp_path: Path) -> None:
+    experiment = replace(_load(tmp_path, HEAD), events=(Unheard(1.0),))
+    control = EmulatedNetwork(experiment.topology, Names("abc"), "user", KernelFeatures(False, False, False))
+    network = Network({}, control, unsettled=lambda: None, check=lambda: None)
+    with (
+        Driver({}, [], tmp_path / "log") as driver,
+        pytest.raises(TypeError, match=r"Unheard\(at_s=1\.0\): is neither a fault nor an event"),
+    ):
+        play(driver, experiment, Workload(), network, show=lambda _: None, hold=False)
+
+
+@pytest.mark.parametrize("action", ["unheard", "link_down"])
+def test_an_action_of_no_application_is_an_error_in_a_workload(action: str) -> None:
+    with pytest.raises(ValueError, match=f"action '{action}': expected set_predicate or subscribe or unsub"):
+        Item(1.0, 0, action)
+
+
+def test_steps_are_in_order_of_time() -> None:
+    class Network:
+        done: list[tuple[int, int, bool]]
+
+        def __init__(self) -> None:
+            self.done = []
+
+        def set_link(self, u: int, v: int, up: bool) -> None:
+            self.done.append((u, v, up))
+
+        def set_node(self, node: int, up: bool) -> None:
+            raise AssertionError(f"node {node} {up}")
+
+    network = Network()
+    steps = steps_of([LinkFlap(1.0, (0, 1), 5.0), LinkDown(2.0, (2, 3))])
+    for _, apply in steps:
+        apply(network)
+    assert [at_s for at_s, _ in steps] == [1.0, 2.0, 6.0]
+    assert network.done == [(0, 1, False), (2, 3, False), (0, 1, True)]

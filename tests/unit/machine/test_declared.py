@@ -1,0 +1,76 @@
+"""The needs of a run are declared once: Python packages in pyproject.toml, commands in commands.txt."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from testbed.machine import versions
+from testbed.machine.checks import check_machine, required_commands
+from testbed.machine.versions import package_versions, required_packages
+from tests.support.paths import ROOT
+
+
+def test_required_packages_are_those_of_pyproject() -> None:
+    assert {"ryu", "pyspark", "numba", "psutil"} <= set(required_packages())
+    assert "pytest" not in required_packages()
+    assert package_versions()["psutil"] == version("psutil")
+    assert set(package_versions()) == set(required_packages())
+
+
+def test_without_a_checkout_required_packages_are_those_of_the_installed_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = tmp_path / "cbcb_testbed-0.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text(
+        "Metadata-Version: 2.1\nName: cbcb-testbed\nVersion: 0\n"
+        "Requires-Dist: psutil>=7\nRequires-Dist: rich\nRequires-Dist: pytest; extra == 'dev'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(versions, "_PYPROJECT", tmp_path / "pyproject.toml")
+    assert required_packages.__wrapped__() == ("psutil", "rich")
+
+
+def test_every_required_package_is_locked() -> None:
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    locked = {line.partition("==")[0].lower() for line in lock.splitlines()}
+    assert [name for name in required_packages() if name.lower() not in locked] == []
+
+
+def test_a_package_or_command_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("testbed.machine.checks.required_packages", lambda: ("psutil", "nosuchpackage"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    found = {check.name: check for check in check_machine()}
+    assert found["python packages"].detail.startswith("nosuchpackage not installed in ")
+    commands = found["system commands"]
+    assert not commands.ok
+    assert commands.detail == f"{', '.join(required_commands())} not found"
+    packages = commands.mend.removeprefix("apt-get install -y ").split()
+    assert set(packages) == set(required_commands().values())
+
+
+def test_run_sh_installs_the_packages_of_the_commands(tmp_path: Path) -> None:
+    """`install_packages` on a machine that has no package and no Java."""
+    text = (ROOT / "run.sh").read_text(encoding="utf-8")
+    begin, end = text.index("packages=(kmod"), text.index("\ninstall_test_packages()")
+    for name, script in (("dpkg-query", "exit 1"), ("apt-get", f'echo "$@" >>{tmp_path}/said')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    body = text[begin:end].replace("java_is_new_enough ||", "false ||")
+    setting = "say() { :; }; fail() { exit 3; }; commands=" + shlex.quote(
+        str(ROOT / "testbed" / "machine" / "commands.txt")
+    )
+    subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", f"{setting}\n{body}\ninstall_packages"],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        check=True,
+    )
+    installed = (tmp_path / "said").read_text().splitlines()[-1].split()
+    assert set(required_commands().values()) | {"kmod", "procps", "python3-venv"} <= set(installed)
+    assert len(installed) == len(set(installed))

@@ -1,0 +1,147 @@
+"""The tables of the format: complete, without contradictions, and as the codec has it."""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+
+import pytest
+
+from router.predicates.model import Operator, Type
+from router.wire import codec, format
+from router.wire.bodies import BODIES
+from router.wire.format import (
+    FRAMES,
+    HEADER,
+    REASONS,
+    RESERVED_FRAMES,
+    RESERVED_TLVS,
+    TLVS,
+    DecodeReason,
+    Flags,
+    FrameType,
+    Layout,
+    Occurs,
+    Part,
+    Reserved,
+    Tlv,
+)
+from router.wire.layouts import HEADER_OFFSETS, SIZES, masks_of
+from tests.vectors.wire_vectors import MALFORMED, WHOLE
+
+
+def test_every_number_has_one_row() -> None:
+    assert [row.type for row in FRAMES] == list(FrameType) == list(BODIES)
+    assert [row.type for row in TLVS] == list(Tlv)
+    assert {row.reason for row in REASONS} == set(DecodeReason)
+    assert len(REASONS) == len(DecodeReason)
+    assert list(format.VALUES) == list(Type)
+    assert list(format.OPERATORS) == list(Operator)
+    assert list(format.FLAGS) == list(Flags)
+
+
+def test_the_header_is_that_of_the_codec() -> None:
+    names = [field.name for field in HEADER]
+    assert [name for name in names if name not in ("version", "reserved")] == list(codec.Header._fields)
+    last = HEADER[-1]
+    assert HEADER_OFFSETS[last.name] + SIZES[last.layout] == codec.HEADER_LENGTH == 32
+
+
+def test_children_are_bits_of_a_u16() -> None:
+    assert masks_of(format.CHILD) == {"reusable": 0x8000, "off_tree": 0x4000, "interface": 0x3FFF}
+
+
+def test_lengths_and_counts_stand_before_their_fields() -> None:
+    layouts = [row.fields for row in TLVS] + [format.CONSTRAINT.fields, format.CHILD.fields]
+    for fields in layouts:
+        names = [field.name for field in fields]
+        for index, field in enumerate(fields):
+            for other in (field.length_of, field.count_of):
+                assert other is None or other in names[index + 1 :]
+            if field.layout is Layout.TEXT:
+                assert field.name in [before.length_of for before in fields[:index]]
+
+
+@pytest.mark.parametrize(
+    ("reserved", "numbers"), [(RESERVED_FRAMES, FrameType), (RESERVED_TLVS, Tlv)], ids=["frames", "TLVs"]
+)
+def test_reserved_numbers_are_free(reserved: tuple[Reserved, ...], numbers: type[IntEnum]) -> None:
+    taken = [number for row in reserved for number in range(row.first, row.last + 1)]
+    assert len(taken) == len(set(taken))
+    assert not set(taken) & {int(number) for number in numbers}
+    assert 0 not in taken
+    assert max(taken) <= 255
+
+
+def _frame(type_: int, body: bytes) -> bytes:
+    return struct.pack("!BBBBIQIIHHHH", 1, type_, 0, 64, 3, 17, 2, len(body), 0, 1, len(body), 0) + body
+
+
+def _reason(payload: bytes) -> str | None:
+    try:
+        codec.decode(payload)
+    except codec.DecodeError as error:
+        return error.reason.value
+    return None
+
+
+def test_reserved_frame_types_are_unknown_types() -> None:
+    reserved = [number for row in RESERVED_FRAMES for number in range(row.first, row.last + 1)]
+    assert reserved == [9, 10, 11, 12, 13, 14, 15]
+    for number in [0, *reserved, 16, 255]:
+        assert _reason(_frame(number, b"")) == "bad_type"
+
+
+def _tlvs(payload: bytes) -> list[bytes]:
+    """The TLVs of the body of a frame, found without the codec."""
+    body = payload[32 : 32 + int.from_bytes(payload[28:30], "big")]
+    parts, at = [], 0
+    while at < len(body):
+        end = at + 5 + int.from_bytes(body[at + 1 : at + 5], "big")
+        parts.append(body[at:end])
+        at = end
+    return parts
+
+
+#: A TLV of each type that decodes, from the golden vectors.
+_EXAMPLES = {part[0]: part for vector in WHOLE for part in _tlvs(vector.payload)}
+
+
+@pytest.mark.parametrize("row", FRAMES, ids=lambda row: row.type.name)
+def test_the_codec_takes_the_tlvs_of_the_table(row: format.FrameFormat) -> None:
+    for tlv in Tlv:
+        occurs = dict(row.tlvs).get(tlv)
+        once, twice = _EXAMPLES[tlv], _EXAMPLES[tlv] * 2
+        assert _reason(_frame(row.type, once)) == (None if occurs else "bad_tlv")
+        if occurs is Occurs.ONCE:
+            assert _reason(_frame(row.type, twice)) == "bad_tlv"
+        elif occurs is Occurs.ANY_NUMBER:
+            # A second attribute, neighbour or entry is refused for its content, not for its place.
+            assert _reason(_frame(row.type, twice)) in (None, "duplicate_attribute", "duplicate_entry")
+    required = any(occurs is Occurs.ONCE for _, occurs in row.tlvs)
+    assert _reason(_frame(row.type, b"")) == ("bad_tlv" if required else None)
+    assert _reason(_frame(row.type, b"\xff\0\0\0\0")) == ("bad_tlv" if required else None)
+
+
+def test_descriptions_have_the_fields_of_the_table() -> None:
+    layouts = {row.type: row.fields for row in TLVS}
+    for vector in WHOLE:
+        described = BODIES[vector.frame.type].describe(vector.frame.body)
+        known = [part[0] for part in _tlvs(vector.payload) if part[0] in layouts]
+        assert [tlv for tlv, _ in described] == known
+        for tlv, fields in described:
+            names = [field.name for field in layouts[tlv] if not (field.length_of or field.count_of)]
+            assert list(fields) == names
+
+
+def test_reasons_of_the_header_are_found_in_the_header() -> None:
+    """`decode_header` refuses a frame exactly when the reason is one of the header."""
+    in_header = {row.reason.value for row in REASONS if row.part is Part.HEADER}
+    for vector in MALFORMED:
+        try:
+            codec.decode_header(vector.payload)
+        except codec.DecodeError as error:
+            assert error.reason.value == vector.reason
+            assert vector.reason in in_header
+        else:
+            assert vector.reason not in in_header
