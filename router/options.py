@@ -14,9 +14,10 @@ The module uses the standard library alone and every package may import it.
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum
 from functools import cache
@@ -138,12 +139,14 @@ def option(
     choices: Collection[str] = (),
     file_name: bool = False,
     unit: Unit = Unit.NONE,
+    key: str = "",
 ) -> Mapping[str, Option]:
     """The `metadata` of a dataclass field that is an option. See `Option`.
 
-    Key, type and default are those of the field: `options_of` completes the declaration.
+    Key (unless given), type and default are those of the field, or of the parameter of a function:
+    `options_of` and `parameters_of` complete the declaration.
     """
-    declared = Option("", "string", low, high, above_low, choices, file_name=file_name, unit=unit, doc=doc)
+    declared = Option(key, "string", low, high, above_low, choices, file_name=file_name, unit=unit, doc=doc)
     return {_METADATA: declared}
 
 
@@ -161,15 +164,40 @@ def _options_of(cls: Hashable) -> tuple[Option, ...]:
     assert isinstance(cls, type)
     hints = get_type_hints(cls)
     return tuple(
-        replace(
-            each.metadata[_METADATA],
-            key=each.name,
-            kind=_kind(hints[each.name]),
-            required=each.default is MISSING,
-            default=None if each.default is MISSING else each.default,
-        )
+        _complete(each.metadata[_METADATA], each.name, hints[each.name], each.default, MISSING)
         for each in fields(cls)
         if _METADATA in each.metadata
+    )
+
+
+def parameters_of(
+    function: Callable[..., Any], declared: Mapping[str, Mapping[str, Option]]
+) -> dict[str, Option]:
+    """The options among the parameters of a function, by parameter, as `declared` by `option`.
+
+    Raises:
+        TypeError: as `options_of`.
+    """
+    hints, parameters = get_type_hints(function), inspect.signature(function).parameters
+    return {
+        name: _complete(
+            metadata[_METADATA],
+            name,
+            hints[name],
+            parameters[name].default,
+            inspect.Parameter.empty,
+        )
+        for name, metadata in declared.items()
+    }
+
+
+def _complete(declared: Option, name: str, hint: Any, default: Any, missing: object) -> Option:
+    return replace(
+        declared,
+        key=declared.key or name,
+        kind=_kind(hint),
+        required=default is missing,
+        default=None if default is missing else default,
     )
 
 

@@ -7,11 +7,15 @@ Lengths on the plane have no unit. Every function raises `TopologyError` for a s
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from itertools import accumulate
 from random import Random
+from typing import Any
 
+from router.options import Option, option, parameters_of
+from router.registry import Registry
 from topos.build import LinkSpec, build
 from topos.model import Node, Topology, TopologyError
 
@@ -225,3 +229,60 @@ def _check_count(what: str, value: int, minimum: int) -> None:
 def _check_size(nodes: int) -> None:
     if nodes > MAX_NODES:
         raise TopologyError(f"that would be more than {MAX_NODES} nodes; expected fewer")
+
+
+@dataclass(frozen=True)
+class Generator:
+    """A generator as experiment files and command lines name it.
+
+    Attributes:
+        make: the function.
+        parameters: its parameters as options, by name, in the order of the short form `NAME,VALUE,...`.
+    """
+
+    make: Callable[..., Topology]
+    parameters: Mapping[str, Option]
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        return tuple(self.parameters.values())
+
+    def generate(self, values: Mapping[str, Any]) -> Topology:
+        """Makes the topology of the values of options, by key.
+
+        Raises:
+            TopologyError: no topology can be made of them.
+        """
+        given = {name: values[each.key] for name, each in self.parameters.items() if each.key in values}
+        return self.make(**given)
+
+
+#: Generators by the name that experiment files give.
+GENERATORS = Registry[Generator]("generator")
+
+
+def register(make: Callable[..., Topology], **parameters: Mapping[str, Option]) -> None:
+    """Adds a generator under the name of its function.
+
+    Args:
+        parameters: what `router.options.option` declares of each of its parameters.
+    """
+    GENERATORS.register(make.__name__, Generator(make, parameters_of(make, parameters)))
+
+
+_NODES = "Number of nodes: one router and one switch each."
+register(line, n=option(_NODES, key="nodes", low=1))
+register(ring, n=option(_NODES, key="nodes", low=3))
+register(star, n=option(_NODES, key="nodes", low=1))
+register(grid, rows=option("Rows of nodes.", low=1), columns=option("Nodes of a row.", low=1))
+register(tree, depth=option("Levels below the root.", low=0), fanout=option("Children of a node.", low=1))
+register(
+    waxman,
+    n=option(_NODES, key="nodes", low=1),
+    seed=option("Seed of the topology; default: that of the experiment.", low=0),
+    alpha=option("Waxman's alpha, as in BRITE; it cancels out.", low=0, high=1, above_low=True),
+    beta=option("Waxman's beta, as in BRITE.", low=0, high=1, above_low=True),
+    links_per_node=option("Links that each node brings.", low=1),
+    plane=option("Side of the square in which the nodes are placed.", low=1, high=10**9),
+    cost=option("Cost of a link: its length on the plane, or 1.", choices=("distance", "unit")),
+)

@@ -77,17 +77,7 @@ def _load_file(suffix: str, name: _Any) -> _Topology:
 
 #: What `mn --topo` can name; `mn` merges it with its own.
 topos = {
-    **{
-        make.__name__: _partial(CbcbTopo, make)
-        for make in (
-            _generators.line,
-            _generators.ring,
-            _generators.star,
-            _generators.grid,
-            _generators.tree,
-            _generators.waxman,
-        )
-    },
+    **{name: _partial(CbcbTopo, generator.make) for name, generator in _generators.GENERATORS.items()},
     "brite": _partial(CbcbTopo, _partial(_load_file, ".brite")),
     "toml": _partial(CbcbTopo, _partial(_load_file, ".toml")),
 }

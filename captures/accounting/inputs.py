@@ -1,9 +1,9 @@
-"""The small files of a run, read and turned into tables before Spark has started."""
+"""The small files of a run, read before Spark has started."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,52 +14,39 @@ from captures.accounting.log_tables import (
     ApplicationTables,
     FirstPredicate,
     application_tables,
-    controller_table,
     opening_predicates,
     oracle_table,
-    routing_table,
 )
-from captures.accounting.recovery import read_epochs
-from captures.accounting.shortest_paths import shortest_paths
-from captures.accounting.trees import read_trees
 from captures.frames.index import check_capture
 from captures.rundir.capture_list import CapturedFile, read_captures
 from captures.rundir.clock import Clock
+from captures.rundir.controller import read_controller
 from captures.rundir.counters import SwitchCounters, read_routers_counters, read_switches_counters
-from captures.rundir.epochs import Epochs
+from captures.rundir.epochs import Epochs, epochs
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import SIMULATED, read_manifest
 from captures.rundir.topology import read_topology
 from captures.rundir.workload import WorkloadLine, read_workload
-from topos.model import Link, Node, Topology
+from captures.tables.catalogue import TABLES
+from topos.model import Link, Topology
 
 _MOST_BINS = 300
-FILES = pa.schema(
-    [
-        ("capture", pa.string()),
-        ("kind", pa.string()),
-        ("link", pa.int32()),
-        ("node", pa.int32()),
-        ("captured", pa.int64()),
-        ("received_by_filter", pa.int64()),
-        ("dropped_by_kernel", pa.int64()),
-        ("defect", pa.string()),
-    ]
+#: The columns of the table `captures` that the list of captures and a walk through the files give.
+_FILE_COLUMNS = (
+    *("capture", "kind", "link", "node", "captured", "received_by_filter", "dropped_by_kernel", "defect"),
 )
-LINKS = pa.schema(
-    [
-        *(("link", pa.int32()), ("u", pa.int32()), ("v", pa.int32()), ("u_port", pa.int32())),
-        *(("v_port", pa.int32()), ("cost", pa.int64()), ("bandwidth_mbps", pa.float64())),
-        *(("delay_ms", pa.float64()), ("loss_percent", pa.float64())),
-    ]
-)
-NODES = pa.schema([("node", pa.int32()), ("x", pa.float64()), ("y", pa.float64())])
+FILES = pa.schema([TABLES["captures"].schema.field(name) for name in _FILE_COLUMNS])
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The small files of a run. `simulated`: it may lack captures of links."""
+    """The small files of a run.
+
+    Attributes:
+        opening: the predicates that the first wave of RAs answers (`opening_predicates`).
+        simulated: whether captures of links may be missing.
+    """
 
     run: RunLayout
     captures: list[CapturedFile]
@@ -79,8 +66,14 @@ class Inputs:
         return self.topology.links
 
     @property
+    def senders(self) -> list[int]:
+        """The nodes that sent messages."""
+        senders: list[int] = self.log.sent["source"].unique().to_pylist()
+        return senders
+
+    @property
     def all_hosts_captured(self) -> bool:
-        """Whether every router's own link has a capture: a large simulation may keep fewer."""
+        """Whether the host link of every router has a capture: a large simulation may keep fewer."""
         captured = {one.identity.node for one in self.captures if one.identity.kind == "host"}
         return captured >= self.router_counters.keys()
 
@@ -97,7 +90,11 @@ class Inputs:
 
 
 def read_inputs(run: RunLayout) -> Inputs:
-    """Raises RunFolderError: a file is missing or bad."""
+    """Reads the small files of a run.
+
+    Raises:
+        RunFolderError: a file is missing or malformed.
+    """
     manifest = read_manifest(run)
     log = application_tables(run)
     workload = [line for _, line in read_workload(run)]
@@ -124,12 +121,16 @@ def read_inputs(run: RunLayout) -> Inputs:
 
 
 def defects(files: Mapping[str, Path]) -> dict[str, str]:
-    """Which captures end inside a record, and where."""
+    """The captures whose files end inside a record, and where."""
     return {name: defect for name, path in files.items() if (defect := check_capture(path))}
 
 
 def capture_files(captures: list[CapturedFile], damaged: Mapping[str, str]) -> pa.Table:
-    """The table of `FILES`."""
+    """The captures with the columns of `FILES`.
+
+    Args:
+        damaged: capture -> how its file ends inside a record (`defects`).
+    """
     rows = [
         {
             "capture": capture.identity.name,
@@ -146,31 +147,10 @@ def capture_files(captures: list[CapturedFile], damaged: Mapping[str, str]) -> p
     return pa.Table.from_pylist(rows, schema=FILES)
 
 
-def link_table(links: Iterable[Link]) -> pa.Table:
-    """The table of `LINKS`."""
-    rows = [
-        {"link": link.index, **{name: getattr(link, name) for name in LINKS.names if name != "link"}}
-        for link in links
-    ]
-    return pa.Table.from_pylist(rows, schema=LINKS)
+def read_epochs(run: RunLayout) -> Epochs:
+    """Reads the log of the controller; a run folder without one has no epochs.
 
-
-def node_table(nodes: Iterable[Node]) -> pa.Table:
-    """The table of `NODES`."""
-    return pa.Table.from_pylist([{"node": node.id, "x": node.x, "y": node.y} for node in nodes], schema=NODES)
-
-
-def written_tables(inputs: Inputs) -> dict[str, pa.Table]:
-    """The tables that hold what small files hold, and the trees that routers were told, by name."""
-    run, clock = inputs.run, inputs.clock
-    senders = inputs.log.sent["source"].unique().to_pylist()
-    return {
-        "applications": inputs.log.events(clock),
-        "controller": controller_table(run, clock),
-        "links": link_table(inputs.links),
-        "nodes": node_table(inputs.topology.nodes),
-        "oracle": inputs.oracle,
-        "routing_tables": routing_table(run),
-        "shortest_paths": shortest_paths(inputs.links, senders),
-        "trees": read_trees(inputs.captures, run.path, senders),
-    }
+    Raises:
+        RunFolderError: a line is malformed; names file and line.
+    """
+    return epochs(event for _, event in read_controller(run))

@@ -18,6 +18,7 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import read_routing_tables
 from captures.rundir.workload import WorkloadLine
+from captures.tables.catalogue import TABLES
 from router.predicates.model import Message
 from router.predicates.printer import format_message
 
@@ -30,29 +31,6 @@ DECLARED = pa.schema(
         ("filters", pa.int32()),
     ]
 )
-ORACLE_ANSWERS = pa.schema(
-    [
-        *_MESSAGE,
-        ("sent_ns", pa.int64()),
-        ("node", pa.int32()),
-        ("app", pa.string()),
-        ("expected", pa.bool_()),
-        ("decided", pa.bool_()),
-    ]
-)
-EVENTS = pa.schema(
-    [
-        *(("t_s", pa.float64()), ("t_ns", pa.int64()), ("requested_ns", pa.int64()), ("node", pa.int32())),
-        *(("app", pa.string()), ("event", pa.string()), *_MESSAGE, ("text", pa.string())),
-    ]
-)
-CONTROLLER_EVENTS = pa.schema(
-    [
-        *(("t_s", pa.float64()), ("t_ns", pa.int64()), ("event", pa.string()), ("epoch", pa.int64())),
-        *(("node", pa.int32()), ("u", pa.int32()), ("v", pa.int32()), ("details", pa.string())),
-    ]
-)
-TABLE_ENTRIES = pa.schema([("node", pa.int32()), ("interface", pa.int32()), ("predicate", pa.string())])
 OPENING = pa.schema([("node", pa.int32()), ("requested_ns", pa.int64())])
 
 
@@ -83,8 +61,9 @@ class ApplicationTables:
     _events: Sequence[tuple[Any, ...]] = ()
 
     def events(self, clock: Clock) -> pa.Table:
-        """Every event, with the columns of `EVENTS`; `text` is the message sent, or the predicate set."""
-        return _table([(clock.experiment_s(event[0]), *event) for event in self._events], EVENTS)
+        """Every event, as the table `applications`."""
+        rows = [(clock.experiment_s(event[0]), *event) for event in self._events]
+        return _table(rows, TABLES["applications"].schema)
 
 
 def signed64(number: int) -> int:
@@ -135,9 +114,7 @@ def application_tables(run: RunLayout) -> ApplicationTables:
 
 
 def controller_table(run: RunLayout, clock: Clock) -> pa.Table:
-    """The log of the controller with the columns of `CONTROLLER_EVENTS`; empty if there is none.
-
-    `details` is the rest of the line as JSON.
+    """The log of the controller as the table `controller`; empty if there is none.
 
     Raises:
         RunFolderError: a line is malformed; names file and line.
@@ -150,11 +127,11 @@ def controller_table(run: RunLayout, clock: Clock) -> pa.Table:
         details = json.dumps(rest) if rest else None
         rows.append((clock.experiment_s(t_ns), t_ns, event, *columns, details))
     with _expecting(str(run.controller_log)):
-        return _table(rows, CONTROLLER_EVENTS)
+        return _table(rows, TABLES["controller"].schema)
 
 
 def routing_table(run: RunLayout) -> pa.Table:
-    """The tables of the routers at the end of the run with the columns of `TABLE_ENTRIES`; empty without any.
+    """The tables of the routers at the end of the run as the table `routing_tables`; empty without any.
 
     Raises:
         RunFolderError: the file is malformed.
@@ -165,12 +142,12 @@ def routing_table(run: RunLayout) -> pa.Table:
             for node, table in read_routing_tables(run).items()
             for interface, predicate in table.items()
         ],
-        TABLE_ENTRIES,
+        TABLES["routing_tables"].schema,
     )
 
 
 def oracle_table(run: RunLayout) -> pa.Table:
-    """The answers of the oracle with the columns of `ORACLE_ANSWERS`.
+    """The answers of the oracle as the table `oracle`.
 
     Raises:
         RunFolderError: the file is missing, or a line is malformed; names file and line.
@@ -188,7 +165,7 @@ def oracle_table(run: RunLayout) -> pa.Table:
         for _, line in oracle.read_oracle(run)
     ]
     with _expecting(str(run.oracle)):
-        return _table(rows, ORACLE_ANSWERS)
+        return _table(rows, TABLES["oracle"].schema)
 
 
 def opening_predicates(log: ApplicationTables, workload: Sequence[WorkloadLine]) -> dict[int, FirstPredicate]:

@@ -17,14 +17,14 @@ class NetworkEvent:
     Attributes:
         name: value of `event` in the log.
         subject: the fields that say what it concerns; joined by "-" they name it in tables, such as "0-1".
-        sentence: what people read; `str.format` replaces the names of fields.
+        sentence: what the live view shows; `str.format` replaces the names of fields. None: nothing.
         sets: the state that it reports, as (field, whether that link or node is up); None: neither.
         disturbs: the controller starts a new epoch after it.
     """
 
     name: str
     subject: tuple[str, ...]
-    sentence: str
+    sentence: str | None
     sets: tuple[Literal["link", "node"], bool] | None = None
     disturbs: bool = True
 
@@ -34,7 +34,8 @@ LINK_UP = NetworkEvent("link_up", ("u", "v"), "link {u}-{v} up", ("link", True))
 NODE_DOWN = NetworkEvent("node_down", ("node",), "node {node} down", ("node", False))
 NODE_UP = NetworkEvent("node_up", ("node",), "node {node} up", ("node", True))
 SWITCH_DISCONNECTED = NetworkEvent("switch_disconnected", ("node",), "switch of node {node} disconnected")
-SWITCH_CONNECTED = NetworkEvent("switch_connected", ("node",), "switch of node {node} connected")
+#: Each switch connects once in the set-up too.
+SWITCH_CONNECTED = NetworkEvent("switch_connected", ("node",), None)
 ROUTER_UNRESPONSIVE = NetworkEvent("router_unresponsive", ("node",), "router {node} does not answer")
 ROUTER_RESPONSIVE = NetworkEvent("router_responsive", ("node",), "router {node} answers again")
 COMMITTED = NetworkEvent(

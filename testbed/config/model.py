@@ -13,15 +13,15 @@ from typing import Literal
 from testbed.events.event import Event
 from topos.model import Topology
 
-#: Per-source shortest-path trees, one minimum spanning tree for all, or reverse-path forwarding.
-BroadcastLayer = Literal["spt", "spanning-tree", "rpf"]
 SenderRequestPolicy = Literal["never", "periodic", "count"]
 MatchingEngine = Literal["compiled", "counting", "naive"]
 
 
 @dataclass(frozen=True)
 class BroadcastOptions:
-    layer: BroadcastLayer = "spt"
+    """`layer`: name of the broadcast layer, in `testbed.controller.trees.LAYERS`."""
+
+    layer: str = "spt"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from typing import Any, get_args
 
 from router.options import Option as Field
 from testbed.config.errors import Problems
-from testbed.config.model import BroadcastLayer, MatchingEngine, SenderRequestPolicy
+from testbed.config.model import MatchingEngine, SenderRequestPolicy
+from testbed.controller.trees import LAYERS
 from testbed.events.event import SECONDS_MAX
 from topos.suggest import unknown
 
@@ -32,7 +33,7 @@ LINKS: tuple[Field, ...] = (
     Field("delay_ms", "number", 0),
     Field("loss_percent", "number", 0, 100),
 )
-BROADCAST: tuple[Field, ...] = (Field("layer", "string", choices=get_args(BroadcastLayer)),)
+BROADCAST: tuple[Field, ...] = (Field("layer", "string", choices=LAYERS),)
 PROTOCOL: tuple[Field, ...] = (
     Field("ra_on_change", "boolean"),
     Field("ra_period_s", "number", 0, SECONDS_MAX, above_low=True),

@@ -6,7 +6,7 @@ Also the short form of the command line, such as `--topology waxman,100`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,48 +15,11 @@ from testbed.config.errors import Problems
 from testbed.config.schema import read_fields
 from testbed.config.toml_text import toml_value
 from testbed.errors import InputError
-from topos import generators, loaders
+from topos import loaders
+from topos.generators import GENERATORS
 from topos.model import Link, Topology, TopologyError
 from topos.suggest import unknown
 
-
-@dataclass(frozen=True)
-class Generator:
-    """A generator: its function, and its parameters in the order of the short form.
-
-    Keys are names of the function's parameters, but for `nodes`, which is `n` there.
-    """
-
-    make: Callable[..., Topology]
-    fields: tuple[Field, ...]
-
-
-_NODES = Field("nodes", "integer", 1, required=True)
-GENERATORS: Mapping[str, Generator] = {
-    "line": Generator(generators.line, (_NODES,)),
-    "ring": Generator(generators.ring, (replace(_NODES, low=3),)),
-    "star": Generator(generators.star, (_NODES,)),
-    "grid": Generator(
-        generators.grid,
-        (Field("rows", "integer", 1, required=True), Field("columns", "integer", 1, required=True)),
-    ),
-    "tree": Generator(
-        generators.tree,
-        (Field("depth", "integer", 0, required=True), Field("fanout", "integer", 1, required=True)),
-    ),
-    "waxman": Generator(
-        generators.waxman,
-        (
-            _NODES,
-            Field("seed", "integer", 0),
-            Field("alpha", "number", 0, 1, above_low=True),
-            Field("beta", "number", 0, 1, above_low=True),
-            Field("links_per_node", "integer", 1),
-            Field("plane", "integer", 1, 10**9),
-            Field("cost", "string", choices=("distance", "unit")),
-        ),
-    ),
-}
 #: The ways to give a topology, for errors.
 TOPOLOGY_WAYS = 'one of file = "NAME", generator = "NAME" and [[topology.link]] tables'
 _WAYS = ("file", "generator", "link")
@@ -91,15 +54,11 @@ def read_topology(
         problems.add("topology", "generator", unknown("generator", str(name), GENERATORS))
         return None
     parameters = {key: value for key, value in table.items() if key != "generator"}
-    values = read_fields(problems, "topology", parameters, generator.fields)
+    values = read_fields(problems, "topology", parameters, generator.options)
     if len(problems) > before:
         return None
-    if any(field.key == "seed" for field in generator.fields):
-        values.setdefault("seed", seed)
-    if "nodes" in values:
-        values["n"] = values.pop("nodes")
-    make = generator.make
-    return _make(problems, "", lambda: make(**values))
+    values.setdefault("seed", seed)
+    return _make(problems, "", lambda: generator.generate(values))
 
 
 def _make(problems: Problems, key: str, make: Callable[[], Topology]) -> Topology | None:
@@ -138,7 +97,7 @@ def parse_topology_argument(argument: str) -> dict[str, str]:
         raise InputError(
             f"topology {argument!r}: {unknown('generator', name, GENERATORS)} (or a file: {suffixes})"
         )
-    keys = [field.key for field in generator.fields]
+    keys = [option.key for option in generator.options]
     overrides: dict[str, str] = {"topology.generator": toml_value(name)}
     for position, parameter in enumerate(parameters):
         key, equals, value = parameter.partition("=")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
+from router.registry import Registry
 from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import BroadcastTable, TreeEntry
 from topos.model import Link, Topology
@@ -300,9 +301,8 @@ def _fields(
     )
 
 
-#: Broadcast layers by the name they have in an experiment file.
-LAYERS: Mapping[str, BroadcastLayer] = {
-    "spt": spt_trees,
-    "spanning-tree": spanning_trees,
-    "rpf": reverse_path_trees,
-}
+#: Broadcast layers by the name that experiment files give.
+LAYERS = Registry[BroadcastLayer]("broadcast layer")
+LAYERS.register("spt", spt_trees)
+LAYERS.register("spanning-tree", spanning_trees)
+LAYERS.register("rpf", reverse_path_trees)

@@ -166,8 +166,9 @@ class LiveState:
     def _take_event(self, event: Mapping[str, Any]) -> None:
         name = event["event"]
         self._network.take(event)
-        if name in NETWORK_EVENTS:
-            text = NETWORK_EVENTS[name].sentence.format_map(defaultdict(lambda: "?", event))
+        known = NETWORK_EVENTS.get(name)
+        if known is not None and known.sentence is not None:
+            text = known.sentence.format_map(defaultdict(lambda: "?", event))
             self._events.append({"t_s": self._experiment_s(event["t_ns"]), "text": text})
 
     def _experiment_s(self, at_ns: int) -> float | None:

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from router.protocol.events import RequestUpdate
 from testbed.config.load import load_experiment
-from testbed.config.model import BroadcastLayer, Experiment
+from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
 from testbed.runs.folders import new_run_folder
 from testbed.sim.clock import due_ns
@@ -29,7 +29,7 @@ from testbed.terminal.progress import Progress
 from tests.support.routing_oracle import wrong_entries
 
 _PERIOD_S = 600.0
-_LAYERS: tuple[BroadcastLayer, ...] = ("spt", "spanning-tree")
+_LAYERS: tuple[str, ...] = ("spt", "spanning-tree")
 
 
 def _experiment(nodes: int) -> Experiment:
@@ -42,7 +42,7 @@ def _experiment(nodes: int) -> Experiment:
     return load_experiment(find_experiment("waxman200"), overrides)
 
 
-def _run(experiment: Experiment, layer: BroadcastLayer, reuse: bool) -> Counter[str]:
+def _run(experiment: Experiment, layer: str, reuse: bool) -> Counter[str]:
     """Frames received by all routers, by type; "wrong" are entries of tables that are not the oracle's."""
     played = replace(
         experiment,

@@ -16,7 +16,7 @@ PACKAGES = ("router", "topos", "captures", "testbed")
 #: Package -> what it may import of the project.
 ALLOWED = {
     "router": {"router"},
-    "topos": {"topos"},
+    "topos": {"topos", "router"},
     "captures": {"captures", "router", "topos"},
     "testbed": set(PACKAGES),
 }
@@ -61,17 +61,34 @@ def test_packages_import_only_what_they_may() -> None:
     assert wrong == []
 
 
-def test_captures_take_only_predicates_wire_native_and_records_from_the_router() -> None:
+def test_captures_take_only_predicates_wire_native_records_and_the_registry_from_the_router() -> None:
     """`router.records` is the format of what routers and applications leave in the run folder."""
-    rooms = {"predicates", "wire", "native", "records"}
+    allowed = {"predicates", "wire", "native", "records", "registry"}
     wrong = [
         f"{name} imports {imported}"
         for name, tree in _modules()
         if name.startswith("captures")
         for imported in _imports(tree)
-        if imported.startswith("router.") and imported.split(".")[1] not in rooms
+        if imported.startswith("router.") and imported.split(".")[1] not in allowed
     ]
     assert wrong == []
+
+
+def test_topologies_take_only_the_registry_and_the_options_from_the_router() -> None:
+    """Both need the standard library alone, so that plain Mininet can load the topologies."""
+    taken = {
+        (name, imported)
+        for name, tree in _modules()
+        if name.startswith("topos")
+        for imported in _imports(tree)
+        if imported.startswith("router.")
+    }
+    modules = {imported for _, imported in taken if imported.count(".") == 1}
+    assert modules == {"router.registry", "router.options"}
+    standard = {
+        imported.split(".")[0] for name, tree in _modules() if name in modules for imported in _imports(tree)
+    }
+    assert standard <= sys.stdlib_module_names
 
 
 def _rooms() -> dict[str, str]:

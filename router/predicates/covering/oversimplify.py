@@ -1,20 +1,20 @@
-"""Over-simplification: fewer filters, at the price of matching more than was asked for.
+"""Over-simplification: fewer filters, at the price of matching more messages.
 
 Source: protocol paper, section 3.5.6, which gives the idea and an example and leaves the algorithm open. A
-wider table costs unwanted traffic, never a receiver: the result covers the predicate it was made from.
+wider table costs unwanted traffic and never a receiver: the result covers the original predicate.
 
-Two filters are merged into the narrowest filter that covers both: of the attributes that both constrain
-(others are dropped), the values from the lower to the higher end and the patterns that both ask. Which two
-is decided by *widening*: the estimated share of messages that the merged filter matches and neither of
-the two does. The estimate knows no messages, only the predicate:
+Two filters are merged into the narrowest filter that covers both (`merging.merge`). It constrains the
+attributes that both constrain, to the values from the lower to the higher end, with the patterns that both
+require. The two filters are chosen by their *widening*: the estimated share of messages that the merged
+filter matches and neither of the two does. The estimate depends on the predicate alone:
 
-- the bounds that the predicate's filters have on an attribute cut its values into cells, and each cell is
-  taken to hold the same share of the values (so that it does not matter what unit an attribute has);
-- a suffix or substring of n characters (the longest, if there are several) lets through 1/(n+1) of the
-  strings, values excluded by ``!=`` count as allowed;
+- the bounds of the predicate's filters on an attribute divide its values into cells, and each cell is
+  assumed to contain the same share of the values, so that the unit of an attribute has no influence;
+- a suffix or substring of n characters (the longest, if there are several) is assumed to be in 1/(n+1) of
+  the strings; values excluded by ``!=`` count as allowed;
 - a message has a given attribute with probability 1/2, and attributes are independent of each other.
 
-This module alone needs NumPy; a router that does not over-simplify does not load it.
+Only this module needs NumPy: a router that does not over-simplify does not import it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from router.predicates.covering import intervals as iv
 from router.predicates.covering.algebra import simplify
+from router.predicates.covering.merging import merge
 from router.predicates.covering.normal import Attribute, NormalFilter, normalise
-from router.predicates.covering.values import (
-    ValueSet,
-    common_patterns,
-    pattern_length,
-    pieces,
-    tidy,
-    whole_domain,
-)
+from router.predicates.covering.values import ValueSet, common_patterns, pattern_length, whole_domain
 from router.predicates.model import Predicate
 
 _PRESENT = 0.5
@@ -43,12 +36,12 @@ _Row = NDArray[np.float64]
 
 
 def oversimplify(predicate: Predicate, max_filters: int) -> Predicate:
-    """A predicate of at most `max_filters` filters that matches whatever `predicate` matches.
+    """Returns a predicate of at most `max_filters` filters that covers `predicate`.
 
-    One that has few enough filters when it is simplified exactly is not widened. Otherwise the two filters
-    whose merging widens least are merged, again and again; the result does not depend on the order of the
-    filters given. With n filters the work grows with n² elementary steps, done in NumPy. Filters that have
-    no attribute in common can only be merged into ``*``: too small a `max_filters` ends there.
+    A predicate that has few enough filters after exact simplification is not widened. Otherwise the two
+    filters with the least widening are merged repeatedly. The result does not depend on the order of the
+    filters. For n filters, the work is n² elementary steps in NumPy. Two filters without a common attribute
+    are merged into ``*``, so a `max_filters` that is too small leads to ``*``.
 
     Raises:
         ValueError: `max_filters` is less than 1.
@@ -65,29 +58,8 @@ def oversimplify(predicate: Predicate, max_filters: int) -> Predicate:
     return simplify(Predicate(tuple(member.filter for member in merging.remaining())))
 
 
-def merge(a: NormalFilter, b: NormalFilter) -> NormalFilter:
-    """The narrowest filter that covers both, but for single values that one excludes by ``!=``.
-
-    Exclusions are kept only where the union needs nothing else: filters should become fewer and shorter.
-    """
-    merged: dict[str, ValueSet] = {}
-    for name, values in a.attributes.items():
-        others = b.attributes.get(name)
-        if others is not None and others.type is values.type:
-            merged[name] = _merge_values(values, others)
-    return NormalFilter(merged)
-
-
-def _merge_values(a: ValueSet, b: ValueSet) -> ValueSet:
-    joined = iv.union(a.intervals, b.intervals)
-    if len(pieces(ValueSet(a.type, joined))) > 1:
-        joined = ((joined[0][0], joined[-1][1]),)
-    merged = ValueSet(a.type, joined, *common_patterns(a, b))
-    return merged if merged.is_plain else tidy(merged)
-
-
 class _Column:
-    """What the filters ask of one attribute: an element for each filter."""
+    """The constraints of the filters on one attribute, in arrays with an element for each filter."""
 
     def __init__(self, attribute: Attribute, filters: list[NormalFilter]) -> None:
         kind = attribute[1]
@@ -97,15 +69,15 @@ class _Column:
         self._bounds: list[Any] = sorted(ends - {bottom, top})
         self._cells = len(self._bounds) + 1
         self.present = np.zeros(len(filters), dtype=np.bool_)
-        #: Cells from `first` up to, not including, `end`.
+        #: Each filter allows the cells from `first` to `end` - 1.
         self._first = np.zeros(len(filters), dtype=np.int64)
         self._end = np.zeros(len(filters), dtype=np.int64)
-        #: Different patterns, by number; those of each filter; and for two patterns the share of what
-        #: they have in common (a row is made when it is asked for).
+        #: The number of each distinct pattern; the pattern of each filter; and for two patterns the share of
+        #: what they have in common (a row is computed when it is first needed).
         self._patterns: dict[ValueSet, int] = {}
         self._pattern = np.zeros(len(filters), dtype=np.int64)
         self._common: dict[int, list[float]] = {}
-        #: For each filter, the share of strings that its pattern and of messages that its values let through.
+        #: For each filter, the share of strings with its pattern, and of messages with an allowed value.
         self._alone = np.ones(len(filters))
         self.shares = np.ones(len(filters))
         for row, filter_ in enumerate(filters):
@@ -113,7 +85,7 @@ class _Column:
                 self.put(row, filter_.attributes[attribute[0]])
 
     def put(self, row: int, values: ValueSet) -> None:
-        """Filter number `row` now allows these values."""
+        """Sets the values that filter number `row` allows."""
         self.present[row] = True
         self._first[row] = bisect_right(self._bounds, values.intervals[0][0])
         self._end[row] = bisect_left(self._bounds, values.intervals[-1][1]) + 1
@@ -124,12 +96,12 @@ class _Column:
         self.shares[row] = cells * (_PRESENT / self._cells) * self._alone[row]
 
     def drop(self, row: int) -> None:
-        """Filter number `row` no longer asks anything of the attribute."""
+        """Removes the constraints of filter number `row` on the attribute."""
         self.present[row] = False
         self.shares[row] = 1.0
 
     def shares_with(self, row: int) -> tuple[_Row, _Row]:
-        """For `row` and each filter: the shares of the merged values, and of those common to both."""
+        """Returns, for `row` and each filter, the shares of the merged values and of the common values."""
         first, end, number = self._first[row], self._end[row], int(self._pattern[row])
         merged = np.maximum(self._end, end) - np.minimum(self._first, first)
         both = np.maximum(np.minimum(self._end, end) - np.maximum(self._first, first), 0)
@@ -152,11 +124,11 @@ def _pattern_share(values: ValueSet) -> float:
 
 
 class _Merging:
-    """Filters, and for each the one that is merged with it at the least widening.
+    """Filters, each with its partner: the filter whose merging with it has the least widening.
 
-    After a merger only the merged filter's widenings are computed anew. A filter whose partner is gone
-    keeps its old least widening, which cannot have become less, as a lower bound; it is looked at again
-    when the bound is the least of all.
+    After a merge, only the widenings of the merged filter are recomputed. A filter whose partner was merged
+    keeps its old least widening as a lower bound, because the true value cannot be smaller; it is recomputed
+    when this bound is the smallest of all.
     """
 
     def __init__(self, filters: list[NormalFilter]) -> None:
@@ -172,11 +144,11 @@ class _Merging:
             self._look(row)
 
     def remaining(self) -> list[NormalFilter]:
-        """The filters as they are now."""
+        """Returns the current filters."""
         return [filter_ for filter_ in self._filters if filter_ is not None]
 
     def merge_closest(self) -> None:
-        """Put the two filters whose merging widens least into one."""
+        """Merges the two filters with the least widening."""
         while self._stale[row := int(np.argmin(self._least))]:
             self._look(row)
         kept, dropped = sorted((row, int(self._partner[row])))
@@ -203,7 +175,7 @@ class _Merging:
         self._stale[closer] = False
 
     def _look(self, row: int) -> _Row:
-        """Find the partner of a filter; returns the widening with each (infinite with itself)."""
+        """Finds the partner of a filter; returns its widening with each filter (infinite with itself)."""
         widening = self._widening(row)
         self._partner[row] = int(np.argmin(widening))
         self._least[row] = widening[self._partner[row]]

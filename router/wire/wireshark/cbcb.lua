@@ -8,12 +8,184 @@
 
 local cbcb = Proto("cbcb", "Content-based networking (CBCB)")
 
+-- BEGIN constants, made from router/wire/format.py by `python -m router.wire.generate`
 local ETHERTYPE = 0x88B5
-local VERSION = 1
-local HEADER_LENGTH = 32
+local VERSION, HEADER_LENGTH = 1, 32
 local TLV_HEADER_LENGTH = 5
-local MAX_BODY_LENGTH = 16 * 1024 * 1024
-local STRING_MAX_BYTES = 65535
+local MAX_BODY_LENGTH, STRING_MAX_BYTES = 16777216, 65535
+local FRAME_TYPES = {
+  [1] = "MSG",
+  [2] = "RA",
+  [3] = "SR",
+  [4] = "UR",
+  [5] = "HELLO",
+  [6] = "TABLE",
+  [7] = "COMMIT",
+  [8] = "ACK",
+}
+local MSG = 1
+local RA = 2
+local SR = 3
+local UR = 4
+local HELLO = 5
+local TABLE = 6
+local COMMIT = 7
+local ACK = 8
+local TLV_TYPES = {
+  [1] = "ATTRIBUTE",
+  [2] = "FILTER",
+  [3] = "TIMEOUT",
+  [4] = "INCARNATION",
+  [5] = "NEIGHBOUR",
+  [6] = "TREE_ENTRY",
+  [7] = "OLDEST_EPOCH",
+  [8] = "ACKNOWLEDGED",
+}
+local ATTRIBUTE = 1
+local FILTER = 2
+local TIMEOUT = 3
+local INCARNATION = 4
+local NEIGHBOUR = 5
+local TREE_ENTRY = 6
+local OLDEST_EPOCH = 7
+local ACKNOWLEDGED = 8
+local VALUE_TYPES = { [1] = "string", [2] = "integer", [3] = "double", [4] = "boolean" }
+local STRING = 1
+local INTEGER = 2
+local DOUBLE = 3
+local BOOLEAN = 4
+local OPERATORS = {
+  [1] = "=",
+  [2] = "!=",
+  [3] = "<",
+  [4] = ">",
+  [5] = "<=",
+  [6] = ">=",
+  [7] = "=*",
+  [8] = "*=",
+  [9] = "**",
+  [10] = "any",
+}
+local ANY = 10
+local STRING_ONLY = { [7] = true, [8] = true, [9] = true }
+-- The fields of the header: name, offset, bytes.
+local HEADER = {
+  { "version", 0, 1 },
+  { "type", 1, 1 },
+  { "flags", 2, 1 },
+  { "hop_limit", 3, 1 },
+  { "issuer", 4, 4 },
+  { "seq", 8, 8 },
+  { "epoch", 16, 4 },
+  { "total_length", 20, 4 },
+  { "fragment_index", 24, 2 },
+  { "fragment_count", 26, 2 },
+  { "payload_length", 28, 2 },
+  { "reserved", 30, 2 },
+}
+local OFFSETS = {}
+for _, field in ipairs(HEADER) do OFFSETS[field[1]] = field[2] end
+-- TLVs that hold numbers only: name and bytes of each.
+local LAYOUTS = {
+  [TIMEOUT] = { { "timeout_us", 4 } },
+  [INCARNATION] = { { "incarnation", 4 } },
+  [NEIGHBOUR] = { { "interface", 2 }, { "node", 4 } },
+  [OLDEST_EPOCH] = { { "oldest_epoch", 4 } },
+  [ACKNOWLEDGED] = { { "acknowledged", 1 } },
+}
+-- The TLVs that each frame type may have, and the TLV that it must have.
+local ALLOWED = {
+  [MSG] = { [ATTRIBUTE] = true },
+  [RA] = { [FILTER] = true },
+  [SR] = { [TIMEOUT] = true },
+  [UR] = { [FILTER] = true },
+  [HELLO] = { [INCARNATION] = true },
+  [TABLE] = { [NEIGHBOUR] = true, [TREE_ENTRY] = true },
+  [COMMIT] = { [OLDEST_EPOCH] = true },
+  [ACK] = { [ACKNOWLEDGED] = true },
+}
+local REQUIRED = {
+  [SR] = TIMEOUT,
+  [HELLO] = INCARNATION,
+  [COMMIT] = OLDEST_EPOCH,
+  [ACK] = ACKNOWLEDGED,
+}
+local fields = {
+  version = ProtoField.uint8("cbcb.version", "Version"),
+  type = ProtoField.uint8("cbcb.type", "Type", base.DEC, FRAME_TYPES),
+  flags = ProtoField.uint8("cbcb.flags", "Flags", base.HEX),
+  partial = ProtoField.bool("cbcb.flags.partial", "Partial update reply", 8, nil, 1),
+  hop_limit = ProtoField.uint8("cbcb.hop_limit", "Hop limit"),
+  issuer = ProtoField.uint32("cbcb.issuer", "Issuer"),
+  seq = ProtoField.uint64("cbcb.seq", "Sequence or request number"),
+  epoch = ProtoField.uint32("cbcb.epoch", "Epoch"),
+  total_length = ProtoField.uint32("cbcb.total_length", "Length of the whole body"),
+  fragment_index = ProtoField.uint16("cbcb.fragment_index", "Fragment index"),
+  fragment_count = ProtoField.uint16("cbcb.fragment_count", "Fragment count"),
+  payload_length = ProtoField.uint16("cbcb.payload_length", "Length of the body in this frame"),
+  reserved = ProtoField.uint16("cbcb.reserved", "Reserved"),
+  name_length = ProtoField.uint8("cbcb.name_length", "Length of the name"),
+  attribute_name = ProtoField.string("cbcb.attribute_name", "Name", base.UNICODE),
+  value_type = ProtoField.uint8("cbcb.value_type", "Value type", base.DEC, VALUE_TYPES),
+  value = ProtoField.string("cbcb.value", "Value", base.UNICODE),
+  constraints = ProtoField.none("cbcb.constraints", "Constraint"),
+  timeout_us = ProtoField.uint32("cbcb.timeout_us", "Timeout (us)"),
+  incarnation = ProtoField.uint32("cbcb.incarnation", "Incarnation"),
+  interface = ProtoField.uint16("cbcb.interface", "Interface"),
+  node = ProtoField.uint32("cbcb.node", "Node"),
+  source = ProtoField.uint32("cbcb.source", "Source of the tree"),
+  parent_interface = ProtoField.uint16("cbcb.parent_interface", "Parent interface"),
+  downstream = ProtoField.uint32("cbcb.downstream", "Downstream set"),
+  child_count = ProtoField.uint16("cbcb.child_count", "Child count"),
+  children = ProtoField.none("cbcb.children", "Child"),
+  oldest_epoch = ProtoField.uint32("cbcb.oldest_epoch", "Oldest epoch"),
+  acknowledged = ProtoField.uint8("cbcb.acknowledged", "Acknowledged type", base.DEC, FRAME_TYPES),
+  operator = ProtoField.uint8("cbcb.operator", "Operator", base.DEC, OPERATORS),
+  value_length = ProtoField.uint16("cbcb.value_length", "Length of the value"),
+  reusable = ProtoField.bool("cbcb.reusable", "Update replies may be reused", 16, nil, 32768),
+  off_tree = ProtoField.bool("cbcb.off_tree", "Off the tree", 16, nil, 16384),
+}
+-- The fields inside a body.
+local BODY_FIELDS = {
+  "name_length",
+  "attribute_name",
+  "value_type",
+  "value",
+  "constraints",
+  "timeout_us",
+  "incarnation",
+  "interface",
+  "node",
+  "source",
+  "parent_interface",
+  "downstream",
+  "child_count",
+  "children",
+  "oldest_epoch",
+  "acknowledged",
+  "operator",
+  "value_length",
+  "reusable",
+  "off_tree",
+}
+-- Reasons for which the codec refuses a frame.
+local REASONS = {
+  truncated = "Frame cut short",
+  bad_version = "Unknown version",
+  bad_type = "Unknown frame type",
+  bad_reserved = "Reserved field is not 0",
+  too_large = "Body too large",
+  bad_fragment = "Fragments contradict each other",
+  bad_length = "Lengths disagree",
+  bad_tlv = "Malformed TLV",
+  bad_name = "Malformed name",
+  bad_value = "Malformed value",
+  bad_constraint = "Malformed constraint",
+  duplicate_attribute = "Attribute twice",
+  duplicate_entry = "Entry twice",
+}
+-- END constants
+
 -- As in router/wire/fragments.py: nanoseconds, bytes, bytes beside those of a fragment, frames.
 local REASSEMBLY_TIMEOUT = 2000000000
 local REASSEMBLY_BYTES = 64 * 1024 * 1024
@@ -24,103 +196,40 @@ local MAX_ITEMS = 250000
 -- What is remembered of names and addresses is forgotten when there are so many.
 local MAX_REMEMBERED = 10000
 
-local FRAME_TYPES = { "MSG", "RA", "SR", "UR", "HELLO", "TABLE", "COMMIT", "ACK" }
-local MSG, RA, SR, UR, HELLO, TABLE, COMMIT, ACK = 1, 2, 3, 4, 5, 6, 7, 8
-local TLV_TYPES = {
-  "ATTRIBUTE", "FILTER", "TIMEOUT", "INCARNATION", "NEIGHBOUR", "TREE_ENTRY", "OLDEST_EPOCH", "ACKNOWLEDGED",
-}
-local VALUE_TYPES = { "string", "integer", "double", "boolean" }
-local OPERATORS = { "=", "!=", "<", ">", "<=", ">=", "=*", "*=", "**", "any" }
-local STRING, INTEGER, DOUBLE, BOOLEAN = 1, 2, 3, 4
-local ANY = 10
-local STRING_ONLY = { [7] = true, [8] = true, [9] = true }
 local RESERVED_NAMES = { any = true, ["and"] = true, ["or"] = true, ["true"] = true, ["false"] = true,
   none = true }
 
 local u8, u16, u32 = ProtoField.uint8, ProtoField.uint16, ProtoField.uint32
-local fields = {
-  -- The header.
-  version = u8("cbcb.version", "Version"),
-  type = u8("cbcb.type", "Type", base.DEC, FRAME_TYPES),
-  flags = u8("cbcb.flags", "Flags", base.HEX),
-  partial = ProtoField.bool("cbcb.flags.partial", "Partial update reply", 8, nil, 0x01),
-  hop_limit = u8("cbcb.hop_limit", "Hop limit"),
-  issuer = u32("cbcb.issuer", "Issuer"),
-  seq = ProtoField.uint64("cbcb.seq", "Sequence or request number"),
-  epoch = u32("cbcb.epoch", "Epoch"),
-  total_length = u32("cbcb.total_length", "Length of the whole body"),
-  fragment_index = u16("cbcb.fragment_index", "Fragment index"),
-  fragment_count = u16("cbcb.fragment_count", "Fragment count"),
-  payload_length = u16("cbcb.payload_length", "Length of the body in this frame"),
-  reserved = u16("cbcb.reserved", "Reserved"),
-  -- The body.
-  load = ProtoField.bytes("cbcb.load", "Fragment of a body"),
-  tlvs = ProtoField.none("cbcb.tlvs", "TLV"),
-  tlv_type = u8("cbcb.tlv_type", "TLV type", base.DEC, TLV_TYPES),
-  tlv_length = u32("cbcb.tlv_length", "TLV length"),
-  data = ProtoField.bytes("cbcb.data", "Value of an unknown TLV"),
-  constraints = ProtoField.none("cbcb.constraints", "Constraint"),
-  name_length = u8("cbcb.name_length", "Length of the name"),
-  attribute_name = ProtoField.string("cbcb.attribute_name", "Name", base.UNICODE),
-  value_type = u8("cbcb.value_type", "Value type", base.DEC, VALUE_TYPES),
-  operator = u8("cbcb.operator", "Operator", base.DEC, OPERATORS),
-  value_length = u16("cbcb.value_length", "Length of the value"),
-  value = ProtoField.string("cbcb.value", "Value", base.UNICODE),
-  timeout_us = u32("cbcb.timeout_us", "Timeout (us)"),
-  incarnation = u32("cbcb.incarnation", "Incarnation"),
-  interface = u16("cbcb.interface", "Interface"),
-  node = u32("cbcb.node", "Node"),
-  source = u32("cbcb.source", "Source of the tree"),
-  parent_interface = u16("cbcb.parent_interface", "Parent interface"),
-  downstream = u32("cbcb.downstream", "Downstream set"),
-  child_count = u16("cbcb.child_count", "Child count"),
-  children = ProtoField.none("cbcb.children", "Child"),
-  reusable = ProtoField.bool("cbcb.reusable", "Update replies may be reused", 16, nil, 0x8000),
-  off_tree = ProtoField.bool("cbcb.off_tree", "Off the tree", 16, nil, 0x4000),
-  oldest_epoch = u32("cbcb.oldest_epoch", "Oldest epoch"),
-  acknowledged = u8("cbcb.acknowledged", "Acknowledged type", base.DEC, FRAME_TYPES),
-  -- What is not in the frame as it stands.
-  padding = ProtoField.bytes("cbcb.padding", "Padding"),
-  sender = u32("cbcb.sender", "Sending router"),
-  ports = u16("cbcb.ports", "Port of the sending router's switch"),
-  attribute = ProtoField.string("cbcb.attribute", "Attribute", base.UNICODE),
-  filter = ProtoField.string("cbcb.filter", "Filter", base.UNICODE),
-  predicate = ProtoField.string("cbcb.predicate", "Predicate", base.UNICODE),
-  decode_error = ProtoField.string("cbcb.decode_error", "Undecodable because"),
-  reassembled_in = ProtoField.framenum("cbcb.reassembled_in", "Whole in frame"),
-  fragments = ProtoField.framenum("cbcb.fragments", "Fragment in frame"),
-  request_in = ProtoField.framenum("cbcb.request_in", "Request in frame", base.NONE, frametype.REQUEST),
-  response_in = ProtoField.framenum("cbcb.response_in", "Answer in frame", base.NONE, frametype.RESPONSE),
-  response_time = ProtoField.relative_time("cbcb.response_time", "Time since the request"),
-  repeat_of = ProtoField.framenum("cbcb.repeat_of", "Repeats frame"),
-}
+-- The parts of every body.
+fields.load = ProtoField.bytes("cbcb.load", "Fragment of a body")
+fields.tlvs = ProtoField.none("cbcb.tlvs", "TLV")
+fields.tlv_type = u8("cbcb.tlv_type", "TLV type", base.DEC, TLV_TYPES)
+fields.tlv_length = u32("cbcb.tlv_length", "TLV length")
+fields.data = ProtoField.bytes("cbcb.data", "Value of an unknown TLV")
+-- Texts and numbers that are not in the frame as they are shown.
+fields.padding = ProtoField.bytes("cbcb.padding", "Padding")
+fields.sender = u32("cbcb.sender", "Sending router")
+fields.ports = u16("cbcb.ports", "Port of the sending router's switch")
+fields.attribute = ProtoField.string("cbcb.attribute", "Attribute", base.UNICODE)
+fields.filter = ProtoField.string("cbcb.filter", "Filter", base.UNICODE)
+fields.predicate = ProtoField.string("cbcb.predicate", "Predicate", base.UNICODE)
+fields.decode_error = ProtoField.string("cbcb.decode_error", "Undecodable because")
+fields.reassembled_in = ProtoField.framenum("cbcb.reassembled_in", "Whole in frame")
+fields.fragments = ProtoField.framenum("cbcb.fragments", "Fragment in frame")
+fields.request_in = ProtoField.framenum("cbcb.request_in", "Request in frame", base.NONE, frametype.REQUEST)
+fields.response_in = ProtoField.framenum("cbcb.response_in", "Answer in frame", base.NONE, frametype.RESPONSE)
+fields.response_time = ProtoField.relative_time("cbcb.response_time", "Time since the request")
+fields.repeat_of = ProtoField.framenum("cbcb.repeat_of", "Repeats frame")
 cbcb.fields = fields
 
--- The fields inside a body: shown only if one of them is asked for.
-local BODY_FIELDS = {}
-for _, name in ipairs({ "load", "tlvs", "tlv_type", "tlv_length", "data", "constraints", "name_length",
-  "attribute_name", "value_type", "operator", "value_length", "value", "timeout_us", "incarnation", "interface",
-  "node", "source", "parent_interface", "downstream", "child_count", "children", "reusable", "off_tree",
-  "oldest_epoch", "acknowledged", "attribute", "filter", "predicate" }) do
-  table.insert(BODY_FIELDS, fields[name])
+-- The body is shown only if one of its fields is asked for.
+local body_fields = {}
+for _, names in ipairs({ BODY_FIELDS, { "load", "tlvs", "tlv_type", "tlv_length", "data", "attribute", "filter",
+  "predicate" } }) do
+  for _, name in ipairs(names) do table.insert(body_fields, fields[name]) end
 end
 
--- One expert info for each reason for which the codec refuses a frame (router.wire.header.DecodeReason).
-local REASONS = {
-  truncated = "Frame cut short",
-  bad_version = "Unknown version",
-  bad_type = "Unknown frame type",
-  bad_reserved = "Reserved field is not 0",
-  bad_length = "Lengths disagree",
-  bad_fragment = "Fragments contradict each other",
-  too_large = "Body too large",
-  bad_tlv = "Malformed TLV",
-  bad_name = "Malformed name",
-  bad_value = "Malformed value",
-  bad_constraint = "Malformed constraint",
-  duplicate_attribute = "Attribute twice",
-  duplicate_entry = "Entry twice",
-}
+-- One expert info for each reason for which the codec refuses a frame.
 local experts = {}
 for reason, text in pairs(REASONS) do
   experts[reason] = ProtoExpert.new("cbcb.error." .. reason, text, expert.group.MALFORMED, expert.severity.ERROR)
@@ -367,7 +476,7 @@ local readers = {}
 
 local function wrong_size(tlv, size) refuse("bad_tlv", tlv .. " of " .. size .. " bytes") end
 
-readers[1] = function(state, tree, at, size)
+readers[ATTRIBUTE] = function(state, tree, at, size)
   local raw = state.raw
   if size < 3 then wrong_size("ATTRIBUTE", size) end
   local name_length = raw:byte(at + 1)
@@ -429,7 +538,7 @@ local function read_constraint(state, tree, at, stop)
   return value_at + size, text
 end
 
-readers[2] = function(state, tree, at, size)
+readers[FILTER] = function(state, tree, at, size)
   local stop = at + size
   local texts = {}
   local next_at = at
@@ -442,33 +551,37 @@ readers[2] = function(state, tree, at, size)
   state.texts[#state.texts + 1] = text
 end
 
--- A TLV of one unsigned number, which must occur once.
-local function single(tlv, field, size, format)
+-- How the number of a TLV that a frame must have is shown; others as their field and the number.
+local TEXTS = { [TIMEOUT] = "timeout %.0f us", [INCARNATION] = "incarnation %.0f", [OLDEST_EPOCH] = "oldest %.0f" }
+
+local function number_text(tlv, field, number)
+  if tlv == ACKNOWLEDGED then return FRAME_TYPES[number] or "type " .. number end
+  return TEXTS[tlv] and string.format(TEXTS[tlv], number) or field .. " " .. string.format("%.0f", number)
+end
+
+-- A TLV of numbers, from its layout. The first number of the TLV that the frame must have is kept.
+local function numbers(tlv, layout)
+  local size = 0
+  for _, field in ipairs(layout) do size = size + field[2] end
   return function(state, tree, at, length)
-    if length ~= size then wrong_size(tlv, length) end
-    if state.single then refuse("bad_tlv", tlv .. " twice") end
-    state.single = size == 1 and state.raw:byte(at + 1) or number32(state.raw, at)
-    put(state, tree, field, at, size)
-    local text = format(state.single)
-    append(tree, ": " .. text)
-    state.texts[#state.texts + 1] = text
+    if length ~= size then wrong_size(TLV_TYPES[tlv], length) end
+    if state.required == tlv then
+      if state.single then refuse("bad_tlv", TLV_TYPES[tlv] .. " twice") end
+      state.single = 0
+      for index = 1, layout[1][2] do state.single = state.single * 256 + state.raw:byte(at + index) end
+      state.texts[#state.texts + 1] = number_text(tlv, layout[1][1], state.single)
+      append(tree, ": " .. state.texts[#state.texts])
+    end
+    for _, field in ipairs(layout) do
+      put(state, tree, fields[field[1]], at, field[2])
+      at = at + field[2]
+    end
   end
 end
 
-readers[3] = single("TIMEOUT", fields.timeout_us, 4, function(number)
-  return string.format("timeout %.0f us", number)
-end)
-readers[4] = single("INCARNATION", fields.incarnation, 4, function(number)
-  return string.format("incarnation %.0f", number)
-end)
-readers[7] = single("OLDEST_EPOCH", fields.oldest_epoch, 4, function(number)
-  return string.format("oldest %.0f", number)
-end)
-readers[8] = single("ACKNOWLEDGED", fields.acknowledged, 1, function(number)
-  return FRAME_TYPES[number] or "type " .. number
-end)
+for tlv, layout in pairs(LAYOUTS) do readers[tlv] = numbers(tlv, layout) end
 
-readers[5] = function(state, tree, at, size)
+readers[NEIGHBOUR] = function(state, tree, at, size)
   if size ~= 6 then wrong_size("NEIGHBOUR", size) end
   local interface = number16(state.raw, at)
   put(state, tree, fields.interface, at, 2)
@@ -479,7 +592,7 @@ readers[5] = function(state, tree, at, size)
   append(tree, string.format(": interface %d to node %.0f", interface, number32(state.raw, at + 2)))
 end
 
-readers[6] = function(state, tree, at, size)
+readers[TREE_ENTRY] = function(state, tree, at, size)
   local raw = state.raw
   if size < 12 then wrong_size("TREE_ENTRY", size) end
   local source, count = number32(raw, at), number16(raw, at + 10)
@@ -511,15 +624,9 @@ end
 
 -- ---- Bodies ---------------------------------------------------------------------------------------
 
--- Which TLV types each frame type has, and which one it must have.
-local ALLOWED = {
-  { [1] = true }, { [2] = true }, { [3] = true }, { [2] = true },
-  { [4] = true }, { [5] = true, [6] = true }, { [7] = true }, { [8] = true },
-}
-local REQUIRED = { [SR] = 3, [HELLO] = 4, [COMMIT] = 7, [ACK] = 8 }
-
 local function read_tlvs(state, tree, at, stop, kind)
   local raw = state.raw
+  state.required = REQUIRED[kind]
   while at < stop do
     if at + TLV_HEADER_LENGTH > stop then refuse("bad_tlv", "TLV runs past the body's end") end
     local tlv, size = raw:byte(at + 1), number32(raw, at + 1)
@@ -816,26 +923,21 @@ local function read_header(state, tree)
   local length = #raw
   if length < HEADER_LENGTH then refuse("truncated", "header has " .. HEADER_LENGTH .. " bytes") end
   local version, kind, flags, hop_limit = raw:byte(1, 4)
-  put(state, tree, fields.version, 0, 1)
-  if version ~= VERSION then refuse("bad_version", "version " .. version) end
-  put(state, tree, fields.type, 1, 1)
-  put(state, put(state, tree, fields.flags, 2, 1), fields.partial, 2, 1)
-  put(state, tree, fields.hop_limit, 3, 1)
-  put(state, tree, fields.issuer, 4, 4)
-  local high, low = number32(raw, 8), number32(raw, 12)
+  local high, low = number32(raw, OFFSETS.seq), number32(raw, OFFSETS.seq + 4)
   -- The incarnation (high half) is left out where it is 0.
   local seq = string.format(high == 0 and "%.0f" or "%.0f:%.0f", high == 0 and low or high, low)
-  append(put(state, tree, fields.seq, 8, 8), high ~= 0 and " (" .. seq .. ")" or "")
-  put(state, tree, fields.epoch, 16, 4)
-  put(state, tree, fields.total_length, 20, 4)
-  put(state, tree, fields.fragment_index, 24, 2)
-  put(state, tree, fields.fragment_count, 26, 2)
-  put(state, tree, fields.payload_length, 28, 2)
-  put(state, tree, fields.reserved, 30, 2)
-  local total, index, count = number32(raw, 20), number16(raw, 24), number16(raw, 26)
-  local here = number16(raw, 28)
+  for _, field in ipairs(tree and HEADER or {}) do
+    local name, at, size = field[1], field[2], field[3]
+    local item = put(state, tree, fields[name], at, size)
+    if name == "version" and version ~= VERSION then break end
+    if name == "flags" then put(state, item, fields.partial, at, size) end
+    if name == "seq" and high ~= 0 then append(item, " (" .. seq .. ")") end
+  end
+  if version ~= VERSION then refuse("bad_version", "version " .. version) end
+  local total, index = number32(raw, OFFSETS.total_length), number16(raw, OFFSETS.fragment_index)
+  local count, here = number16(raw, OFFSETS.fragment_count), number16(raw, OFFSETS.payload_length)
   if FRAME_TYPES[kind] == nil then refuse("bad_type", "frame type " .. kind) end
-  if number16(raw, 30) ~= 0 then refuse("bad_reserved", "reserved field is not 0") end
+  if number16(raw, OFFSETS.reserved) ~= 0 then refuse("bad_reserved", "reserved field is not 0") end
   if total > MAX_BODY_LENGTH then refuse("too_large", string.format("body of %.0f bytes", total)) end
   if index >= count then refuse("bad_fragment", "fragment " .. index .. " of " .. count) end
   if count == 1 and here ~= total or count > 1 and (here < 1 or here > total - (count - 1)) then
@@ -847,8 +949,8 @@ local function read_header(state, tree)
   end
   return {
     type = kind, hop_limit = hop_limit, partial = kind == UR and flags % 2 == 1, seq = seq,
-    issuer_text = string.format("%.0f", number32(raw, 4)), epoch = number32(raw, 16),
-    epoch_text = string.format("%.0f", number32(raw, 16)),
+    issuer_text = string.format("%.0f", number32(raw, OFFSETS.issuer)),
+    epoch = number32(raw, OFFSETS.epoch), epoch_text = string.format("%.0f", number32(raw, OFFSETS.epoch)),
     total = total, index = index, count = count, here = here,
     -- What the fragments of one frame have in common, beside what makes it this frame.
     common = raw:sub(3, 4) .. raw:sub(17, 24) .. raw:sub(27, 28),
@@ -923,7 +1025,7 @@ local function read_frame(state, tree, tvb, pinfo)
   local header_tree = tree:referenced(this_dissector) and tree or nil
   local body_tree = header_tree and tree.visible and tree or nil
   if header_tree and not body_tree then
-    for _, field in ipairs(BODY_FIELDS) do
+    for _, field in ipairs(body_fields) do
       if tree:referenced(field) then
         body_tree = tree
         break

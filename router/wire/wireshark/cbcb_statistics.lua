@@ -5,7 +5,9 @@
 --
 -- Loaded after cbcb.lua, whose fields it counts. Runs on Lua 5.2 to 5.4.
 
-local TYPES = { "MSG", "RA", "SR", "UR", "HELLO", "TABLE", "COMMIT", "ACK" }
+-- BEGIN constants, made from router/wire/format.py by `python -m router.wire.generate`
+local TYPES = { { 1, "MSG" }, { 2, "RA" }, { 3, "SR" }, { 4, "UR" }, { 5, "HELLO" }, { 6, "TABLE" }, { 7, "COMMIT" }, { 8, "ACK" } }
+-- END constants
 local ARGUMENT = "cbcb,frames"
 
 local type_of = Field.new("cbcb.type")
@@ -47,7 +49,8 @@ local function as_text(counts)
   local lines = {}
   local function line(...) table.insert(lines, string.format(...)) end
   line("%-12s %10s %8s %12s %12s", "CBCB frames", "frames", "share", "bytes", "mean bytes")
-  for kind, name in ipairs(TYPES) do
+  for _, type in ipairs(TYPES) do
+    local kind, name = type[1], type[2]
     local of_type = counts.types[kind]
     if of_type then
       line("%-12s %10d %s%% %12d %s", name, of_type.frames, fixed("%7.2f", 100 * of_type.frames / counts.frames),
@@ -61,12 +64,14 @@ local function as_text(counts)
   line("%-12s %10d %8s %12d", "all", counts.frames, "", counts.bytes)
   -- Narrow enough for Wireshark's text window.
   local heading = string.format("%-8s", "issuer")
-  for _, name in ipairs(TYPES) do heading = heading .. string.format(" %6s", name) end
+  for _, type in ipairs(TYPES) do heading = heading .. string.format(" %6s", type[2]) end
   table.insert(lines, "")
   table.insert(lines, heading)
   for _, issuer in ipairs(sorted_keys(counts.issuers)) do
     local row = string.format("%-8s", string.format("%.0f", issuer))
-    for kind in ipairs(TYPES) do row = row .. string.format(" %6d", counts.issuers[issuer][kind] or 0) end
+    for _, type in ipairs(TYPES) do
+      row = row .. string.format(" %6d", counts.issuers[issuer][type[1]] or 0)
+    end
     table.insert(lines, row)
   end
   return table.concat(lines, "\n") .. "\n"

@@ -9,8 +9,9 @@ from router.predicates.covering import intervals as iv
 from router.predicates.covering.algebra import covers, simplify
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.index import FilterIndex
+from router.predicates.covering.merging import merge
 from router.predicates.covering.normal import NormalFilter, normalise
-from router.predicates.covering.oversimplify import merge, oversimplify
+from router.predicates.covering.oversimplify import oversimplify
 from router.predicates.covering.pool import FilterPool
 from router.predicates.covering.values import ValueSet, everything_with, includes, whole_domain
 from router.predicates.model import NOTHING, Constraint, Filter, Message, Operator, Predicate, Type

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,7 +15,8 @@ from router.predicates.model import NOTHING, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.events import RequestUpdate
 from router.wire.addresses import LOCAL_INTERFACE
-from testbed.config.model import BroadcastLayer, Experiment, ProtocolOptions
+from testbed.config.model import Experiment, ProtocolOptions
+from testbed.controller.trees import LAYERS
 from testbed.events.fault import Fault
 from testbed.events.links import LinkDown, LinkUp
 from testbed.events.nodes import NodeDown, NodeUp
@@ -61,7 +61,7 @@ def troubled(draw: st.DrawFn) -> Experiment:
         ur_freshness_s=3.0,
         ur_reuse=draw(st.booleans()),
     )
-    layer = draw(st.sampled_from(get_args(BroadcastLayer)))
+    layer = draw(st.sampled_from(list(LAYERS)))
     return replace(
         experiment,
         topology=topology,

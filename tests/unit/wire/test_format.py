@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,7 @@ from router.wire.format import (
     Reserved,
     Tlv,
 )
+from router.wire.generate import BLOCKS, generated
 from router.wire.layouts import HEADER_OFFSETS, SIZES, masks_of
 from tests.vectors.wire_vectors import MALFORMED, WHOLE
 
@@ -145,3 +147,9 @@ def test_reasons_of_the_header_are_found_in_the_header() -> None:
             assert vector.reason in in_header
         else:
             assert vector.reason not in in_header
+
+
+@pytest.mark.parametrize("path", BLOCKS, ids=lambda path: path.name)
+def test_generated_blocks_are_up_to_date(path: Path) -> None:
+    """If not: `python -m router.wire.generate`."""
+    assert path.read_text(encoding="utf-8") == generated(path)

@@ -1,0 +1,198 @@
+"""Bounds on the work that predicates of other routers cause, and the widening of what exceeds them.
+
+The unit of all bounds is the *weight* of a filter: one, plus one for each constraint, plus one for each 256
+bytes of its names and strings. Decoding, normalising and interning a filter takes time that grows with its
+weight. All bounds are counts, not times, so a replay of the same events gives the same predicates.
+
+A predicate within its bound is unchanged. Beyond the bound it is widened: it then matches more messages, and
+every message that the original matches. Nobody loses a message by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from router.predicates.covering.merging import merge
+from router.predicates.covering.normal import Attribute, NormalFilter, normalise
+from router.predicates.model import EVERYTHING, Constraint, Filter, Predicate
+
+#: Bytes of names and strings that count as one constraint.
+_BYTES = 256
+#: Different sets of attributes for which the widened part of a predicate has a filter of its own.
+_SIGNATURES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PredicateLimits:
+    """Bounds on the predicates of RAs and URs.
+
+    Attributes:
+        filter_weight: weight of one filter; the last constraints of a heavier one are left out.
+        predicate_weight: weight of one predicate; the filters beyond it are merged (`chunks`).
+        turn_weight: weight of the filters that are added to tables in one turn of the router.
+        turn_pairs: pairs of filters that are compared in one turn (`FilterPool.bounded`).
+        burst: weight that one neighbour, or one issuer, may send at once; see `Allowance`.
+        rate: weight a second that one neighbour, or one issuer, may send for long.
+
+    Raises:
+        ValueError: a bound is less than 1, or `turn_weight` is less than 2.
+    """
+
+    filter_weight: int = 512
+    predicate_weight: int = 100_000
+    turn_weight: int = 192
+    turn_pairs: int = 4_000
+    burst: int = 400_000
+    rate: int = 20_000
+
+    def __post_init__(self) -> None:
+        for name in ("filter_weight", "predicate_weight", "turn_pairs", "burst", "rate"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: {getattr(self, name)} is less than 1")
+        if self.turn_weight < 2:
+            raise ValueError(f"turn_weight: {self.turn_weight} is less than 2")
+
+
+class Allowance:
+    """A token bucket: the weight that a neighbour, or an issuer, may send.
+
+    Args:
+        limits: `burst` is the size of the bucket, `rate` the units that it gains in a second.
+        now: the time, in seconds.
+    """
+
+    def __init__(self, limits: PredicateLimits, now: float) -> None:
+        self._limits = limits
+        self._left = float(limits.burst)
+        self._at = now
+
+    def left(self, now: float) -> int:
+        """Returns the weight that may be sent at this time."""
+        gained = max(0.0, now - self._at) * self._limits.rate
+        self._left = min(self._left + gained, float(self._limits.burst))
+        self._at = max(now, self._at)
+        return int(self._left)
+
+    def use(self, weight: int) -> None:
+        """Takes this weight, or all that is left."""
+        self._left = max(0.0, self._left - weight)
+
+
+def weight_of(filter_: Filter) -> int:
+    """Returns the weight of a filter."""
+    length = sum(
+        len(constraint.name) + (len(constraint.value) if isinstance(constraint.value, str) else 0)
+        for constraint in filter_
+    )
+    return 1 + len(filter_) + length // _BYTES
+
+
+def fits_in_turn(predicate: Predicate, limits: PredicateLimits) -> bool:
+    """Whether the whole predicate may be added to tables in one turn."""
+    if len(predicate) > limits.turn_weight:
+        return False
+    left = limits.turn_weight
+    for filter_ in predicate:
+        left -= len(filter_) + 1
+        if left < 0:
+            return False
+    return sum(map(weight_of, predicate)) <= limits.turn_weight
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A part of a predicate whose weight is at most that of a turn, unless it is a single filter.
+
+    Attributes:
+        predicate: its filters; it may be empty.
+        weight: of the filters that were read for it.
+        widened: whether filters read so far were widened.
+    """
+
+    predicate: Predicate
+    weight: int
+    widened: bool
+
+
+def chunks(predicate: Predicate, limits: PredicateLimits, allowed: int) -> Iterator[Chunk]:
+    """Divides a predicate into chunks, whose disjunction covers it.
+
+    The disjunction is equivalent to the predicate if no filter is heavier than `filter_weight` and all of
+    them together are not heavier than `allowed`. Otherwise the leading constraints of a heavy filter are
+    kept, and the filters beyond `allowed` are merged into one filter for each set of attributes, or into one
+    in all if there are many such sets. Each step of the iterator reads filters of the weight of a turn.
+
+    Args:
+        allowed: at most `predicate_weight` counts.
+    """
+    allowed = min(allowed, limits.predicate_weight)
+    total, weight, widened = 0, 0, False
+    waiting: list[Filter] = []
+    rest = _Hulls()
+    for original in predicate:
+        own = weight_of(original)
+        filter_ = original
+        if own > limits.filter_weight:
+            filter_, widened = _shortened(original, limits.filter_weight), True
+            # The excess is read, which takes less time than to add it to tables.
+            own = limits.filter_weight
+        if weight and weight + own > limits.turn_weight:
+            yield Chunk(Predicate(tuple(waiting)), weight, widened)
+            waiting, weight = [], 0
+        total += own
+        weight += own
+        if total <= allowed:
+            waiting.append(filter_)
+        else:
+            widened = True
+            rest.add(filter_)
+    waiting += rest.filters()
+    yield Chunk(Predicate(tuple(waiting)), weight, widened)
+
+
+def widen_to(predicate: Predicate, limits: PredicateLimits, allowed: int | None = None) -> Predicate:
+    """Returns the disjunction of all chunks of a predicate; the predicate itself if none was widened."""
+    parts = list(chunks(predicate, limits, limits.predicate_weight if allowed is None else allowed))
+    if not parts[-1].widened:
+        return predicate
+    return Predicate(tuple(filter_ for part in parts for filter_ in part.predicate))
+
+
+def _shortened(filter_: Filter, limit: int) -> Filter:
+    """The leading constraints of a filter, up to a weight."""
+    kept: list[Constraint] = []
+    length = 0
+    for constraint in filter_:
+        length += len(constraint.name) + (len(constraint.value) if isinstance(constraint.value, str) else 0)
+        if 2 + len(kept) + length // _BYTES > limit:
+            break
+        kept.append(constraint)
+    return Filter(tuple(kept))
+
+
+class _Hulls:
+    """Filters merged into one for each set of attributes, in one step for each."""
+
+    def __init__(self) -> None:
+        self._merged: dict[frozenset[Attribute], NormalFilter] = {}
+        self._everything = False
+
+    def add(self, filter_: Filter) -> None:
+        """Adds a filter."""
+        normal = None if self._everything else normalise(filter_)
+        if normal is None:
+            return
+        known = self._merged.get(normal.signature)
+        if known is not None:
+            self._merged[normal.signature] = merge(known, normal, exclusions=False)
+        elif len(self._merged) < _SIGNATURES:
+            self._merged[normal.signature] = normal
+        else:
+            self._everything = True
+
+    def filters(self) -> tuple[Filter, ...]:
+        """Returns the merged filters."""
+        if self._everything:
+            return EVERYTHING.filters
+        return tuple(normal.filter for normal in self._merged.values())

@@ -1,0 +1,52 @@
+"""A broadcast layer is one function and one registration: files of experiments and the controller find it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from testbed.config.errors import ExperimentError
+from testbed.config.load import load_experiment
+from testbed.controller.trees import LAYERS, Forest, spanning_trees
+from testbed.sim.simulation import simulate
+from testbed.terminal.progress import Progress
+from topos.model import Topology
+
+_FILE = 'duration_s = 1\n[topology]\ngenerator = "ring"\nnodes = 4\n[broadcast]\nlayer = "dense"\n'
+_called: list[str] = []
+
+
+def _dense(topology: Topology, down_links: frozenset[int], down_nodes: frozenset[int]) -> Forest:
+    _called.append(topology.name)
+    return spanning_trees(topology, down_links, down_nodes)
+
+
+@pytest.fixture
+def dense() -> Iterator[None]:
+    _called.clear()
+    LAYERS.register("dense", _dense)
+    yield
+    LAYERS.unregister("dense")
+
+
+@pytest.mark.usefixtures("dense")
+def test_a_registered_layer_makes_the_trees_of_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text(_FILE)
+    with (tmp_path / "output").open("w") as output:
+        run_dir = simulate(load_experiment(path), tmp_path / "runs", Progress(Console(file=output)), "none")
+    log = [json.loads(line) for line in (run_dir / "logs" / "controller.jsonl").read_text().splitlines()]
+    assert [event["routers"] for event in log if event["event"] == "committed"] == [4]
+    assert _called == ["ring-4"]
+
+
+def test_a_layer_that_is_not_registered_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text(_FILE)
+    expected = r'layer: "dense" is not valid; expected "spt" or "spanning-tree" or "rpf"$'
+    with pytest.raises(ExperimentError, match=expected):
+        load_experiment(path)

@@ -1,0 +1,146 @@
+"""Bounds on predicates, and the steps that the algebra takes for predicates made to be expensive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from router.predicates.covering import intervals, patterns, values
+from router.predicates.covering.budget import Allowance, PredicateLimits, chunks, widen_to
+from router.predicates.covering.normal import NormalFilter, normalise
+from router.predicates.covering.pool import FilterPool
+from router.predicates.covering.values import ValueSet
+from router.predicates.model import EVERYTHING, Constraint, Filter, Operator, Predicate, Type
+from router.predicates.parser import parse_predicate
+
+
+def _text(random: Random, length: int = 8) -> str:
+    return "".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=length))
+
+
+def _substrings(count: int) -> list[Constraint]:
+    random = Random(1)
+    return [Constraint("s", Type.STRING, Operator.SUBSTRING, _text(random)) for _ in range(count)]
+
+
+class _Counter:
+    """Counts the calls of a function, or the sum of what `measure` makes of their arguments."""
+
+    def __init__(self, function: Callable[..., Any], measure: Callable[..., int] = lambda *_: 1) -> None:
+        self._function, self._measure = function, measure
+        self.count = 0
+
+    def __call__(self, *arguments: Any) -> Any:
+        self.count += self._measure(*arguments)
+        return self._function(*arguments)
+
+
+def test_many_substrings_are_not_compared_each_with_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = _Counter(values.common_texts)
+    monkeypatch.setattr(patterns, "common_texts", texts)
+    failures = _Counter(NormalFilter.failures)
+    monkeypatch.setattr(NormalFilter, "failures", lambda *pair: failures(*pair))
+    pool = FilterPool()
+    predicate = Predicate(tuple(Filter((constraint,)) for constraint in _substrings(2_000)))
+    members = pool.add(0, pool.numbers(predicate))
+    assert members.bit_count() == 2_000
+    assert texts.count <= 2 * 2_000
+    assert failures.count <= 100
+
+
+def test_many_constraints_on_one_attribute_are_not_compared_each_with_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes = _Counter(values._includes_strings, lambda a, b: len(a.substrings) + len(b.substrings))
+    monkeypatch.setattr(values, "_includes_strings", sizes)
+    steps = _Counter(intervals.intersection, lambda a, b: len(a) + len(b))
+    monkeypatch.setattr(intervals, "intersection", steps)
+    random = Random(2)
+    unequal = [Constraint("s", Type.STRING, Operator.NE, _text(random)) for _ in range(2_000)]
+    normal = normalise(Filter(tuple(_substrings(2_000) + unequal)))
+    assert normal is not None
+    assert len(normal.attributes["s"].substrings) == 2_000
+    assert sizes.count <= 10_000
+    assert steps.count <= 10_000
+
+
+def test_a_filter_on_many_attributes_keeps_no_copy_of_them_for_each() -> None:
+    normal = normalise(Filter(tuple(Constraint(f"a{n}", Type.INTEGER, Operator.GT, n) for n in range(2_000))))
+    assert normal is not None
+    assert sum(map(len, normal.families.values())) <= 10 * 2_000
+
+
+def test_substrings_that_others_contain_are_removed() -> None:
+    (simple,) = (normalise(parse_predicate('s ** "bc" and s ** "abcd" and s ** "x"').filters[0]),)
+    assert simple is not None
+    assert simple.attributes["s"].substrings == ("abcd", "x")
+    assert isinstance(simple.attributes["s"], ValueSet)
+
+
+def test_comparisons_stay_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = _Counter(NormalFilter.failures)
+    monkeypatch.setattr(NormalFilter, "failures", lambda *pair: failures(*pair))
+    random = Random(3)
+    boxes = []
+    for _ in range(300):
+        (x, y), width = (random.randrange(1_000), random.randrange(1_000)), random.randrange(500)
+        boxes.append(f"x > {x} and x < {x + width} and y > {y} and y < {y + width}")
+    predicate = parse_predicate(" or ".join(boxes))
+    pool = FilterPool()
+    numbers = pool.numbers(predicate)
+    with pool.bounded(500):
+        members = pool.add(0, numbers)
+    # One question may exceed what is left: it is about the filters of the table at most.
+    assert failures.count <= 500 + 2 * 300
+    assert members.bit_count() > 200
+    exact = pool.add(0, numbers)
+    assert pool.covers_all(exact, members)
+    assert pool.covers_all(members, exact)
+
+
+def test_beyond_its_weight_a_predicate_is_merged_by_attributes() -> None:
+    limits = PredicateLimits(predicate_weight=4, turn_weight=2)
+    predicate = parse_predicate("x = 1 or x = 2 or x = 7 or y = 3 or x = 9 or y = 5")
+    assert widen_to(predicate, limits) == parse_predicate(
+        "x = 1 or x = 2 or x > 6 and x < 10 or y > 2 and y < 6"
+    )
+    assert [part.weight for part in chunks(predicate, limits, 4)] == [2] * 6
+    assert widen_to(predicate, limits, 0) == parse_predicate("x > 0 and x < 10 or y > 2 and y < 6")
+
+
+def test_a_filter_keeps_its_leading_constraints() -> None:
+    limits = PredicateLimits(filter_weight=3)
+    assert widen_to(parse_predicate("x = 1 and y = 2 and z = 3"), limits) == parse_predicate(
+        "x = 1 and y = 2"
+    )
+    long = Filter((Constraint("s", Type.STRING, Operator.EQ, "a" * 1_000),))
+    assert widen_to(Predicate((long,)), limits) == EVERYTHING
+
+
+def test_many_sets_of_attributes_become_one_filter() -> None:
+    limits = PredicateLimits(predicate_weight=1)
+    predicate = Predicate(
+        tuple(Filter((Constraint(f"a{n}", Type.INTEGER, Operator.EQ, n),)) for n in range(1_000))
+    )
+    assert widen_to(predicate, limits) == EVERYTHING
+
+
+def test_an_allowance_grows_with_time_up_to_the_burst() -> None:
+    allowance = Allowance(PredicateLimits(burst=100, rate=10), now=5.0)
+    assert allowance.left(5.0) == 100
+    allowance.use(130)
+    assert allowance.left(5.0) == 0
+    assert allowance.left(7.0) == 20
+    assert allowance.left(6.0) == 20
+    assert allowance.left(1e6) == 100
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("filter_weight", 0), ("turn_weight", 1), ("burst", -1), ("rate", 0)]
+)
+def test_bounds_are_positive(field: str, value: int) -> None:
+    with pytest.raises(ValueError, match=field):
+        PredicateLimits(**{field: value})
