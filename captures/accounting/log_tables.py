@@ -138,9 +138,9 @@ def routing_table(run: RunLayout) -> pa.Table:
     """
     return _table(
         [
-            (node, interface, predicate)
-            for node, table in read_routing_tables(run).items()
-            for interface, predicate in table.items()
+            (node, row["interface"], row["scope"], row["predicate"])
+            for node, rows in read_routing_tables(run).items()
+            for row in rows
         ],
         TABLES["routing_tables"].schema,
     )

@@ -1,9 +1,8 @@
-"""The document of the run folder: `python -m captures.rundir.document` writes docs/run-folder.md."""
+"""The text of docs/run-folder.md."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,7 +54,7 @@ FILES: tuple[RunFile, ...] = (
 _HEAD = """# The run folder
 
 A run writes one folder, `captures/runs/<id>/`. `captures.rundir` names its files, and reads and writes them.
-This document is made from that package by `python -m captures.rundir.document`.
+This document is made from that package by `python -m testbed.documents`.
 
 | file | content |
 |---|---|
@@ -94,9 +93,3 @@ def _records() -> Iterator[str]:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-if __name__ == "__main__":
-    target = Path(__file__).resolve().parents[2] / "docs" / "run-folder.md"
-    target.write_text(document(), encoding="utf-8")
-    print(target, file=sys.stderr)

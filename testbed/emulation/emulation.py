@@ -18,7 +18,7 @@ from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import host_identity, link_identity
 from captures.rundir.counters import SwitchCounters, write_routers_counters, write_switches_counters
 from captures.rundir.layout import RunLayout
-from captures.rundir.routing_tables import write_routing_tables
+from captures.rundir.routing_tables import TableRow, write_routing_tables
 from captures.rundir.timings import write_timings
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
@@ -272,10 +272,13 @@ class Emulation:
         return last
 
     def _router_specs(self, hosts: list[int]) -> list[RouterSpec]:
-        options = router_options(self.experiment.protocol, self.experiment.time_scale)
+        experiment = self.experiment
+        options = router_options(
+            experiment.protocol, experiment.time_scale, experiment.routing, experiment.service
+        )
         run = self._folder
         run.routers_folder.mkdir()
-        recording = self.experiment.record
+        recording = experiment.record
         if recording:
             run.recordings_folder.mkdir()
         incarnation = int(time.time())
@@ -288,7 +291,7 @@ class Emulation:
                 counters_path=str(run.router_counters(node)),
                 log_path=str(run.router_log(node)),
                 options=options,
-                matcher=self.experiment.protocol.matcher,
+                matcher=experiment.protocol.matcher,
                 seed=self.experiment.seed,
                 incarnation=incarnation,
                 recording_path=str(run.recording(node)) if recording else None,
@@ -306,16 +309,16 @@ def capture_devices(experiment: Experiment, names: Names) -> dict[CaptureIdentit
     }
 
 
-def ask_routers(sockets: Iterable[Path]) -> dict[int, dict[str, str]]:
+def ask_routers(sockets: Iterable[Path]) -> dict[int, list[TableRow]]:
     """The tables of live routers, which send nothing on that account.
 
     Raises:
         ClientError: a router does not answer.
     """
-    tables: dict[int, dict[str, str]] = {}
+    tables: dict[int, list[TableRow]] = {}
     for path in sockets:
         with Client(path) as client:
-            tables[client.node] = client.status()["predicates"]
+            tables[client.node] = client.status()["table"]
     return tables
 
 

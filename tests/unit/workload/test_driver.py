@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from captures.rundir.layout import RunLayout
+from router.content.plain import Plain
 from router.predicates.model import Predicate
 from router.predicates.semantics import matches
 from router.protocol.events import (
@@ -26,6 +27,7 @@ from router.protocol.events import (
     SendMessage,
     SetPredicate,
 )
+from router.protocol.services.exhaustive import ExhaustiveSession
 from router.runtime.applications import Applications
 from testbed.errors import RunError
 from testbed.oracle.decide import write_oracle
@@ -49,7 +51,13 @@ class IdealNetwork:
         self._running = True
         self.nodes = {
             node: Applications(
-                node, path, self._selector, self._handler(node), lambda _verbose: {}, lambda *_: None
+                node,
+                path,
+                self._selector,
+                lambda number: ExhaustiveSession(number, Plain()),
+                self._handler(node),
+                lambda _verbose: {},
+                lambda *_: None,
             )
             for node, path in self.sockets.items()
         }
