@@ -19,12 +19,10 @@ from captures.pcap.writing import FILE_HEADER, record_header
 from captures.rundir.capture_list import capture_paths
 from captures.rundir.layout import RunLayout, link_capture_name
 from router.wire.addresses import ETHERTYPE
-from router.wire.header import HEADER_LENGTH
+from router.wire.header import HEADER_LENGTH, UNDECODABLE
 
 #: Width of the time slots in which frames are counted, in nanoseconds.
 SLOT_NS = 500_000_000
-#: Value of `type` for frames whose header does not decode.
-UNDECODABLE = "undecodable"
 
 
 @dataclass(frozen=True, slots=True)
