@@ -20,7 +20,7 @@ from router.predicates.parser import parse_predicate
 from router.protocol.counters import Drop
 from router.protocol.router import Router
 from router.protocol.scheme import Row
-from router.recording.encoding import RecordingError
+from router.recording.file import RecordingError
 from router.recording.replay import Replayed, RouterState, check, states_at
 from testbed.errors import InputError
 from testbed.oracle.history import read_history
