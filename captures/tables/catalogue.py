@@ -372,7 +372,7 @@ _ROWS = (
             Column(
                 "interface",
                 _INT,
-                "interface that messages leave by; 0: the applications; null: no single one",
+                "interface that messages leave by; 0: applications; null: no single one",
             ),
             Column("scope", _TEXT, "the messages that the row is about; empty: all"),
             Column("predicate", _TEXT, "in the readable notation: the messages that leave by the interface"),
