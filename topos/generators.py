@@ -14,7 +14,7 @@ from itertools import accumulate
 from random import Random
 from typing import Any
 
-from router.options import Option, option, parameters_of
+from router.options import Declaration, Option, option, parameters_of
 from router.registry import Registry
 from topos.build import LinkSpec, build
 from topos.model import Node, Topology, TopologyError
@@ -261,7 +261,7 @@ class Generator:
 GENERATORS = Registry[Generator]("generator")
 
 
-def register(make: Callable[..., Topology], **parameters: Mapping[str, Option]) -> None:
+def register(make: Callable[..., Topology], **parameters: Declaration) -> None:
     """Adds a generator under the name of its function.
 
     Args:
