@@ -6,7 +6,9 @@ The module uses the standard library alone and every package may import it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TypeVar, cast
 
 T = TypeVar("T")
 
@@ -17,6 +19,14 @@ class UnknownNameError(KeyError, ValueError):
     def __str__(self) -> str:
         # KeyError shows the repr of its argument.
         return str(self.args[0])
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an entry is that has not been asked for yet."""
+
+    module: str
+    attribute: str
 
 
 class Registry(Mapping[str, T]):
@@ -36,7 +46,7 @@ class Registry(Mapping[str, T]):
 
     def __init__(self, noun: str) -> None:
         self.noun = noun
-        self._entries: dict[str, T] = {}
+        self._entries: dict[str, T | _Place] = {}
 
     def register(self, name: str, entry: T) -> T:
         """Adds an entry and returns it.
@@ -49,13 +59,28 @@ class Registry(Mapping[str, T]):
         self._entries[name] = entry
         return entry
 
+    def register_lazily(self, name: str, place: str) -> None:
+        """Adds the entry that is at ``package.module:attribute``.
+
+        The module is imported when the entry is first asked for. A process loads the implementations that it
+        uses and no others, and the module that states a registry depends on none of them.
+
+        Raises:
+            ValueError: the name is registered already.
+        """
+        if name in self._entries:
+            raise ValueError(f"{self.noun} {name!r} is registered already")
+        module, _, attribute = place.partition(":")
+        self._entries[name] = _Place(module, attribute)
+
     def unregister(self, name: str) -> None:
         """Removes an entry.
 
         Raises:
             UnknownNameError: there is none of this name.
         """
-        self[name]
+        if name not in self._entries:
+            raise self._unknown(name)
         del self._entries[name]
 
     def __getitem__(self, name: str) -> T:
@@ -65,10 +90,19 @@ class Registry(Mapping[str, T]):
             UnknownNameError: there is none; the error is a KeyError and a ValueError.
         """
         try:
-            return self._entries[name]
+            entry = self._entries[name]
         except KeyError:
-            names = ", ".join(self._entries)
-            raise UnknownNameError(f"unknown {self.noun} {name!r}; expected one of {names}") from None
+            raise self._unknown(name) from None
+        if isinstance(entry, _Place):
+            entry = self._entries[name] = cast(T, getattr(import_module(entry.module), entry.attribute))
+        return entry
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def _unknown(self, name: str) -> UnknownNameError:
+        names = ", ".join(self._entries)
+        return UnknownNameError(f"unknown {self.noun} {name!r}; expected one of {names}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)

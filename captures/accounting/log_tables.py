@@ -50,7 +50,14 @@ CONTROLLER_EVENTS = pa.schema(
         *(("node", pa.int32()), ("u", pa.int32()), ("v", pa.int32()), ("details", pa.string())),
     ]
 )
-TABLE_ENTRIES = pa.schema([("node", pa.int32()), ("interface", pa.int32()), ("predicate", pa.string())])
+TABLE_ENTRIES = pa.schema(
+    [
+        ("node", pa.int32()),
+        ("interface", pa.int32()),
+        ("scope", pa.string()),
+        ("predicate", pa.string()),
+    ]
+)
 OPENING = pa.schema([("node", pa.int32()), ("requested_ns", pa.int64())])
 
 
@@ -154,9 +161,9 @@ def read_routing_tables(run: RunFolder) -> pa.Table:
     with _needing(str(run.path / ROUTING_TABLES)):
         return _table(
             [
-                (int(node), int(interface), predicate)
-                for node, table in document.items()
-                for interface, predicate in table.items()
+                (int(node), row["interface"], row["scope"], row["predicate"])
+                for node, rows in document.items()
+                for row in rows
             ],
             TABLE_ENTRIES,
         )

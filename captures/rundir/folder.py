@@ -84,13 +84,13 @@ class RunFolder:
                 for entry in entries
             ]
 
-    def routing_tables(self) -> dict[str, dict[str, str]]:
-        """logs/tables.json: node -> interface -> predicate; empty if the run kept none."""
+    def routing_tables(self) -> dict[str, list[dict[str, Any]]]:
+        """logs/tables.json: node -> rows of interface, scope, predicate; empty if the run kept none."""
         name = "logs/tables.json"
         if not (self.path / name).exists():
             return {}
-        with self._expecting(name, "{node: {interface: predicate}}"):
-            return {node: dict(table) for node, table in self._json(name).items()}
+        with self._expecting(name, "{node: rows of interface, scope, predicate}"):
+            return {node: list(map(dict, rows)) for node, rows in self._json(name).items()}
 
     def captures(self) -> list[CapturedFile]:
         """The captures, each link with the index that topology.json gives it."""

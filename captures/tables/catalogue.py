@@ -217,11 +217,12 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "routing_tables": (
-        "router and interface: what the run ended with (logs/tables.json)",
+        "row of the routing table of a router at the end of the run (logs/tables.json)",
         {
             "node": "the router",
-            "interface": "the interface; 0: its applications",
-            "predicate": "p_i, in the readable notation; an interface without one has no row",
+            "interface": "interface that messages leave by; 0: its applications; null: no single interface",
+            "scope": "the messages that the row is about; empty: all",
+            "predicate": "messages that match leave by it, in the readable notation; an empty one has no row",
         },
     ),
     "shortest_paths": (

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
+
+from router.content.registry import CONTENTS, DEFAULT_CONTENT
+from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
+from router.registry import Registry
 
 RequestPolicyName = Literal["never", "periodic", "count"]
 #: Longest timeout of an SR, in seconds: the field of the frame holds 32 bits of microseconds.
 MAX_REQUEST_TIMEOUT = 4_000.0
+
+
+def conflicts(
+    scheme: str, service: str, covering: str, sr_policy: str, max_filters: int | None
+) -> Mapping[str, str]:
+    """Which of these options contradict each other or name nothing, and why: option -> text of the error."""
+    found: dict[str, str] = {}
+    registries: tuple[tuple[str, str, Registry[Any]], ...] = (
+        ("scheme", scheme, SCHEMES),
+        ("service", service, SERVICES),
+        ("covering", covering, CONTENTS),
+    )
+    for option, name, registry in registries:
+        if name not in registry:
+            found[option] = f"unknown {registry.noun} {name!r}; expected one of {', '.join(registry)}"
+    if not found:
+        found.update(SCHEMES[scheme].conflicts(sr_policy, max_filters))
+        if max_filters is not None and not CONTENTS[covering].widens:
+            found["max_filters"] = f'excludes covering "{covering}", which keeps filters as declared'
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +43,9 @@ class RouterOptions:
         ra_on_change: issue an RA whenever p0 changes (protocol paper, section 3.5.1).
         ra_period: also issue one every so many seconds (None: never).
         hop_limit: hops that a frame issued here may take, 1..255.
-        strict_paper: filter RAs on ingress as section 3.5.1 says, and replace p_i by every UR as section
-            3.5.2 says; both can lose receivers (ARCHITECTURE.md, "Where we differ").
+        scheme: routing scheme, a name of `router.protocol.registries.SCHEMES`.
+        service: service to applications, a name of `router.protocol.registries.SERVICES`.
+        covering: how predicates are compared and united, a name of `router.content.registry.CONTENTS`.
         hello_interval: seconds between two HELLOs while no table has come.
         readvertise_jitter: after a change of epoch, p0 is advertised again within so many seconds,
             at random, so that not every router speaks at once.
@@ -37,10 +63,8 @@ class RouterOptions:
             beyond an interface are the same (section 3.5.4).
         ur_freshness: an SR is answered from the table if what it says was learnt within so many seconds.
             Answers may themselves come from tables further on; their ages add up.
-
         max_filters: over-simplify what lies behind an interface to so many filters when it has more than
-            twice as many (section 3.5.6); None: never. Not with `strict_paper`: an over-simplified p_i covers
-            RAs that the routers beyond have never heard, and that filter would drop them.
+            twice as many (section 3.5.6); None: never.
 
     Raises:
         ValueError: an option is outside its range, or two exclude each other.
@@ -49,7 +73,9 @@ class RouterOptions:
     ra_on_change: bool = True
     ra_period: float | None = None
     hop_limit: int = 64
-    strict_paper: bool = False
+    scheme: str = DEFAULT_SCHEME
+    service: str = DEFAULT_SERVICE
+    covering: str = DEFAULT_CONTENT
     hello_interval: float = 1.0
     readvertise_jitter: float = 0.05
     held_messages: int = 10_000
@@ -85,11 +111,12 @@ class RouterOptions:
         ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}: {getattr(self, name)} is negative")
-        if self.max_filters is not None:
-            if self.max_filters < 1:
-                raise ValueError(f"max_filters: {self.max_filters} is less than 1")
-            if self.strict_paper:
-                raise ValueError("max_filters: excludes strict_paper, which would lose receivers by it")
+        if self.max_filters is not None and self.max_filters < 1:
+            raise ValueError(f"max_filters: {self.max_filters} is less than 1")
+        for name, reason in conflicts(
+            self.scheme, self.service, self.covering, self.sr_policy, self.max_filters
+        ).items():
+            raise ValueError(f"{name}: {reason}")
         if self.sr_timeout > MAX_REQUEST_TIMEOUT:
             raise ValueError(f"sr_timeout: {self.sr_timeout} is above {MAX_REQUEST_TIMEOUT:g} seconds")
 

@@ -50,7 +50,7 @@ class Origin:
 
     Attributes:
         node: its node identifier.
-        options: see there.
+        options: see there; the names of scheme, service and covering are among them.
         matcher: a name of `router.matching.factory`.
         seed: seeds its jitter, together with `node`.
         incarnation: see `Router`.
@@ -70,6 +70,14 @@ class Origin:
         """
         jitter = random.Random(f"{self.seed}/{self.node}")
         return Router(self.node, self.options, factory(self.matcher), self.incarnation, jitter)
+
+
+def _options(recorded: dict[str, Any]) -> RouterOptions:
+    """The options at the head of a recording, perhaps one from before schemes had names."""
+    strict = recorded.pop("strict_paper", None)
+    if strict is not None:
+        recorded["scheme"] = "pif-strict" if strict else "pif"
+    return RouterOptions(**recorded)
 
 
 class Recorder:
@@ -250,7 +258,7 @@ class Recording:
             raise RecordingError(f"{self.path}: a recording of version {version}; expected {_VERSION}")
         try:
             fields: dict[str, Any] = json.loads(file.read(length))
-            return Origin(**{**fields, "options": RouterOptions(**fields["options"])})
+            return Origin(**{**fields, "options": _options(fields["options"])})
         except (ValueError, TypeError, KeyError) as error:
             raise RecordingError(f"{self.path}: what the router was made of: {error}") from error
 

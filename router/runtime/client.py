@@ -19,11 +19,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO
 
+from router.content.plain import Plain
 from router.predicates.model import NOTHING, Message, Predicate, Value
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate, predicate_to_json
+from router.protocol.services.subscriptions import Subscriptions
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
-from router.runtime.subscriptions import Subscriptions
 
 #: Seconds that a blocking call waits for its answer.
 TIMEOUT = 10.0
@@ -99,7 +100,7 @@ class Client:
         self._requests: dict[int, Request] = {}
         self._next_id = 1
         self._deliveries: deque[Delivery] = deque()
-        self._wanted = Subscriptions()
+        self._wanted = Subscriptions(Plain())
         # The operations by which the router may have got a predicate of ours.
         self._asked: set[str] = set()
         self._open = True

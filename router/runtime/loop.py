@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from router.predicates.printer import format_predicate
 from router.protocol.events import (
     Action,
     Event,
@@ -63,7 +62,13 @@ class Loop:
         self._link = Link(router.node, packets, log)
         self._link_mask = selectors.EVENT_READ
         self._applications = Applications(
-            router.node, socket_path, self._selector, self._handle_request, self.status, left_behind
+            router.node,
+            socket_path,
+            self._selector,
+            router.session,
+            self._handle_request,
+            self.status,
+            left_behind,
         )
         self._selector.register(packets, selectors.EVENT_READ, self._link_ready)
         self._stop_receiver, self._stop_sender = socket.socketpair()
@@ -100,7 +105,7 @@ class Loop:
         waiting to be sent, and no RA is due (periodic ones apart).
 
         Args:
-            tables: give `predicates` and `interfaces` too, which may be long.
+            tables: give `table` (rows of interface, scope, predicate) and `interfaces` too: it may be long.
         """
         router = self._router
         status: dict[str, Any] = {
@@ -110,8 +115,7 @@ class Loop:
             "idle": router.idle and self._link.idle and self._applications.idle,
         }
         if tables:
-            predicates = sorted(router.predicates().items())
-            status["predicates"] = {str(i): format_predicate(p) for i, p in predicates}
+            status["table"] = [row.as_json() for row in router.rows()]
             status["interfaces"] = {str(i): node for i, node in sorted(router.interfaces().items())}
         return status
 

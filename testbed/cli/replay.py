@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rich.console import Console
 
 from router.predicates.printer import format_predicate
+from router.protocol.scheme import Row
 from router.recording.encoding import RecordingError
 from router.recording.file import Recording
 from router.recording.replay import describe
@@ -100,10 +101,17 @@ def _tables(run_dir: Path, nodes: Iterable[int], at_s: float) -> int:
     for node in nodes:
         (state,) = router_states(run_dir, node, [t_ns])
         print(f"r{node}, epoch {state.epoch}")
-        for interface, predicate in sorted(state.predicates.items()):
-            behind = f"node {state.interfaces[interface]}" if interface else "applications"
-            print(f"    {interface} ({behind}): {format_predicate(predicate)}")
+        for row in state.table:
+            print(f"    {_described(row, state.interfaces)}: {format_predicate(row.predicate)}")
     return 0
+
+
+def _described(row: Row, interfaces: Mapping[int, int]) -> str:
+    """The interface and the scope of a row."""
+    if row.interface is None:
+        return row.scope
+    behind = f"node {interfaces[row.interface]}" if row.interface else "applications"
+    return f"{row.interface} ({behind})" + (f", {row.scope}" if row.scope else "")
 
 
 def _show(run_dir: Path, nodes: Iterable[int]) -> int:

@@ -20,7 +20,7 @@ def dump_experiment(experiment: Experiment, topology_file: str = "topology.json"
     top = ("name", "seed", "duration_s", "time_scale", "record")
     lines += [f"{key} = {toml_value(getattr(experiment, key))}" for key in top]
     lines += ["", "[topology]", f"file = {toml_value(topology_file)}"]
-    for section in ("broadcast", "protocol", "workload", "oracle"):
+    for section in ("broadcast", "routing", "service", "protocol", "workload", "oracle"):
         options = getattr(experiment, section)
         if options is not None:
             lines += ["", f"[{section}]", *_keys(options)]

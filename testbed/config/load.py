@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from router.options import NAME_MAX_BYTES
+from router.protocol.options import conflicts
 from testbed.config import schema
 from testbed.config.errors import ExperimentError, Problems
 from testbed.config.events import read_events
@@ -20,6 +21,8 @@ from testbed.config.model import (
     Experiment,
     OracleOptions,
     ProtocolOptions,
+    RoutingOptions,
+    ServiceOptions,
     WorkloadOptions,
 )
 from testbed.config.overrides import apply_overrides
@@ -73,9 +76,9 @@ def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None
         problems.add("topology", "", f"missing; expected {TOPOLOGY_WAYS}")
     link_defaults = read_fields(problems, "links", sections.get("links", {}), schema.LINKS)
     broadcast = read_fields(problems, "broadcast", sections.get("broadcast", {}), schema.BROADCAST)
-    protocol = read_fields(problems, "protocol", sections.get("protocol", {}), schema.PROTOCOL)
-    if protocol.get("strict_paper") and "max_filters" in protocol:
-        problems.add("protocol", "max_filters", "excludes strict_paper, which would lose receivers by it")
+    routing = RoutingOptions(**read_fields(problems, "routing", sections.get("routing", {}), schema.ROUTING))
+    service = ServiceOptions(**read_fields(problems, "service", sections.get("service", {}), schema.SERVICE))
+    protocol = _protocol(problems, sections.get("protocol", {}), routing, service)
     oracle = read_fields(problems, "oracle", sections.get("oracle", {}), schema.ORACLE)
     workload = None
     if "workload" in sections:
@@ -95,7 +98,9 @@ def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None
         time_scale=values.get("time_scale", 1.0),
         topology=with_link_defaults(topology, link_defaults),
         broadcast=BroadcastOptions(**broadcast),
-        protocol=ProtocolOptions(**protocol),
+        routing=routing,
+        service=service,
+        protocol=protocol,
         workload=workload,
         events=events,
         oracle=OracleOptions(**oracle),
@@ -142,6 +147,21 @@ def _refuse_unknown(problems: Problems, top: Mapping[str, object]) -> None:
     for key, value in top.items():
         if key not in known:
             problems.add("", "", unknown("section" if isinstance(value, dict) else "key", key, known))
+
+
+def _protocol(
+    problems: Problems, table: Mapping[str, object], routing: RoutingOptions, service: ServiceOptions
+) -> ProtocolOptions:
+    if "strict_paper" in table:
+        problems.add(
+            "protocol", "strict_paper", 'is no key any more; expected [routing] scheme = "pif-strict"'
+        )
+        table = {key: value for key, value in table.items() if key != "strict_paper"}
+    options = ProtocolOptions(**read_fields(problems, "protocol", table, schema.PROTOCOL))
+    found = conflicts(routing.scheme, service.kind, options.covering, options.sr_policy, options.max_filters)
+    for key, text in found.items():
+        problems.add("protocol", key, text)
+    return options
 
 
 def _workload(problems: Problems, table: Mapping[str, object], duration_s: float | None) -> WorkloadOptions:

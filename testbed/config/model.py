@@ -14,7 +14,6 @@ from testbed.events.event import Event
 from topos.model import Topology
 
 SenderRequestPolicy = Literal["never", "periodic", "count"]
-MatchingEngine = Literal["compiled", "counting", "naive"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +24,20 @@ class BroadcastOptions:
 
 
 @dataclass(frozen=True)
+class RoutingOptions:
+    """`scheme`: what RAs and URs mean, where messages go; a name of `router.protocol.registries.SCHEMES`."""
+
+    scheme: str = "pif"
+
+
+@dataclass(frozen=True)
+class ServiceOptions:
+    """`kind`: what routers offer to applications, a name of `router.protocol.registries.SERVICES`."""
+
+    kind: str = "exhaustive"
+
+
+@dataclass(frozen=True)
 class ProtocolOptions:
     """CBCB options (protocol paper, section 3.5).
 
@@ -32,8 +45,6 @@ class ProtocolOptions:
         ra_on_change: issue an RA whenever p0 changes.
         ra_period_s: also issue one every so many experiment seconds (None: never).
         hop_limit: hops a frame may take, 1..255.
-        strict_paper: filter RAs on ingress exactly as section 3.5.1 says, and replace table entries by URs
-            exactly as section 3.5.2 says; both can lose receivers.
         ra_min_interval_s: least time between two RAs of one router; changes in between are told together.
         ra_jitter_s: an RA waits up to so long, at random.
         sr_policy: when routers issue SRs unasked (section 3.5.5): never, periodically, or through an
@@ -45,14 +56,14 @@ class ProtocolOptions:
         ur_reuse: share URs between routers, and answer SRs from tables, where that is sound (section 3.5.4).
         ur_freshness_s: how old a table entry may be that answers an SR.
         max_filters: over-simplify a table entry to so many filters when it has more than twice as many
-            (section 3.5.6; None: never). Not with `strict_paper`.
+            (section 3.5.6; None: never). Not with the schemes "pif-strict" and "flooding".
+        covering: how routers compare and unite predicates, a name of `router.content.registry.CONTENTS`.
         matcher: how live routers match messages; all engines give the same answers.
     """
 
     ra_on_change: bool = True
     ra_period_s: float | None = None
     hop_limit: int = 64
-    strict_paper: bool = False
     ra_min_interval_s: float = 0.0
     ra_jitter_s: float = 0.0
     sr_policy: SenderRequestPolicy = "never"
@@ -63,7 +74,8 @@ class ProtocolOptions:
     ur_reuse: bool = True
     ur_freshness_s: float = 60.0
     max_filters: int | None = None
-    matcher: MatchingEngine = "compiled"
+    covering: str = "full"
+    matcher: str = "compiled"
 
 
 @dataclass(frozen=True)
@@ -115,6 +127,8 @@ class Experiment:
     time_scale: float
     topology: Topology
     broadcast: BroadcastOptions = field(default_factory=BroadcastOptions)
+    routing: RoutingOptions = field(default_factory=RoutingOptions)
+    service: ServiceOptions = field(default_factory=ServiceOptions)
     protocol: ProtocolOptions = field(default_factory=ProtocolOptions)
     workload: WorkloadOptions | None = field(default_factory=WorkloadOptions)
     events: tuple[Event, ...] = ()

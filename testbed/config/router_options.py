@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from router.protocol.options import MAX_REQUEST_TIMEOUT, RouterOptions
-from testbed.config.model import ProtocolOptions
+from testbed.config.model import ProtocolOptions, RoutingOptions, ServiceOptions
 
 #: Experiment seconds within which routers advertise again after a change of trees.
 _READVERTISE_JITTER_S = 0.5
 
 
-def router_options(protocol: ProtocolOptions, time_scale: float) -> RouterOptions:
-    """The options of every router: the experiment's, with its times in wall seconds."""
+def router_options(
+    protocol: ProtocolOptions,
+    time_scale: float,
+    routing: RoutingOptions | None = None,
+    service: ServiceOptions | None = None,
+) -> RouterOptions:
+    """The options of every router: the experiment's, with its times in wall seconds.
+
+    Args:
+        routing, service: None: the defaults.
+    """
     period = protocol.ra_period_s
     return RouterOptions(
         ra_on_change=protocol.ra_on_change,
         ra_period=None if period is None else period / time_scale,
         hop_limit=protocol.hop_limit,
-        strict_paper=protocol.strict_paper,
+        scheme=(routing or RoutingOptions()).scheme,
+        service=(service or ServiceOptions()).kind,
+        covering=protocol.covering,
         readvertise_jitter=_READVERTISE_JITTER_S / time_scale,
         ra_min_interval=protocol.ra_min_interval_s / time_scale,
         ra_jitter=protocol.ra_jitter_s / time_scale,

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
+from router.content.registry import CONTENTS
+from router.matching.factory import ENGINES
 from router.options import Option as Field
+from router.protocol.registries import SCHEMES, SERVICES
 from testbed.config.errors import Problems
-from testbed.config.model import MatchingEngine, SenderRequestPolicy
-from testbed.controller.trees import LAYERS
+from testbed.config.model import BroadcastLayer, SenderRequestPolicy
 from testbed.events.event import SECONDS_MAX
 from topos.suggest import unknown
 
@@ -33,12 +35,13 @@ LINKS: tuple[Field, ...] = (
     Field("delay_ms", "number", 0),
     Field("loss_percent", "number", 0, 100),
 )
-BROADCAST: tuple[Field, ...] = (Field("layer", "string", choices=LAYERS),)
+BROADCAST: tuple[Field, ...] = (Field("layer", "string", choices=get_args(BroadcastLayer)),)
+ROUTING: tuple[Field, ...] = (Field("scheme", "string", choices=SCHEMES),)
+SERVICE: tuple[Field, ...] = (Field("kind", "string", choices=SERVICES),)
 PROTOCOL: tuple[Field, ...] = (
     Field("ra_on_change", "boolean"),
     Field("ra_period_s", "number", 0, SECONDS_MAX, above_low=True),
     Field("hop_limit", "integer", 1, 255),
-    Field("strict_paper", "boolean"),
     Field("ra_min_interval_s", "number", 0, SECONDS_MAX),
     Field("ra_jitter_s", "number", 0, SECONDS_MAX),
     Field("sr_policy", "string", choices=get_args(SenderRequestPolicy)),
@@ -49,7 +52,8 @@ PROTOCOL: tuple[Field, ...] = (
     Field("ur_reuse", "boolean"),
     Field("ur_freshness_s", "number", 0, SECONDS_MAX),
     Field("max_filters", "integer", 1),
-    Field("matcher", "string", choices=get_args(MatchingEngine)),
+    Field("covering", "string", choices=CONTENTS),
+    Field("matcher", "string", choices=ENGINES),
 )
 WORKLOAD: tuple[Field, ...] = (
     Field("senders_percent", "number", 0, 100),
@@ -71,6 +75,8 @@ SECTIONS: tuple[str, ...] = (
     "topology",
     "links",
     "broadcast",
+    "routing",
+    "service",
     "protocol",
     "workload",
     "events",

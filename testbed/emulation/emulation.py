@@ -289,10 +289,13 @@ class Emulation:
         )
 
     def _router_specs(self, hosts: list[int]) -> list[RouterSpec]:
-        options = router_options(self.experiment.protocol, self.experiment.time_scale)
+        experiment = self.experiment
+        options = router_options(
+            experiment.protocol, experiment.time_scale, experiment.routing, experiment.service
+        )
         logs = self.run_dir / "logs" / "routers"
         logs.mkdir()
-        recording = self.experiment.record
+        recording = experiment.record
         if recording:
             recording_path(self.run_dir, 0).parent.mkdir()
         incarnation = int(time.time())
@@ -305,7 +308,7 @@ class Emulation:
                 counters_path=str(logs / f"r{node}.counters.json"),
                 log_path=str(logs / f"r{node}.log"),
                 options=options,
-                matcher=self.experiment.protocol.matcher,
+                matcher=experiment.protocol.matcher,
                 seed=self.experiment.seed,
                 incarnation=incarnation,
                 recording_path=str(recording_path(self.run_dir, node)) if recording else None,

@@ -13,6 +13,7 @@ from typing import Any
 
 from router.protocol.counters import Drop
 from router.protocol.router import Router
+from router.protocol.scheme import Row
 from router.recording.encoding import RecordingError
 from router.recording.replay import Replayed, RouterState, check, states_at
 from testbed.errors import InputError
@@ -110,13 +111,25 @@ def replay_run(run_dir: Path, nodes: Iterable[int]) -> Iterator[Verdict]:
         if not differences and node in counters:
             differences += _counter_differences(replayed.router, counters[node])
         if not differences and node in tables:
-            again = replayed.router.predicates()
-            differences += [
-                f"interface {interface}: the table at the end is another"
-                for interface in sorted(again.keys() | tables[node].keys())
-                if again.get(interface) != tables[node].get(interface)
-            ]
+            differences += _table_differences(replayed.router.rows(), tables[node])
         yield Verdict(node, replayed, differences, node in counters and node in tables)
+
+
+def _table_differences(replayed: Iterable[Row], live: Iterable[Row]) -> list[str]:
+    """The rows that two tables do not share."""
+    rows = {(row.interface, row.scope): row for row in replayed}
+    others = {(row.interface, row.scope): row for row in live}
+    different = [key for key in {**rows, **others} if rows.get(key) != others.get(key)]
+    return [
+        f"{_place(interface, scope)}: the table at the end is another"
+        for interface, scope in sorted(different, key=lambda key: (-1 if key[0] is None else key[0], key[1]))
+    ]
+
+
+def _place(interface: int | None, scope: str) -> str:
+    """A row of a table, in words."""
+    named = [] if interface is None else [f"interface {interface}"]
+    return ", ".join([*named, *([scope] if scope else [])])
 
 
 def _counters(run_dir: Path) -> dict[int, dict[str, Any]]:

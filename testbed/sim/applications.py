@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from router.content.base import Content
 from router.predicates.model import NOTHING, Message, Predicate, Value
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate, predicate_to_json
 from router.protocol.events import Accepted, Deliver, Event, Refused, SendMessage, SetPredicate
-from router.runtime.subscriptions import Subscriptions
+from router.protocol.services.subscriptions import Subscriptions
 from testbed.errors import RunError
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.workload.model import Workload
@@ -33,6 +34,7 @@ class Applications:
         agenda: where items are put down.
         handle: passes an event to the router of a node.
         log_path: logs/applications.jsonl.
+        content: how the subscriptions of an application are united.
 
     Attributes:
         sent: messages that routers accepted.
@@ -46,7 +48,9 @@ class Applications:
         agenda: Agenda,
         handle: Callable[[int, Event], None],
         log_path: Path,
+        content: Content,
     ) -> None:
+        self._content = content
         self._items = deque(workload.items)
         self._time_scale = time_scale
         self._agenda = agenda
@@ -127,7 +131,7 @@ class Applications:
         self._handle(node, SendMessage(_NUMBER, Message(attributes)))
 
     def _subscriptions_of(self, node: int) -> Subscriptions:
-        return self._wanted.setdefault(node, Subscriptions())
+        return self._wanted.setdefault(node, Subscriptions(self._content))
 
     def _changed(self, node: int, change: dict[str, Any]) -> None:
         """Logs the predicate of an application, with what changed it, and passes it to the router."""

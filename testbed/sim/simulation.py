@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from captures.accounting.summary import SIMULATED
+from router.content.registry import CONTENTS
 from router.protocol.events import Event, Settle, Started
 from testbed.config.dump import dump_experiment
 from testbed.config.model import Experiment
@@ -119,8 +120,11 @@ class Simulation:
             self.agenda,
             self._handle,
             run_dir / "logs" / "applications.jsonl",
+            CONTENTS[experiment.protocol.covering](),
         )
-        options = router_options(experiment.protocol, experiment.time_scale)
+        options = router_options(
+            experiment.protocol, experiment.time_scale, experiment.routing, experiment.service
+        )
         self.routers = [
             SimulatedRouter(
                 node.id, options, experiment.seed, self.agenda, self.fabric, self.applications.tell

@@ -32,6 +32,7 @@ from router.wire.frames import FrameType
 from tests.support.predicate_cases import PREDICATES, SEEDS
 from tests.support.protocol_network import Graph, Network, random_graph
 from tests.support.pull_cases import STEPS, play
+from tests.support.router_tables import by_interface, predicates_of
 
 EPOCH_NS = 10**18
 OPTIONS = RouterOptions(
@@ -63,7 +64,7 @@ class RecordedNetwork(Network):
         actions = super().handle(node, event)
         self.recorders[node].actions(event, actions)
         router = self.routers[node]
-        self.history[node].append((self._clocks()[1], router.epoch, dict(router.predicates())))
+        self.history[node].append((self._clocks()[1], router.epoch, dict(predicates_of(router))))
         if self.rng.random() < 0.2:
             self.recorders[node].flush()
         return actions
@@ -115,7 +116,7 @@ def test_a_replay_answers_as_the_router_did(
             assert replayed.difference is None
             assert (replayed.cut is None) == ends
             assert replayed.router.counters == router.counters
-            assert replayed.router.predicates() == router.predicates()
+            assert predicates_of(replayed.router) == predicates_of(router)
             history = network.history[node]
             assert replayed.inputs == len(history)
             times = sorted({t_ns for t_ns, _, _ in history} | {EPOCH_NS - 1, EPOCH_NS + 10**9, 2 * EPOCH_NS})
@@ -123,7 +124,7 @@ def test_a_replay_answers_as_the_router_did(
                 past = [entry for entry in history if entry[0] <= t_ns]
                 # The replay reads the wall clock with the precision of the router's own.
                 epoch, predicates = past[-1][1:] if past else (0, {})
-                assert (state.epoch, state.predicates) == (epoch, predicates)
+                assert (state.epoch, by_interface(state.table)) == (epoch, predicates)
 
 
 @pytest.fixture
@@ -289,7 +290,7 @@ def test_large_predicates(tmp_path: Path, filters: int, sent: str) -> None:
     if filters == 2:
         replayed = check(tmp_path / "r1.rec")
         assert replayed.difference is None
-        assert replayed.router.predicates() == network.routers[1].predicates() != {}
+        assert predicates_of(replayed.router) == predicates_of(network.routers[1]) != {}
 
 
 def _named(text: str) -> Filter:

@@ -11,6 +11,7 @@ from router.predicates.semantics import matches
 from router.protocol.options import RouterOptions
 from tests.support.predicate_cases import PREDICATES
 from tests.support.protocol_network import Network
+from tests.support.router_tables import predicates_of
 
 #: Two messages of this list differ for any two predicates of `PREDICATES` that do not match the same.
 PROBES = [
@@ -41,7 +42,7 @@ def table_errors(network: Network, exact: bool) -> list[str]:
     wrong = []
     for node, router in network.routers.items():
         for interface, neighbour in router.interfaces().items():
-            has = selected(router.predicates().get(interface, NOTHING))
+            has = selected(predicates_of(router).get(interface, NOTHING))
             nodes = behind(network, node, neighbour)
             wanted = [selected(network.predicates.get(other, NOTHING)) for other in nodes]
             wants = [any(column) for column in zip(*wanted, strict=True)] if wanted else [False] * len(PROBES)

@@ -50,6 +50,11 @@ def pcap_bytes(records: Sequence[tuple[int, bytes]]) -> bytes:
     return header + b"".join(body)
 
 
+def table_row(interface: int, predicate: str) -> dict[str, Any]:
+    """A row of logs/tables.json."""
+    return {"interface": interface, "scope": "", "predicate": predicate}
+
+
 class RunBuilder:
     """Plays frames through the line 0 - 1 - 2 and writes what captures, counters and logs would hold."""
 
@@ -68,7 +73,10 @@ class RunBuilder:
         self.oracle: list[dict[str, Any]] = []
         self.workload: list[dict[str, Any]] = []
         self.drops: Counter[str] = Counter()
-        self.routing_tables = {"0": {"1": "price < 200"}, "1": {"0": "price < 100", "2": "price < 100"}}
+        self.routing_tables = {
+            "0": [table_row(1, "price < 200")],
+            "1": [table_row(0, "price < 100"), table_row(2, "price < 100")],
+        }
 
     def tick(self, ms: int = 1) -> int:
         self.now_ns += ms * 1_000_000

@@ -26,6 +26,7 @@ from testbed.sim.simulation import Simulation
 from testbed.terminal.progress import Progress
 from tests.support.fuzz import cases
 from tests.support.random_experiments import experiments
+from tests.support.router_tables import predicates_of
 from tests.support.routing_oracle import wrong_entries
 from topos.model import Topology
 
@@ -84,7 +85,7 @@ def test_one_round_of_requests_makes_every_table_exact(experiment: Experiment) -
         finally:
             simulation.close()
     topology = experiment.topology
-    tables = {router.node: router.core.predicates() for router in simulation.routers}
+    tables = {router.node: predicates_of(router.core) for router in simulation.routers}
     for node, table in tables.items():
         asked, p0 = _asked(simulation, node), table.get(LOCAL_INTERFACE, NOTHING)
         assert covers(p0, asked), node

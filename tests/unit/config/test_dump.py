@@ -11,9 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from router.content.registry import CONTENTS
+from router.protocol.registries import SCHEMES, SERVICES
 from testbed.config.dump import dump_experiment
 from testbed.config.load import load_experiment
-from testbed.config.model import Experiment, OracleOptions, ProtocolOptions
+from testbed.config.model import (
+    Experiment,
+    OracleOptions,
+    ProtocolOptions,
+    RoutingOptions,
+    ServiceOptions,
+)
 from testbed.config.schema import SECTIONS
 from testbed.config.shipped import find_experiment, list_experiments
 from testbed.errors import InputError
@@ -57,8 +65,14 @@ _experiments = st.builds(
     duration_s=st.floats(10, 1e9),
     time_scale=st.floats(1e-6, 86_400),
     topology=st.just(ring(4)),
+    routing=st.builds(RoutingOptions, st.sampled_from(tuple(SCHEMES))),
+    service=st.builds(ServiceOptions, st.sampled_from(tuple(SERVICES))),
     protocol=st.builds(
-        ProtocolOptions, st.booleans(), st.none() | _positive, st.integers(1, 255), st.booleans()
+        ProtocolOptions,
+        st.booleans(),
+        st.none() | _positive,
+        st.integers(1, 255),
+        covering=st.sampled_from(tuple(CONTENTS)),
     ),
     workload=st.none(),
     events=st.lists(_events, max_size=4).map(lambda es: tuple(sorted(es, key=lambda e: e.at_s))),

@@ -49,7 +49,9 @@ layer = "spt"
 ra_on_change = false
 ra_period_s = 30
 hop_limit = 16
-strict_paper = true
+
+[routing]
+scheme = "pif-strict"
 
 [workload]
 senders_percent = 50
@@ -310,8 +312,8 @@ def test_the_schema_has_every_field_of_the_model(section: tuple[Option, ...], op
             '[events 2] subscription: "a" is not in force at node 0 at 10 s',
         ),
         (
-            "strict_paper = true",
-            "strict_paper = true\n"
+            'scheme = "pif-strict"',
+            'scheme = "pif-strict"\n'
             + '[[events]]\nat_s = 5\naction = "subscribe"\nnode = 0\nsubscription = "a"\npredicate = "*"\n'
             * 2
             + '[[events]]\nat_s = 6\naction = "unsubscribe"\nnode = 0\nsubscription = "a"\n',
@@ -320,9 +322,34 @@ def test_the_schema_has_every_field_of_the_model(section: tuple[Option, ...], op
         ("price < 400", "price <", "[events 2] predicate: "),
         ("price = 300", "price = ", "[events 1] message: "),
         (
+            "hop_limit = 16",
+            "hop_limit = 16\nmax_filters = 9",
+            '[protocol] max_filters: excludes the scheme "pif-strict"',
+        ),
+        (
+            "hop_limit = 16",
             "strict_paper = true",
-            "strict_paper = true\nmax_filters = 9",
-            "[protocol] max_filters: excludes strict_paper",
+            '[protocol] strict_paper: is no key any more; expected [routing] scheme = "pif-strict"',
+        ),
+        (
+            'scheme = "pif-strict"',
+            'scheme = "broadcast"',
+            '[routing] scheme: "broadcast" is not valid; expected "pif" or "pif-strict" or "flooding"',
+        ),
+        (
+            'hop_limit = 16\n\n[routing]\nscheme = "pif-strict"',
+            'sr_policy = "count"\n[routing]\nscheme = "flooding"',
+            '[protocol] sr_policy: "count" is of no use with the scheme "flooding"',
+        ),
+        (
+            'hop_limit = 16\n\n[routing]\nscheme = "pif-strict"',
+            'max_filters = 9\ncovering = "none"',
+            '[protocol] max_filters: excludes covering "none"',
+        ),
+        (
+            "[oracle]",
+            '[service]\nkind = "x"\n[oracle]',
+            '[service] kind: "x" is not valid; expected "exhaustive"',
         ),
         (
             "in_flight_window_s = 2",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.config.model import ProtocolOptions
+from testbed.config.model import ProtocolOptions, RoutingOptions
 from testbed.config.router_options import router_options
 
 
@@ -11,7 +11,6 @@ def test_the_time_scale_divides_every_timer() -> None:
         ra_on_change=False,
         ra_period_s=60.0,
         hop_limit=9,
-        strict_paper=True,
         ra_min_interval_s=12.0,
         ra_jitter_s=6.0,
         sr_policy="count",
@@ -23,8 +22,8 @@ def test_the_time_scale_divides_every_timer() -> None:
         ur_freshness_s=30.0,
     )
     assert router_options(ProtocolOptions(max_filters=7), time_scale=60.0).max_filters == 7
-    options = router_options(protocol, time_scale=60.0)
-    assert (options.ra_on_change, options.hop_limit, options.strict_paper) == (False, 9, True)
+    options = router_options(protocol, 60.0, RoutingOptions("pif-strict"))
+    assert (options.ra_on_change, options.hop_limit, options.scheme) == (False, 9, "pif-strict")
     assert (options.sr_policy, options.sr_threshold, options.ur_reuse) == ("count", 7, False)
     assert (options.ra_period, options.ra_min_interval, options.ra_jitter) == (1.0, 0.2, 0.1)
     assert (options.sr_period, options.sr_min_interval) == (2.0, 0.3)

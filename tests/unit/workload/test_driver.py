@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from router.content.plain import Plain
 from router.predicates.model import Predicate
 from router.predicates.semantics import matches
 from router.protocol.events import (
@@ -25,6 +26,7 @@ from router.protocol.events import (
     SendMessage,
     SetPredicate,
 )
+from router.protocol.services.exhaustive import ExhaustiveSession
 from router.runtime.applications import Applications
 from testbed.errors import RunError
 from testbed.oracle.decide import write_oracle
@@ -48,7 +50,13 @@ class IdealNetwork:
         self._running = True
         self.nodes = {
             node: Applications(
-                node, path, self._selector, self._handler(node), lambda _verbose: {}, lambda *_: None
+                node,
+                path,
+                self._selector,
+                lambda number: ExhaustiveSession(number, Plain()),
+                self._handler(node),
+                lambda _verbose: {},
+                lambda *_: None,
             )
             for node, path in self.sockets.items()
         }

@@ -1,4 +1,4 @@
-"""The stateful layer on top of `set_predicate`: what one application wants, made of parts.
+"""The stateful layer on top of `set_predicate`: the predicate of an application, made of subscriptions.
 
 INFOCOM paper, section II: a service layer keeps the predicates of several applications apart, and lets
 each build up its own by issuing and revoking subscriptions; the network only hears of the whole.
@@ -8,17 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from router.content.base import Content
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import NOTHING, Predicate
 
 
 class Subscriptions:
-    """One application's predicate: what it declared by `set_predicate`, or any of its subscriptions."""
+    """The predicate of an application: what it declared by `set_predicate`, or any of its subscriptions.
 
-    def __init__(self) -> None:
+    Args:
+        content: how predicates are united.
+    """
+
+    def __init__(self, content: Content) -> None:
+        self._content = content
         self._declared = NOTHING
         self._numbered: dict[int, Predicate] = {}
-        #: All of it, while there are subscriptions; None: it is to be made again.
+        #: All of it, while there are subscriptions; None: it is to be built anew.
         self._whole: PredicateBuilder | None = None
 
     @property
@@ -37,7 +43,7 @@ class Subscriptions:
         if not self._numbered:
             return self._declared
         if self._whole is None:
-            self._whole = PredicateBuilder(self._declared)
+            self._whole = self._content.builder(self._declared)
             for predicate in self._numbered.values():
                 self._whole.add(predicate)
         return self._whole.predicate

@@ -1,0 +1,16 @@
+"""Contents by name: `[protocol] covering` of an experiment. A new one joins by one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from router.registry import Registry
+
+if TYPE_CHECKING:
+    from router.content.base import Content
+
+CONTENTS: Registry[type[Content]] = Registry("covering")
+CONTENTS.register_lazily("full", "router.content.plain:Plain")
+CONTENTS.register_lazily("none", "router.content.verbatim:Verbatim")
+
+DEFAULT_CONTENT = "full"

@@ -1,0 +1,24 @@
+"""The replaceable parts of a router by name. A new one joins by one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from router.registry import Registry
+
+if TYPE_CHECKING:  # these modules need the options, which ask the registries
+    from router.protocol.scheme import Scheme
+    from router.protocol.service import Service
+
+#: Routing schemes: `[routing] scheme` of an experiment.
+SCHEMES: Registry[type[Scheme]] = Registry("routing scheme")
+SCHEMES.register_lazily("pif", "router.protocol.schemes.per_interface:PerInterface")
+SCHEMES.register_lazily("pif-strict", "router.protocol.schemes.per_interface_strict:PerInterfaceStrict")
+SCHEMES.register_lazily("flooding", "router.protocol.schemes.flooding:Flooding")
+
+#: Services offered to applications: `[service] kind` of an experiment.
+SERVICES: Registry[type[Service]] = Registry("service")
+SERVICES.register_lazily("exhaustive", "router.protocol.services.exhaustive:Exhaustive")
+
+DEFAULT_SCHEME = "pif"
+DEFAULT_SERVICE = "exhaustive"
