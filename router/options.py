@@ -23,6 +23,8 @@ from enum import Enum
 from functools import cache
 from typing import Any, Literal, TypeGuard, get_args, get_origin, get_type_hints
 
+#: 31 years: times in nanoseconds stay within 64 bits.
+SECONDS_MAX = 1e9
 #: A file name may have 255 bytes; that of a run folder also has a time and perhaps a number.
 NAME_MAX_BYTES = 200
 _FILE_NAME = re.compile(r"[^/.\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,99}")
@@ -176,8 +178,8 @@ def option(
     """The `metadata` of a dataclass field that is an option. See `Option`.
 
     Key (unless given), type and default are those of the field, or of the parameter of a function:
-    `options_of` and `parameters_of` complete the declaration. A `default` given here is that of files that leave
-    out the key of a field that has none.
+    `options_of` and `parameters_of` complete the declaration. A `default` given in the declaration is
+    that of files that leave out the key of a field that has none.
     """
     declared = Option(
         key,

@@ -25,10 +25,10 @@ def test_the_time_scale_divides_every_timer() -> None:
     options = router_options(protocol, 60.0, RoutingOptions("pif-strict"))
     assert (options.ra_on_change, options.hop_limit, options.scheme) == (False, 9, "pif-strict")
     assert (options.sr_policy, options.sr_threshold, options.ur_reuse) == ("count", 7, False)
-    assert (options.ra_period, options.ra_min_interval, options.ra_jitter) == (1.0, 0.2, 0.1)
-    assert (options.sr_period, options.sr_min_interval) == (2.0, 0.3)
-    assert (options.sr_timeout, options.ur_freshness) == (0.4, 0.5)
+    assert (options.ra_period_s, options.ra_min_interval_s, options.ra_jitter_s) == (1.0, 0.2, 0.1)
+    assert (options.sr_period_s, options.sr_min_interval_s) == (2.0, 0.3)
+    assert (options.sr_timeout_s, options.ur_freshness_s) == (0.4, 0.5)
 
 
 def test_a_timeout_longer_than_a_frame_can_say_is_cut() -> None:
-    assert router_options(ProtocolOptions(sr_timeout_s=1e6), time_scale=1.0).sr_timeout == 4000.0
+    assert router_options(ProtocolOptions(sr_timeout_s=1e6), time_scale=1.0).sr_timeout_s == 4000.0
