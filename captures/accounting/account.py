@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from captures.accounting.inputs import Inputs, capture_files, defects, read_inputs, written_tables
-from captures.accounting.queries import Passes, end_jobs
+from captures.accounting.inputs import Inputs, capture_files, defects, read_inputs
+from captures.accounting.queries import end_jobs, run_queries
 from captures.accounting.reconcile import (
     Total,
     reconcile_ovs,
@@ -23,14 +23,15 @@ from captures.accounting.reconcile import (
     reconcile_tshark,
     tshark_counts,
 )
-from captures.accounting.summary import verdict
-from captures.accounting.traffic import CONTROL_TYPES
-from captures.accounting.uncaptured import captured_only, processed_by_counters
+from captures.accounting.registry import LOG_TABLES
+from captures.accounting.sources import Run
+from captures.accounting.summary import SUMMARY_KEYS
+from captures.accounting.uncaptured import captured_only
+from captures.accounting.verdict import verdict
 from captures.rundir.folder import LinkEnds, RunFolder
 from captures.source import captured_frames
 from captures.spark.session import spark_session
 from captures.tables import store
-from router.wire.header import TYPE_NAMES
 
 #: Captures of fewer bytes than this make a small run: about 100,000 frames.
 _SMALL_BYTES = 20_000_000
@@ -89,11 +90,11 @@ def _accounted(
     with _threads() as pool:
         counting = pool.submit(tshark_counts, files)
         walking = pool.submit(defects, files)
-        tables = pool.submit(written_tables, inputs)
+        tables = pool.submit(_log_tables, inputs)
         with session as active:
 
             def compute() -> tuple[list[Total], dict[str, Any]]:
-                passes = Passes(
+                run = Run(
                     active,
                     inputs,
                     captured_frames(active, run_dir, partitions),
@@ -102,7 +103,7 @@ def _accounted(
                     folder,
                     small=size < _SMALL_BYTES,
                 )
-                return passes.run()
+                return run_queries(run)
 
             # No signal interrupts what a thread says to Spark, so that it can end in order.
             computing = pool.submit(compute)
@@ -116,11 +117,8 @@ def _accounted(
     routers, ports, links = captured_only(
         inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.links
     )
-    if not inputs.all_hosts_captured:
-        counted |= processed_by_counters(inputs.router_counters.values())
     summary = {
         **counted,
-        **_traffic_summary(totals),
         **_log_summary(inputs),
         "links_captured": len(links),
         "host_links_captured": len(routers),
@@ -135,7 +133,14 @@ def _accounted(
     summary["verdict"] = "holds" if holds else "fails"
     summary["verdict_reasons"] = reasons
     summary["accounting_s"] = round(time.monotonic() - started, 3)
-    return summary
+    # In the order of docs/summary.md, which has every key.
+    order = list(SUMMARY_KEYS)
+    return dict(sorted(summary.items(), key=lambda item: order.index(item[0])))
+
+
+def _log_tables(inputs: Inputs) -> dict[str, pa.Table]:
+    """The tables that need no Spark, by name."""
+    return {name: make(inputs) for name, make in LOG_TABLES.items()}
 
 
 def _uncaptured(inputs: Inputs, routers: Collection[int], links: Collection[LinkEnds]) -> list[str]:
@@ -178,37 +183,3 @@ def _log_summary(inputs: Inputs) -> dict[str, Any]:
             for reason in ("unencodable", "send_queue_full")
         ),
     }
-
-
-def _traffic_summary(totals: Iterable[Total]) -> dict[str, Any]:
-    by: dict[str, Counter[str]] = {
-        key: Counter()
-        for key in (
-            "frames_by_type",
-            "bytes_by_type",
-            "frames_by_type_host_links",
-            "bytes_by_type_host_links",
-        )
-    }
-    captured = undecodable = 0
-    for total in totals:
-        where = "" if total.kind == "link" else "_host_links"
-        by[f"frames_by_type{where}"][total.type] += total.frames
-        by[f"bytes_by_type{where}"][total.type] += total.bytes
-        captured += total.frames
-        undecodable += total.undecodable
-    on_links = by["frames_by_type"]
-    control = sum(on_links[kind] for kind in CONTROL_TYPES)
-    protocol = control + on_links["MSG"]
-    return {
-        **{key: _every_type(counts, key.endswith("host_links")) for key, counts in by.items()},
-        "frames_captured": captured,
-        "frames_undecodable": undecodable,
-        "control_share": control / protocol if protocol else None,
-    }
-
-
-def _every_type(counts: Mapping[str, int], host_links: bool) -> dict[str, int]:
-    """Counts by type with a zero where there are none; the controller's frames run on host links alone."""
-    usual = [*TYPE_NAMES.values()] if host_links else ["MSG", *CONTROL_TYPES]
-    return {kind: counts.get(kind, 0) for kind in sorted({*usual, *(k for k, n in counts.items() if n)})}

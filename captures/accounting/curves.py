@@ -6,21 +6,29 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
 from captures.accounting.expressions import count_if, experiment_seconds
+from captures.accounting.registry import ALWAYS, step, table
 from captures.accounting.traffic import CONTROL_TYPES
 from captures.rundir.clock import Clock
 
-#: Window of figures 12 and 13, and how often it moves on; experiment seconds.
+#: Window of figures 12 to 14, and the step by which it moves; experiment seconds.
 WINDOW_S, STEP_S = 120.0, 2.0
 
 
 def trailing_share(
     events: DataFrame, clock: Clock, time: str, part: str, whole: str, window_s: float, step_s: float
 ) -> DataFrame:
-    """Moving share: sum of `part` over sum of `whole` in the window before each point.
+    """A moving share: the sum of `part` over the sum of `whole` in the window before each point.
 
-    `part` and `whole` are SQL expressions of `events`, `time` its time column in ns. Points lie at the ends
-    of steps that hold an event; the window (t_s - window_s, t_s] is a whole number of steps.
-    Columns: t_s (experiment seconds), fraction (0 to 1), sorted; no point where `whole` sums to 0.
+    Points lie at the ends of steps that hold an event; the window (t_s - window_s, t_s] is a whole number of
+    steps. There is no point where `whole` sums to 0.
+
+    Args:
+        time: the column of `events` with times, ns since 1970 UTC.
+        part, whole: SQL expressions over the columns of `events`.
+        window_s, step_s: experiment seconds.
+
+    Returns:
+        The columns t_s (experiment seconds) and fraction (0 to 1), sorted by t_s.
     """
     steps = max(1, round(window_s / step_s))
     trailing = Window.orderBy("step").rangeBetween(-(steps - 1), Window.currentRow)
@@ -38,30 +46,39 @@ def trailing_share(
     )
 
 
-def false_negative_curve(outcome_table: DataFrame, clock: Clock) -> DataFrame:
-    """Share of expected deliveries that were missed, 0.25 s window (paper, figure 11): t_s, fraction.
+@table("false_negative_curve")
+def false_negative_curve(outcomes: DataFrame, clock: Clock) -> DataFrame:
+    """The share of expected deliveries that were missed, over a window of 0.25 s (paper, figure 11).
 
-    The window is never shorter than 10 ms of wall time, below which it would hold single messages.
+    The window is never shorter than 10 ms of wall time: a shorter window would hold single messages.
     """
     window_s = max(0.25, 0.01 * clock.time_scale)
     return trailing_share(
-        outcome_table.where("expected and sent_ns is not null"),
+        outcomes.where("expected and sent_ns is not null"),
         *(clock, "sent_ns", "int(missed)", "1", window_s, window_s / 5),
     )
 
 
-def false_positive_curve(processed_table: DataFrame, clock: Clock) -> DataFrame:
-    """Share of false positives among messages processed, 120 s window (paper, figure 12): t_s, fraction."""
-    return trailing_share(processed_table, clock, "time_ns", "int(false_positive)", "1", WINDOW_S, STEP_S)
+@table("false_positive_curve")
+def false_positive_curve(processed_at_routers: DataFrame, clock: Clock) -> DataFrame:
+    """The share of false positives among processed messages, over a window of 120 s (paper, figure 12)."""
+    return trailing_share(
+        processed_at_routers, clock, "time_ns", "int(false_positive)", "1", WINDOW_S, STEP_S
+    )
 
 
+@step(kept=ALWAYS)
 def control_curve(frames: DataFrame, clock: Clock) -> DataFrame:
-    """Frames on links that are messages or control, over a 120 s window (paper, figures 13 and 14).
+    """MSG, RA, SR and UR frames on links, over a window of 120 s (paper, figures 13 and 14).
 
-    Points lie every 2 s from the first such frame to the last, so that times of silence show as zeros; of a
-    silence longer than the window (a clock that was set, too) only those up to the first zero, and the last.
-    Columns: t_s (end of the window), fraction (RA, SR and UR among all; null: none at all), ra_fraction (RA
-    among all), msg_per_s, ra_per_s, sr_ur_per_s (frames per experiment second).
+    Points lie every 2 s from the first frame to the last, so that silence shows as zeros. Of a silence that
+    is longer than the window, as after a clock was set, only the points up to the first zero and the last
+    point are there.
+
+    Returns:
+        The columns t_s (end of the window, experiment seconds), fraction (RA, SR and UR among all frames;
+        null: no frame), ra_fraction (RA among all frames), msg_per_s, ra_per_s, sr_ur_per_s (frames per
+        experiment second).
     """
     steps = round(WINDOW_S / STEP_S)
     trailing = Window.orderBy("step").rangeBetween(-(steps - 1), Window.currentRow)
@@ -71,7 +88,7 @@ def control_curve(frames: DataFrame, clock: Clock) -> DataFrame:
         .groupBy(F.floor(experiment_seconds(clock, F.col("time_ns")) / STEP_S).alias("step"))
         .agg(*(count_if(f"type = '{kind}'").alias(kind) for kind in ("MSG", *CONTROL_TYPES)))
     )
-    # The last step of the time up to the next frame.
+    # The last step before the next step that holds a frame.
     until = F.coalesce(F.lead("step").over(Window.orderBy("step")) - 1, F.col("step"))
     spans = counted.where("step is not null").select("step", until.alias("until"))
     decaying = F.sequence("step", F.least(F.col("until"), F.col("step") + steps))
@@ -91,11 +108,13 @@ def control_curve(frames: DataFrame, clock: Clock) -> DataFrame:
     ).orderBy("t_s")
 
 
-def control_share_curve(table: DataFrame) -> DataFrame:
-    """The share in `control_curve` (figure 13): t_s, fraction, ra_fraction; no point without a frame."""
-    return table.where("fraction is not null").select("t_s", "fraction", "ra_fraction")
+@table("control_share_curve")
+def control_share_curve(control_curve: DataFrame) -> DataFrame:
+    """The shares of `control_curve` (figure 13), without the points whose window holds no frame."""
+    return control_curve.where("fraction is not null").select("t_s", "fraction", "ra_fraction")
 
 
-def control_rate_curve(table: DataFrame) -> DataFrame:
-    """The rates in `control_curve` (figure 14): t_s, msg_per_s, ra_per_s, sr_ur_per_s."""
-    return table.select("t_s", "msg_per_s", "ra_per_s", "sr_ur_per_s")
+@table("control_rate_curve")
+def control_rate_curve(control_curve: DataFrame) -> DataFrame:
+    """The rates of `control_curve` (figure 14)."""
+    return control_curve.select("t_s", "msg_per_s", "ra_per_s", "sr_ur_per_s")

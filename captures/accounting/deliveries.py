@@ -1,4 +1,4 @@
-"""Deliveries against the oracle: who should have got a message, who got it, when, and by which predicate."""
+"""Deliveries compared with the oracle: expected and made deliveries, delays, predicates in force."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
 from captures.accounting.expressions import MESSAGE, RECEIVER, count_if, experiment_seconds
+from captures.accounting.registry import ALWAYS, step, summary, table
 from captures.rundir.clock import Clock
 
 
+@step(kept=ALWAYS)
 def outcomes(oracle: DataFrame, deliveries: DataFrame, sent: DataFrame) -> DataFrame:
-    """One row a (message, application) that was expected, undecided or delivered.
+    """One row for each (message, application) that was expected, undecided or delivered.
 
-    Columns: source, seq, node, app, sent_ns, expected, decided, deliveries (how often it was delivered),
-    delivered_ns (the first time; null: never), missed (expected and not delivered), spurious (delivered,
-    decided and not expected).
+    Columns: source, seq, node, app, sent_ns, expected, decided, deliveries (number of deliveries; null:
+    none), delivered_ns (the first delivery; null: none), missed (expected and not delivered), spurious
+    (delivered, decided and not expected).
     """
     delivered = deliveries.groupBy(*RECEIVER).agg(
         F.count("*").alias("deliveries"), F.min("t_ns").alias("delivered_ns")
@@ -34,9 +36,14 @@ def outcomes(oracle: DataFrame, deliveries: DataFrame, sent: DataFrame) -> DataF
     )
 
 
-def outcome_totals(table: DataFrame, converged_ns: int) -> DataFrame:
-    """One row of totals over (message, application) pairs; the names are those of summary.json."""
-    return table.agg(
+@summary()
+def outcome_totals(outcomes: DataFrame, converged_ns: int) -> DataFrame:
+    """Keys of summary.json about (message, application) pairs.
+
+    Args:
+        converged_ns: time from which the verdict counts missed deliveries.
+    """
+    return outcomes.agg(
         count_if("expected").alias("deliveries_expected"),
         count_if("deliveries > 0").alias("deliveries_made"),
         count_if("missed").alias("false_negatives"),
@@ -50,11 +57,10 @@ def outcome_totals(table: DataFrame, converged_ns: int) -> DataFrame:
     )
 
 
-def messages(sent: DataFrame, table: DataFrame, clock: Clock) -> DataFrame:
-    """One row a message: source, seq, number (the low half of seq), sent_s (experiment seconds), message (its
-    text), and over the applications expected, delivered (distinct), missed, missed_decided, spurious,
-    duplicates."""
-    counted = table.groupBy(*MESSAGE).agg(
+@table("messages")
+def messages(sent: DataFrame, outcomes: DataFrame, clock: Clock) -> DataFrame:
+    """The messages sent, with counts of `outcomes`."""
+    counted = outcomes.groupBy(*MESSAGE).agg(
         count_if("expected").alias("expected"),
         count_if("deliveries > 0").alias("delivered"),
         count_if("missed").alias("missed"),
@@ -74,22 +80,16 @@ def messages(sent: DataFrame, table: DataFrame, clock: Clock) -> DataFrame:
     )
 
 
-def delivered(table: DataFrame, arrivals: DataFrame, clock: Clock) -> DataFrame:
-    """One row a (message, application) that was delivered: how long it took, and how far it came.
+@table("deliveries", kept=ALWAYS)
+def delivered(outcomes: DataFrame, arrivals: DataFrame, clock: Clock) -> DataFrame:
+    """The (message, application) pairs of `outcomes` that were delivered, with delay and path.
 
-    Args:
-        table: `outcomes`.
-        arrivals: `captures.accounting.paths.arrivals`.
-
-    Columns: source, seq, node, app, sent_s, delay_s (wall seconds, from the application's request to the
-    first delivery), times (1 unless it was delivered again), expected, decided, hops, cost, shortest_hops,
-    shortest_cost (of the path taken, and of the shortest ones; null where captures do not show it).
-    A message to its own node takes 0 hops.
+    A delivery at the sending node has a path of 0 hops.
     """
     path = ("hops", "cost", "shortest_hops", "shortest_cost")
     at_home = F.col("node") == F.col("source")
     return (
-        table.where("deliveries > 0")
+        outcomes.where("deliveries > 0")
         .join(arrivals.select(*MESSAGE, "node", *path), [*MESSAGE, "node"], "left")
         .select(
             *RECEIVER,
@@ -103,31 +103,32 @@ def delivered(table: DataFrame, arrivals: DataFrame, clock: Clock) -> DataFrame:
     )
 
 
-def delay_totals(deliveries_made: DataFrame) -> DataFrame:
-    """One row over `delivered`: median_s, p90_s, p99_s, max_s, mean_s; null without a delivery."""
+@summary("delivery_delay")
+def delay_totals(delivered: DataFrame) -> DataFrame:
+    """Quantiles, maximum and mean of the delays in wall seconds; null without a delivery."""
     quantiles = {"median_s": 0.5, "p90_s": 0.9, "p99_s": 0.99}
-    return deliveries_made.agg(
+    return delivered.agg(
         *(F.percentile("delay_s", F.lit(share)).alias(name) for name, share in quantiles.items()),
         F.max("delay_s").alias("max_s"),
         F.avg("delay_s").alias("mean_s"),
     )
 
 
-def predicates(declared: DataFrame, deliveries: DataFrame, end_ns: int, clock: Clock) -> DataFrame:
-    """One row a predicate that an application had in force: how long, and what it got by it.
+@table("predicates")
+def predicates(declared: DataFrame, deliveries: DataFrame, last_ns: int, clock: Clock) -> DataFrame:
+    """The predicates that applications had in force, with the deliveries that each brought.
 
-    A delivery goes to the account of the predicate that its application had confirmed last.
+    A delivery counts for the predicate of its application that was confirmed last.
 
     Args:
-        declared: node, app, t_ns (when the router had confirmed it), predicate (text), filters (how many).
-        end_ns: when the last one ended.
-
-    Columns: node, app, predicate, filters, from_s, until_s (experiment seconds), deliveries.
+        declared: node, app, t_ns (time at which the router had confirmed the predicate), predicate (text),
+            filters (their number; 0 withdraws the predicate).
+        last_ns: time of the last event of the run; ends the predicates that are in force then.
     """
-    following = Window.partitionBy("node", "app").orderBy("t_ns")
+    by_application = Window.partitionBy("node", "app").orderBy("t_ns")
     in_force = (
-        declared.withColumn("next_ns", F.lead("t_ns").over(following))
-        .withColumn("until_ns", F.coalesce("next_ns", F.greatest(F.lit(end_ns), F.col("t_ns"))))
+        declared.withColumn("next_ns", F.lead("t_ns").over(by_application))
+        .withColumn("until_ns", F.coalesce("next_ns", F.greatest(F.lit(last_ns), F.col("t_ns"))))
         .where("filters > 0")
     )
     got = deliveries.select(

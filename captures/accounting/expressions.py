@@ -1,24 +1,29 @@
-"""Expressions that several parts of the accounting use."""
+"""Expressions that several modules of the accounting use."""
 
 from __future__ import annotations
 
-from pyspark.sql import Column
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
 from captures.rundir.clock import Clock
 
-#: A message, and an application that may get it.
+#: The columns that identify a message, and an application that it may be delivered to.
 MESSAGE = ["source", "seq"]
 RECEIVER = [*MESSAGE, "node", "app"]
 
 
 def count_if(condition: str) -> Column:
-    """In how many rows the SQL condition holds."""
+    """The number of rows in which the SQL condition holds."""
     return F.count(F.expr(f"case when {condition} then 1 end"))
 
 
 def total(name: str, condition: str = "true") -> Column:
-    """The sum of a column over the rows where the SQL condition holds, 0 without any, under its name."""
+    """The sum of a column over the rows where the SQL condition holds, under the name of the column.
+
+    The sum of no rows is 0.
+    """
     return (
         F.coalesce(F.sum(F.expr(f"case when {condition} then {name} end")), F.lit(0))
         .cast("bigint")
@@ -27,5 +32,12 @@ def total(name: str, condition: str = "true") -> Column:
 
 
 def experiment_seconds(clock: Clock, time_ns: Column) -> Column:
-    """The experiment seconds at wall times."""
+    """The experiment seconds at wall times (ns since 1970 UTC)."""
     return (time_ns - F.lit(clock.start_ns)) * F.lit(clock.time_scale / 1e9)
+
+
+def only_row(table: DataFrame) -> dict[str, Any]:
+    """The only row of a table of totals, as a dict."""
+    (row,) = table.collect()
+    values: dict[str, Any] = row.asDict()
+    return values

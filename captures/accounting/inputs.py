@@ -1,9 +1,9 @@
-"""The small files of a run, read and turned into tables before Spark has started."""
+"""The small files of a run, read before Spark has started."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,45 +15,31 @@ from captures.accounting.log_tables import (
     FirstPredicate,
     opening_predicates,
     read_applications,
-    read_controller,
     read_oracle,
-    read_routing_tables,
 )
-from captures.accounting.recovery import read_epochs
-from captures.accounting.shortest_paths import shortest_paths
 from captures.accounting.summary import SIMULATED
-from captures.accounting.trees import read_trees
 from captures.frames.index import check_capture
 from captures.rundir.clock import Clock
-from captures.rundir.epochs import Epochs
+from captures.rundir.epochs import CONTROLLER, NEEDED, Epochs, epochs
 from captures.rundir.folder import CapturedFile, LinkEnds, RunFolder, RunFolderError
+from captures.tables.catalogue import TABLES
 
 _MOST_BINS = 300
-FILES = pa.schema(
-    [
-        ("capture", pa.string()),
-        ("kind", pa.string()),
-        ("link", pa.int32()),
-        ("node", pa.int32()),
-        ("captured", pa.int64()),
-        ("received_by_filter", pa.int64()),
-        ("dropped_by_kernel", pa.int64()),
-        ("defect", pa.string()),
-    ]
+#: The columns of the table `captures` that capture.json and a walk through the files give.
+_FILE_COLUMNS = (
+    *("capture", "kind", "link", "node", "captured", "received_by_filter", "dropped_by_kernel", "defect"),
 )
-LINKS = pa.schema(
-    [
-        *(("link", pa.int32()), ("u", pa.int32()), ("v", pa.int32()), ("u_port", pa.int32())),
-        *(("v_port", pa.int32()), ("cost", pa.int64()), ("bandwidth_mbps", pa.float64())),
-        *(("delay_ms", pa.float64()), ("loss_percent", pa.float64())),
-    ]
-)
-NODES = pa.schema([("node", pa.int32()), ("x", pa.float64()), ("y", pa.float64())])
+FILES = pa.schema([TABLES["captures"].schema.field(name) for name in _FILE_COLUMNS])
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The small files of a run. `simulated`: it may lack captures of links."""
+    """The small files of a run.
+
+    Attributes:
+        opening: the predicates that the first wave of RAs answers (`opening_predicates`).
+        simulated: whether captures of links may be missing.
+    """
 
     run: RunFolder
     captures: list[CapturedFile]
@@ -69,8 +55,14 @@ class Inputs:
     simulated: bool
 
     @property
+    def senders(self) -> list[int]:
+        """The nodes that sent messages."""
+        senders: list[int] = self.log.sent["source"].unique().to_pylist()
+        return senders
+
+    @property
     def all_hosts_captured(self) -> bool:
-        """Whether every router's own link has a capture: a large simulation may keep fewer."""
+        """Whether the host link of every router has a capture: a large simulation may keep fewer."""
         captured = {one.identity.node for one in self.captures if one.identity.kind == "host"}
         return captured >= self.router_counters.keys()
 
@@ -87,7 +79,11 @@ class Inputs:
 
 
 def read_inputs(run: RunFolder) -> Inputs:
-    """Raises RunFolderError: a file is missing or bad."""
+    """Reads the small files of a run.
+
+    Raises:
+        RunFolderError: a file is missing or malformed.
+    """
     manifest = run.manifest()
     log = read_applications(run)
     workload = run.workload_items()
@@ -114,12 +110,16 @@ def read_inputs(run: RunFolder) -> Inputs:
 
 
 def defects(files: Mapping[str, Path]) -> dict[str, str]:
-    """Which captures end inside a record, and where."""
+    """The captures whose files end inside a record, and where."""
     return {name: defect for name, path in files.items() if (defect := check_capture(path))}
 
 
 def capture_files(captures: list[CapturedFile], damaged: Mapping[str, str]) -> pa.Table:
-    """The table of `FILES`."""
+    """The captures with the columns of `FILES`.
+
+    Args:
+        damaged: capture -> how its file ends inside a record (`defects`).
+    """
     rows = [
         {
             "capture": capture.identity.name,
@@ -136,26 +136,20 @@ def capture_files(captures: list[CapturedFile], damaged: Mapping[str, str]) -> p
     return pa.Table.from_pylist(rows, schema=FILES)
 
 
-def link_table(links: list[LinkEnds]) -> pa.Table:
-    """The table of `LINKS`."""
-    rows = [
-        {"link": link.index, **{name: getattr(link, name) for name in LINKS.names if name != "link"}}
-        for link in links
-    ]
-    return pa.Table.from_pylist(rows, schema=LINKS)
+def read_epochs(run: RunFolder) -> Epochs:
+    """Reads the controller's log; a run folder without one has no epochs.
 
+    Raises:
+        RunFolderError: a line lacks a field; names file and line.
+    """
+    if not (run.path / CONTROLLER).exists():
+        return Epochs()
 
-def written_tables(inputs: Inputs) -> dict[str, pa.Table]:
-    """The tables that hold what small files hold, and the trees that routers were told, by name."""
-    run, clock = inputs.run, inputs.clock
-    senders = inputs.log.sent["source"].unique().to_pylist()
-    return {
-        "applications": inputs.log.events(clock),
-        "controller": read_controller(run, clock),
-        "links": link_table(inputs.links),
-        "nodes": pa.Table.from_pylist(run.nodes(), schema=NODES),
-        "oracle": inputs.oracle,
-        "routing_tables": read_routing_tables(run),
-        "shortest_paths": shortest_paths(inputs.links, senders),
-        "trees": read_trees(inputs.captures, run.path, senders),
-    }
+    def events() -> Iterable[Mapping[str, Any]]:
+        for where, event in run.lines(CONTROLLER):
+            for name in ("event", "t_ns", *NEEDED.get(event.get("event", ""), ())):
+                if name not in event:
+                    raise RunFolderError(f"{where}: no field {name!r}")
+            yield event
+
+    return epochs(events())

@@ -13,6 +13,7 @@ import pyarrow as pa
 from captures.rundir.clock import Clock
 from captures.rundir.epochs import CONTROLLER
 from captures.rundir.folder import RunFolder, RunFolderError
+from captures.tables.catalogue import TABLES
 from router.predicates.model import Message
 from router.predicates.printer import format_message
 
@@ -26,36 +27,6 @@ DECLARED = pa.schema(
     [
         *(("node", pa.int32()), ("app", pa.string()), ("t_ns", pa.int64()), ("predicate", pa.string())),
         ("filters", pa.int32()),
-    ]
-)
-ORACLE_ANSWERS = pa.schema(
-    [
-        *_MESSAGE,
-        ("sent_ns", pa.int64()),
-        ("node", pa.int32()),
-        ("app", pa.string()),
-        ("expected", pa.bool_()),
-        ("decided", pa.bool_()),
-    ]
-)
-EVENTS = pa.schema(
-    [
-        *(("t_s", pa.float64()), ("t_ns", pa.int64()), ("requested_ns", pa.int64()), ("node", pa.int32())),
-        *(("app", pa.string()), ("event", pa.string()), *_MESSAGE, ("text", pa.string())),
-    ]
-)
-CONTROLLER_EVENTS = pa.schema(
-    [
-        *(("t_s", pa.float64()), ("t_ns", pa.int64()), ("event", pa.string()), ("epoch", pa.int64())),
-        *(("node", pa.int32()), ("u", pa.int32()), ("v", pa.int32()), ("details", pa.string())),
-    ]
-)
-TABLE_ENTRIES = pa.schema(
-    [
-        ("node", pa.int32()),
-        ("interface", pa.int32()),
-        ("scope", pa.string()),
-        ("predicate", pa.string()),
     ]
 )
 OPENING = pa.schema([("node", pa.int32()), ("requested_ns", pa.int64())])
@@ -88,8 +59,10 @@ class ApplicationLog:
     _events: Sequence[tuple[Any, ...]] = ()
 
     def events(self, clock: Clock) -> pa.Table:
-        """Every event, with the columns of `EVENTS`; `text` is the message sent, or the predicate set."""
-        return _table([(clock.experiment_s(event[0]), *event) for event in self._events], EVENTS)
+        """Every event, as the table `applications`."""
+        return _table(
+            [(clock.experiment_s(event[0]), *event) for event in self._events], TABLES["applications"].schema
+        )
 
 
 def signed64(number: int) -> int:
@@ -135,7 +108,7 @@ def read_applications(run: RunFolder) -> ApplicationLog:
 
 
 def read_controller(run: RunFolder, clock: Clock) -> pa.Table:
-    """The controller's log as the table of `CONTROLLER_EVENTS`; `details` is the rest of the line as JSON.
+    """The controller's log as the table `controller`.
 
     Raises RunFolderError as `read_applications`; without a log, the table is empty.
     """
@@ -149,11 +122,11 @@ def read_controller(run: RunFolder, clock: Clock) -> pa.Table:
                 details = json.dumps(rest) if rest else None
                 rows.append((clock.experiment_s(t_ns), t_ns, event, *columns, details))
     with _needing(str(run.path / CONTROLLER)):
-        return _table(rows, CONTROLLER_EVENTS)
+        return _table(rows, TABLES["controller"].schema)
 
 
 def read_routing_tables(run: RunFolder) -> pa.Table:
-    """The routers' tables at the end of the run as the table of `TABLE_ENTRIES`; empty if they were not kept.
+    """The routers' tables at the end of the run as the table `routing_tables`; empty if they were not kept.
 
     Raises RunFolderError as `read_applications`.
     """
@@ -165,12 +138,12 @@ def read_routing_tables(run: RunFolder) -> pa.Table:
                 for node, rows in document.items()
                 for row in rows
             ],
-            TABLE_ENTRIES,
+            TABLES["routing_tables"].schema,
         )
 
 
 def read_oracle(run: RunFolder) -> pa.Table:
-    """The table of `ORACLE_ANSWERS`. Raises RunFolderError as `read_applications`."""
+    """The oracle's answers as the table `oracle`. Raises RunFolderError as `read_applications`."""
     rows = []
     for where, line in run.lines(ORACLE):
         with _needing(where):
@@ -186,7 +159,7 @@ def read_oracle(run: RunFolder) -> pa.Table:
                 )
             )
     with _needing(str(run.path / ORACLE)):
-        return _table(rows, ORACLE_ANSWERS)
+        return _table(rows, TABLES["oracle"].schema)
 
 
 def opening_predicates(

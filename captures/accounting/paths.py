@@ -1,4 +1,4 @@
-"""The way of each message through the network: links crossed, hops and cost, repetitions, stretch."""
+"""The path of each message through the network: links crossed, hops and cost, repetitions, stretch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
 from captures.accounting.expressions import MESSAGE
+from captures.accounting.registry import ALWAYS, step, summary, table
 
 _WALKED = (
     "source bigint, seq bigint, node int, from_node int, link int, arrived_ns bigint, hops int, cost bigint"
@@ -22,11 +23,9 @@ _WALKED_SCHEMA = pa.schema(
 )
 
 
+@table("repeated_frames", kept=ALWAYS)
 def repeated(frames: DataFrame) -> DataFrame:
-    """MSG frames that crossed a link in the same direction before: evidence of a loop.
-
-    Columns: link, from_node, issuer, seq, fragment_index, times (2 or more).
-    """
+    """The MSG frames that crossed a link more than once in one direction: evidence of a loop."""
     return (
         frames.where("kind = 'link' and type = 'MSG'")
         .groupBy("link", "from_node", "issuer", "seq", "fragment_index")
@@ -35,19 +34,21 @@ def repeated(frames: DataFrame) -> DataFrame:
     )
 
 
-def repeated_total(table: DataFrame) -> DataFrame:
-    """One row: frames_repeated, the frames of `repeated` beyond the first of each."""
-    return table.agg(F.coalesce(F.sum(F.expr("times - 1")), F.lit(0)).alias("frames_repeated"))
+@summary()
+def repeated_total(repeated: DataFrame) -> DataFrame:
+    """The key frames_repeated of summary.json: the crossings in `repeated` beyond the first of each."""
+    return repeated.agg(F.coalesce(F.sum(F.expr("times - 1")), F.lit(0)).alias("frames_repeated"))
 
 
+@step()
 def crossings(frames: DataFrame, trees: DataFrame) -> DataFrame:
-    """One row a message on a link in one direction.
+    """One row for each message on a link in one direction.
 
     Args:
-        trees: epoch, node, source, parent: the neighbour from which each node takes a source's frames.
+        trees: the table `trees`; its `parent` is the neighbour from which a node accepts frames of a source.
 
-    Columns: source, seq, epoch, link, from_node, to_node, first_ns, frames, bytes, on_tree (its receiver
-    takes what comes from there; null: no table of that epoch was captured).
+    Columns: source, seq, epoch, link, from_node, to_node, first_ns, frames, bytes, on_tree (the receiver
+    accepts the source's frames from from_node; null: no TABLE of that epoch was captured).
     """
     crossed = (
         frames.where("kind = 'link' and type = 'MSG' and undecodable is null")
@@ -66,37 +67,33 @@ def crossings(frames: DataFrame, trees: DataFrame) -> DataFrame:
     )
 
 
-def arrivals(crossed: DataFrame, links: DataFrame, shortest: DataFrame) -> DataFrame:
-    """One row a message at a router that it reached over links.
+@table("arrivals", kept=ALWAYS)
+def arrivals(crossings: DataFrame, links: DataFrame, shortest_paths: DataFrame) -> DataFrame:
+    """The messages at the routers that they reached over links, with their paths.
 
-    Where it came over several links, the one on the source's tree counts, else the first.
-
-    Args:
-        crossed: `crossings`.
-        shortest: source, node, shortest_hops, shortest_cost: over all links of the topology.
-
-    Columns: source, seq, node, from_node, link, arrived_ns (first frame on that link), hops, cost (of the
-    path from the source; null where a hop before is in no capture), shortest_hops, shortest_cost.
+    Of a message that reached a router over several links, the crossing on the source's tree counts, else the
+    first one.
     """
     best = F.struct(F.coalesce(~F.col("on_tree"), F.lit(False)), "first_ns", "from_node", "link")
     into = (
-        crossed.where("to_node is not null and to_node <> source")
+        crossings.where("to_node is not null and to_node <> source")
         .groupBy(*MESSAGE, F.col("to_node").alias("node"))
         .agg(F.min(best).alias("best"))
         .select(*MESSAGE, "node", "best.from_node", "best.link", "best.first_ns")
         .join(F.broadcast(links.select("link", F.col("cost").alias("link_cost"))), "link")
         .select(*MESSAGE, "node", "from_node", "link", F.col("first_ns").alias("arrived_ns"), "link_cost")
     )
-    return into.repartition(*MESSAGE).mapInArrow(_walk, _WALKED).join(shortest, ["source", "node"], "left")
+    walked = into.repartition(*MESSAGE).mapInArrow(_walk, _WALKED)
+    return walked.join(shortest_paths, ["source", "node"], "left")
 
 
-def arrival_totals(table: DataFrame) -> DataFrame:
-    """One row over `arrivals` that are not at the shortest possible: the mean and largest stretch.
+@summary("stretch")
+def arrival_totals(arrivals: DataFrame) -> DataFrame:
+    """The mean and the largest stretch, in hops and in cost; null without an arrival.
 
-    Columns: stretch_hops_mean, stretch_hops_max, stretch_cost_mean, stretch_cost_max (path taken over the
-    shortest; null without an arrival).
+    Stretch is the length of the path taken over the length of the shortest path.
     """
-    return table.agg(
+    return arrivals.agg(
         *(
             function(F.col(what) / F.col(f"shortest_{what}")).alias(f"stretch_{what}_{name}")
             for what in ("hops", "cost")
@@ -106,10 +103,10 @@ def arrival_totals(table: DataFrame) -> DataFrame:
 
 
 def _walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Hops and cost from the source of each (message, node), all rows of a message being in one partition.
+    """Adds hops and cost from the source to each (message, node). A partition has all rows of its messages.
 
-    Pointer doubling: each row points to the row by which its upstream node got the message; in each round it
-    adds what that row has summed up and points where that one points.
+    Pointer doubling: each row points to the row by which its upstream node got the message. In each round, a
+    row adds the sums of the row that it points to, and then points where that row points.
     """
     held = list(batches)
     if not held:
@@ -118,17 +115,17 @@ def _walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     source, seq, node, upstream, cost = (
         table[name].to_numpy() for name in ("source", "seq", "node", "from_node", "link_cost")
     )
-    # Messages as numbers, so that message and node make one key that sorts.
+    # Messages as numbers, so that message and node make one key for sorting.
     together = np.lexsort((seq, source))
     begins = (np.diff(source[together], prepend=-1) != 0) | (np.diff(seq[together], prepend=0) != 0)
     message = np.empty(len(source), dtype=np.int64)
     message[together] = np.cumsum(begins)
     width = int(max(node.max(), upstream.max())) + 1
-    key, wanted = message * width + node, message * width + upstream
+    key, upstream_key = message * width + node, message * width + upstream
     order = np.argsort(key)
-    place = np.minimum(np.searchsorted(key[order], wanted), len(order) - 1)
+    place = np.minimum(np.searchsorted(key[order], upstream_key), len(order) - 1)
     # Row -1 stands for the source, row -2 for a hop that no capture shows.
-    pointer = np.where(key[order][place] == wanted, order[place], -2)
+    pointer = np.where(key[order][place] == upstream_key, order[place], -2)
     pointer = np.where(upstream == source, -1, pointer)
     hops, costs = np.ones(len(node), dtype=np.int64), cost.astype(np.int64)
     for _ in range(max(1, int(width).bit_length())):

@@ -1,4 +1,4 @@
-"""How long the network takes to recover: from a failure or a return to new trees and new advertisements."""
+"""The time from a failure or a return of a link or node to new trees and new advertisements."""
 
 from __future__ import annotations
 
@@ -8,34 +8,16 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
+from captures.accounting.inputs import Inputs
+from captures.accounting.registry import summary
 from captures.rundir.clock import Clock
-from captures.rundir.epochs import CONTROLLER, NEEDED, Change, Epochs, epochs
-from captures.rundir.folder import RunFolder, RunFolderError
-
-
-def read_epochs(run: RunFolder) -> Epochs:
-    """Reads the controller's log; a run folder without one has no epochs.
-
-    Raises:
-        RunFolderError: a line lacks a field; names file and line.
-    """
-    if not (run.path / CONTROLLER).exists():
-        return Epochs()
-
-    def events() -> Iterable[Mapping[str, Any]]:
-        for where, event in run.lines(CONTROLLER):
-            for name in ("event", "t_ns", *NEEDED.get(event.get("event", ""), ())):
-                if name not in event:
-                    raise RunFolderError(f"{where}: no field {name!r}")
-            yield event
-
-    return epochs(events())
+from captures.rundir.epochs import Change
 
 
 def advertised_again(frames: DataFrame) -> DataFrame:
-    """When the RAs that an epoch called for had all crossed the network.
+    """The times at which the RAs that an epoch called for had all crossed the network.
 
-    These are, of each node that had advertised in an earlier epoch, its first RA in this one.
+    An epoch calls for one RA of each node that had advertised in an earlier epoch: its first RA in the epoch.
     Columns: epoch, last_ns (last frame of such an RA in any capture).
     """
     advertisements = frames.where("type = 'RA' and undecodable is null").select(
@@ -58,7 +40,7 @@ def advertised_again(frames: DataFrame) -> DataFrame:
 def recovery(
     changes: Iterable[Change], advertised_ns: Mapping[int, int], clock: Clock
 ) -> list[dict[str, Any]]:
-    """The key `recovery_s` of summary.json.
+    """The key recovery_s of summary.json.
 
     Args:
         advertised_ns: epoch -> `last_ns` of `advertised_again`.
@@ -77,3 +59,14 @@ def recovery(
         }
         for change in changes
     ]
+
+
+@summary()
+def recovery_keys(frames: DataFrame, inputs: Inputs) -> dict[str, Any]:
+    """The keys epochs and recovery_s of summary.json."""
+    epochs = inputs.epochs
+    rows = advertised_again(frames).collect() if epochs.changes else []
+    return {
+        "epochs": epochs.committed,
+        "recovery_s": recovery(epochs.changes, {row.epoch: row.last_ns for row in rows}, inputs.clock),
+    }

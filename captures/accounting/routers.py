@@ -1,19 +1,39 @@
-"""What routers did with messages: false positives (paper, section 4.2), and when the first RAs had spread."""
+"""False positives at routers (paper, section 4.2), and the convergence of the first RAs."""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.expressions import count_if
-from captures.frames.decoder import FROM_ROUTER, TO_ROUTER
+from captures.accounting.expressions import count_if, only_row
+from captures.accounting.inputs import Inputs
+from captures.accounting.log_tables import opening_table
+from captures.accounting.registry import ALWAYS, step, summary
+from captures.accounting.uncaptured import processed_by_counters
+from captures.frames.columns import FROM_ROUTER, TO_ROUTER
 
 
+class Convergence(NamedTuple):
+    """The end of the first wave of RAs.
+
+    Attributes:
+        seconds: wall seconds since the first request; None: no RA of the wave was captured.
+        end_ns: time from which messages count as sent after convergence, ns since 1970 UTC.
+    """
+
+    seconds: float | None
+    end_ns: int
+
+
+@step()
 def processed(frames: DataFrame, sent: DataFrame, deliveries: DataFrame) -> DataFrame:
-    """One row a message at a router, from a neighbour or from its own applications (paper, figure 12).
+    """One row for each message at a router, from a neighbour or from its own applications (paper, figure 12).
 
-    Columns: node, source, seq, time_ns (first frame, or when it was sent), from_network, false_positive: the
-    router neither forwarded it to a neighbour nor delivered it to an application. Fragments count as one.
+    Columns: node, source, seq, time_ns (time of the first frame, or of the sending), from_network,
+    false_positive (the router neither forwarded the message to a neighbour nor delivered it to an
+    application). The fragments of a message count as one.
     """
     key = ["node", "source", "seq"]
     on_host = frames.where("kind = 'host' and type = 'MSG' and undecodable is null").withColumnRenamed(
@@ -43,9 +63,9 @@ def processed(frames: DataFrame, sent: DataFrame, deliveries: DataFrame) -> Data
     )
 
 
-def processed_totals(table: DataFrame) -> DataFrame:
-    """One row of totals of `processed`; the names are those of summary.json."""
-    return table.agg(
+def processed_totals(processed: DataFrame) -> DataFrame:
+    """One row of totals of `processed`, named as the keys of summary.json."""
+    return processed.agg(
         count_if("false_positive").alias("false_positives"),
         F.count("*").alias("messages_received_by_routers"),
         count_if("false_positive and from_network").alias("false_positives_from_network"),
@@ -54,11 +74,11 @@ def processed_totals(table: DataFrame) -> DataFrame:
 
 
 def first_wave_end(frames: DataFrame, opening: DataFrame) -> DataFrame:
-    """When the RAs that answered the opening predicates had all crossed the network.
+    """The time at which the RAs that answered the opening predicates had all crossed the network.
 
-    The first wave holds one RA of each node of `opening` (node, requested_ns): the earliest that no capture
-    saw before requested_ns. (One that was on its way then answers something else.) One row: last_ns (last
-    frame of the wave in any capture, null if there is none) and issuers (nodes with such an RA).
+    The first wave holds one RA of each node of `opening` (node, requested_ns): the earliest RA that appears
+    in no capture before requested_ns. An RA that was on its way by then answers an earlier event. One row:
+    last_ns (last frame of the wave in any capture; null: none) and issuers (nodes with an RA in the wave).
     """
     waves = (
         frames.where("type = 'RA' and undecodable is null")
@@ -72,3 +92,41 @@ def first_wave_end(frames: DataFrame, opening: DataFrame) -> DataFrame:
         .agg(F.min(F.struct("first_ns", "seq", "last_ns")).alias("answer"))
         .agg(F.max("answer.last_ns").alias("last_ns"), F.count("*").alias("issuers"))
     )
+
+
+@step()
+def convergence(frames: DataFrame, inputs: Inputs) -> Convergence:
+    """The end of the first wave; of the confirmations of the opening predicates where no RA was captured."""
+    if not inputs.opening:
+        return Convergence(None, inputs.clock.start_ns)
+    opening = frames.sparkSession.createDataFrame(opening_table(inputs.opening))
+    last_ns = only_row(first_wave_end(frames, opening))["last_ns"]
+    if last_ns is None:
+        return Convergence(None, max(first.confirmed_ns for first in inputs.opening.values()))
+    return Convergence((last_ns - inputs.clock.start_ns) / 1e9, last_ns)
+
+
+@step()
+def converged_ns(convergence: Convergence) -> int:
+    """Time from which messages count as sent after convergence, ns since 1970 UTC."""
+    return convergence.end_ns
+
+
+@summary()
+def convergence_s(convergence: Convergence) -> dict[str, Any]:
+    """The key convergence_s of summary.json."""
+    return {"convergence_s": convergence.seconds}
+
+
+@step(kept=ALWAYS)
+def processed_at_routers(processed: DataFrame, inputs: Inputs) -> DataFrame:
+    """`processed`; empty unless the host links of all routers were captured, where its frames are seen."""
+    return processed if inputs.all_hosts_captured else processed.where("false")
+
+
+@summary()
+def false_positives(processed_at_routers: DataFrame, inputs: Inputs) -> DataFrame | dict[str, int]:
+    """Keys of summary.json about messages at routers, by captures or else by the routers' own counters."""
+    if inputs.all_hosts_captured:
+        return processed_totals(processed_at_routers)
+    return processed_by_counters(inputs.router_counters.values())

@@ -1,4 +1,4 @@
-"""Shortest paths over the topology as declared: what the paths taken are measured against."""
+"""Shortest paths over the topology as declared, with which the paths taken are compared."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from collections.abc import Iterable, Sequence
 import networkx as nx
 import pyarrow as pa
 
+from captures.accounting.inputs import Inputs
+from captures.accounting.registry import log_table
 from captures.rundir.folder import LinkEnds
+from captures.tables.catalogue import TABLES
 
-SHORTEST = pa.schema(
-    [
-        ("source", pa.int64()),
-        ("node", pa.int32()),
-        ("shortest_hops", pa.int32()),
-        ("shortest_cost", pa.int64()),
-    ]
-)
+SHORTEST = TABLES["shortest_paths"].schema
+
+
+@log_table("shortest_paths")
+def shortest_path_table(inputs: Inputs) -> pa.Table:
+    """The shortest paths from the nodes that sent messages."""
+    return shortest_paths(inputs.links, inputs.senders)
 
 
 def shortest_paths(links: Sequence[LinkEnds], sources: Iterable[int]) -> pa.Table:
-    """Fewest hops and least cost from each source to each other node that it reaches over `links`.
+    """The table `shortest_paths`: fewest hops and least cost from each source to each other node.
 
-    Columns: those of `SHORTEST`.
+    A node that `links` do not connect with a source has no row for it.
     """
     graph = nx.Graph()
     graph.add_weighted_edges_from(((link.u, link.v, link.cost) for link in links), weight="cost")

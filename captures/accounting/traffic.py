@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
 from captures.accounting.expressions import experiment_seconds, total
-from captures.frames.decoder import FROM_ROUTER, TO_ROUTER
+from captures.accounting.reconcile import Total
+from captures.accounting.registry import ALWAYS, step, summary, table
+from captures.frames.columns import FROM_ROUTER, TO_ROUTER
 from captures.rundir.clock import Clock
+from router.wire.header import TYPE_NAMES
 
-#: Name in place of the type where a frame's header does not decode.
+#: Value of `type` for frames whose header does not decode.
 UNDECODABLE = "undecodable"
 CONTROL_TYPES = ("RA", "SR", "UR")
 _CAPTURE = ("capture", "kind", "link", "node", "direction", "from_node", "to_node", "type")
 
 
+@step(kept=ALWAYS)
 def traffic(frames: DataFrame, clock: Clock, bin_s: float) -> DataFrame:
-    """Frames and bytes per capture, direction, type and time bin: the base of all totals.
+    """Frames and bytes for each capture, direction, type and time bin: the base of all totals.
 
     Columns: capture, kind, link, node, direction, from_node, to_node, type, bin_s (start of the bin,
     experiment seconds), frames, bytes, undecodable (frames that do not decode), first_ns, last_ns.
@@ -35,47 +43,56 @@ def traffic(frames: DataFrame, clock: Clock, bin_s: float) -> DataFrame:
     )
 
 
-def capture_totals(traffic_table: DataFrame) -> DataFrame:
-    """Per capture, direction and type: the traffic table without its bins."""
-    return traffic_table.groupBy(*_CAPTURE).agg(
+@step(kept=ALWAYS)
+def capture_totals(traffic: DataFrame) -> DataFrame:
+    """Frames and bytes for each capture, direction and type: `traffic` without its bins."""
+    return traffic.groupBy(*_CAPTURE).agg(
         *(total(name) for name in ("frames", "bytes", "undecodable")),
         F.min("first_ns").alias("first_ns"),
         F.max("last_ns").alias("last_ns"),
     )
 
 
-def link_bins(traffic_table: DataFrame, bin_s: float) -> DataFrame:
-    """Per link, direction, type and bin: link, from_node, to_node, type, bin_s, frames, bytes, frames_per_s,
-    bytes_per_s (both per experiment second)."""
-    return traffic_table.where("kind = 'link'").select(
+@step()
+def totals(capture_totals: DataFrame) -> list[Total]:
+    """The rows of `capture_totals`."""
+    return [Total(**row.asDict()) for row in capture_totals.collect()]
+
+
+@table("link_bins")
+def link_bins(traffic: DataFrame, bin_s: float) -> DataFrame:
+    """The part of `traffic` that crossed links, with rates."""
+    return traffic.where("kind = 'link'").select(
         *("link", "from_node", "to_node", "type", "bin_s", "frames", "bytes"),
         (F.col("frames") / bin_s).alias("frames_per_s"),
         (F.col("bytes") / bin_s).alias("bytes_per_s"),
     )
 
 
-def link_totals(bins: DataFrame) -> DataFrame:
-    """Per link, direction and type: link, from_node, to_node, type, frames, bytes."""
-    return _sum(bins, "link", "from_node", "to_node", "type")
+@table("link_totals")
+def link_totals(link_bins: DataFrame) -> DataFrame:
+    """`link_bins` summed over time."""
+    return _sum(link_bins, "link", "from_node", "to_node", "type")
 
 
-def type_bins(bins: DataFrame, bin_s: float) -> DataFrame:
-    """Per type and bin, over all links: type, bin_s, frames, bytes, frames_per_s, bytes_per_s."""
-    return _sum(bins, "type", "bin_s").select(
+@table("type_bins")
+def type_bins(link_bins: DataFrame, bin_s: float) -> DataFrame:
+    """`link_bins` summed over links and directions."""
+    return _sum(link_bins, "type", "bin_s").select(
         "*", (F.col("frames") / bin_s).alias("frames_per_s"), (F.col("bytes") / bin_s).alias("bytes_per_s")
     )
 
 
-def utilisation(bins: DataFrame, links: DataFrame, clock: Clock, bin_s: float) -> DataFrame:
-    """How full each direction of a link was in each bin that it carried anything in.
+@table("link_utilisation")
+def utilisation(link_bins: DataFrame, links: DataFrame, clock: Clock, bin_s: float) -> DataFrame:
+    """The share of its bandwidth that each direction of a link carried in each bin.
 
-    Columns: link, from_node, to_node, bin_s, bytes, bits_per_s (per wall second: bandwidth is not scaled),
-    utilisation (of the bandwidth, 0 to 1; null where the topology declares none). Bytes are those of the
-    Ethernet frames, without preamble, check sequence and gap.
+    Bandwidth is per wall second: the time scale does not touch it. Bytes are those of the Ethernet frames,
+    without preamble, check sequence and gap.
     """
     bits_per_s = F.col("bytes") * F.lit(8 * clock.time_scale / bin_s)
     return (
-        _sum(bins.where("from_node is not null"), "link", "from_node", "to_node", "bin_s")
+        _sum(link_bins.where("from_node is not null"), "link", "from_node", "to_node", "bin_s")
         .drop("frames")
         .join(F.broadcast(links.select("link", "bandwidth_mbps")), "link")
         .withColumn("bits_per_s", bits_per_s)
@@ -84,15 +101,12 @@ def utilisation(bins: DataFrame, links: DataFrame, clock: Clock, bin_s: float) -
     )
 
 
-def talkers(totals: DataFrame) -> DataFrame:
-    """What each router sent and took, from the captures of the host links (`capture_totals`).
-
-    A frame to several neighbours leaves its router once. Columns: node, type, frames_sent, bytes_sent,
-    frames_received, bytes_received.
-    """
+@table("talkers")
+def talkers(capture_totals: DataFrame) -> DataFrame:
+    """The frames that each router sent and received, from the captures of the host links."""
     ways = (("sent", FROM_ROUTER), ("received", TO_ROUTER))
     return (
-        totals.where("kind = 'host'")
+        capture_totals.where("kind = 'host'")
         .groupBy("node", "type")
         .agg(
             *(
@@ -104,12 +118,9 @@ def talkers(totals: DataFrame) -> DataFrame:
     )
 
 
+@table("advertised")
 def advertised(frames: DataFrame) -> DataFrame:
-    """What RAs and URs told each other on links, one row a predicate and type; fragments count as one.
-
-    Columns: type, predicate (text), issuers (how many nodes issued it), crossings (how often it crossed a
-    link), body_bytes (of all these).
-    """
+    """The predicates that RAs and URs carried over links, and their cost."""
     return (
         frames.where("kind = 'link' and type in ('RA', 'UR') and fragment in ('whole', 'completing')")
         .where("undecodable is null")
@@ -122,22 +133,55 @@ def advertised(frames: DataFrame) -> DataFrame:
     )
 
 
-def capture_health(totals: DataFrame, files: DataFrame, clock: Clock) -> DataFrame:
-    """One row a capture: what it holds, and what speaks against it.
+@table("captures")
+def capture_health(capture_totals: DataFrame, files: DataFrame, clock: Clock) -> DataFrame:
+    """The contents of each capture, tcpdump's counters, and defects of the file.
 
     Args:
-        totals: `capture_totals`.
-        files: capture, kind, link, node, captured, received_by_filter, dropped_by_kernel (frames, as tcpdump
-            counted), defect (null: the file is whole).
-
-    Columns: those of `files`, frames, bytes, undecodable, first_s, last_s (null: it holds no frame).
+        files: the table of `captures.accounting.inputs.capture_files`.
     """
-    held = totals.groupBy("capture").agg(
+    held = capture_totals.groupBy("capture").agg(
         *(total(name) for name in ("frames", "bytes", "undecodable")),
         experiment_seconds(clock, F.min("first_ns")).alias("first_s"),
         experiment_seconds(clock, F.max("last_ns")).alias("last_s"),
     )
     return files.join(held, "capture", "left").fillna(0, ["frames", "bytes", "undecodable"])
+
+
+@summary()
+def frames_by_type(totals: Iterable[Total]) -> dict[str, Any]:
+    """Frames and bytes by type, on links and on host links; the share of control frames on links."""
+    by: dict[str, Counter[str]] = {
+        key: Counter()
+        for key in (
+            "frames_by_type",
+            "bytes_by_type",
+            "frames_by_type_host_links",
+            "bytes_by_type_host_links",
+        )
+    }
+    captured = undecodable = 0
+    for row in totals:
+        where = "" if row.kind == "link" else "_host_links"
+        by[f"frames_by_type{where}"][row.type] += row.frames
+        by[f"bytes_by_type{where}"][row.type] += row.bytes
+        captured += row.frames
+        undecodable += row.undecodable
+    on_links = by["frames_by_type"]
+    control = sum(on_links[kind] for kind in CONTROL_TYPES)
+    protocol = control + on_links["MSG"]
+    return {
+        **{key: _every_type(counts, key.endswith("host_links")) for key, counts in by.items()},
+        "frames_captured": captured,
+        "frames_undecodable": undecodable,
+        "control_share": control / protocol if protocol else None,
+    }
+
+
+def _every_type(counts: Mapping[str, int], host_links: bool) -> dict[str, int]:
+    """Counts by type, 0 for types without frames. Frames of the controller cross host links alone."""
+    usual = [*TYPE_NAMES.values()] if host_links else ["MSG", *CONTROL_TYPES]
+    return {kind: counts.get(kind, 0) for kind in sorted({*usual, *(k for k, n in counts.items() if n)})}
 
 
 def _sum(table: DataFrame, *by: str) -> DataFrame:

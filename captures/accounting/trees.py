@@ -1,4 +1,4 @@
-"""The broadcast trees that routers were told, from the TABLE frames in the captures of their host links."""
+"""The broadcast trees, from the TABLE frames in the captures of the routers' host links."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from captures.accounting.inputs import Inputs
+from captures.accounting.registry import log_table
 from captures.pcap.reader import PcapReader
 from captures.rundir.folder import CapturedFile
+from captures.tables.catalogue import TABLES
 from router.wire.addresses import CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, ETHERTYPE
 from router.wire.format import Tlv
 from router.wire.fragments import Reassembler
@@ -19,46 +22,41 @@ from router.wire.header import DecodeError
 from router.wire.table import decode_table
 from router.wire.tlv import TLV_HEADER_LENGTH, tlvs
 
-TREES = pa.schema(
-    [
-        ("epoch", pa.int64()),
-        ("node", pa.int32()),
-        ("source", pa.int64()),
-        ("parent", pa.int32()),
-        ("parent_interface", pa.int32()),
-        ("children", pa.list_(pa.int32())),
-        ("child_interfaces", pa.list_(pa.int32())),
-        ("off_tree", pa.list_(pa.int32())),
-        ("told_ns", pa.int64()),
-    ]
-)
+TREES = TABLES["trees"].schema
 _ETHERTYPE = ETHERTYPE.to_bytes(2, "big")
 
 
-def read_trees(captures: Iterable[CapturedFile], run: Path, sources: Collection[int]) -> pa.Table:
-    """The trees of `sources` in all epochs, with the columns of `TREES`: one row a router and source.
+@log_table("trees")
+def tree_table(inputs: Inputs) -> pa.Table:
+    """The trees of the nodes that sent messages."""
+    return read_trees(inputs.captures, inputs.run.path, inputs.senders)
 
-    The trees of the others would be most of a large network's: it has as many as pairs of nodes. A table that
-    was sent again is there once. Nodes that the table does not name, as the source's own parent, are null.
-    Frames that do not decode are passed over here; the accounting counts them.
+
+def read_trees(captures: Iterable[CapturedFile], run: Path, sources: Collection[int]) -> pa.Table:
+    """The table `trees`: the trees of `sources` in all epochs.
+
+    A large network has as many entries as pairs of nodes: the trees of nodes that send nothing would make up
+    most of them. A TABLE that was sent repeatedly gives one row for each entry. A node that the TABLE does
+    not name, such as the parent of the source, is null. Frames that do not decode are skipped; the accounting
+    counts them elsewhere.
 
     Raises:
         captures.pcap.reader.PcapError, OSError: as `PcapReader`.
     """
-    wanted = frozenset(source.to_bytes(4, "big") for source in sources)
+    source_ids = frozenset(source.to_bytes(4, "big") for source in sources)
     batches = []
     for capture in captures:
         if capture.identity.kind == "host":
             rows: list[tuple[Any, ...]] = []
             known: set[int] = set()
-            for epoch, told_ns, table in _tables(run / capture.file, wanted):
+            for epoch, told_ns, table in _tables(run / capture.file, source_ids):
                 if epoch not in known:
                     known.add(epoch)
                     rows += _rows(epoch, capture.identity.node, told_ns, table)
             columns = list(zip(*rows, strict=True)) or [() for _ in TREES]
             arrays = [pa.array(column, field.type) for column, field in zip(columns, TREES, strict=True)]
             batches.append(pa.RecordBatch.from_arrays(arrays, schema=TREES))
-    # Spark takes no column without a chunk: where no router's own link was captured, there is no batch.
+    # Spark accepts no column without a chunk, as there would be where no host link was captured.
     return pa.Table.from_batches(batches, schema=TREES) if batches else TREES.empty_table()
 
 
@@ -78,10 +76,10 @@ def _rows(epoch: int, node: int | None, told_ns: int, table: BroadcastTable) -> 
         )
 
 
-def _tables(path: Path, wanted: frozenset[bytes]) -> Iterator[tuple[int, int, BroadcastTable]]:
-    """Epoch, time in ns and body of each TABLE frame that the controller sent in one capture.
+def _tables(path: Path, source_ids: frozenset[bytes]) -> Iterator[tuple[int, int, BroadcastTable]]:
+    """Epoch, time (ns) and body of each TABLE frame from the controller in one capture.
 
-    Of the body, the entries of the sources `wanted`, each as it stands there.
+    The body has the entries of the sources `source_ids` alone.
     """
     reassembler = Reassembler()
     for time_ns, payload in _table_payloads(path):
@@ -90,18 +88,18 @@ def _tables(path: Path, wanted: frozenset[bytes]) -> Iterator[tuple[int, int, Br
             if whole is None:
                 continue
             header, data = whole
-            table = decode_table(_only(data, wanted))
+            table = decode_table(_only(data, source_ids))
         except DecodeError:
             continue
         yield header.epoch, time_ns, table
 
 
-def _only(body: bytes, wanted: frozenset[bytes]) -> bytes:
+def _only(body: bytes, source_ids: frozenset[bytes]) -> bytes:
     """The body of a TABLE without the entries of other sources. Raises DecodeError."""
     return b"".join(
         body[start - TLV_HEADER_LENGTH : end]
         for kind, start, end in tlvs(body)
-        if kind != Tlv.TREE_ENTRY or body[start : start + 4] in wanted
+        if kind != Tlv.TREE_ENTRY or body[start : start + 4] in source_ids
     )
 
 

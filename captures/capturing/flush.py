@@ -1,4 +1,4 @@
-"""Makes the tcpdump processes of a run write what they hold in their buffers.
+"""Makes the tcpdump processes of a run write their buffers to their files.
 
 A stream that follows the captures then sees a frame about two seconds after it crossed its link.
 """
@@ -10,29 +10,28 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
 
 def flush_captures(run_dir: Path) -> int:
-    """Makes every tcpdump that writes into a run folder write what it holds; returns how many there are.
+    """Makes every tcpdump that writes into a run folder write its buffer. Returns the number of processes.
 
-    Only processes that handle the signal for it (SIGUSR2) are sent it: it would end others.
+    Only processes that handle the signal for it (SIGUSR2) are sent the signal: it would end others.
     """
-    folder = os.fsencode(run_dir / "pcap") + b"/"
+    folder = f"{run_dir / 'pcap'}{os.sep}"
     flushed = 0
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
-        with suppress(OSError):
-            if (process / "comm").read_bytes() != b"tcpdump\n":
-                continue
-            if any(word.startswith(folder) for word in (process / "cmdline").read_bytes().split(b"\0")):
-                flushed += _flush(process)
+    for process in psutil.process_iter(["name", "cmdline"]):
+        arguments = process.info["cmdline"] or ()
+        if process.info["name"] == "tcpdump" and any(argument.startswith(folder) for argument in arguments):
+            with suppress(OSError, psutil.Error):
+                if _handles(process.pid, signal.SIGUSR2):
+                    process.send_signal(signal.SIGUSR2)
+                    flushed += 1
     return flushed
 
 
-def _flush(process: Path) -> bool:
-    status = (process / "status").read_text()
+def _handles(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler for a signal; psutil does not say."""
+    status = Path("/proc", str(pid), "status").read_text()
     caught = int(status.partition("\nSigCgt:")[2].split()[0], 16)
-    if not caught >> (signal.SIGUSR2 - 1) & 1:
-        return False
-    os.kill(int(process.name), signal.SIGUSR2)
-    return True
+    return bool(caught >> (number - 1) & 1)

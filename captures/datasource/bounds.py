@@ -1,4 +1,4 @@
-"""What is wanted of captures, by options or by filters that Spark pushes down, and what can be left out."""
+"""Bounds on the rows to read, from options or from filters that Spark pushes down; what they exclude."""
 
 from __future__ import annotations
 
@@ -42,13 +42,12 @@ _TIME, _TYPE = "time_ns", "type"
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is wanted of the packets.
+    """Limits of the packets to read.
 
     Attributes:
         first_ns, last_ns: only packets captured in [first_ns, last_ns] (None: no bound).
         types: only CBCB frames of these types (None: any packet).
-        of_file: filters on columns that are the same in a whole file; Spark, or an option, leaves no other
-            files' rows.
+        of_file: only files for which these filters hold; their columns are constant in a file.
     """
 
     first_ns: int | None = None
@@ -57,7 +56,7 @@ class Bounds:
     of_file: tuple[Filter, ...] = field(default=())
 
     def both(self, other: Bounds) -> Bounds:
-        """What is wanted by this and by the other."""
+        """The packets within both bounds."""
         types = [types for types in (self.types, other.types) if types is not None]
         return Bounds(
             max((at for at in (self.first_ns, other.first_ns) if at is not None), default=None),
@@ -67,7 +66,7 @@ class Bounds:
         )
 
     def needs_part(self, part: FilePart, type_numbers: Mapping[str, int]) -> bool:
-        """Whether a part can hold a packet that is wanted, as far as its index tells."""
+        """Whether a part can hold a packet within the bounds, as far as its index tells."""
         if part.first_ns is not None and part.last_ns is not None:
             if self.first_ns is not None and part.last_ns < self.first_ns:
                 return False
@@ -78,7 +77,7 @@ class Bounds:
         return True
 
     def needs_file(self, constants: Mapping[str, object]) -> bool:
-        """Whether a file can hold a packet that is wanted, by the columns that are the same in all of it."""
+        """Whether a file can hold a packet within the bounds, by the values of its constant columns."""
         return all(
             holds(condition, constants[name])
             for condition in self.of_file
@@ -87,15 +86,15 @@ class Bounds:
 
 
 def bounds_of(filters: Iterable[Filter], of_file: Iterable[str]) -> Bounds:
-    """The bounds set by filters that must all hold; `of_file` names the columns constant in a file."""
+    """The bounds that filters set together; `of_file` names the columns that are constant in a file."""
     bounds, constant = Bounds(), set(of_file)
     for condition in filters:
         name, value = _column(condition), getattr(condition, "value", None)
         if name in constant:
             bounds = bounds.both(Bounds(of_file=(condition,)))
         elif name == _TYPE and isinstance(condition, (EqualTo, In)):
-            wanted = {value} if isinstance(condition, EqualTo) else set(value or ())
-            bounds = bounds.both(Bounds(types=frozenset(str(one) for one in wanted if one is not None)))
+            names = {value} if isinstance(condition, EqualTo) else set(value or ())
+            bounds = bounds.both(Bounds(types=frozenset(str(name) for name in names if name is not None)))
         elif name == _TIME and isinstance(value, int):
             bounds = bounds.both(Bounds(*_interval(condition, value)))
     return bounds
@@ -112,14 +111,14 @@ def _interval(condition: Filter, value: int) -> tuple[int | None, int | None]:
 
 
 def holds(condition: Filter, value: Any) -> bool:
-    """Whether a filter may hold where its column has this value; False only if it surely does not."""
+    """Whether a filter may hold where its column has this value; False only if it certainly does not."""
     if isinstance(condition, Not):
         return _truth(condition.child, value) is not True
     return _truth(condition, value) is not False
 
 
 def _truth(condition: Filter, value: Any) -> bool | None:
-    """What a filter makes of a value; None: null, or not known here."""
+    """The value of a filter where its column has this value; None: null, or a filter that is not known."""
     if isinstance(condition, IsNull):
         return value is None
     if isinstance(condition, IsNotNull):
@@ -129,7 +128,7 @@ def _truth(condition: Filter, value: Any) -> bool | None:
         return None
     other = condition.value
     if value is None or other is None:
-        # A comparison with null is not true, and a row is kept by what is true alone.
+        # A comparison with null is null, and Spark keeps a row only if the filter is true.
         return (value is other) if isinstance(condition, EqualNullSafe) else None
     return compare(value, other)
 

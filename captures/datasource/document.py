@@ -1,4 +1,4 @@
-"""The tables of docs/pcap-source.md: options, and the columns of each view."""
+"""The generated tables of docs/pcap-source.md: the options, and the columns of each view."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from captures.datasource.views import CBCB_VIEWS, FILES, PCAP_VIEWS
 
 
 def options_table() -> str:
-    """The options as a table."""
+    """The table of the options."""
     lines = ["| option | meaning |", "|---|---|"]
     return "\n".join(lines + [f"| `{name}` | {meaning} |" for name, meaning in OPTIONS.items()]) + "\n"
 
 
 def columns_tables() -> str:
-    """The columns of every view, under a heading each."""
+    """A heading and a table of columns for each view."""
     views = {f"`pcap`, view `{view}`": columns for view, columns in PCAP_VIEWS.items() if view != FILES}
     views |= {f"`cbcb`, view `{view}`": columns for view, columns in CBCB_VIEWS.items() if view != FILES}
     views["Both formats, view `files`"] = PCAP_VIEWS[FILES]

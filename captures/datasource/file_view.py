@@ -1,4 +1,4 @@
-"""The health of capture files, one row a file: what they are, what they hold, and what is wrong with them."""
+"""View `files`: the format, contents and defects of capture files, one row for each file."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, PcapError, PcapRead
 FILE_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "file": (pa.string(), "string", "path or URI"),
     "size": (pa.int64(), "bigint", "bytes of the file"),
-    "compressed": (pa.bool_(), "boolean", "whether it is gzip"),
-    "packets": (pa.int64(), "bigint", "whole packets in it"),
-    "bytes": (pa.int64(), "bigint", "their bytes on the wire"),
+    "compressed": (pa.bool_(), "boolean", "whether the file is compressed with gzip"),
+    "packets": (pa.int64(), "bigint", "whole packets in the file"),
+    "bytes": (pa.int64(), "bigint", "bytes of the packets on the wire"),
     "cut": (pa.int64(), "bigint", "packets cut by the snapshot length"),
-    "link_types": (pa.list_(pa.int32()), "array<int>", "link types of its packets"),
-    "first_ns": (pa.int64(), "bigint", "least time of a packet; null: there is none"),
-    "last_ns": (pa.int64(), "bigint", "greatest time of a packet; null: there is none"),
+    "link_types": (pa.list_(pa.int32()), "array<int>", "link types of the packets"),
+    "first_ns": (pa.int64(), "bigint", "least time, ns since 1970 UTC; null: no packet has one"),
+    "last_ns": (pa.int64(), "bigint", "greatest time, ns since 1970 UTC; null: no packet has one"),
     "defect": (
         pa.string(),
         "string",
-        "how it ends inside a record, or where it is damaged; null: it is whole",
+        "how the file ends inside a record, or where it is damaged; null: it is whole",
     ),
-    "error": (pa.string(), "string", "why it is no capture at all; null: it is one"),
+    "error": (pa.string(), "string", "why the file is no capture, or cannot be read; null: it is a capture"),
 }
 
 
 def file_health(part: FilePart, columns: Sequence[str]) -> pa.RecordBatch:
-    """One row: a file, read whole."""
+    """The row of a file, which is read from start to end."""
     reader = PcapReader(part.path, link_type=None)
     row: dict[str, Any] = {"file": part.path, "size": part.size, "packets": 0, "bytes": 0, "cut": 0}
     link_types: set[int] = set()

@@ -1,16 +1,16 @@
-"""Captures in Spark: anybody's packets (`pcap`), and CBCB frames decoded (`cbcb`).
+"""Captures in Spark: the packets of any capture (`pcap`), and decoded CBCB frames (`cbcb`).
 
     register(spark)
     spark.read.format("pcap").load("captures/*.pcap")
     spark.read.format("cbcb").load(RUN)
     spark.readStream.format("cbcb").load(RUN)
 
-Options, columns and what is pushed down: docs/pcap-source.md. `captured_frames` is what the accounting uses:
-Spark starts Python processes to register a source and to plan each read of it; on a small run they take
-longer than the captures do.
+docs/pcap-source.md describes the options, the columns and the pushdown of filters. The accounting uses
+`captured_frames`: Spark starts Python processes to register a source and to plan each read of it, which take
+longer than the captures of a small run.
 
-On a cluster the files must be reachable under the same path or URI by the driver and every worker; the code
-is shipped to the workers by `register`.
+On a cluster, the driver and every worker must reach the files under the same path or URI; `register` ships
+the code to the workers.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from captures.frames.index import DEFAULT_PART_BYTES, split_files
 from captures.frames.parts import FilePart, group_parts
 from captures.pcap.listing import FileEntry, is_wanted, local_matches
 from captures.rundir.folder import RunFolder
-from captures.spark.session import ship
+from captures.spark.shipping import ship
 from captures.spark.workers import freeze_new_imports
 
 DEFAULT_PARTITIONS = 4
-#: Spark's switch for filters that reach a Python data source.
+#: The setting of Spark by which filters reach Python data sources.
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -60,18 +60,18 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
     """Makes the formats `pcap` and `cbcb` known to a session, and ships their code to its workers.
 
     Args:
-        pushdown: whether filters of queries reach them. Spark (4.1 to 4.3) keeps what the last query with
-            filters pushed, and reads no more than that for any later use of the same `load` without: unions,
-            joins with itself, views, another `count`. Only for who loads anew for each query. Options such as
-            `fromNs`, `types` and `links` do the same for every use.
+        pushdown: whether filters of queries reach the formats. Spark (4.1 to 4.3) reuses the filters of the
+            last pushed query for later uses of the same `load` without filters (unions, joins with itself,
+            views, another `count`), which then miss rows: for users who load again for each query. Options
+            such as `fromNs`, `types` and `links` limit every use.
 
     Raises:
-        ValueError: `pushdown`, and the session's setting `spark.sql.python.filterPushdown.enabled` is off.
+        ValueError: `pushdown`, while the session's setting `spark.sql.python.filterPushdown.enabled` is off.
     """
     if pushdown and spark.conf.get(PUSHDOWN, "false") != "true":
         raise ValueError(f"pushdown: expected the session's setting {PUSHDOWN} to be true")
     ship(spark)
-    # Of a source that takes filters Spark says that it is an error while the setting is off.
+    # While the setting is off, Spark refuses a source that accepts filters.
     spark.dataSource.register(PushingPcapSource if pushdown else PcapSource)
     spark.dataSource.register(PushingCbcbSource if pushdown else CbcbSource)
 
@@ -82,10 +82,13 @@ def captured_frames(
     partitions: int = DEFAULT_PARTITIONS,
     columns: Sequence[str] = tuple(COLUMNS),
 ) -> DataFrame:
-    """The captured frames of a finished run, with some of `COLUMNS`, read in at most `partitions` tasks.
+    """The captured frames of a finished run, read in at most `partitions` tasks.
+
+    Args:
+        columns: names of `COLUMNS`.
 
     Raises:
-        RunFolderError: capture.json or topology.json is missing or bad.
+        RunFolderError: capture.json or topology.json is missing or malformed.
         PcapError: a capture file that is large enough to be split is no capture.
         OSError: a capture file is missing.
     """
@@ -101,7 +104,7 @@ def captured_frames(
                     yield from view.read(part)
         freeze_new_imports()
 
-    # One number, the index of its group, in each partition.
+    # Each partition holds one number: the index of a group.
     count = max(1, len(groups))
     return spark.range(0, len(groups), 1, count).mapInArrow(
         read, spark_schema(CBCB_VIEWS, FRAMES, view.columns)
@@ -116,7 +119,7 @@ class CaptureReader(DataSourceReader):
         self._view = view
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The parts that can hold rows that are wanted, in groups of about equal size."""
+        """The parts that can hold rows within the bounds, in groups of about equal size."""
         options, view = self._options, self._view
         files = [entry for entry in options.files() if view.needs(FilePart(entry.path))]
         total = sum(entry.size for entry in files)
@@ -127,7 +130,7 @@ class CaptureReader(DataSourceReader):
             parts = split_files(files, part_bytes, skip_bad=options.skip_bad_files)
         parts = [part for part in parts if view.needs(part)]
         groups = max(options.partitions, -(-total // part_bytes))
-        # Spark takes no partitions for one that it makes itself.
+        # Where a source returns no partition, Spark makes one of its own.
         return [PartGroup(group) for group in group_parts(parts, groups)] or [PartGroup([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -139,12 +142,12 @@ class CaptureReader(DataSourceReader):
 
 
 class PushingReader(CaptureReader):
-    """The same, leaving out what filters rule out."""
+    """A `CaptureReader` that skips what the filters of a query exclude."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
-        """Notes what is wanted. Spark applies all of the filters again."""
-        wanted = self._options.bounds.both(bounds_of(filters, OF_FILE))
-        self._view = replace(self._view, bounds=wanted)
+        """Limits the view by the filters. Returns all of them, for Spark to apply, too."""
+        bounds = self._options.bounds.both(bounds_of(filters, OF_FILE))
+        self._view = replace(self._view, bounds=bounds)
         yield from filters
 
 
@@ -181,7 +184,7 @@ class PcapSource(DataSource):
 
 
 class CbcbSource(PcapSource):
-    """Format `cbcb`: frames decoded, of the captures of a run folder or of any others."""
+    """Format `cbcb`: the decoded frames of run folders, or of any captures."""
 
     _views = CBCB_VIEWS
 
@@ -199,8 +202,9 @@ class CbcbSource(PcapSource):
                 identities |= run.capture_paths()
             if not runs:
                 paths.append(path)
-        unmade = frozenset(paths) - frozenset(options.paths)
-        options = replace(options, paths=tuple(paths), may_be_missing=unmade)
+        # The folder of a run's captures need not exist yet.
+        of_runs = frozenset(paths) - frozenset(options.paths)
+        options = replace(options, paths=tuple(paths), may_be_missing=of_runs)
         return options, replace(view, captures=identities)
 
 
@@ -217,10 +221,10 @@ class PushingCbcbSource(CbcbSource):
 
 
 def run_folders(path: str) -> list[RunFolder]:
-    """The run folders that a path means: itself, or all that a glob matches; none if anything else is meant.
+    """The run folders that a path names: the path itself, or all that a glob matches. May be none.
 
     Raises:
-        OptionError: a glob matches run folders, and captures or folders elsewhere.
+        OptionError: a glob matches run folders, and also captures or folders outside of them.
     """
     matches = local_matches(path)
     runs = {match for match, folder in matches if folder and (Path(match) / "topology.json").is_file()}
@@ -229,5 +233,5 @@ def run_folders(path: str) -> list[RunFolder]:
         inside = any(str(parent) in runs for parent in Path(match).parents)
         read = folder or is_wanted(Path(match).name, None)
         if match not in runs | above and not inside and read:
-            raise OptionError(f"cbcb: {path}: matches run folders and {match}, which is none")
+            raise OptionError(f"cbcb: {path}: matches run folders and also {match}, which is no run folder")
     return [RunFolder(Path(run)) for run in sorted(runs)]

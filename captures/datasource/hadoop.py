@@ -1,8 +1,9 @@
-"""Captures on any file system that Hadoop knows (`hdfs:`, `s3a:`, `viewfs:`, ...), read by Spark's own JVM.
+"""Captures on any file system of Hadoop (`hdfs:`, `s3a:`, `viewfs:`, ...), read by Spark's own JVM.
 
-The formats `pcap` and `cbcb` read in Python, and so need a library for the file system there. Here Spark
-hands the content of each file to a task, whole: nothing is needed beyond what Spark needs for the path. But
-files are not split, and the JVM takes several times their size; larger ones are refused before any is read.
+The formats `pcap` and `cbcb` read files in Python, and need a Python library for the file system.
+`read_hadoop` needs what Spark needs for the path, and nothing else: Spark passes the whole content of each
+file to a task. Files are therefore not split, and the JVM needs several times their size; files that are too
+large for it are refused before any file is read.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from captures.frames.parts import FilePart
 from captures.pcap.listing import is_hidden, is_index, is_wanted
 from captures.pcap.reader import PcapError
 from captures.rundir.folder import RunFolder
-from captures.spark.session import ship
+from captures.spark.internals import executor_memory_mib, hadoop_configuration, jvm
+from captures.spark.shipping import ship
 from captures.spark.workers import freeze_new_imports
 
 _VIEWS = {"pcap": PCAP_VIEWS, "cbcb": CBCB_VIEWS}
-#: Options of the formats that are about parts of files, and those that say where they are.
+#: Options of the formats about parts of files and about paths, which `read_hadoop` does not take.
 _REFUSED = {"partitionbytes", "partitions", "path", "paths"}
-#: On its way a file is in the heap of the JVM several times; measured: between six and ten times its size.
+#: Heap of the JVM for each byte of a file; measured: between six and ten.
 _HEAP_OF_FILE = 10
 
 
@@ -41,18 +43,18 @@ def read_hadoop(
 ) -> DataFrame:
     """The captures at a Hadoop path (file, directory or glob), with the views and columns of a format.
 
-    Of a directory the files with names that captures have, as the formats do; indexes are left out.
+    Of a directory, the files with names of captures are read, as by the formats; indexes are skipped.
 
     Args:
         source: `pcap` or `cbcb`.
-        run: the run folder, on this machine, that says which capture of it each file is, by their names.
-        options: those of the format, except `path`, `paths`, `partitionBytes` and `partitions`.
+        run: folder of a run on this machine, by which the names of files identify captures.
+        options: options of the format, except `path`, `paths`, `partitionBytes` and `partitions`.
 
     Raises:
-        OptionError: no such source or option, or a value that it does not take.
-        RunFolderError: a file of the run folder is missing or bad.
-        ValueError: a file is too large for the JVM's heap, or none of them is of the run; or a cluster's
-            setting is missing that tells how large they may be.
+        OptionError: an unknown source or option, or a malformed value of an option.
+        RunFolderError: a file of the run folder is missing or malformed.
+        ValueError: a file is too large for the JVM's heap; no file belongs to the run; or a cluster lacks the
+            setting by which the largest size is computed.
         FileNotFoundError: the path does not exist, or a glob matches nothing.
         OSError: Hadoop cannot list it.
     """
@@ -78,37 +80,40 @@ def read_hadoop(
                 yield from _rows(uri.as_py(), content.as_buffer(), view, names)
         freeze_new_imports()
 
-    # Spark takes names for globs; these are none, whatever is in them.
+    # Spark reads names as globs: their special characters are escaped.
     plain = [re.sub(r"([{}\[\]*?\\])", r"\\\1", uri) for uri in uris]
     files = spark.read.format("binaryFile").load(plain).select("path", "content")
     return files.mapInArrow(read, schema)
 
 
 def _captures(spark: SparkSession, path: str, name_glob: str | None, recursive: bool) -> list[str]:
-    """The URIs of the files that are wanted, if the JVM can take each."""
+    """The URIs of the captures at a path.
+
+    Raises:
+        ValueError: the JVM's heap is too small for a file.
+    """
     most = _most_bytes(spark)
-    wanted = []
+    uris = []
     for uri, length in sorted(_listed(spark, path, name_glob, recursive)):
         if length > most:
             raise ValueError(
                 f"{uri}: {length} bytes; expected at most {most}, a {_HEAP_OF_FILE}th of the JVM's heap for "
                 "each core: a file goes through it whole (spark.driver.memory, spark.executor.memory)"
             )
-        wanted.append(uri)
-    return wanted
+        uris.append(uri)
+    return uris
 
 
 def _listed(
     spark: SparkSession, path: str, name_glob: str | None, recursive: bool
 ) -> Iterator[tuple[str, int]]:
-    """URI and length of the file at a path, or of the captures below it; as Hadoop's shell finds them."""
+    """URI and length of the file at a path, or of the captures below it, as Hadoop's shell finds them."""
     context = spark.sparkContext
-    assert context._jvm is not None
     try:
-        path_of = context._jvm.org.apache.hadoop.fs.Path
+        path_of = jvm(context).org.apache.hadoop.fs.Path
         at = path_of(path)
-        system = at.getFileSystem(context._jsc.hadoopConfiguration())
-        # A name may hold what looks like a glob.
+        system = at.getFileSystem(hadoop_configuration(context))
+        # A name may contain the special characters of globs.
         if system.exists(at):
             tops = [system.getFileStatus(at)]
         else:
@@ -137,22 +142,21 @@ def _listed(
 
 
 def _most_bytes(spark: SparkSession) -> int:
-    """The largest file that a task can take."""
+    """The size in bytes of the largest file that a task can read."""
     context = spark.sparkContext
-    assert context._jvm is not None
     local = re.fullmatch(r"local(?:\[([0-9*]+)(?:,.*)?\])?", context.master)
     if local is not None:
-        heap = int(context._jvm.java.lang.Runtime.getRuntime().maxMemory())
+        heap = int(jvm(context).java.lang.Runtime.getRuntime().maxMemory())
         cores = (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
     else:
-        heap = int(context._jsc.sc().executorMemory()) * 1024 * 1024
-        # Elsewhere an executor without the setting takes all cores that its worker has.
+        heap = executor_memory_mib(context) * 1024 * 1024
+        # On other clusters, an executor without the setting uses all cores of its worker.
         usual = "1" if context.master.startswith(("yarn", "k8s")) else None
         text = context.getConf().get("spark.executor.cores", usual)
         if text is None:
-            raise ValueError("expected spark.executor.cores, by which to tell how large a file may be")
+            raise ValueError("expected the setting spark.executor.cores, to compute how large a file may be")
         cores = int(text)
-    # An array of Java's, and a value of Spark's, has 2 GB at most.
+    # An array of Java and a value of Spark have at most 2 GB.
     return min(heap // (_HEAP_OF_FILE * cores), 2**31 - 16)
 
 
@@ -164,7 +168,7 @@ def _identities(run: Path) -> dict[str, CaptureIdentity]:
 def _rows(
     uri: str, content: pa.Buffer, view: View, names: Mapping[str, CaptureIdentity]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one file, by way of a file of this machine: what reads captures reads files."""
+    """The rows of one file, by way of a copy on this machine, because captures are read from files."""
     name = PurePosixPath(uri).name
     with tempfile.TemporaryDirectory(prefix="cbcb-hadoop-") as folder:
         local = Path(folder) / name
@@ -172,13 +176,13 @@ def _rows(
         own = replace(view, captures={str(local): names[name]} if name in names else {})
         batches = own.read(FilePart(str(local), size=len(content)))
         while True:
-            with warnings.catch_warnings(record=True) as told:
+            with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 try:
                     batch = next(batches, None)
                 except PcapError as error:
                     raise PcapError(str(error).replace(str(local), uri)) from error
-            for warning in told:
+            for warning in caught:
                 warnings.warn(str(warning.message).replace(str(local), uri), stacklevel=2)
             if batch is None:
                 return
@@ -186,7 +190,7 @@ def _rows(
 
 
 def _renamed(batch: pa.RecordBatch, local: str, uri: str) -> pa.RecordBatch:
-    """The URI in place of the path, in columns `file` and `error`."""
+    """The batch with the URI in place of the path in its columns `file` and `error`."""
     for name in {"file", "error"} & set(batch.schema.names):
         at = batch.schema.get_field_index(name)
         texts = [None if text is None else text.replace(local, uri) for text in batch.column(at).to_pylist()]

@@ -1,6 +1,6 @@
-"""The traffic of a run that goes on, as a stream: structured streaming over captures that grow.
+"""The traffic of a running experiment: structured streaming over captures that grow.
 
-tcpdump keeps what it captures in a buffer, which `captures.capturing.flush` makes it write.
+tcpdump buffers what it captures; `captures.capturing.flush` makes it write the buffer.
 """
 
 from __future__ import annotations
@@ -20,17 +20,21 @@ from captures.rundir.folder import RunFolder
 from router.wire.addresses import ETHERTYPE
 from router.wire.header import HEADER_LENGTH
 
-#: Width of the slots of time in which frames are counted.
+#: Width of the time slots in which frames are counted, in nanoseconds.
 SLOT_NS = 500_000_000
 #: Nanosecond pcap, Ethernet.
 _PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, 1)
-#: What stands for the type of a frame whose header does not decode.
+#: Value of `type` for frames whose header does not decode.
 UNDECODABLE = "undecodable"
 
 
 @dataclass(frozen=True, slots=True)
 class LinkCount:
-    """Frames of one type that crossed one link in one slot of wall-clock time (number: ns div `SLOT_NS`)."""
+    """Frames of one type that crossed one link in one slot of wall-clock time.
+
+    Attributes:
+        slot: its number: ns since 1970 UTC, divided by `SLOT_NS`.
+    """
 
     link: int
     type: str
@@ -46,20 +50,20 @@ def stream_counts(
     work: Path,
     interval_s: float,
 ) -> StreamingQuery:
-    """Starts to count the frames on the links of a run, from its beginning on.
+    """Starts to count the frames on the links of a run, from the beginning of its captures on.
 
     Args:
         take: called for every micro-batch, in a thread of its own; each frame is in one batch. The first
-            batch may be empty: its one frame is of a capture made for it, so that what costs most, the first
-            batch of a session, need not wait for the first frame of the run.
-        work: a folder of its own: Spark's checkpoint, and that capture.
+            batch may be empty: it reads a capture of one frame that is made for it, because the first batch
+            of a session is slow and should not wait for the first frame of the run.
+        work: an empty folder, for Spark's checkpoint and for that capture.
         interval_s: wall seconds between two batches.
 
     Returns:
         The running query. It fails if a capture is no capture, or shrinks.
 
     Raises:
-        RunFolderError: the run folder has no usable topology.json.
+        RunFolderError: topology.json of the run folder is missing or malformed.
     """
     register(spark)
     run = RunFolder(run_dir)
@@ -73,7 +77,7 @@ def stream_counts(
         spark.readStream.format("cbcb")
         .option("columns", "capture,type,time_ns,length")
         .option("paths", json.dumps([str(_first_capture(work / "first")), str(run.pcap_folder)]))
-        # Every frame between routers crosses a link; host links would show it again.
+        # Every frame between routers crosses a link; host links would show each frame twice more.
         .option("pathGlobFilter", "link-*.pcap")
         .option("partitions", "1")
         .load()
@@ -87,7 +91,7 @@ def stream_counts(
 
 
 def counts(frames: DataFrame) -> DataFrame:
-    """Frames and bytes by capture, type and slot: the columns of `LinkCount`, but for the link's name."""
+    """Frames and bytes by capture, type and slot."""
     return frames.groupBy(
         "capture",
         sf.coalesce("type", sf.lit(UNDECODABLE)).alias("type"),
@@ -96,7 +100,7 @@ def counts(frames: DataFrame) -> DataFrame:
 
 
 def _first_capture(folder: Path) -> Path:
-    """A folder with a capture of one empty frame, of no link."""
+    """Makes a folder with a capture of one empty frame, which belongs to no link."""
     folder.mkdir(parents=True)
     frame = bytes(12) + ETHERTYPE.to_bytes(2, "big") + bytes(HEADER_LENGTH)
     record = struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame

@@ -1,4 +1,4 @@
-"""The options of the data sources, checked."""
+"""The options of the data sources, and their checks."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from captures.frames.index import DEFAULT_PART_BYTES
 from captures.pcap.listing import FileEntry, list_captures
 from router.wire.header import TYPE_NAMES
 
-#: Option (Spark does not tell their case apart) -> meaning. docs/pcap-source.md explains them.
+#: Option -> meaning; Spark ignores the case of names. docs/pcap-source.md explains them.
 OPTIONS = {
     "path": "file, directory, glob or URI; `load` sets it",
-    "paths": "several of them, as a JSON list; `load` sets it",
-    "view": "which table",
+    "paths": "JSON list of paths; `load` sets it",
+    "view": "the table to read",
     "binSeconds": "width of the time bins of view `traffic`; default 1",
-    "columns": "the columns, separated by commas; default all",
-    "onError": "what to do with files that are no captures or cannot be read: `fail` or `skip`",
-    "fromNs": "only packets captured at this time (`time_ns`) or later",
-    "untilNs": "only packets captured before this time",
+    "columns": "names of columns, separated by commas; default: all",
+    "onError": "treatment of files that are no captures or cannot be read: `fail` or `skip`",
+    "fromNs": "only packets captured at this time or later, in ns since 1970 UTC",
+    "untilNs": "only packets captured before this time, in ns since 1970 UTC",
     "types": "only frames of these CBCB types, separated by commas (views `frames`, `traffic`)",
     "links": "only captures of these links of a run, separated by commas (format `cbcb`)",
-    "partitionBytes": "about how many bytes one task reads",
-    "partitions": "into how many tasks to split at least, if there is enough to read",
-    "pathGlobFilter": "names of the files to take from directories",
-    "recursiveFileLookup": "whether to take sub-directories too: `true` or `false`",
+    "partitionBytes": "approximate number of bytes that one task reads",
+    "partitions": "least number of tasks, if there is enough to read",
+    "pathGlobFilter": "glob for the names of files in directories",
+    "recursiveFileLookup": "whether to read sub-directories, too: `true` or `false`",
 }
 _LEAST_PART_BYTES = 1024 * 1024
 
 
 class OptionError(ValueError):
-    """An option of a data source that is missing, unknown or wrong; the message names it."""
+    """An option of a data source is missing, unknown or malformed; the message names the option."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What to read and how.
+    """The checked options of one use of a data source.
 
     Attributes:
-        partition_bytes: about how many bytes one task reads; None: by the amount of data.
-        bounds: the rows that are wanted.
-        may_be_missing: of `paths`, those that need not exist yet.
+        partition_bytes: approximate number of bytes that one task reads; None: chosen by the amount of data.
+        bounds: limits of the rows to read.
+        may_be_missing: the paths of `paths` that need not exist yet.
     """
 
     paths: tuple[str, ...]
@@ -63,7 +63,7 @@ class ReadOptions:
     may_be_missing: frozenset[str] = frozenset()
 
     def files(self) -> list[FileEntry]:
-        """The files there are now.
+        """The files that exist at the time of the call.
 
         Raises:
             FileNotFoundError: a path does not exist, or a glob matches nothing.
@@ -72,17 +72,21 @@ class ReadOptions:
         return list_captures(paths, self.name_glob, self.recursive)
 
     def part_bytes(self, total: int) -> int:
-        """About how many of `total` bytes one task should read."""
+        """The approximate number of bytes that one task should read of `total` bytes."""
         if self.partition_bytes is not None:
             return self.partition_bytes
         return min(DEFAULT_PART_BYTES, max(_LEAST_PART_BYTES, total // self.partitions))
 
 
 def read_options(source: str, given: Mapping[str, str], views: Mapping[str, Iterable[str]]) -> ReadOptions:
-    """The options of data source `source`, which has `views` (name -> columns; the first is the default).
+    """Checks the options of a data source.
+
+    Args:
+        source: name of the format, for messages.
+        views: view -> its columns; the first view is the default.
 
     Raises:
-        OptionError: an option is unknown, missing or wrong.
+        OptionError: an option is unknown, missing or malformed.
     """
     options = {key.lower(): value for key, value in given.items()}
     known = {name.lower() for name in OPTIONS}
@@ -123,16 +127,16 @@ def read_options(source: str, given: Mapping[str, str], views: Mapping[str, Iter
 
 
 def _bounds(source: str, options: Mapping[str, str], view: str, columns: Iterable[str]) -> Bounds:
-    """What is wanted by `fromNs`, `untilNs`, `types` and `links`."""
+    """The bounds that `fromNs`, `untilNs`, `types` and `links` set."""
 
-    def asked(name: str, needed: Sequence[str]) -> str | None:
+    def given(name: str, needed: Sequence[str]) -> str | None:
         value = options.get(name.lower())
         if value is not None and not set(needed) & set(columns):
-            raise OptionError(f"{source}: option {name}: view {view} has no such thing")
+            raise OptionError(f"{source}: option {name}: view {view} has no column {needed[0]}")
         return value
 
     def time(name: str) -> int | None:
-        value = asked(name, ["time_ns", "bin_ns"])
+        value = given(name, ["time_ns", "bin_ns"])
         try:
             return None if value is None else int(value)
         except ValueError:
@@ -140,7 +144,7 @@ def _bounds(source: str, options: Mapping[str, str], view: str, columns: Iterabl
             raise OptionError(message) from None
 
     first, until = time("fromNs"), time("untilNs")
-    types, links = asked("types", ["type"]), asked("links", ["link"])
+    types, links = given("types", ["type"]), given("links", ["link"])
     bounds = Bounds(first, None if until is None else until - 1)
     if types is not None:
         names = frozenset(name.strip() for name in types.split(","))
@@ -175,20 +179,20 @@ def _paths(source: str, options: Mapping[str, str]) -> tuple[str, ...]:
         except ValueError:
             several = None
         if not isinstance(several, list) or not all(isinstance(path, str) for path in several):
-            raise OptionError(f"{source}: option paths: expected a JSON list of texts")
+            raise OptionError(f"{source}: option paths: expected a JSON list of strings")
         paths += several
     return tuple(paths)
 
 
-def _columns(source: str, wanted: str | None, known: Sequence[str]) -> tuple[str, ...]:
-    if wanted is None:
+def _columns(source: str, value: str | None, known: Sequence[str]) -> tuple[str, ...]:
+    if value is None:
         return tuple(known)
-    names = [name.strip() for name in wanted.split(",")]
+    names = [name.strip() for name in value.split(",")]
     for name in names:
         if name not in known:
             raise OptionError(
                 f"{source}: option columns: no column {name!r}; expected some of {', '.join(known)}"
             )
     if len(set(names)) != len(names):
-        raise OptionError(f"{source}: option columns: a column twice")
+        raise OptionError(f"{source}: option columns: {value!r} names a column twice")
     return tuple(names)

@@ -1,4 +1,4 @@
-"""The packets of any capture as columns: where and when they were captured, their headers, their bytes."""
+"""View `packets`: place, time, headers and bytes of the packets of any capture."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ PACKET_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "offset": (
         pa.int64(),
         "bigint",
-        "offset of the packet's first byte in the file (of its content, if compressed): with `file`, a key",
+        "offset of the packet's first byte in the file, or in its decompressed content: with `file`, a key",
     ),
     "interface": (pa.int32(), "int", "pcapng: index of the interface in its section; pcap: 0"),
     "link_type": (pa.int32(), "int", "link type (LINKTYPE_ number; 1: Ethernet)"),
     "time_ns": (
         pa.int64(),
         "bigint",
-        "when it was captured, ns since 1970 UTC; null: the file does not say, or it does not fit",
+        "time of capture, ns since 1970 UTC; null: the file has none, or it does not fit 64 bits",
     ),
     "length": (pa.int64(), "bigint", "length on the wire in bytes"),
-    "captured": (pa.int32(), "int", "bytes of it in the file"),
-    "cut": (pa.bool_(), "boolean", "fewer bytes captured than were on the wire (snapshot length)"),
+    "captured": (pa.int32(), "int", "bytes of the packet in the file"),
+    "cut": (pa.bool_(), "boolean", "whether fewer bytes were captured than sent (snapshot length)"),
     "eth_dst": (pa.int64(), "bigint", "Ethernet destination address as a 48-bit number"),
     "eth_src": (pa.int64(), "bigint", "Ethernet source address as a 48-bit number"),
     "eth_type": (
@@ -48,7 +48,7 @@ PACKET_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "ip_src": (
         pa.string(),
         "string",
-        "IPv4 or IPv6 source address; null: no such header, or behind a link header of another type",
+        "IPv4 or IPv6 source address; null: no such header, or not behind an Ethernet header",
     ),
     "ip_dst": (pa.string(), "string", "IPv4 or IPv6 destination address"),
     "ip_protocol": (
@@ -56,9 +56,9 @@ PACKET_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
         "int",
         "protocol number (6: TCP, 17: UDP, ...), behind the extension headers of IPv6; null: cut off",
     ),
-    "src_port": (pa.int32(), "int", "source port of TCP, UDP, SCTP and the like; null in later fragments"),
+    "src_port": (pa.int32(), "int", "source port of TCP, UDP, SCTP, ...; null in fragments after the first"),
     "dst_port": (pa.int32(), "int", "destination port"),
-    "data": (pa.binary(), "binary", "the bytes captured"),
+    "data": (pa.binary(), "binary", "the captured bytes"),
     "undecodable": (
         pa.string(),
         "string",
@@ -68,11 +68,11 @@ PACKET_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
 
 
 class PacketDecoder:
-    """Makes Arrow batches with some of `PACKET_COLUMNS` of the blocks of a file.
+    """Makes Arrow batches of the blocks of a file.
 
     Args:
-        file: what column `file` says.
-        columns: the columns wanted, in order.
+        file: value of the column `file`.
+        columns: names of `PACKET_COLUMNS`, in order.
     """
 
     def __init__(self, file: str, columns: Sequence[str]) -> None:
@@ -108,7 +108,7 @@ class PacketDecoder:
 
 
 class _Ethernet:
-    """The columns of a block's headers, read when the first is asked for."""
+    """The columns of a block's headers, which are read on the first use of a column."""
 
     def __init__(self, block: Block) -> None:
         self._block = block

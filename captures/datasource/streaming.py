@@ -1,8 +1,8 @@
-"""Captures that are still being written, as a stream of micro-batches.
+"""Captures that are being written, as a stream of micro-batches.
 
-The offset of a stream says, for each file, behind which whole record the next batch begins, and what its
-reader must know of what came before (`FilePart`). All of it is in Spark's checkpoint: a query that starts
-again reads on where its last batch ended. Files may appear at any time; none may shrink or be replaced.
+The offset of a stream holds, for each file, the end of the last whole record that was read, and the state
+that the reader of the next record needs (`FilePart`). Spark keeps offsets in its checkpoint: a query that is
+restarted continues where its last batch ended. Files may appear at any time; none may shrink or be replaced.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from captures.pcap.opening import is_compressed, open_bytes
 from captures.pcap.reader import PcapError, PcapReader
 from captures.spark.workers import freeze_new_imports
 
-#: Offset of a stream: path -> position, context and carry of the part that comes next; how the file begins.
+#: Offset of a stream: path -> position, context and carry of the next part; digest of the file's first bytes.
 Offset = dict[str, dict[str, Any]]
-#: So many of the first bytes of a file tell it from one that takes its place.
+#: Number of first bytes of a file whose digest distinguishes it from a file that replaces it.
 _BEGINNING = 4096
-#: File systems keep times in steps of up to so many seconds: a file may change again at the same time.
+#: Greatest resolution of file times in seconds: within it, a file may change without a new time.
 _TIME_STEP_S = 2
 
 
@@ -41,18 +41,18 @@ class PartGroup(InputPartition):
 
 
 class GrowingCaptures(DataSourceStreamReader):
-    """Reads files that grow: batches end behind the last record that is whole."""
+    """Reads files that grow. Batches end behind the last whole record."""
 
     def __init__(self, options: ReadOptions, view: View) -> None:
         self._options = options
-        # A batch that cannot be read fails and is read again: its packets would not come in another.
+        # A batch that cannot be read must fail, so that Spark reads it again: no later batch has its packets.
         self._view = replace(view, skip_bad_files=False)
         self._reached: Offset = {}
-        # Path -> what a file was like that held nothing beyond a position.
+        # Path -> entry and position of a file that held nothing beyond the position.
         self._idle: dict[str, tuple[FileEntry, int]] = {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Nothing has been read of any file."""
+        """The offset before the first record of any file."""
         return {}
 
     def latestOffset(  # noqa: N802 - Spark's name
@@ -60,12 +60,15 @@ class GrowingCaptures(DataSourceStreamReader):
         start: Offset | None = None,
         limit: object = None,  # noqa: ARG002 - Spark's signature
     ) -> Offset:
-        """How far the files have been written, from `start` on (without one: from what was reached before).
+        """The end of the whole records in the files.
 
-        A file that cannot be read, if such are left out, stays where it is.
+        With `skip_bad_files`, a file that cannot be read keeps its position.
+
+        Args:
+            start: offset from which to walk; None: the offset of the last call.
 
         Raises:
-            PcapError: a file is no capture, is compressed, has shrunk, or is another than before.
+            PcapError: a file is no capture, is compressed, has shrunk, or was replaced.
             OSError: a path of the options does not exist, or a file cannot be read.
         """
         reached = dict(self._reached if start is None else start)
@@ -78,16 +81,16 @@ class GrowingCaptures(DataSourceStreamReader):
                 continue
             now_s = time.time()
             try:
-                following = _walk(entry, since, self._options.skip_bad_files)
+                reached_now = _walk(entry, since, self._options.skip_bad_files)
             except FileNotFoundError:
-                # It has gone since it was listed.
+                # It was removed after it was listed.
                 continue
             except (PcapError, OSError):
                 if not self._options.skip_bad_files:
                     raise
                 continue
-            if following is not None:
-                reached[entry.path] = following
+            if reached_now is not None:
+                reached[entry.path] = reached_now
             elif entry.changed_ns is not None and entry.changed_ns < (now_s - _TIME_STEP_S) * 1e9:
                 self._idle[entry.path] = state
         self._reached = reached
@@ -119,20 +122,23 @@ class GrowingCaptures(DataSourceStreamReader):
             try:
                 yield from self._view.read(part)
             except (PcapError, FileNotFoundError):
-                # It has been removed or replaced: there is nothing to be read again.
+                # It was removed or replaced: to read the batch again would not help.
                 if not self._options.skip_bad_files:
                     raise
         freeze_new_imports()
 
     def commit(self, end: Offset) -> None:
-        """Nothing is kept that a batch that has been taken would set free."""
+        """Does nothing: no resource is held for a batch."""
 
 
 def _walk(entry: FileEntry, since: dict[str, Any] | None, up_to_damage: bool) -> dict[str, Any] | None:
-    """The offset behind the last whole record of a file; None: it holds nothing beyond `since`.
+    """The offset behind the last whole record of a file; None: the file holds nothing beyond `since`.
+
+    Args:
+        up_to_damage: whether to read a damaged file up to the damage.
 
     Raises:
-        PcapError: as `latestOffset`; also if it is damaged, unless what precedes the damage is wanted.
+        PcapError: as `latestOffset`, or the file is damaged, unless `up_to_damage`.
     """
     path = entry.path
     position = None if since is None else since["position"]
@@ -141,7 +147,7 @@ def _walk(entry: FileEntry, since: dict[str, Any] | None, up_to_damage: bool) ->
     if since is None and entry.size and is_compressed(path):
         raise PcapError(f"{path}: is compressed; only plain files can be followed while they grow")
     if since is not None and since["beginning"] != _beginning(path, since["position"]):
-        raise PcapError(f"{path}: is another file than before; expected it to grow, not to be replaced")
+        raise PcapError(f"{path}: has been replaced by another file; expected the file to grow")
     if entry.size == position:
         return None
     context = () if since is None else tuple(since["context"])
@@ -164,7 +170,7 @@ def _walk(entry: FileEntry, since: dict[str, Any] | None, up_to_damage: bool) ->
 
 
 def _beginning(path: str, position: int) -> str:
-    """A digest of the first bytes of a file, of which `position` had been written then."""
+    """A digest of the first bytes of a file, at most of the first `position` bytes."""
     first = bytearray(min(position, _BEGINNING))
     with open_bytes(path) as file:
         file.read_into(memoryview(first))

@@ -1,4 +1,4 @@
-"""What a data source makes of a part of a file: the rows of one of its views."""
+"""Views: the rows that a data source makes of a part of a file."""
 
 from __future__ import annotations
 
@@ -29,24 +29,25 @@ Views = Mapping[str, Mapping[str, tuple[pa.DataType, str, str]]]
 PACKETS, FRAMES, TRAFFIC, FILES = "packets", "frames", "traffic", "files"
 PCAP_VIEWS: Views = {PACKETS: PACKET_COLUMNS, FILES: FILE_COLUMNS}
 CBCB_VIEWS: Views = {FRAMES: COLUMNS, TRAFFIC: TRAFFIC_COLUMNS, FILES: FILE_COLUMNS}
-#: Compiled loops go over a block twice, to find the packets and to count them; this stays in a core's cache.
+#: Compiled loops visit a block twice, to find the packets and to count them; a block of this size stays in
+#: the cache of a core.
 _CACHED_BLOCK_BYTES = 1024 * 1024
-#: Columns that are the same in a whole file.
+#: Columns that are constant in a file.
 OF_FILE = ("file", "capture", "kind", "link", "node")
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The rows wanted of the files.
+    """A table to be made of capture files: its columns, and which rows.
 
     Attributes:
         name: `packets`, `frames`, `traffic` or `files`.
-        columns: the columns wanted, in order.
-        skip_bad_files: leave out what is no capture; else that is an error.
-        growing: the files are being written: an unfinished record at the end of a part is no defect.
+        columns: names of the columns, in order.
+        skip_bad_files: whether to skip files that are no captures; otherwise they are errors.
+        growing: whether the files are being written: then an unfinished record at the end is no defect.
         bin_ns: width of the time bins of `traffic`.
-        captures: path -> which capture of a run the file is (`frames`, `traffic`).
-        bounds: which rows are wanted.
+        captures: path -> the capture of a run that the file holds (views `frames` and `traffic`).
+        bounds: limits of the rows.
     """
 
     name: str
@@ -58,11 +59,11 @@ class View:
     bounds: Bounds = field(default_factory=Bounds)
 
     def identity(self, path: str) -> CaptureIdentity:
-        """Which capture a file is; of a file that is of no run, by its name."""
+        """The capture that a file holds; for a file of no run, made from its name."""
         return self.captures.get(path) or CaptureIdentity(_stem(path), None)
 
     def needs(self, part: FilePart) -> bool:
-        """Whether a part can hold rows that are wanted, as far as that is known without reading it."""
+        """Whether a part can hold rows within the bounds, as far as is known without reading the part."""
         identity = self.identity(part.path)
         constants: dict[str, Any] = {"file": part.path}
         if self.name in (FRAMES, TRAFFIC):
@@ -74,13 +75,13 @@ class View:
         return self.name == FILES or self.bounds.needs_part(part, FrameType.__members__)
 
     def read(self, part: FilePart) -> Iterator[pa.RecordBatch]:
-        """The rows of a part that are wanted; no batch is empty.
+        """The rows of a part within the bounds; no batch is empty.
 
-        A file that ends inside a record is read up to it, with a warning.
+        A file that ends inside a record is read up to that record, with a warning.
 
         Raises:
             PcapError: the file is no capture.
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         if not self.needs(part):
             return
@@ -125,7 +126,7 @@ class View:
 
     @property
     def _decoded(self) -> tuple[str, ...]:
-        """The columns to be made: the type too, where it decides what is wanted."""
+        """The columns to decode: `type`, too, where the bounds need it."""
         if self.bounds.types is None or "type" in self.columns:
             return self.columns
         return (*self.columns, "type")
@@ -133,7 +134,7 @@ class View:
     def _rows(
         self, decoder: PacketDecoder | FrameDecoder | TrafficDecoder, block: Block
     ) -> Iterator[pa.RecordBatch]:
-        """What is wanted of a block."""
+        """The rows of a block within the bounds."""
         inside = self._inside(block)
         if inside is None:
             yield self._of_types(decoder.decode(block))
@@ -143,7 +144,8 @@ class View:
         elif not isinstance(decoder, TrafficDecoder):
             yield self._of_types(decoder.decode(block).filter(pa.array(inside)))
         else:
-            # It gives sums: what is not wanted must not come in. But fragments must, and in order.
+            # A traffic decoder adds up: it must see packets outside the bounds for their fragments alone, and
+            # all packets in order.
             for rows in np.split(np.arange(len(inside)), np.flatnonzero(np.diff(inside)) + 1):
                 if inside[rows[0]]:
                     yield self._of_types(decoder.decode(block.take(rows)))
@@ -151,7 +153,7 @@ class View:
                     decoder.pass_over(block.take(rows))
 
     def _inside(self, block: Block) -> Any:
-        """Which packets of a block were captured in the time wanted; None: all."""
+        """Which packets of a block were captured within the bounds of time; None: all."""
         first, last = self.bounds.first_ns, self.bounds.last_ns
         if first is None and last is None:
             return None
@@ -165,16 +167,16 @@ class View:
     def _of_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.bounds.types is None or self.name == PACKETS:
             return batch
-        wanted = pc.is_in(batch.column("type"), pa.array(sorted(self.bounds.types), pa.string()))
-        return batch.filter(wanted).select(list(self.columns))
+        inside = pc.is_in(batch.column("type"), pa.array(sorted(self.bounds.types), pa.string()))
+        return batch.filter(inside).select(list(self.columns))
 
 
 def spark_schema(views: Views, view: str, columns: tuple[str, ...]) -> str:
-    """The schema of some columns of a view, for Spark."""
+    """The schema of some columns of a view, in Spark's notation."""
     return ", ".join(f"{name} {views[view][name][1]}" for name in columns)
 
 
 def _stem(path: str) -> str:
-    """Name of a capture file without what says that it is one."""
+    """The name of a capture file without the suffixes of its format."""
     name = PurePosixPath(path).name.removesuffix(".gz")
     return name.rsplit(".", 1)[0] or name

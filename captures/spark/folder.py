@@ -1,7 +1,7 @@
-"""The folder that takes all temporary files of one process's Spark, and what is found again by it.
+"""The folder for all temporary files of Spark in one process, by which its processes can be found.
 
-Its owner holds a lock on a file in it as long as it lives, however it ends: a folder whose lock is free is of
-a dead process. What Spark starts is given paths in it, and so can be told by its command line.
+The owner holds a lock on a file in the folder until it ends, in whatever way: a folder whose lock is free
+belongs to a dead process. The command lines of the processes that Spark starts name paths in the folder.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import os
 import re
 import select
 import shutil
-import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
-#: The setting by which a process of Spark's names the folder: an argument of its command line.
+import psutil
+
+#: The setting of Spark that names the folder in the command lines of its processes.
 LOCAL_FOLDER = "spark.local.dir"
 _PREFIX = "cbcb-spark-"
 _LOCK = "lock"
@@ -26,10 +28,10 @@ _KILL_TIMEOUT_S = 10.0
 
 
 class SparkFolder:
-    """A folder `cbcb-spark-<process id>-<letters>` of this process, where temporary files are."""
+    """A folder `cbcb-spark-<process id>-<letters>` for the temporary files of this process."""
 
     def __init__(self) -> None:
-        # It gets its name when it is locked, so that nobody takes it for a dead one's.
+        # Renamed when it is locked: without the lock, it would count as the folder of a dead process.
         made = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}{os.getpid()}-"))
         self._lock = os.open(made / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -38,17 +40,23 @@ class SparkFolder:
         atexit.register(self.remove)
 
     def remove(self) -> None:
-        """Removes it with all that it holds; in a copy of the process that owns it, nothing."""
+        """Removes the folder and its contents. Does nothing in a fork of the process that owns it."""
         if os.getpid() == self._owner:
             shutil.rmtree(self.path, ignore_errors=True)
 
     def end_processes(self) -> int:
-        """Ends what Spark has started with this folder; says how many processes."""
+        """Kills the processes that Spark has started with this folder. Returns their number."""
         return _end_processes(self.path)
 
 
+@cache
+def process_folder() -> SparkFolder:
+    """The folder of this process, which lasts as long as the JVM that serves all its sessions."""
+    return SparkFolder()
+
+
 def remove_abandoned() -> tuple[int, int]:
-    """Removes the folders of dead processes, and what of Spark outlived them; how many of each there were."""
+    """Removes the folders of dead processes and kills their Spark processes. Returns the number of each."""
     folders = processes = 0
     for path in Path(tempfile.gettempdir()).iterdir():
         if re.fullmatch(rf"\.?{_PREFIX}\d+-.+", path.name) is None or path.is_symlink() or not path.is_dir():
@@ -63,16 +71,16 @@ def remove_abandoned() -> tuple[int, int]:
 
 @contextmanager
 def _abandoned(path: Path) -> Iterator[bool]:
-    """Whether a folder's owner is gone; if so, this process holds the lock meanwhile."""
+    """Whether the owner of a folder has ended; if so, this process holds the lock within the context."""
     if path.name.startswith("."):
-        # Being made: its lock may not be held yet.
+        # The owner is creating it, and may not hold the lock yet.
         yield not _lives(path)
         return
     try:
-        # Nothing that waits, if it is no plain file.
+        # Without waiting, if the file is a pipe, say.
         lock = os.open(path / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        # Being removed, unless there is no such process.
+        # The owner is removing it, if it lives.
         yield not _lives(path)
         return
     except OSError:
@@ -90,28 +98,33 @@ def _abandoned(path: Path) -> Iterator[bool]:
 
 
 def _lives(path: Path) -> bool:
-    """Whether there is a process of the number in a folder's name."""
-    return Path("/proc", path.name.rpartition(_PREFIX)[2].partition("-")[0]).exists()
+    """Whether there is a process with the id in the name of a folder."""
+    return bool(psutil.pid_exists(int(path.name.rpartition(_PREFIX)[2].partition("-")[0])))
 
 
 def _end_processes(folder: Path) -> int:
-    named = os.fsencode(f"{LOCAL_FOLDER}={folder}{os.sep}")
+    prefix = f"{LOCAL_FOLDER}={folder}{os.sep}"
     ended = 0
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
-        with suppress(OSError):
-            # Held by a descriptor: its number may be another's by the time of the signal.
-            held = os.pidfd_open(int(process.name))
-            try:
-                arguments = (process / "cmdline").read_bytes().split(b"\0")
-                if any(argument.startswith(named) for argument in arguments):
-                    signal.pidfd_send_signal(held, signal.SIGKILL)
-                    # Not `select`, which takes no descriptor above 1,023.
-                    ends = select.poll()
-                    ends.register(held, select.POLLIN)
-                    ends.poll(_KILL_TIMEOUT_S * 1000)
-                    ended += 1
-            finally:
-                os.close(held)
+    for process in psutil.process_iter(["cmdline"]):
+        if any(argument.startswith(prefix) for argument in process.info["cmdline"] or ()):
+            with suppress(OSError, psutil.Error):
+                _kill(process)
+                ended += 1
     return ended
+
+
+def _kill(process: psutil.Process) -> None:
+    """Kills a process and waits for its end.
+
+    Not `psutil.Process.wait`: that reaps a child, and PySpark, which is waiting for the JVM to start, would
+    never see the exit status.
+    """
+    pidfd = os.pidfd_open(process.pid)
+    try:
+        process.kill()
+        # Not `select`, which accepts no descriptor above 1,023.
+        ends = select.poll()
+        ends.register(pidfd, select.POLLIN)
+        ends.poll(_KILL_TIMEOUT_S * 1000)
+    finally:
+        os.close(pidfd)

@@ -1,4 +1,4 @@
-"""Spark sessions for the accounting: quiet, on loopback, the same code on one machine and on a cluster."""
+"""Spark sessions for the accounting: quiet, on loopback; the same on one machine and on a cluster."""
 
 from __future__ import annotations
 
@@ -8,62 +8,59 @@ import shutil
 import sys
 import tempfile
 import warnings
-import zipfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from captures.spark.folder import LOCAL_FOLDER, SparkFolder
+from captures.spark import internals
+from captures.spark.folder import LOCAL_FOLDER, SparkFolder, process_folder
+from captures.spark.shipping import ship
 
-#: Packages that the workers need.
-_SHIPPED = ("captures", "router")
-#: A run's job is short: most of its time goes into compiling and planning, not into rows. The first compiler
-#: alone takes about half the processor time of both. With many rows, the second makes them twice as fast.
+#: The job of a run is short: compiling and planning take most of its time, rows little. The JVM's first
+#: compiler alone takes about half the processor time of both compilers. On many rows, code of the second
+#: compiler is twice as fast.
 _JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _JVM_OPTIONS_LARGE = "-XX:+UseSerialGC"
-_ARCHIVE = "cbcb.zip"
-#: Sockets have names of 107 bytes at most; Spark adds `/.<UUID>.sock` to their folder.
+#: Names of sockets have at most 107 bytes; Spark adds `/.<UUID>.sock` to the folder.
 _MOST_SOCKET_FOLDER = 107 - 43
-_SOURCE_ROOT = Path(__file__).resolve().parent.parent
-#: Environment variable: options of the JVM, before those of Spark's settings.
+#: Environment variable with options of the JVM, which precede those of Spark's settings.
 _FIRST_OPTIONS = "SPARK_SUBMIT_OPTS"
-#: Between two looks for what is to be ended.
-_LOOK_S = 0.05
+#: Seconds between two searches for processes to end.
+_SEARCH_EVERY_S = 0.05
 
 
 class SessionError(RuntimeError):
-    """Spark did not start, or its JVM is gone; the message says what Spark said, and where it said more."""
+    """Spark did not start, or its JVM ended. The message has the first line of Spark's, and names the log."""
 
 
 @contextmanager
 def spark_session(
     master: str = "local[2]", log: Path | None = None, *, large: bool = False
 ) -> Iterator[SparkSession]:
-    """A session, stopped with all its temporary files on the way out.
+    """A session. Leaving the context stops it and removes all its temporary files.
 
-    Ctrl-C, while it starts and later, ends the JVM as it is: nothing waits for what it was doing.
+    Ctrl-C, while the session starts and later, kills the JVM: nothing waits for its jobs.
 
     Args:
-        master: Spark's master URL. With `local[...]` the driver binds to 127.0.0.1; elsewhere Spark's own
-            settings hold.
-        log: file that takes what Spark and its workers write to stderr (None: this process's stderr).
-        large: there are millions of rows; the JVM of a first session in this process is made for that.
+        master: Spark's master URL. With `local[...]` the driver binds to 127.0.0.1; otherwise Spark's own
+            settings apply.
+        log: file for the stderr of Spark and its workers (None: the stderr of this process).
+        large: whether the JVM is started for millions of rows. Sessions after the first in a process share
+            its JVM.
 
     Raises:
         SessionError: Spark does not start, or ends by itself.
     """
-    folder = _folder()
+    folder = process_folder()
     work = Path(tempfile.mkdtemp(prefix="session-", dir=folder.path))
     settings: dict[str, str] = {}
     try:
-        # A worker must run the interpreter that has pyarrow and numpy, which need not be the first in PATH.
+        # Workers run this interpreter: the first in PATH need not have pyarrow and numpy.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         settings |= {
             "spark.master": master,
@@ -86,25 +83,21 @@ def spark_session(
             _end_jvm(folder)
             raise
         except (Py4JError, OSError, EOFError) as error:
-            if _jvm_runs():
+            if internals.jvm_runs():
                 raise
             raise SessionError(f"Spark on {master} ended before it was done{_see(log)}") from error
         finally:
             _stop(session)
     finally:
-        _forget(settings)
+        # A later session would take them from the JVM.
+        with suppress(Py4JError, OSError):
+            internals.clear_properties(settings)
         shutil.rmtree(work, ignore_errors=True)
-
-
-@cache
-def _folder() -> SparkFolder:
-    """That of this process: as its one JVM, which serves all its sessions, it stays until the end."""
-    return SparkFolder()
 
 
 def _started(settings: Mapping[str, str], folder: SparkFolder, log: Path | None) -> SparkSession:
     # In a thread of its own, which no signal interrupts: PySpark, interrupted while it waits for the JVM,
-    # forgets it, and the JVM never ends.
+    # loses the reference to the JVM, which then never ends.
     with _stderr_to(log), _temporary_files_in(folder.path), ThreadPoolExecutor(max_workers=1) as pool:
         starting = pool.submit(SparkSession.builder.config(map=dict(settings)).getOrCreate)
         try:
@@ -116,14 +109,14 @@ def _started(settings: Mapping[str, str], folder: SparkFolder, log: Path | None)
         except BaseException:
             while not starting.done():
                 folder.end_processes()
-                wait([starting], _LOOK_S)
+                wait([starting], _SEARCH_EVERY_S)
             _end_jvm(folder)
             raise
 
 
 @contextmanager
 def _temporary_files_in(folder: Path) -> Iterator[None]:
-    """Has a JVM that is started meanwhile keep its own temporary files there, too."""
+    """Within the context, a JVM that starts keeps its own temporary files in the folder, too."""
     before = os.environ.get(_FIRST_OPTIONS)
     os.environ[_FIRST_OPTIONS] = f'{before or ""} "-Djava.io.tmpdir={folder}"'.strip()
     try:
@@ -136,40 +129,33 @@ def _temporary_files_in(folder: Path) -> Iterator[None]:
 
 
 def _end_jvm(folder: SparkFolder) -> None:
-    """Ends the JVM, if it is one that a session here has started; the next session starts another."""
-    # What ends with it tells who called; it need not tell the terminal as well.
+    """Kills the JVM if a session of this process has started it; the next session starts another."""
+    # The callers raise an error; messages of py4j's on the terminal would repeat it.
     logging.getLogger().addFilter(_is_not_of_py4j)
-    server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
-    if server is not None:
-        server.handle_error = lambda *_: None
+    internals.silence_accumulator_server()
     folder.end_processes()
-    if not _jvm_runs():
-        SparkContext._gateway = SparkContext._jvm = None
+    if not internals.jvm_runs():
+        internals.forget_jvm()
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    # It logs some errors as nobody's.
+    # py4j logs some errors by the root logger: the path of the module identifies them.
     return Path(record.pathname).parent.name != "py4j"
-
-
-def _jvm_runs() -> bool:
-    process = getattr(SparkContext._gateway, "proc", None)
-    return process is None or process.poll() is None
 
 
 def _stop(session: SparkSession) -> None:
     with warnings.catch_warnings():
-        # Spark warns that its JVM is gone.
+        # Spark warns if its JVM has ended.
         warnings.simplefilter("ignore", RuntimeWarning)
         try:
             session.stop()
         except (Py4JError, OSError):
-            SparkSession._instantiatedSession = SparkSession._activeSession = None
-            SparkContext._gateway = SparkContext._jvm = None
+            internals.forget_session()
+            internals.forget_jvm()
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what Spark says."""
+    """The first line of Spark's message."""
     text = str(error)
     if isinstance(error, Py4JJavaError):
         with suppress(Py4JError, OSError):
@@ -193,7 +179,8 @@ def _local_settings(work: Path, large: bool) -> dict[str, str]:
         "spark.python.daemon.module": "captures.spark.worker_daemon",
     }
     if len(os.fsencode(work)) <= _MOST_SOCKET_FOLDER:
-        # Over TCP, each task waits for delayed acknowledgements of loopback. The folder is ours alone.
+        # Over TCP, each task would wait for delayed acknowledgements of loopback. Only this user may enter
+        # the folder.
         settings |= {
             "spark.python.unix.domain.socket.enabled": "true",
             "spark.python.unix.domain.socket.dir": str(work),
@@ -201,49 +188,9 @@ def _local_settings(work: Path, large: bool) -> dict[str, str]:
     return settings
 
 
-def _forget(settings: Mapping[str, str]) -> None:
-    """Takes settings back from the JVM, if it was started with them: a later session would have them too."""
-    jvm = SparkContext._jvm
-    if jvm is None:
-        return
-    with suppress(Py4JError, OSError):
-        system = jvm.java.lang.System
-        for name, value in settings.items():
-            if system.getProperty(name) == value:
-                system.clearProperty(name)
-
-
-def ship(spark: SparkSession) -> None:
-    """Makes the packages importable for the workers of a session; once.
-
-    Workers on this machine find them where they are, with what numba has compiled; others get a copy.
-    """
-    context = spark.sparkContext
-    if context.master.startswith("local"):
-        # What is already there stays: Spark puts it behind this.
-        context.environment["PYTHONPATH"] = str(_SOURCE_ROOT)
-        return
-    if any(Path(name).name == _ARCHIVE for name in context._python_includes):
-        return
-    folder = Path(tempfile.mkdtemp(prefix="ship-", dir=_folder().path))
-    context.addPyFile(str(_archive(folder)))
-
-
-def _archive(folder: Path) -> Path:
-    """The shipped packages as a zip file that Python can import from."""
-    path = folder / _ARCHIVE
-    with zipfile.ZipFile(path, "w") as archive:
-        for package in _SHIPPED:
-            for module in sorted((_SOURCE_ROOT / package).rglob("*.py")):
-                relative = module.relative_to(_SOURCE_ROOT)
-                if "runs" not in relative.parts:
-                    archive.write(module, str(relative))
-    return path
-
-
 @contextmanager
 def _stderr_to(log: Path | None) -> Iterator[None]:
-    """Points this process's stderr at `log` while the JVM starts, which keeps what it inherits."""
+    """Points the stderr of this process at `log` while the JVM starts, which inherits it."""
     if log is None:
         yield
         return

@@ -1,8 +1,7 @@
-"""The process that Spark forks its Python workers from (`spark.python.daemon.module` in
-`captures.spark.session`).
+"""The process from which Spark forks its Python workers (setting `spark.python.daemon.module`).
 
-Importing the decoder takes longer than decoding the captures of a small run. Done here, before Spark's own
-daemon forks, it is done once and not in each worker.
+Importing the decoder takes longer than decoding the captures of a small run. This module imports it before
+Spark's own daemon forks: once, and not in each worker.
 """
 
 from __future__ import annotations

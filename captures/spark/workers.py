@@ -1,7 +1,7 @@
-"""The Python processes in which Spark runs tasks: what makes the next task start sooner.
+"""Garbage collection in the Python processes in which Spark runs tasks.
 
-After each task Spark has a worker collect its garbage, and the next task waits for it. The collector looks at
-every object there is; with all that the decoder imports, that takes longer than a small task does.
+After each task, Spark has the worker collect its garbage, and the next task waits for the collection. The
+collector visits every object; with all that the decoder imports, a collection takes longer than a small task.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from pyspark import TaskContext
 
 
 def hide_objects() -> None:
-    """Takes all objects that exist out of the collector's sight.
+    """Excludes all objects that exist from garbage collection.
 
-    What of them forms cycles stays until the process ends, as modules do anyhow.
+    Cycles among them stay until the process ends, as modules do in any case.
     """
     gc.collect()
     gc.freeze()
 
 
 def freeze_new_imports() -> None:
-    """In a task: hides all objects, if something has been imported since it was done last."""
+    """In a task: hides all objects if modules have been imported since the last call."""
     global _modules
     if TaskContext.get() is not None and len(sys.modules) != _modules:
         _modules = len(sys.modules)

@@ -1,302 +1,415 @@
-"""The tables under parquet/ in a run folder, and their columns."""
+"""The tables under parquet/ in a run folder: the grain of each and its columns. Data only.
+
+`captures.accounting.registry` pairs each row of the catalogue with the function that makes the table. Tables
+that come from logs take their Arrow schema from the catalogue (`Table.schema`); for the others, a test holds
+the columns that Spark writes against it. docs/tables.md is made from it (`captures.tables.document`).
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
 from captures.frames.columns import COLUMNS
 
-_LINK = {
-    "link": "index of the link",
-    "from_node": "sending end (null: not told by the source address)",
-    "to_node": "receiving end",
-    "type": "frame type (`undecodable`: its header does not decode)",
-}
-_COUNTS = {
-    "frames": "Ethernet frames, each fragment one",
-    "bytes": "bytes on the wire, Ethernet header included",
-}
-_BIN = {"bin_s": "start of the bin"}
-_RATES = {"frames_per_s": "frames per experiment second", "bytes_per_s": "bytes per experiment second"}
-_POINT = {"t_s": "end of the window"}
-_CURVE = {**_POINT, "fraction": "share in the window, 0 to 1"}
-_MESSAGE = {
-    "source": "node that sent the message",
-    "seq": "sequence number, 64 bits, as a signed number",
-}
-_RECEIVER = {**_MESSAGE, "node": "node of the application", "app": "name of the application"}
-_WALL = {"t_s": "when", "t_ns": "the same, ns since 1970 UTC"}
-_SHORTEST = {
-    "shortest_hops": "hops of the path with the fewest, over all links of the topology",
-    "shortest_cost": "cost of the cheapest path, likewise",
-}
-
-#: Table -> (what a row is, {column: meaning}).
-TABLES: dict[str, tuple[str, dict[str, str]]] = {
-    "link_bins": ("link, direction, type and time bin", {**_LINK, **_BIN, **_COUNTS, **_RATES}),
-    "link_totals": ("link, direction and type", {**_LINK, **_COUNTS}),
-    "link_utilisation": (
-        "link, direction and time bin in which it carried a frame",
-        {
-            **{name: _LINK[name] for name in ("link", "from_node", "to_node")},
-            **_BIN,
-            "bytes": _COUNTS["bytes"],
-            "bits_per_s": "bits of these frames per wall second: bandwidth does not scale with the time",
-            "utilisation": "share of the bandwidth, 0 to 1; null where the topology declares none",
-        },
-    ),
-    "type_bins": (
-        "type and time bin, over all links between routers",
-        {"type": _LINK["type"], **_BIN, **_COUNTS, **_RATES},
-    ),
-    "talkers": (
-        "router and frame type, on the links between routers and their switches",
-        {
-            "node": "the router",
-            "type": _LINK["type"],
-            "frames_sent": "frames that it sent; one to several neighbours leaves it once",
-            "bytes_sent": "bytes of these",
-            "frames_received": "frames that reached it",
-            "bytes_received": "bytes of these",
-        },
-    ),
-    "captures": (
-        "capture",
-        {
-            "capture": "its name",
-            "kind": "`link` (between two routers) or `host` (a router's own link)",
-            "link": "index of the link; null on a host link",
-            "node": "node of a host link; null on a link",
-            "captured": "frames that tcpdump wrote, by its own count",
-            "received_by_filter": "frames that passed its filter",
-            "dropped_by_kernel": "frames that the kernel dropped before tcpdump read them",
-            "defect": "how the file ends inside a record; null: it is whole",
-            "frames": "frames in the file",
-            "bytes": _COUNTS["bytes"],
-            "undecodable": "frames that do not decode",
-            "first_s": "time of the first frame; null without one",
-            "last_s": "time of the last",
-        },
-    ),
-    "messages": (
-        "message sent",
-        {
-            **_MESSAGE,
-            "number": "low 32 bits of `seq`: the router's count of messages, as `cbcb trace` takes it",
-            "sent_s": "when it was sent",
-            "message": "its attributes, in the readable notation",
-            "expected": "applications that should get it",
-            "delivered": "applications that got it",
-            "missed": "expected and not delivered",
-            "missed_decided": "those of them that the oracle decides",
-            "spurious": "delivered, decided and not expected",
-            "duplicates": "deliveries beyond the first to an application",
-        },
-    ),
-    "arrivals": (
-        "message at a router that it reached over links; where it came twice, the way along the tree counts",
-        {
-            **_MESSAGE,
-            "node": "the router",
-            "from_node": "the neighbour that it came from",
-            "link": "index of the link",
-            "arrived_ns": "first frame of it in the capture of that link, ns since 1970 UTC",
-            "hops": "links on its path from the source; null where a hop is in no capture",
-            "cost": "cost of these links",
-            **_SHORTEST,
-        },
-    ),
-    "deliveries": (
-        "message and application that it was delivered to",
-        {
-            **_RECEIVER,
-            "sent_s": "when the message was sent",
-            "delay_s": "wall seconds from the application's request to send until the first delivery",
-            "times": "how often it was delivered: 1 is right",
-            "expected": "the oracle expects it",
-            "decided": "the oracle decides it",
-            "hops": "links on the path taken, 0 at the sending node; null where a hop is in no capture",
-            "cost": "cost of these links",
-            **_SHORTEST,
-        },
-    ),
-    "predicates": (
-        "predicate that an application had in force",
-        {
-            "node": _RECEIVER["node"],
-            "app": _RECEIVER["app"],
-            "predicate": "in the readable notation",
-            "filters": "number of its filters",
-            "from_s": "when its router had confirmed it",
-            "until_s": "when the next one was confirmed, or the last event of the run",
-            "deliveries": "what the application got in between, every delivery counted",
-        },
-    ),
-    "advertised": (
-        "predicate and type (RA or UR) on links; fragments count as one",
-        {
-            "type": "RA or UR",
-            "predicate": "in the readable notation",
-            "issuers": "nodes that issued it",
-            "crossings": "how often it crossed a link",
-            "body_bytes": "bytes of its bodies in all these",
-        },
-    ),
-    "repeated_frames": (
-        "MSG frame that crossed a link more than once in one direction: evidence of a loop",
-        {
-            "link": _LINK["link"],
-            "from_node": _LINK["from_node"],
-            "issuer": _MESSAGE["source"],
-            "seq": _MESSAGE["seq"],
-            "fragment_index": "index of the fragment, from 0",
-            "times": "how often it crossed",
-        },
-    ),
-    "false_negative_curve": (
-        "point: missed / expected deliveries, window 0.25 s and at least 10 ms wall",
-        _CURVE,
-    ),
-    "false_positive_curve": ("point: false positives / messages that routers took, window 120 s", _CURVE),
-    "control_share_curve": (
-        "point: (RA + SR + UR) / (MSG + RA + SR + UR) frames on links, window 120 s",
-        {**_CURVE, "ra_fraction": "share of RA frames alone (paper, figure 13)"},
-    ),
-    "control_rate_curve": (
-        "point, every 2 s: frames on links per experiment second, mean over 120 s (paper, figure 14)",
-        {**_POINT, "msg_per_s": "MSG", "ra_per_s": "RA", "sr_ur_per_s": "SR and UR together"},
-    ),
-    "frames": (
-        "captured frame; stored in one folder a type",
-        {name: meaning for name, (_, _, meaning) in COLUMNS.items()},
-    ),
-    "applications": (
-        "event of an application (logs/applications.jsonl)",
-        {
-            **_WALL,
-            "requested_ns": "when the application asked for it; null for a delivery",
-            "node": _RECEIVER["node"],
-            "app": _RECEIVER["app"],
-            "event": "`set_predicate`, `send_message` or `deliver`",
-            "source": "of the message; null without one",
-            "seq": _MESSAGE["seq"],
-            "text": "the predicate set, or the message sent",
-        },
-    ),
-    "oracle": (
-        "message and application where the oracle expects a delivery or leaves it open (oracle.jsonl)",
-        {
-            **_RECEIVER,
-            "sent_ns": "when the application asked to send, ns since 1970 UTC",
-            "expected": "it should be delivered there",
-            "decided": "false: a change lay too close to the sending to tell",
-        },
-    ),
-    "controller": (
-        "event of the controller (logs/controller.jsonl)",
-        {
-            **_WALL,
-            "event": "its name",
-            "epoch": "the epoch that it is about",
-            "node": "the node",
-            "u": "one end of the link",
-            "v": "the other",
-            "details": "the other fields, as JSON",
-        },
-    ),
-    "trees": (
-        "epoch, router and source of messages: its part in the source's tree, from the TABLE frame captured",
-        {
-            "epoch": "version of the broadcast tables",
-            "node": "the router",
-            "source": "root of the tree",
-            "parent": "neighbour towards the source; null at the source",
-            "parent_interface": "interface that leads there; 0 at the source",
-            "children": "neighbours that the router may forward the source's frames to",
-            "child_interfaces": "interfaces that lead there, in the same order",
-            "off_tree": "children that drop what comes from here (reverse-path forwarding)",
-            "told_ns": "when the router was first sent it, ns since 1970 UTC",
-        },
-    ),
-    "routing_tables": (
-        "row of the routing table of a router at the end of the run (logs/tables.json)",
-        {
-            "node": "the router",
-            "interface": "interface that messages leave by; 0: its applications; null: no single interface",
-            "scope": "the messages that the row is about; empty: all",
-            "predicate": "messages that match leave by it, in the readable notation; an empty one has no row",
-        },
-    ),
-    "shortest_paths": (
-        "source of a message and other node, over all links of the topology",
-        {"source": "the source", "node": "the other node", **_SHORTEST},
-    ),
-    "links": (
-        "link of the topology",
-        {
-            "link": "its index",
-            "u": "one end",
-            "v": "the other",
-            "u_port": "interface of the link at `u`",
-            "v_port": "interface of the link at `v`",
-            "cost": "what broadcast trees minimise",
-            "bandwidth_mbps": "megabits per second, each direction; null: not limited",
-            "delay_ms": "one way; null: none",
-            "loss_percent": "of the frames, each direction; null: none",
-        },
-    ),
-    "nodes": (
-        "node of the topology",
-        {"node": "its number", "x": "place on the plane; null: it has none", "y": "likewise"},
-    ),
-}
+#: Units of times: on the clock of the machine, and in seconds of the experiment since its start.
+UNIX_NS = "ns since 1970 UTC"
+EXPERIMENT_S = "experiment s"
+WALL_S = "wall s"
 
 
-#: Questions that come up often, and the SQL that answers them.
-EXAMPLES: tuple[tuple[str, str], ...] = (
-    (
-        "Which messages were missed, and by whom?",
-        "SELECT m.source, m.number, o.node, o.app, m.message FROM messages m "
-        "JOIN oracle o USING (source, seq) ANTI JOIN deliveries d "
-        "ON (d.source, d.seq, d.node, d.app) = (o.source, o.seq, o.node, o.app) "
-        "WHERE o.expected",
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        type: as Arrow reads it from the Parquet files.
+        unit: unit of the values, or the objects that are counted; empty: neither applies.
+        meaning: says also what null means.
+    """
+
+    name: str
+    type: pa.DataType
+    meaning: str
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a run.
+
+    Attributes:
+        grain: the thing that one row describes.
+        columns: in the order of the Parquet files.
+        folders_by: the column by whose values the table is stored in folders; the files do not hold it.
+    """
+
+    name: str
+    grain: str
+    columns: tuple[Column, ...]
+    folders_by: str | None = None
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns as an Arrow schema."""
+        return pa.schema([(column.name, column.type) for column in self.columns])
+
+
+_INT, _LONG, _DOUBLE = pa.int32(), pa.int64(), pa.float64()
+_TEXT, _FLAG, _INTS = pa.string(), pa.bool_(), pa.list_(pa.int32())
+
+_LINK = Column("link", _INT, "index of the link")
+_FROM = Column("from_node", _INT, "sending end; null: the source address names no end of the link")
+_TO = Column("to_node", _INT, "receiving end; null as `from_node`")
+_TYPE = Column("type", _TEXT, "frame type; `undecodable`: the header does not decode")
+_DIRECTION = (_LINK, _FROM, _TO)
+_FRAMES = Column("frames", _LONG, "Ethernet frames; each fragment counts", "frames")
+_BYTES = Column("bytes", _LONG, "bytes on the wire, Ethernet header included", "bytes")
+_COUNTS = (_FRAMES, _BYTES)
+_BIN = Column("bin_s", _DOUBLE, "start of the bin", EXPERIMENT_S)
+_RATES = (
+    Column("frames_per_s", _DOUBLE, "frames in the bin / length of the bin", "frames / experiment s"),
+    Column("bytes_per_s", _DOUBLE, "bytes in the bin / length of the bin", "bytes / experiment s"),
+)
+_POINT = Column("t_s", _DOUBLE, "end of the window", EXPERIMENT_S)
+_CURVE = (_POINT, Column("fraction", _DOUBLE, "share in the window, 0 to 1", "1"))
+_SOURCE = Column("source", _INT, "node that sent the message")
+_SEQ = Column("seq", _LONG, "sequence number: 64 unsigned bits, stored as a signed number")
+_MESSAGE = (_SOURCE, _SEQ)
+_NODE = Column("node", _INT, "node of the application")
+_APP = Column("app", _TEXT, "name of the application")
+_SENT = Column("sent_s", _DOUBLE, "time at which the application requested the sending", EXPERIMENT_S)
+_EVENT_TIME = (
+    Column("t_s", _DOUBLE, "time of the event", EXPERIMENT_S),
+    Column("t_ns", _LONG, "time of the event", UNIX_NS),
+)
+_SHORTEST = (
+    Column(
+        "shortest_hops",
+        _INT,
+        "links of the path with the fewest links, over all links of the topology",
+        "links",
     ),
-    (
-        "Delay by hops",
-        "SELECT hops, count(*) AS n, median(delay_s) * 1000 AS median_ms, max(delay_s) * 1000 AS max_ms "
-        "FROM deliveries GROUP BY hops ORDER BY hops",
-    ),
-    (
-        "What control traffic costs on each link",
-        "SELECT u, v, sum(bytes) AS bytes FROM link_totals JOIN links USING (link) "
-        "WHERE type IN ('RA', 'SR', 'UR') GROUP BY u, v ORDER BY bytes DESC",
-    ),
-    (
-        "Messages on links by the value of an attribute",
-        "SELECT coalesce(attributes['price'].double, attributes['price'].integer) AS price, "
-        "count(*) AS crossings FROM frames WHERE kind = 'link' AND type = 'MSG' "
-        "GROUP BY price ORDER BY price",
-    ),
-    (
-        "How long routers took to forward a message",
-        "SELECT i.node, median(o.time_ns - i.time_ns) / 1e6 AS median_ms FROM frames i JOIN frames o "
-        "USING (node, type, issuer, seq, fragment_index) WHERE type = 'MSG' AND i.direction = 'to_router' "
-        "AND o.direction = 'from_router' GROUP BY i.node ORDER BY median_ms DESC",
-    ),
+    Column("shortest_cost", _LONG, "cost of the cheapest path, over all links of the topology", "link cost"),
 )
 
 
-def document() -> str:
-    """docs/tables.md."""
-    lines = [
-        "# Tables of a run",
-        "",
-        "Each is a folder `parquet/<table>/` of Parquet files. Times in seconds are experiment seconds since",
-        "the first set_predicate was requested (wall seconds times the time scale), negative before it.",
-        "`cbcb query RUN --tables` lists them, `cbcb query RUN 'SELECT ...'` asks them.",
-    ]
-    lines += ["", "Such as:"]
-    for question, sql in EXAMPLES:
-        lines += ["", question, "", "```", f'cbcb query RUN "{sql}"', "```"]
-    for name, (row, columns) in TABLES.items():
-        lines += ["", f"## {name}", "", f"One row a {row}.", "", "| column | meaning |", "|---|---|"]
-        lines += [f"| `{column}` | {meaning} |" for column, meaning in columns.items()]
-    return "\n".join(lines) + "\n"
+def _count(name: str, meaning: str, unit: str) -> Column:
+    return Column(name, _LONG, meaning, unit)
+
+
+def _of_type(column: Column, arrow: pa.DataType, meaning: str | None = None) -> Column:
+    return replace(column, type=arrow, meaning=meaning or column.meaning)
+
+
+#: Units of the columns of a captured frame (`captures.frames.columns`).
+_FRAME_UNITS = {
+    "time_ns": UNIX_NS,
+    **dict.fromkeys(("length", "captured", "total_length", "payload_length"), "bytes"),
+    "timeout_us": "us",
+}
+
+_ROWS = (
+    Table("link_bins", "link, direction, type and time bin", (*_DIRECTION, _TYPE, _BIN, *_COUNTS, *_RATES)),
+    Table("link_totals", "link, direction and type", (*_DIRECTION, _TYPE, *_COUNTS)),
+    Table(
+        "link_utilisation",
+        "link, direction and time bin in which the direction carried a frame",
+        (
+            *_DIRECTION,
+            _BIN,
+            _BYTES,
+            Column(
+                "bits_per_s",
+                _DOUBLE,
+                "bits of the frames per wall second: bandwidth is not scaled with the time",
+                "bits / wall s",
+            ),
+            Column(
+                "utilisation",
+                _DOUBLE,
+                "share of the bandwidth, 0 to 1, without preamble, check sequence and gap; null: the "
+                "topology declares no bandwidth",
+                "1",
+            ),
+        ),
+    ),
+    Table("type_bins", "type and time bin, over all links between routers", (_TYPE, _BIN, *_COUNTS, *_RATES)),
+    Table(
+        "talkers",
+        "router and frame type, on the links between routers and their switches",
+        (
+            Column("node", _INT, "the router"),
+            _TYPE,
+            _count("frames_sent", "frames sent; a frame to several neighbours leaves once", "frames"),
+            _count("bytes_sent", "bytes of the frames sent", "bytes"),
+            _count("frames_received", "frames that reached the router", "frames"),
+            _count("bytes_received", "bytes of the frames received", "bytes"),
+        ),
+    ),
+    Table(
+        "captures",
+        "capture",
+        (
+            Column("capture", _TEXT, "name of the capture"),
+            Column("kind", _TEXT, "`link` (between two routers) or `host` (a router's own link)"),
+            Column("link", _INT, "index of the link; null on a host link"),
+            Column("node", _INT, "node of a host link; null on a link"),
+            _count("captured", "frames that tcpdump wrote, by its own count", "frames"),
+            _count(
+                "received_by_filter",
+                "frames that passed tcpdump's filter; null: the writer of the capture does not count them",
+                "frames",
+            ),
+            _count("dropped_by_kernel", "frames that the kernel dropped before tcpdump read them", "frames"),
+            Column("defect", _TEXT, "where and how the file ends inside a record; null: the file is whole"),
+            _count("frames", "frames in the file", "frames"),
+            _BYTES,
+            _count("undecodable", "frames that do not decode", "frames"),
+            Column("first_s", _DOUBLE, "time of the first frame; null: the file holds none", EXPERIMENT_S),
+            Column("last_s", _DOUBLE, "time of the last frame; null: the file holds none", EXPERIMENT_S),
+        ),
+    ),
+    Table(
+        "messages",
+        "message sent",
+        (
+            *_MESSAGE,
+            Column(
+                "number", _LONG, "low 32 bits of `seq`: the router's count of messages (for `cbcb trace`)"
+            ),
+            _SENT,
+            Column("message", _TEXT, "attributes of the message, in the readable notation"),
+            _count("expected", "applications that should receive the message", "applications"),
+            _count("delivered", "applications that received the message", "applications"),
+            _count("missed", "applications where it was expected and not delivered", "applications"),
+            _count("missed_decided", "missed applications on which the oracle decides", "applications"),
+            _count("spurious", "applications where it was delivered, decided, not expected", "applications"),
+            _count("duplicates", "deliveries beyond the first to an application", "deliveries"),
+        ),
+    ),
+    Table(
+        "arrivals",
+        "message at a router that it reached over links; of a message that arrived over several links, the "
+        "arrival on the tree of the source, else the first",
+        (
+            _of_type(_SOURCE, _LONG),
+            Column("node", _INT, "the router"),
+            _SEQ,
+            Column("from_node", _INT, "the neighbour that sent the message"),
+            _LINK,
+            _count(
+                "arrived_ns", "time of the first frame of the message in the capture of that link", UNIX_NS
+            ),
+            Column(
+                "hops",
+                _INT,
+                "links on the path from the source; null: no capture shows one of the hops",
+                "links",
+            ),
+            Column("cost", _LONG, "cost of that path; null as `hops`", "link cost"),
+            *_SHORTEST,
+        ),
+    ),
+    Table(
+        "deliveries",
+        "message and application that it was delivered to",
+        (
+            *(*_MESSAGE, _NODE, _APP, _SENT),
+            Column(
+                "delay_s", _DOUBLE, "from the application's request to send until the first delivery", WALL_S
+            ),
+            _count("times", "deliveries to the application; more than 1 is a fault", "deliveries"),
+            Column("expected", _FLAG, "the oracle expects the delivery"),
+            Column("decided", _FLAG, "the oracle decides on the delivery"),
+            _count("hops", "links on the path taken, 0 at the sending node; null as in `arrivals`", "links"),
+            _count("cost", "cost of the path taken; null as `hops`", "link cost"),
+            *(_of_type(column, _LONG) for column in _SHORTEST),
+        ),
+    ),
+    Table(
+        "predicates",
+        "predicate that an application had in force",
+        (
+            *(_NODE, _APP),
+            Column("predicate", _TEXT, "in the readable notation"),
+            Column("filters", _INT, "filters of the predicate", "filters"),
+            Column("from_s", _DOUBLE, "time at which the router had confirmed it", EXPERIMENT_S),
+            Column(
+                "until_s",
+                _DOUBLE,
+                "time at which the next predicate was confirmed, or of the last event of the run",
+                EXPERIMENT_S,
+            ),
+            _count(
+                "deliveries", "deliveries to the application in between, repeated ones included", "deliveries"
+            ),
+        ),
+    ),
+    Table(
+        "advertised",
+        "predicate and type (RA or UR) on links; the fragments of a frame count as one frame",
+        (
+            Column("type", _TEXT, "`RA` or `UR`"),
+            Column("predicate", _TEXT, "in the readable notation"),
+            _count("issuers", "nodes that issued the predicate", "nodes"),
+            _count("crossings", "crossings of links", "frames"),
+            _count("body_bytes", "bytes of the bodies, over all crossings", "bytes"),
+        ),
+    ),
+    Table(
+        "repeated_frames",
+        "MSG frame that crossed a link more than once in one direction: evidence of a loop",
+        (
+            *(_LINK, _FROM),
+            Column("issuer", _LONG, _SOURCE.meaning),
+            _SEQ,
+            Column("fragment_index", _INT, "index of the fragment, from 0"),
+            _count("times", "crossings of the frame, 2 or more", "frames"),
+        ),
+    ),
+    Table(
+        "false_negative_curve",
+        "point: missed / expected deliveries, window 0.25 s and at least 10 ms wall (paper, figure 11)",
+        _CURVE,
+    ),
+    Table(
+        "false_positive_curve",
+        "point: false positives / messages that routers processed, window 120 s (paper, figure 12)",
+        _CURVE,
+    ),
+    Table(
+        "control_share_curve",
+        "point: (RA + SR + UR) / (MSG + RA + SR + UR) frames on links, window 120 s (paper, figure 13)",
+        (*_CURVE, Column("ra_fraction", _DOUBLE, "share of RA frames alone", "1")),
+    ),
+    Table(
+        "control_rate_curve",
+        "point, every 2 s: rate of frames on links, mean over 120 s (paper, figure 14)",
+        (
+            _POINT,
+            Column("msg_per_s", _DOUBLE, "MSG frames", "frames / experiment s"),
+            Column("ra_per_s", _DOUBLE, "RA frames", "frames / experiment s"),
+            Column("sr_ur_per_s", _DOUBLE, "SR and UR frames together", "frames / experiment s"),
+        ),
+    ),
+    Table(
+        "frames",
+        "captured frame; stored in one folder a type",
+        tuple(
+            Column(name, arrow, meaning, _FRAME_UNITS.get(name, ""))
+            for name, (arrow, _, meaning) in COLUMNS.items()
+        ),
+        folders_by="type",
+    ),
+    Table(
+        "applications",
+        "event of an application (logs/applications.jsonl)",
+        (
+            *_EVENT_TIME,
+            Column("requested_ns", _LONG, "time of the application's request; null for a delivery", UNIX_NS),
+            *(_NODE, _APP),
+            Column("event", _TEXT, "`set_predicate`, `send_message` or `deliver`"),
+            Column("source", _INT, "node that sent the message; null: the event is about no message"),
+            _of_type(_SEQ, _LONG, f"{_SEQ.meaning}; null: the event is about no message"),
+            Column("text", _TEXT, "the predicate that was set, or the message that was sent; null otherwise"),
+        ),
+    ),
+    Table(
+        "oracle",
+        "message and application where the oracle expects a delivery or leaves it open (oracle.jsonl)",
+        (
+            *_MESSAGE,
+            Column("sent_ns", _LONG, "time at which the application requested the sending", UNIX_NS),
+            *(_NODE, _APP),
+            Column("expected", _FLAG, "the message should be delivered to the application"),
+            Column("decided", _FLAG, "false: a change lay too close to the sending to decide"),
+        ),
+    ),
+    Table(
+        "controller",
+        "event of the controller (logs/controller.jsonl)",
+        (
+            *_EVENT_TIME,
+            Column("event", _TEXT, "name of the event"),
+            Column("epoch", _LONG, "epoch that the event is about; null: none"),
+            Column("node", _INT, "node that the event is about; null: none"),
+            Column("u", _INT, "an end of the link that the event is about; null: no link"),
+            Column("v", _INT, "the other end of the link; null: no link"),
+            Column("details", _TEXT, "the other fields of the event, as JSON; null: it has no others"),
+        ),
+    ),
+    Table(
+        "trees",
+        "epoch, router and source of messages: the router's part in the tree of the source, from the "
+        "captured TABLE frame",
+        (
+            Column("epoch", _LONG, "version of the broadcast tables"),
+            Column("node", _INT, "the router"),
+            Column("source", _LONG, "root of the tree"),
+            Column("parent", _INT, "neighbour towards the source; null at the source"),
+            Column("parent_interface", _INT, "interface towards the source; 0 at the source"),
+            Column("children", _INTS, "neighbours that the router may forward the source's frames to"),
+            Column("child_interfaces", _INTS, "interfaces towards the children, in the order of `children`"),
+            Column(
+                "off_tree", _INTS, "children that drop the frames of this router (reverse-path forwarding)"
+            ),
+            Column(
+                "told_ns",
+                _LONG,
+                "time of the first TABLE frame that carried the entry to the router",
+                UNIX_NS,
+            ),
+        ),
+    ),
+    Table(
+        "routing_tables",
+        "row of the routing table of a router at the end of the run (logs/tables.json)",
+        (
+            Column("node", _INT, "the router"),
+            Column(
+                "interface",
+                _INT,
+                "interface that messages leave by; 0: applications; null: no single one",
+            ),
+            Column("scope", _TEXT, "the messages that the row is about; empty: all"),
+            Column("predicate", _TEXT, "in the readable notation: the messages that leave by the interface"),
+        ),
+    ),
+    Table(
+        "shortest_paths",
+        "source of a message and other node, over all links of the topology",
+        (Column("source", _LONG, "the source"), Column("node", _INT, "the other node"), *_SHORTEST),
+    ),
+    Table(
+        "links",
+        "link of the topology",
+        (
+            _LINK,
+            Column("u", _INT, "an end of the link"),
+            Column("v", _INT, "the other end of the link"),
+            Column("u_port", _INT, "interface of the link at `u`"),
+            Column("v_port", _INT, "interface of the link at `v`"),
+            Column("cost", _LONG, "cost, of which broadcast trees minimise the sum", "link cost"),
+            Column(
+                "bandwidth_mbps", _DOUBLE, "bandwidth in each direction; null: not limited", "Mbit / wall s"
+            ),
+            Column("delay_ms", _DOUBLE, "delay in each direction; null: none", "ms"),
+            Column("loss_percent", _DOUBLE, "loss in each direction; null: none", "% of the frames"),
+        ),
+    ),
+    Table(
+        "nodes",
+        "node of the topology",
+        (
+            Column("node", _INT, "number of the node"),
+            Column("x", _DOUBLE, "abscissa on the generator's plane; null: the topology gives no places"),
+            Column("y", _DOUBLE, "ordinate on the generator's plane; null: the topology gives no places"),
+        ),
+    ),
+)
+
+#: The tables of a run, by name, in the order of docs/tables.md.
+TABLES: dict[str, Table] = {table.name: table for table in _ROWS}

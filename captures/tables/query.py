@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from captures.frames.columns import SCHEMA
 from captures.tables import store
-from captures.tables.catalogue import TABLES
+from captures.tables.catalogue import TABLES, Column
 
 #: A database that holds the tables of a run.
 Database: TypeAlias = duckdb.DuckDBPyConnection
@@ -29,30 +29,42 @@ class QueryError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A table of a run: what a row is, and its columns, each with its SQL type and its meaning."""
+class Description:
+    """A table of a run.
+
+    Attributes:
+        grain: the thing that one row describes.
+        columns: name, SQL type, and meaning with the unit, of each column.
+    """
 
     name: str
-    row: str
+    grain: str
     columns: tuple[tuple[str, str, str], ...]
 
 
-def describe(run: Path) -> list[Table]:
+def describe(run: Path) -> list[Description]:
     """The tables that a run has, in the order of docs/tables.md.
 
     Raises:
-        QueryError: it has none, or not all.
+        QueryError: tables are missing.
     """
     found = []
     with connect(run) as database:
         for name in table_names(run):
-            row, meanings = TABLES[name]
-            kinds = {
-                column: str(kind) for column, kind, *_ in database.execute(f"describe {name}").fetchall()
-            }
-            columns = tuple((one, kinds[one].lower(), text) for one, text in meanings.items() if one in kinds)
-            found.append(Table(name, row, columns))
+            table = TABLES[name]
+            rows = database.execute(f"describe {name}").fetchall()
+            types = {column: str(sql_type).lower() for column, sql_type, *_ in rows}
+            columns = tuple(
+                (column.name, types[column.name], _meaning(column))
+                for column in table.columns
+                if column.name in types
+            )
+            found.append(Description(name, table.grain, columns))
     return found
+
+
+def _meaning(column: Column) -> str:
+    return f"{column.meaning} [{column.unit}]" if column.unit else column.meaning
 
 
 def ask(run: Path, sql: str) -> Iterator[pa.RecordBatch]:

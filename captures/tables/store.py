@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from captures.tables.catalogue import TABLES
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame  # loading it takes a while, which a reader need not wait for
 
@@ -150,20 +152,23 @@ def is_empty(run: Path, name: str) -> bool:
     return next(folder(run, name).rglob("*.parquet"), None) is None
 
 
-def write_frames(frames: DataFrame, tables: Path) -> None:
-    """The frames, in one folder a type: most questions are about one type."""
-    frames.write.mode("overwrite").partitionBy("type").parquet(str(tables / FRAMES))
-
-
 def write(table: DataFrame, tables: Path, name: str, *, collect: bool) -> None:
-    """Writes a table as a folder of one Parquet file, in the folder of all.
+    """Writes a table of the catalogue into the folder of all tables.
 
-    Through this process if `collect`: a job of Spark's that writes takes longer than a small table does.
+    The table gets a folder with one Parquet file, or where the catalogue says so a folder for each value of
+    one of its columns.
+
+    Args:
+        collect: whether this process writes the file: for a small table, a job of Spark takes longer.
     """
-    if collect:
+    path = tables / name
+    by = TABLES[name].folders_by
+    if by is not None:
+        table.write.mode("overwrite").partitionBy(by).parquet(str(path))
+    elif collect:
         write_arrow(table.toArrow(), tables, name)
     else:
-        table.coalesce(1).write.mode("overwrite").parquet(str(tables / name))
+        table.coalesce(1).write.mode("overwrite").parquet(str(path))
 
 
 def write_arrow(table: pa.Table, tables: Path, name: str) -> None:

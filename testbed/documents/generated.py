@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import captures.accounting.summary
-import captures.tables.catalogue
+import captures.datasource.document
+import captures.tables.document
 import router.protocol.replies
 import router.protocol.requests
 from testbed.documents.state_machines import state_diagram
@@ -61,7 +62,17 @@ class Document:
 
 DOCUMENTS: tuple[Document, ...] = (
     Document(_DOCS / "summary.md", captures.accounting.summary.document),
-    Document(_DOCS / "tables.md", captures.tables.catalogue.document),
+    Document(_DOCS / "tables.md", captures.tables.document.document),
+    Document(
+        _DOCS / "pcap-source.md",
+        lambda: f"\n{captures.datasource.document.options_table()}\n",
+        "options of the formats",
+    ),
+    Document(
+        _DOCS / "pcap-source.md",
+        lambda: f"\n{captures.datasource.document.columns_tables()}\n",
+        "columns of the formats",
+    ),
     Document(
         _DOCS / "protocol.md",
         lambda: state_diagram(router.protocol.requests.TRANSITIONS),

@@ -18,7 +18,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from captures.tables.query import Table
+from captures.tables.query import Description
 from testbed.errors import InputError
 
 #: Characters of a value that the aligned table shows.
@@ -180,10 +180,10 @@ def _cell(value: Any) -> str:
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
 
 
-def described(tables: list[Table]) -> Iterator[str]:
+def described(tables: list[Description]) -> Iterator[str]:
     """Each table and what its columns mean, as lines."""
     for table in tables:
-        yield f"{table.name}: one row a {table.row}"
+        yield f"{table.name}: one row for each {table.grain}"
         widest = max(len(name) for name, _, _ in table.columns)
         types = [kind if len(kind) <= 20 else kind.partition("(")[0] for _, kind, _ in table.columns]
         for (name, _, meaning), kind in zip(table.columns, types, strict=True):

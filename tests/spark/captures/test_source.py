@@ -155,7 +155,7 @@ def test_several_runs_and_runs_by_pattern_and_uri(tmp_path: Path, spark: SparkSe
     doubled = links.withColumn("count", F.col("count") * 2)
     for paths in ([str(one), str(two)], [f"{tmp_path}/run*"], [uri, f"{tmp_path}/run-[0-9]"]):
         assert _rows(read.load(paths).groupBy("link", "node").count()) == _rows(doubled)
-    with pytest.raises(PySparkException, match=r"matches run folders and .*other, which is none"):
+    with pytest.raises(PySparkException, match=r"run folders and also .*other, which is no run folder"):
         read.load(f"{tmp_path}/*").count()
 
 
@@ -185,7 +185,7 @@ def test_health_of_files_and_those_that_are_no_captures(tmp_path: Path, spark: S
         ("view", "frames", "option view: 'frames'; expected packets or files"),
         ("partitions", "-1", "option partitions: '-1'; expected a whole number above 0"),
         ("fromNs", "noon", "option fromNs: 'noon'; expected nanoseconds since 1970, a whole number"),
-        ("types", "MSG", "option types: view packets has no such thing"),
+        ("types", "MSG", "option types: view packets has no column type"),
     ],
 )
 def test_wrong_options_are_told(

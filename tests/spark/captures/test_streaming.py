@@ -103,7 +103,7 @@ def test_a_growing_capture_is_read_to_its_last_whole_record(tmp_path: Path, spar
         stream.start()
         assert len(stream.rows()) == len(rows)
         file.write_bytes(pcap_bytes([(100 + number, frame) for number, frame in enumerate(frames)]))
-        with pytest.raises(StreamingQueryException, match="is another file than before"):
+        with pytest.raises(StreamingQueryException, match="has been replaced by another file"):
             stream.rows()
     finally:
         stream.stop()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from captures.accounting.recovery import read_epochs
+from captures.accounting.inputs import read_epochs
 from captures.rundir.epochs import Change, epochs
 from captures.rundir.folder import RunFolder, RunFolderError
 

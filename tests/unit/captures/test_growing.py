@@ -46,7 +46,7 @@ def test_a_file_of_the_same_size_is_another(
     assert path.stat().st_size == size
     # At once, and of a query that starts again.
     for reader in (following, _following(tmp_path)):
-        with pytest.raises(PcapError, match=r"a\.pcap: is another file than before"):
+        with pytest.raises(PcapError, match=r"a\.pcap: has been replaced by another file"):
             reader.latestOffset(end)
     skipping = _following(tmp_path, onError="skip")
     assert skipping.latestOffset(end) == end

@@ -181,5 +181,5 @@ def test_folders_are_found_at_any_depth(tmp_path: Path) -> None:
         assert [str(run.path) for run in run_folders(uri)] == wanted[:1]
     assert run_folders(f"{tmp_path}/z") == []
     _make(tmp_path, "y/other.pcap")
-    with pytest.raises(OptionError, match=r"other\.pcap, which is none"):
+    with pytest.raises(OptionError, match=r"also .*other\.pcap, which is no run folder"):
         run_folders(f"{tmp_path}/**/*")

@@ -10,10 +10,11 @@ import pytest
 
 from captures.accounting import summary
 from captures.accounting.log_tables import read_applications
+from captures.accounting.verdict import verdict
 from captures.datasource import document
 from captures.frames.parts import balance
 from captures.rundir.folder import RunFolder, RunFolderError
-from captures.tables import catalogue as tables
+from captures.tables import document as tables
 from tests.support.paths import DOCS
 
 
@@ -46,7 +47,7 @@ def _good() -> dict[str, Any]:
 
 
 def test_good_run_holds() -> None:
-    assert summary.verdict(_good()) == (True, [])
+    assert verdict(_good()) == (True, [])
 
 
 @pytest.mark.parametrize(
@@ -77,25 +78,25 @@ def test_good_run_holds() -> None:
     ],
 )
 def test_each_fault_fails_with_its_reason(key: str, value: object, reason: str) -> None:
-    assert summary.verdict({**_good(), key: value}) == (False, [reason])
+    assert verdict({**_good(), key: value}) == (False, [reason])
 
 
 def test_a_link_without_a_capture_fails() -> None:
     reasons = ["2 links without a capture; first: 0-1"]
-    assert summary.verdict(_good(), ["0-1", "the host link of node 3"]) == (False, reasons)
+    assert verdict(_good(), ["0-1", "the host link of node 3"]) == (False, reasons)
 
 
 def test_difference_fails_with_its_place() -> None:
     run = _good()
     run["reconciliation"]["ovs"]["differences"] = [{"where": "switch 1 port 2", "expected": 4, "found": 5}]
-    assert summary.verdict(run) == (
+    assert verdict(run) == (
         False,
         ["ovs and the captures differ in 1 numbers; first: switch 1 port 2: expected 4, found 5"],
     )
 
 
 def test_run_without_workload_may_send_nothing() -> None:
-    assert summary.verdict({**_good(), "messages_planned": 0, "messages_sent": 0}) == (True, [])
+    assert verdict({**_good(), "messages_planned": 0, "messages_sent": 0}) == (True, [])
 
 
 def test_pages_are_those_of_the_code() -> None:

@@ -15,6 +15,7 @@ from testbed.config.model import (
     Experiment,
     OracleOptions,
     ProtocolOptions,
+    RoutingOptions,
     WorkloadOptions,
 )
 from testbed.config.schema import SECTIONS
@@ -113,7 +114,8 @@ def test_every_section(tmp_path: Path) -> None:
     assert (experiment.name, experiment.seed) == ("full", 9)
     assert (experiment.duration_s, experiment.time_scale) == (600.0, 20.0)
     assert experiment.broadcast == BroadcastOptions("spt")
-    assert experiment.protocol == ProtocolOptions(False, 30.0, 16, True)
+    assert experiment.protocol == ProtocolOptions(False, 30.0, 16)
+    assert experiment.routing == RoutingOptions("pif-strict")
     assert experiment.workload == WorkloadOptions(senders_percent=50.0, filters_max=2)
     assert experiment.oracle == OracleOptions(2.0)
     assert experiment.events == (

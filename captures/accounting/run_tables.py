@@ -1,0 +1,51 @@
+"""The tables that hold a run's small files: logs, the oracle's answers, the topology."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from captures.accounting.inputs import Inputs
+from captures.accounting.log_tables import read_controller, read_routing_tables
+from captures.accounting.registry import log_table
+from captures.tables.catalogue import TABLES
+
+
+@log_table("applications")
+def applications(inputs: Inputs) -> pa.Table:
+    """The events of applications."""
+    return inputs.log.events(inputs.clock)
+
+
+@log_table("controller")
+def controller(inputs: Inputs) -> pa.Table:
+    """The events of the controller."""
+    return read_controller(inputs.run, inputs.clock)
+
+
+@log_table("oracle")
+def oracle(inputs: Inputs) -> pa.Table:
+    """The answers of the oracle."""
+    return inputs.oracle
+
+
+@log_table("routing_tables")
+def routing_tables(inputs: Inputs) -> pa.Table:
+    """The tables of the routers at the end of the run."""
+    return read_routing_tables(inputs.run)
+
+
+@log_table("links")
+def links(inputs: Inputs) -> pa.Table:
+    """The links of the topology."""
+    schema = TABLES["links"].schema
+    properties = [name for name in schema.names if name != "link"]
+    rows = [
+        {"link": link.index, **{name: getattr(link, name) for name in properties}} for link in inputs.links
+    ]
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+@log_table("nodes")
+def nodes(inputs: Inputs) -> pa.Table:
+    """The nodes of the topology."""
+    return pa.Table.from_pylist(inputs.run.nodes(), schema=TABLES["nodes"].schema)

@@ -1,0 +1,122 @@
+"""What the queries start from: the captured frames and the tables of the run's small files, in Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
+
+from captures.accounting.inputs import Inputs
+from captures.accounting.registry import SMALL, step, table
+from captures.tables import store
+
+#: Tables of at most this many rows are sent to every executor, rather than sorted and merged with another.
+_BROADCAST_ROWS = 200_000
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run in a Spark session.
+
+    Attributes:
+        decoded: the captured frames (`captures.source.captured_frames`).
+        files: the table of `captures.accounting.inputs.capture_files`.
+        tables: those of `captures.accounting.registry.LOG_TABLES`, by name.
+        folder: takes the tables of the run.
+        small: the run has so few frames that memory holds them; this process writes the small tables.
+    """
+
+    spark: SparkSession
+    inputs: Inputs
+    decoded: DataFrame
+    files: pa.Table
+    tables: dict[str, pa.Table]
+    folder: Path
+    small: bool
+
+    def provided(self) -> dict[str, Any]:
+        """The values that registered functions may take beside each other's, by the parameters' names.
+
+        `bin_s`: width of a time bin in experiment seconds; `last_ns`: time of the last event of the run.
+        """
+        inputs = self.inputs
+        return {
+            "run": self,
+            "inputs": inputs,
+            "clock": inputs.clock,
+            "bin_s": inputs.bin_s,
+            "last_ns": inputs.log.last_ns,
+        }
+
+
+@table("frames", kept=SMALL)
+def frames(run: Run) -> DataFrame:
+    """The captured frames, decoded once.
+
+    A small run keeps them in memory. A large one writes them as Parquet, of which the queries read the
+    columns that they need.
+    """
+    if run.small:
+        return run.decoded
+    store.write(run.decoded, run.folder, store.FRAMES, collect=False)
+    path = str(run.folder / store.FRAMES)
+    return run.spark.read.schema(run.decoded.schema).parquet(path)
+
+
+@step()
+def sent(run: Run) -> DataFrame:
+    """The messages that applications sent."""
+    return run.spark.createDataFrame(run.inputs.log.sent)
+
+
+@step()
+def deliveries(run: Run) -> DataFrame:
+    """The deliveries to applications."""
+    return run.spark.createDataFrame(run.inputs.log.deliveries)
+
+
+@step()
+def declared(run: Run) -> DataFrame:
+    """The predicates that applications set."""
+    return run.spark.createDataFrame(run.inputs.log.declared)
+
+
+@step()
+def oracle(run: Run) -> DataFrame:
+    """The oracle's answers."""
+    return run.spark.createDataFrame(run.tables["oracle"])
+
+
+@step()
+def links(run: Run) -> DataFrame:
+    """The links of the topology."""
+    return run.spark.createDataFrame(run.tables["links"])
+
+
+@step()
+def files(run: Run) -> DataFrame:
+    """The captures, with tcpdump's counters and the defects of their files."""
+    return run.spark.createDataFrame(run.files)
+
+
+@step()
+def trees(run: Run) -> DataFrame:
+    """The routers' parts in the broadcast trees."""
+    return _for_joins(run, "trees")
+
+
+@step()
+def shortest_paths(run: Run) -> DataFrame:
+    """The shortest paths between sources of messages and other nodes."""
+    return _for_joins(run, "shortest_paths")
+
+
+def _for_joins(run: Run, name: str) -> DataFrame:
+    """A table with up to as many rows as there are pairs of nodes; broadcast if it is small."""
+    rows = run.tables[name]
+    frame = run.spark.createDataFrame(rows)
+    return F.broadcast(frame) if rows.num_rows < _BROADCAST_ROWS else frame

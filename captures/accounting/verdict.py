@@ -1,0 +1,52 @@
+"""The verdict on a run: whether its numbers show that the network worked correctly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+#: Keys that must be 0 -> the reason that another value gives.
+_MUST_BE_ZERO = {
+    "false_negatives_after_convergence": "expected deliveries missed after convergence",
+    "spurious_deliveries": "deliveries that nobody asked for",
+    "duplicate_deliveries": "deliveries made more than once",
+    "capture_drops": "frames dropped by the kernel before they were captured",
+    "frames_undecodable": "captured frames that do not decode",
+    "frames_repeated": "MSG frames that crossed a link twice in one direction",
+    "socket_drops": "frames dropped at the routers' sockets",
+    "router_send_drops": "frames that routers could not send",
+}
+
+
+def verdict(summary: Mapping[str, Any], uncaptured: Sequence[str] = ()) -> tuple[bool, list[str]]:
+    """Whether the run shows that the network worked correctly, and every reason why it does not.
+
+    Args:
+        summary: the keys of summary.json that the accounting gives.
+        uncaptured: links that should have a capture and have none: nothing was compared there.
+    """
+    reasons = [f"{summary[key]} {meaning}" for key, meaning in _MUST_BE_ZERO.items() if summary[key]]
+    if uncaptured:
+        reasons.append(f"{len(uncaptured)} links without a capture; first: {uncaptured[0]}")
+    reasons += [f"capture cut short: {defect}" for defect in summary["capture_defects"]]
+    for name, result in summary["reconciliation"].items():
+        if result["differences"]:
+            first = result["differences"][0]
+            reasons.append(
+                f"{name} and the captures differ in {len(result['differences'])} numbers; "
+                f"first: {first['where']}: expected {first['expected']}, found {first['found']}"
+            )
+    if summary["deliveries_expected"] and not summary["deliveries_decided"]:
+        reasons.append(
+            f"none of {summary['deliveries_expected']} expected deliveries is decided: each message was sent "
+            "before convergence, or within the oracle's window of a change"
+        )
+    for change in summary["recovery_s"]:
+        if change["committed_s"] is None:
+            reasons.append(
+                f"the network never recovered from {', '.join(change['events'])}, at {change['at_s']:g} s: "
+                "no epoch of new trees reached every router"
+            )
+    if summary["messages_planned"] and not summary["messages_sent"]:
+        reasons.append(f"none of {summary['messages_planned']} messages was sent")
+    return not reasons, reasons

@@ -1,0 +1,78 @@
+"""The private parts of PySpark that this project uses, each with the reason. No other module uses any.
+
+PySpark has public names for none of these. They are those of PySpark 4; pyproject.toml excludes 5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+
+def jvm(context: SparkContext) -> Any:
+    """`context._jvm`: Java's classes, by which Hadoop's file systems list captures on them."""
+    assert context._jvm is not None
+    return context._jvm
+
+
+def hadoop_configuration(context: SparkContext) -> Any:
+    """`context._jsc.hadoopConfiguration()`: the settings by which Hadoop opens a file system."""
+    return context._jsc.hadoopConfiguration()
+
+
+def executor_memory_mib(context: SparkContext) -> int:
+    """`context._jsc.sc().executorMemory()`: the setting alone may be absent, and has many forms."""
+    return int(context._jsc.sc().executorMemory())
+
+
+def shipped_archives(context: SparkContext) -> list[str]:
+    """`context._python_includes`: what `addPyFile` has shipped, so that an archive is shipped once."""
+    names: list[str] = context._python_includes
+    return names
+
+
+def jvm_runs() -> bool:
+    """Whether the JVM of this process has not ended, by `SparkContext._gateway.proc`, its launcher.
+
+    Also true if there is no JVM, or another process has started it.
+    """
+    process = getattr(SparkContext._gateway, "proc", None)
+    return process is None or process.poll() is None
+
+
+def forget_jvm() -> None:
+    """Clears `SparkContext._gateway` and `_jvm`: the next session starts a JVM and asks no dead one."""
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+def forget_session() -> None:
+    """Clears `SparkSession._instantiatedSession` and `_activeSession`, where `stop` failed with the JVM.
+
+    `getOrCreate` would return the stopped session.
+    """
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+
+
+def silence_accumulator_server() -> None:
+    """Replaces `handle_error` of `_accumulatorServer`, which prints a traceback when the JVM is killed."""
+    server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
+
+
+def clear_properties(properties: dict[str, str]) -> None:
+    """Clears Java's system properties that have these values, through `SparkContext._jvm`.
+
+    The launcher passes a session's settings to the JVM as properties, from where later sessions would take
+    them.
+
+    Raises:
+        Py4JError, OSError: the JVM does not answer.
+    """
+    if SparkContext._jvm is not None:
+        system = SparkContext._jvm.java.lang.System
+        for name, value in properties.items():
+            if system.getProperty(name) == value:
+                system.clearProperty(name)

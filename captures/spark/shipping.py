@@ -1,0 +1,46 @@
+"""Makes this project's packages importable for the workers of a Spark session."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from captures.spark.folder import process_folder
+from captures.spark.internals import shipped_archives
+
+#: Packages that the workers need.
+_SHIPPED = ("captures", "router")
+_ARCHIVE = "cbcb.zip"
+_SOURCE_ROOT = Path(__file__).resolve().parents[2]
+
+
+def ship(spark: SparkSession) -> None:
+    """Makes the packages importable for the workers of a session. Does nothing if it was done before.
+
+    Workers on this machine import them from their place, with the machine code that numba has compiled;
+    workers of a cluster get an archive.
+    """
+    context = spark.sparkContext
+    if context.master.startswith("local"):
+        # Spark appends the path that the variable had before.
+        context.environment["PYTHONPATH"] = str(_SOURCE_ROOT)
+        return
+    if any(Path(name).name == _ARCHIVE for name in shipped_archives(context)):
+        return
+    folder = Path(tempfile.mkdtemp(prefix="ship-", dir=process_folder().path))
+    context.addPyFile(str(_archive(folder)))
+
+
+def _archive(folder: Path) -> Path:
+    """The packages as a zip file that Python can import from."""
+    path = folder / _ARCHIVE
+    with zipfile.ZipFile(path, "w") as archive:
+        for package in _SHIPPED:
+            for module in sorted((_SOURCE_ROOT / package).rglob("*.py")):
+                relative = module.relative_to(_SOURCE_ROOT)
+                if "runs" not in relative.parts:
+                    archive.write(module, str(relative))
+    return path
