@@ -24,7 +24,8 @@ from topos.suggest import unknown
 #: The ways to give a topology, for errors.
 TOPOLOGY_WAYS = 'one of file = "NAME", generator = "NAME" and [[topology.link]] tables'
 _WAYS = ("file", "generator", "link")
-_FILE = (
+#: The keys of a [topology] that is a file.
+FILE_OPTIONS = (
     Option("file", "string", required=True, doc="Topology file: .toml, .json or BRITE's .brite."),
     Option(
         "keep_properties",
@@ -53,7 +54,7 @@ def read_topology(
     if "link" in table:
         return _make(problems, "", lambda: loaders.from_table("topology", table))
     if "file" in table:
-        values = read_fields(problems, "topology", table, _FILE)
+        values = read_fields(problems, "topology", table, FILE_OPTIONS)
         if len(problems) > before:
             return None
         return _make(problems, "file", lambda: loaders.load(folder / values.pop("file"), **values))

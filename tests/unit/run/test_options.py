@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from router.options import Unit, options_of
+from router.protocol.options import RouterOptions
 from testbed.config.model import ProtocolOptions, RoutingOptions
 from testbed.config.router_options import router_options
 
@@ -32,3 +34,15 @@ def test_the_time_scale_divides_every_timer() -> None:
 
 def test_a_timeout_longer_than_a_frame_can_say_is_cut() -> None:
     assert router_options(ProtocolOptions(sr_timeout_s=1e6), time_scale=1.0).sr_timeout_s == 4000.0
+
+
+def test_the_defaults_of_experiments_are_those_of_routers() -> None:
+    assert router_options(ProtocolOptions(), time_scale=1.0) == RouterOptions()
+
+
+def test_every_option_of_a_router_says_how_it_is_scaled() -> None:
+    for option in options_of(RouterOptions):
+        # A time has its unit in its name.
+        assert (option.unit in (Unit.EXPERIMENT_SECONDS, Unit.WALL_SECONDS)) == option.key.endswith("_s")
+    scaled = router_options(ProtocolOptions(), time_scale=10.0)
+    assert (scaled.readvertise_jitter_s, scaled.hello_interval_s) == (0.05, 1.0)
