@@ -43,7 +43,7 @@ def test_specs_survive_the_file(tmp_path: Path) -> None:
         ('[{"nod": 1}]', "router 0: nod: no such field"),
         (
             json.dumps([{**SPEC.as_json(), "options": {"hop_limit": 0}}]),
-            "router 0: options: hop_limit: 0 is outside",
+            "router 0: options: hop_limit: 0 is not valid; expected an integer from 1 to 255",
         ),
         (json.dumps([{**SPEC.as_json(), "options": {"colour": 0}}]), "router 0: options: .*colour"),
         (json.dumps([{**SPEC.as_json(), "node": "1"}]), "router 0: node: expected int"),
