@@ -46,7 +46,7 @@ from captures.frames.columns import COLUMNS
 from captures.frames.identity import CaptureIdentity
 from captures.frames.index import DEFAULT_PART_BYTES, split_files
 from captures.frames.parts import FilePart, group_parts
-from captures.pcap.listing import FileEntry, is_wanted, local_matches
+from captures.pcap.listing import FileEntry, is_capture_name, local_matches
 from captures.rundir.folder import RunFolder
 from captures.spark.shipping import ship
 from captures.spark.workers import freeze_new_imports
@@ -231,7 +231,7 @@ def run_folders(path: str) -> list[RunFolder]:
     above = {str(parent) for run in runs for parent in Path(run).parents}
     for match, folder in matches if runs else []:
         inside = any(str(parent) in runs for parent in Path(match).parents)
-        read = folder or is_wanted(Path(match).name, None)
+        read = folder or is_capture_name(Path(match).name, None)
         if match not in runs | above and not inside and read:
             raise OptionError(f"cbcb: {path}: matches run folders and also {match}, which is no run folder")
     return [RunFolder(Path(run)) for run in sorted(runs)]

@@ -18,14 +18,12 @@ from pyspark.sql.streaming import StreamingQuery
 from captures.datasource.formats import register
 from captures.rundir.folder import RunFolder
 from router.wire.addresses import ETHERTYPE
-from router.wire.header import HEADER_LENGTH
+from router.wire.header import HEADER_LENGTH, UNDECODABLE
 
 #: Width of the time slots in which frames are counted, in nanoseconds.
 SLOT_NS = 500_000_000
 #: Nanosecond pcap, Ethernet.
 _PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, 1)
-#: Value of `type` for frames whose header does not decode.
-UNDECODABLE = "undecodable"
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,11 +46,9 @@ from router.wire.addresses import (
     HOST_PORT,
     ROUTER_DESTINATION,
     node_address,
-    node_of,
 )
 from router.wire.codec import fragment, read_frame
-from router.wire.fragments import Reassembler
-from router.wire.header import DecodeError, decode_header
+from router.wire.intake import BAD_SOURCE, FrameIntake
 from testbed.controller.distribution import Distribution
 from testbed.controller.events import (
     Action,
@@ -164,22 +162,21 @@ class ControllerApp(RyuApp):
         self._switches: dict[int, _Switch] = {}
         self._described: dict[Any, set[int]] = {}
         self._cleared: set[int] = set()
-        self._reassembler = Reassembler()
+        self._intake = FrameIntake(read_frame)
         self._sent: Counter[str] = Counter()
-        self._received: Counter[str] = Counter()
-        self._undecodable: Counter[str] = Counter()
 
     def start(self) -> None:
         super().start()
         self.threads.append(hub.spawn(self._run))
 
     def counters(self) -> dict[str, dict[str, int]]:
-        """Ethernet frames by type (each fragment is one), and what was wrong with others."""
+        """Ethernet frames by type (each fragment is one), and the reasons for which frames were dropped."""
+        dropped = self._intake.dropped
         return {
             "frames_sent": dict(self._sent),
-            "frames_received": dict(self._received),
-            "undecodable": dict(self._undecodable),
-            "rejected": dict(self._machine.rejected),
+            "frames_received": dict(self._intake.frames),
+            "undecodable": {reason: count for reason, count in dropped.items() if reason != BAD_SOURCE},
+            "rejected": dict(self._machine.rejected + Counter({BAD_SOURCE: dropped[BAD_SOURCE]})),
         }
 
     # --- the state machine
@@ -332,20 +329,11 @@ class ControllerApp(RyuApp):
             return
         node = ev.msg.datapath.id - 1
         data = bytes(ev.msg.data)
-        if node_of(data[6:12]) != node:
-            self._machine.rejected["bad_source"] += 1
-            return
         now = time.monotonic()
-        self._reassembler.expire(now)
-        try:
-            whole = self._reassembler.add(node, data[14:], now)
-            self._received[decode_header(data[14:]).type.name] += 1
-            frame = None if whole is None else read_frame(*whole)
-        except DecodeError as error:
-            self._undecodable[error.reason.value] += 1
-            return
-        if frame is not None:
-            self._inbox.put(FrameReceived(node, frame))
+        self._intake.reassembler.expire(now)
+        taken = self._intake.take(data, now, expected=node)
+        if taken is not None:
+            self._inbox.put(FrameReceived(node, taken.frame))
 
     def _switch_of(self, datapath: Any) -> _Switch | None:
         """The switch that this connection stands for; None if it is not, or no longer, in use."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from captures.datasource.live_counts import SLOT_NS, UNDECODABLE, LinkCount
+from captures.datasource.live_counts import SLOT_NS, LinkCount
 from captures.rundir.epochs import Epochs
 from captures.rundir.network_events import NETWORK_EVENTS
-from router.wire.codec import TYPE_NAMES
+from router.wire.header import TYPE_NAMES, UNDECODABLE
 from testbed.live.deliveries import Deliveries
 from testbed.network.state import STATE_ROOT
 from testbed.report.layout import positions
