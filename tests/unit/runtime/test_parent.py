@@ -39,7 +39,7 @@ def test_specs_survive_the_file(tmp_path: Path) -> None:
         ("{", "not JSON"),
         ("{}", "expected a list"),
         ("[3]", "router 0: expected an object"),
-        ('[{"node": 1}]', "router 0: counters_path: missing"),
+        ('[{"node": 1}]', "router 0: device: missing; expected str"),
         ('[{"nod": 1}]', "router 0: nod: no such field"),
         (
             json.dumps([{**SPEC.as_json(), "options": {"hop_limit": 0}}]),
