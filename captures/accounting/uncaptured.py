@@ -1,4 +1,4 @@
-"""Runs that captured some links and not others: what of the counters the captures can be held against.
+"""Runs that captured only some links: the counters that can be compared with the captures.
 
 A simulation of a large network may keep the captures of links between routers only, or none.
 """
@@ -44,8 +44,9 @@ def captured_only(
 
 
 def processed_by_counters(routers: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """False positives and what they are a part of, by the routers' own counters: the captures of host links
-    say the same where all of them were kept.
+    """False positives, and the messages of which they are a part, from the routers' own counters.
+
+    Where all host links were captured, their captures give the same numbers.
     """
 
     total: Counter[str] = Counter()

@@ -13,7 +13,7 @@ from testbed.errors import InputError
 from testbed.workload.generate import match_distribution
 from testbed.workload.model import Workload, read_workload
 
-#: The tables the report reads and the columns it needs of them (docs/tables.md describes them).
+#: The tables that the report reads, and the columns that it needs of each (docs/tables.md).
 TABLES: dict[str, tuple[str, ...]] = {
     "link_totals": ("link", "from_node", "to_node", "type", "frames", "bytes"),
     "type_bins": ("type", "bin_s", "frames", "bytes", "frames_per_s"),
