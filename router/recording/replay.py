@@ -10,8 +10,9 @@ from router.protocol.broadcast import Branch
 from router.protocol.events import Action
 from router.protocol.router import Router
 from router.protocol.scheme import Row
-from router.recording.encoding import RecordingError, describe_actions, describe_event, encode_actions
-from router.recording.file import Input, Recording
+from router.recording.actions import describe_actions, encode_actions
+from router.recording.events import describe_event
+from router.recording.file import Input, Recording, RecordingError
 
 
 @dataclass(frozen=True, slots=True)

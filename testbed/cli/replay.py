@@ -10,8 +10,7 @@ from rich.console import Console
 
 from router.predicates.printer import format_predicate
 from router.protocol.scheme import Row
-from router.recording.encoding import RecordingError
-from router.recording.file import Recording
+from router.recording.file import Recording, RecordingError
 from router.recording.replay import describe
 from testbed.cli.arguments import add_run, moment_s
 from testbed.errors import InputError

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from router.protocol.events import Accepted, Event, FrameReceived, Send, SendMessage
 from router.protocol.scheme import Row
-from router.recording.encoding import RecordingError
-from router.recording.file import Recording
+from router.recording.file import Recording, RecordingError
 from router.wire.frames import FrameType
 from testbed.errors import InputError
 from testbed.rundir.folder import recording_path

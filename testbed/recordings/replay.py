@@ -14,7 +14,7 @@ from typing import Any
 from router.protocol.counters import Drop
 from router.protocol.router import Router
 from router.protocol.scheme import Row
-from router.recording.encoding import RecordingError
+from router.recording.file import RecordingError
 from router.recording.replay import Replayed, RouterState, check, states_at
 from testbed.errors import InputError
 from testbed.oracle.history import read_history

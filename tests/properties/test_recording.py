@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from router.content.registry import CONTENTS
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.protocol.events import (
@@ -25,8 +26,10 @@ from router.protocol.events import (
     Settle,
 )
 from router.protocol.options import RouterOptions
-from router.recording.encoding import RecordingError, describe_actions, describe_event
-from router.recording.file import Input, Origin, Recorder, Recording
+from router.protocol.registries import SCHEMES
+from router.recording.actions import describe_actions
+from router.recording.events import describe_event
+from router.recording.file import Input, Origin, Recorder, Recording, RecordingError
 from router.recording.replay import check, describe, replay, states_at
 from router.wire.frames import FrameType
 from tests.support.predicate_cases import PREDICATES, SEEDS
@@ -42,6 +45,13 @@ OPTIONS = RouterOptions(
     ra_min_interval_s=0.2,
     sr_policy="count",
     sr_threshold=3,
+)
+
+#: Every scheme, every content.
+VARIANTS = (
+    *(replace(OPTIONS, covering=covering) for covering in CONTENTS),
+    *(replace(OPTIONS, scheme=scheme) for scheme in SCHEMES if scheme != "flooding"),
+    RouterOptions(scheme="flooding"),
 )
 
 
@@ -90,14 +100,22 @@ def a_folder() -> Iterator[Path]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(SEEDS, st.integers(2, 7), st.integers(0, 6), STEPS, PREDICATES, st.booleans())
+@given(
+    SEEDS, st.integers(2, 7), st.integers(0, 6), STEPS, PREDICATES, st.booleans(), st.sampled_from(VARIANTS)
+)
 def test_a_replay_answers_as_the_router_did(
-    seed: int, nodes: int, extra: int, steps: list[tuple[int, Predicate | None]], held: Predicate, ends: bool
+    seed: int,
+    nodes: int,
+    extra: int,
+    steps: list[tuple[int, Predicate | None]],
+    held: Predicate,
+    ends: bool,
+    options: RouterOptions,
 ) -> None:
     rng = random.Random(seed)
     graph = random_graph(rng, nodes, extra)
     with a_folder() as folder:
-        network = RecordedNetwork(graph, OPTIONS, seed, folder)
+        network = RecordedNetwork(graph, options, seed, folder)
         # Before there is a table messages are held.
         network.set_predicate(0, held)
         network.send(0, Message({"a": 1, "b": 2}))
@@ -117,6 +135,7 @@ def test_a_replay_answers_as_the_router_did(
         network.close(ends)
         for node, router in network.routers.items():
             path = folder / f"r{node}.rec"
+            assert Recording(path).origin.options == options
             replayed = check(path)
             assert replayed.difference is None
             assert (replayed.cut is None) == ends

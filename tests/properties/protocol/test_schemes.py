@@ -17,10 +17,9 @@ from router.wire.frames import FrameType
 from tests.support.fuzz import cases
 from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS, expect_exact_delivery
 from tests.support.protocol_network import Network, random_graph
+from tests.support.schemes import EXACT_SCHEMES
 
 CHANGES = st.lists(st.tuples(st.integers(0, 7), PREDICATES), max_size=12)
-#: The paper's rules lose receivers on graphs with cycles.
-EXACT_ON_CYCLES = sorted(set(SCHEMES) - {"pif-strict"})
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -38,7 +37,7 @@ def test_on_a_tree_every_scheme_delivers_exactly(
     expect_exact_delivery(network, messages)
 
 
-@pytest.mark.parametrize("scheme", EXACT_ON_CYCLES)
+@pytest.mark.parametrize("scheme", EXACT_SCHEMES)
 @settings(max_examples=cases(40), deadline=None)
 @given(SEEDS, st.integers(3, 8), CHANGES, st.lists(MESSAGES, min_size=1, max_size=3), st.booleans())
 def test_on_cycles_and_after_a_new_epoch_and_a_restart(

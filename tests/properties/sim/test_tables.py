@@ -15,7 +15,7 @@ from router.predicates.model import NOTHING, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.events import RequestUpdate
 from router.wire.addresses import LOCAL_INTERFACE
-from testbed.config.model import Experiment, ProtocolOptions
+from testbed.config.model import Experiment, ProtocolOptions, RoutingOptions
 from testbed.controller.trees import LAYERS
 from testbed.events.fault import Fault
 from testbed.events.links import LinkDown, LinkUp
@@ -61,12 +61,14 @@ def troubled(draw: st.DrawFn) -> Experiment:
         sr_timeout_s=2.0,
         ur_freshness_s=3.0,
         ur_reuse=draw(st.booleans()),
+        covering=experiment.protocol.covering,
     )
     layer = draw(st.sampled_from(list(LAYERS)))
     return replace(
         experiment,
         topology=topology,
         events=tuple(sorted(events, key=lambda event: event.at_s)),
+        routing=RoutingOptions("pif"),
         protocol=protocol,
         broadcast=replace(experiment.broadcast, layer=layer),
     )
