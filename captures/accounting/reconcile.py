@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from captures.frames.decoder import FROM_ROUTER
-from captures.rundir.folder import CapturedFile, LinkEnds
+from captures.rundir.capture_list import CapturedFile
 from router.wire.addresses import HOST_PORT
+from topos.model import Link
 
 Reconciliation = dict[str, Any]
 #: Files that one mergecap reads: it opens all of them at once.
@@ -151,7 +152,7 @@ def reconcile_routers(totals: Iterable[Total], counters: Mapping[int, Mapping[st
 def reconcile_ovs(
     totals: Iterable[Total],
     counters: Mapping[int, Mapping[int, Mapping[str, int]]],
-    links: Iterable[LinkEnds],
+    links: Iterable[Link],
 ) -> Reconciliation:
     """Compares the switches' counters with the captures: frames by switch port and direction.
 

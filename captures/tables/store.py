@@ -1,7 +1,8 @@
-"""The tables under parquet/ in a run folder: writing them, and finding them again.
+"""The tables of a run: writing them, and finding them again.
 
-They are written into a folder beside, which takes the place of parquet/ when all are there and nothing but
-the summary is missing. Until that is written too, a third folder says so, and readers refuse the tables.
+They are written into a folder beside, which takes the place of the folder of tables when all are there and
+nothing but the summary is missing. Until the summary is written too, a third folder says so, and readers
+refuse the tables.
 """
 
 from __future__ import annotations
@@ -18,16 +19,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from captures.rundir.layout import RunLayout
 from captures.tables.catalogue import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame  # loading it takes a while, which a reader need not wait for
 
-FOLDER = "parquet"
 FRAMES = "frames"
-#: Beside it: tables that are being written; the former ones, while the summary is not that of the new ones;
-#: and what is on its way out.
-_NEW, _FORMER, _REMOVED = "parquet.new", "parquet.former", "parquet.removed"
 #: Tables that an error names.
 _NAMED = 3
 #: What Spark leaves in a folder that it has written whole.
@@ -40,7 +38,7 @@ class BusyError(ValueError):
 
 def folder(run: Path, table: str) -> Path:
     """Where a table of a run is: a folder of Parquet files."""
-    return run / FOLDER / table
+    return RunLayout(run).tables / table
 
 
 @contextmanager
@@ -50,9 +48,10 @@ def new_tables(run: Path) -> Iterator[Path]:
     Raises:
         BusyError: another process makes them now.
     """
-    new = run / _NEW
+    layout = RunLayout(run)
+    new = layout.tables_new
     with _alone(run):
-        for stale in (new, run / _REMOVED):
+        for stale in (new, layout.tables_removed):
             shutil.rmtree(stale, ignore_errors=True)
         new.mkdir()
         try:
@@ -67,7 +66,8 @@ def publish(run: Path) -> Iterator[None]:
 
     If it fails, the old ones come back, unless they were in doubt before.
     """
-    tables, former, removed = run / FOLDER, run / _FORMER, run / _REMOVED
+    layout = RunLayout(run)
+    tables, former, removed = layout.tables, layout.tables_former, layout.tables_removed
     in_doubt = former.exists()  # another accounting was interrupted here
     replaced = tables.exists() and not in_doubt
 
@@ -85,7 +85,7 @@ def publish(run: Path) -> Iterator[None]:
             tables.rename(removed)
         else:
             former.mkdir(exist_ok=True)
-        (run / _NEW).rename(tables)
+        layout.tables_new.rename(tables)
     except BaseException:
         take_back()
         raise
@@ -119,10 +119,11 @@ def _alone(run: Path) -> Iterator[None]:
 def lacking(run: Path, tables: Iterable[str]) -> str | None:
     """What is wrong with the tables of a run, and what mends it; None: each is there, whole, and in force."""
     mends = remedy(run)
-    if (run / _FORMER).exists():
+    layout = RunLayout(run)
+    if layout.tables_former.exists():
         return f"{run}: the accounting was interrupted; {mends}"
-    if not (run / FOLDER).is_dir():
-        if (run / _NEW).exists():
+    if not layout.tables.is_dir():
+        if layout.tables_new.exists():
             return f"{run}: the accounting was interrupted, or still goes on; {mends}"
         return f"{run}: has no tables; {mends}"
     missing = [name for name in tables if not _is_whole(run, name)]

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from router.matching.factory import COMPILED, DEFAULT, FALLBACK, check_engine, serving, why_not_compiled
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
+from router.records.json_file import write_json
 from router.runtime.log import Log
 from router.runtime.loop import RECORDING_FAILED, Loop
 from router.runtime.namespaces import die_with, enter_network_namespace
@@ -176,14 +177,3 @@ def _recorder(path: Path, origin: Origin, log: Log) -> Recorder | None:
     except OSError as error:
         log.write_always(RECORDING_FAILED, {"error": str(error)})
         return None
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Writes a file whole or not at all: readers never see half of it."""
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w") as file:
-        json.dump(content, file, indent=1)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)

@@ -10,7 +10,7 @@ import re
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
-from testbed.rundir.folder import DEFAULT_RUNS
+from testbed.runs.folders import DEFAULT_RUNS
 
 #: Port of the page of a live run.
 DEFAULT_PORT = 8642

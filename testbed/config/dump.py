@@ -10,7 +10,7 @@ from testbed.config.schema import SECTIONS
 from testbed.config.toml_text import toml_value
 
 
-def dump_experiment(experiment: Experiment, topology_file: str = "topology.json") -> str:
+def dump_experiment(experiment: Experiment, topology_file: str) -> str:
     """The experiment as TOML text, with every value written out.
 
     Generated topologies, overrides and the defaults for links have become one topology, which

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import captures.accounting.summary
 import captures.datasource.document
+import captures.rundir.document
 import captures.tables.document
 import router.protocol.replies
 import router.protocol.requests
@@ -65,6 +66,7 @@ class Document:
 DOCUMENTS: tuple[Document, ...] = (
     Document(_ROOT / "testbed" / "experiments" / "default.toml", default_experiment.document),
     Document(_DOCS / "experiment-file.md", experiment_file.document),
+    Document(_DOCS / "run-folder.md", captures.rundir.document.document),
     Document(_DOCS / "summary.md", captures.accounting.summary.document),
     Document(_DOCS / "tables.md", captures.tables.document.document),
     Document(
