@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("cbcb: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone; nothing is left to say
+        sys.stderr.close()  # the reader of our output has ended
         return 0
     except OSError as error:
         if error.errno in _PATH_ERRORS and error.filename is not None:

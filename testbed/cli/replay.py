@@ -1,4 +1,4 @@
-"""`cbcb replay`: what live routers were given, through the same protocol core again."""
+"""`cbcb replay`: gives the recorded inputs of live routers to the protocol core and compares its answers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def main(arguments: Namespace) -> int:
 
 
 def _lines(verdicts: Iterable[Verdict]) -> Iterable[str]:
-    """What there is to say of the routers, and then of all."""
+    """The findings about each router, then about all of them."""
     again = []
     inputs = 0
     for verdict in verdicts:

@@ -30,6 +30,12 @@ HEAVY = {
     "duckdb": ("captures.tables.query",),
     "numba": ("router.native",),
     "llvmlite": ("router.native",),
+    "pandas": ("testbed.report",),
+    "matplotlib": ("testbed.report",),
+    "jinja2": ("testbed.report",),
+    "networkx": ("captures.accounting", "testbed.oracle", "testbed.report"),
+    "rich": ("testbed",),
+    "psutil": ("captures.capturing", "captures.spark", "testbed"),
 }
 
 
@@ -174,7 +180,10 @@ def test_no_test_module_changes_where_modules_are_found() -> None:
 @pytest.mark.parametrize(
     ("module", "unwanted"),
     [
-        ("router.runtime.parent", {"scapy", "ryu", "mininet", "pyspark", "pandas", "numpy"}),
+        (
+            "router.runtime.parent",
+            {"scapy", "ryu", "mininet", "pyspark", "pandas", "numpy", "psutil", "networkx", "rich"},
+        ),
         ("captures.accounting.account", {"scapy", "ryu", "mininet"}),
         ("testbed.cli.main", {"scapy", "ryu", "mininet", "pyspark", "pandas", "numpy", "rich"}),
     ],
