@@ -90,7 +90,7 @@ def routers(wire: Wire, tmp_path: Path) -> Iterator[Routers]:
             socket_path=str(tmp_path / f"r{node}.sock"),
             counters_path=str(tmp_path / f"r{node}.json"),
             log_path=str(tmp_path / f"r{node}.log"),
-            options=RouterOptions(hello_interval=0.05),
+            options=RouterOptions(hello_interval_s=0.05),
             recording_path=str(tmp_path / f"r{node}.rec"),
         )
         for node in (0, 1)
