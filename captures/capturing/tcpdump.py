@@ -236,7 +236,7 @@ class CaptureSet:
         *,
         allow_exit: bool = False,
     ) -> list[_Tcpdump]:
-        """Reads stderr until `done` holds for each. Returns the processes for which it does not at the deadline.
+        """Reads stderr until `done` holds for each. Returns those for which it does not at the deadline.
 
         Raises CaptureError as soon as one has ended that is not done, unless `allow_exit`.
         """
