@@ -74,7 +74,7 @@ class CaptureSet:
     """The captures of one run.
 
     The processes run in sessions of their own, which a terminal's Ctrl-C does not reach. They get SIGTERM
-    when the *thread* that called `start` ends (PR_SET_PDEATHSIG): call it from a thread that outlasts the run.
+    when the *thread* that called `start` ends (PR_SET_PDEATHSIG): call it from a thread that lives longer.
 
     Args:
         devices: the captures to take, and the network device of each, in the namespace of the calling
