@@ -35,6 +35,9 @@ class Registry(Mapping[str, T]):
     Args:
         noun: what an entry is, for errors: "broadcast layer", say.
 
+    Attributes:
+        docs: name -> sentence about the entry.
+
     >>> layers = Registry[int]("layer")
     >>> layers.register("spt", 1)
     1
@@ -47,9 +50,13 @@ class Registry(Mapping[str, T]):
     def __init__(self, noun: str) -> None:
         self.noun = noun
         self._entries: dict[str, T | _Place] = {}
+        self.docs: dict[str, str] = {}
 
-    def register(self, name: str, entry: T) -> T:
+    def register(self, name: str, entry: T, doc: str = "") -> T:
         """Adds an entry and returns it.
+
+        Args:
+            doc: one sentence about the entry, for the documents of experiment files.
 
         Raises:
             ValueError: the name is registered already.
@@ -57,9 +64,10 @@ class Registry(Mapping[str, T]):
         if name in self._entries:
             raise ValueError(f"{self.noun} {name!r} is registered already")
         self._entries[name] = entry
+        self.docs[name] = doc
         return entry
 
-    def register_lazily(self, name: str, place: str) -> None:
+    def register_lazily(self, name: str, place: str, doc: str = "") -> None:
         """Adds the entry that is at ``package.module:attribute``.
 
         The module is imported when the entry is first asked for. A process loads the implementations that it
@@ -72,6 +80,7 @@ class Registry(Mapping[str, T]):
             raise ValueError(f"{self.noun} {name!r} is registered already")
         module, _, attribute = place.partition(":")
         self._entries[name] = _Place(module, attribute)
+        self.docs[name] = doc
 
     def unregister(self, name: str) -> None:
         """Removes an entry.
@@ -81,7 +90,7 @@ class Registry(Mapping[str, T]):
         """
         if name not in self._entries:
             raise self._unknown(name)
-        del self._entries[name]
+        del self._entries[name], self.docs[name]
 
     def __getitem__(self, name: str) -> T:
         """The entry of a name.

@@ -28,10 +28,11 @@ from captures.accounting.sources import Run
 from captures.accounting.summary import SUMMARY_KEYS
 from captures.accounting.uncaptured import captured_only
 from captures.accounting.verdict import verdict
-from captures.rundir.folder import LinkEnds, RunFolder
+from captures.rundir.layout import RunLayout
 from captures.source import captured_frames
 from captures.spark.session import spark_session
 from captures.tables import store
+from topos.model import Link
 
 #: Captures of fewer bytes than this make a small run: about 100,000 frames.
 _SMALL_BYTES = 20_000_000
@@ -83,10 +84,11 @@ def _accounted(
 ) -> dict[str, Any]:
     """As `account`, with the tables in `folder`."""
     started = time.monotonic()
-    inputs = read_inputs(RunFolder(run_dir))
+    layout = RunLayout(run_dir)
+    inputs = read_inputs(layout)
     files = {capture.identity.name: run_dir / capture.file for capture in inputs.captures}
     size = sum(path.stat().st_size for path in files.values())
-    log = run_dir / "logs" / "spark.log"
+    log = layout.spark_log
     session = nullcontext(spark) if spark else spark_session(master, log, large=size > _LARGE_BYTES)
     # tshark and the walks need no Spark: they run while it starts.
     with _threads() as pool:
@@ -145,7 +147,7 @@ def _log_tables(inputs: Inputs) -> dict[str, pa.Table]:
     return {name: make(inputs) for name, make in LOG_TABLES.items()}
 
 
-def _uncaptured(inputs: Inputs, routers: Collection[int], links: Collection[LinkEnds]) -> list[str]:
+def _uncaptured(inputs: Inputs, routers: Collection[int], links: Collection[Link]) -> list[str]:
     """The links that an emulation should have captured, and has not."""
     return [
         *(f"{link.u}-{link.v}" for link in inputs.links if link not in links),
@@ -176,8 +178,8 @@ def _log_summary(inputs: Inputs) -> dict[str, Any]:
     counters = inputs.router_counters.values()
     return {
         "messages_sent": inputs.log.sent.num_rows,
-        "messages_planned": sum(item.get("action") == "send_message" for item in inputs.workload),
-        "capture_drops": sum(capture.dropped for capture in inputs.captures),
+        "messages_planned": sum(line["action"] == "send_message" for line in inputs.workload),
+        "capture_drops": sum(capture.dropped_by_kernel for capture in inputs.captures),
         "socket_drops": sum(counter.get("socket_drops", 0) for counter in counters),
         "router_send_drops": sum(
             counter.get("dropped", {}).get(reason, 0)

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from captures.frames.decoder import FROM_ROUTER
-from captures.rundir.folder import CapturedFile, LinkEnds
+from captures.rundir.capture_list import CapturedFile
 from router.wire.addresses import HOST_PORT
+from topos.model import Link
 
 Reconciliation = dict[str, Any]
 #: Files that one mergecap reads: it opens all of them at once.
@@ -151,7 +152,7 @@ def reconcile_routers(totals: Iterable[Total], counters: Mapping[int, Mapping[st
 def reconcile_ovs(
     totals: Iterable[Total],
     counters: Mapping[int, Mapping[int, Mapping[str, int]]],
-    links: Iterable[LinkEnds],
+    links: Iterable[Link],
 ) -> Reconciliation:
     """Compares the switches' counters with the captures: frames by switch port and direction.
 
@@ -194,13 +195,17 @@ def _before_colon(where: str) -> str:
 def _differences(
     expected: Mapping[str, int], found: Mapping[str, int], key: Any = None
 ) -> list[dict[str, Any]]:
-    """Where the two differ; a name that one of them lacks counts as 0 there. `key` maps expected's names to
-    found's, which are then not looked at on their own unless no expected name leads to them."""
+    """The numbers that differ. A name that is missing on one side counts as 0 there.
+
+    Args:
+        key: maps a name of `expected` to the name in `found` that it is compared with; names of `found` that
+            no expected name maps to are compared with 0.
+    """
     named = {where: key(where) if key else where for where in expected}
     pairs = [(where, expected[where], found.get(name, 0)) for where, name in named.items()]
-    looked_at = set(named.values())
-    pairs += [(name, 0, found[name]) for name in found if name not in looked_at]
-    return [_difference(where, wanted, got) for where, wanted, got in sorted(pairs) if wanted != got]
+    compared = set(named.values())
+    pairs += [(name, 0, found[name]) for name in found if name not in compared]
+    return [_difference(*numbers) for numbers in sorted(pairs) if numbers[1] != numbers[2]]
 
 
 def _difference(where: str, expected: int, found: int) -> dict[str, Any]:

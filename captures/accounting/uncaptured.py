@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from captures.rundir.folder import CapturedFile, LinkEnds
+from captures.rundir.capture_list import CapturedFile
 from router.wire.addresses import HOST_PORT
+from topos.model import Link
 
 _COUNTERS = ("messages_received", "messages_sent", "messages_unmatched", "messages_unwanted")
 
@@ -21,10 +22,10 @@ def captured_only(
     captures: Iterable[CapturedFile],
     routers: Mapping[int, Mapping[str, Any]],
     switches: Ports,
-    links: Iterable[LinkEnds],
-) -> tuple[dict[int, Mapping[str, Any]], Ports, list[LinkEnds]]:
-    """Routers, switch ports and links that have a capture, of counters/routers.json, counters/ovs.json and
-    topology.json.
+    links: Iterable[Link],
+) -> tuple[dict[int, Mapping[str, Any]], Ports, list[Link]]:
+    """Routers, switch ports and links that have a capture, of the counters of routers and
+    switches and of the topology.
     """
     identities = [capture.identity for capture in captures]
     hosts = {identity.node for identity in identities if identity.kind == "host"}

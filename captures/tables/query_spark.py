@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from captures.frames.columns import SPARK_SCHEMA
+from captures.rundir.layout import RunLayout
 from captures.spark.session import spark_session
 from captures.tables import store
 from captures.tables.query import QueryError, table_names
@@ -26,7 +27,7 @@ def ask_spark(run: Path, sql: str, master: str) -> Iterator[pa.RecordBatch]:
         SessionError: Spark does not start, or ends by itself.
     """
     table_names(run)  # raises its error before Spark starts
-    with spark_session(master, run / "logs" / "spark.log") as spark:
+    with spark_session(master, RunLayout(run).spark_log) as spark:
         yield from answer(spark, run, sql)
 
 

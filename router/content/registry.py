@@ -10,7 +10,13 @@ if TYPE_CHECKING:
     from router.content.base import Content
 
 CONTENTS: Registry[type[Content]] = Registry("covering")
-CONTENTS.register_lazily("full", "router.content.plain:Plain")
-CONTENTS.register_lazily("none", "router.content.verbatim:Verbatim")
+CONTENTS.register_lazily(
+    "full",
+    "router.content.plain:Plain",
+    "Predicates are simplified, and filters that others cover are dropped.",
+)
+CONTENTS.register_lazily(
+    "none", "router.content.verbatim:Verbatim", "Filters are kept as declared, in tables and advertisements."
+)
 
 DEFAULT_CONTENT = "full"

@@ -20,9 +20,13 @@ EngineFactory = Callable[[str], Matcher]
 #: Entries are loaded when they are asked for: Numba and NumPy come with the compiled engine, which the others
 #: do without.
 ENGINES: Registry[EngineFactory] = Registry("matching engine")
-ENGINES.register_lazily(COMPILED, "router.matching.compiled.engine:make")
-ENGINES.register_lazily("counting", "router.matching.counting.engine:make")
-ENGINES.register_lazily("naive", "router.matching.naive:make")
+ENGINES.register_lazily(COMPILED, "router.matching.compiled.engine:make", "Machine code, the fast engine.")
+ENGINES.register_lazily(
+    "counting",
+    "router.matching.counting.engine:make",
+    "The counting algorithm of the papers, in plain Python.",
+)
+ENGINES.register_lazily("naive", "router.matching.naive:make", "Every filter is evaluated in turn.")
 
 
 def factory(spec: str = DEFAULT) -> Matcher:

@@ -80,7 +80,7 @@ class Advertising(Part):
             self._schedule.start(now)
         if self._rules.worth_advertising(self._routing.local):
             # After the first epoch all routers change to a new one at the same moment.
-            self._schedule.ask(now, None if first else self._context.options.readvertise_jitter)
+            self._schedule.ask(now, None if first else self._context.options.readvertise_jitter_s)
         return self.tick(now)
 
     def local_changed(self, now: float) -> list[Action]:

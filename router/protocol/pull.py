@@ -135,7 +135,7 @@ class PullRouting(Part):
         current = self._context.tables.current
         if current is None or not interfaces:
             return []
-        number, timeout = self._next_number(), self._context.options.sr_timeout
+        number, timeout = self._next_number(), self._context.options.sr_timeout_s
         self._policy.issued(interfaces, now)
         self._requests.ask(interfaces, number, current.epoch, now, timeout)
         self._context.counters.srs_issued += 1

@@ -82,7 +82,9 @@ class ReplyRules:
     def fresh(self, interface: int, epoch: int, now: float) -> bool:
         """Whether p_i was learnt whole, in `epoch`, within the freshness limit."""
         applied = self._applied.get(interface)
-        return applied is not None and applied[0] == epoch and now - applied[1] <= self._options.ur_freshness
+        return (
+            applied is not None and applied[0] == epoch and now - applied[1] <= self._options.ur_freshness_s
+        )
 
     def forget(self) -> None:
         """The epoch has changed: nothing learnt before answers for its trees."""

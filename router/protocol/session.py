@@ -45,7 +45,7 @@ class ControllerSession(Part):
 
     def _hello(self, now: float) -> list[Action]:
         self._hellos += 1
-        self._hello_at = now + self._context.options.hello_interval
+        self._hello_at = now + self._context.options.hello_interval_s
         return [self._to_controller(FrameType.HELLO, self._hellos, 0, Hello(self._context.incarnation))]
 
     def _table_received(self, frame: Frame, _now: float) -> list[Action]:

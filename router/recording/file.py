@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from router.matching.factory import factory
+from router.options import options_of
 from router.protocol.events import Action, Event
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
@@ -77,11 +78,15 @@ class Origin:
 
 
 def _options(recorded: dict[str, Any]) -> RouterOptions:
-    """The options at the head of a recording, perhaps one from before schemes had names."""
+    """The options at the head of a recording, perhaps of a version whose names differ."""
     strict = recorded.pop("strict_paper", None)
     if strict is not None:
         recorded["scheme"] = "pif-strict" if strict else "pif"
-    return RouterOptions.from_json(recorded)
+    names = {each.key for each in options_of(RouterOptions)}
+    # Times were without their unit.
+    return RouterOptions(
+        **{name if name in names else f"{name}_s": value for name, value in recorded.items()}
+    )
 
 
 class Recorder:

@@ -21,6 +21,7 @@ from router.protocol.events import (
 )
 from router.protocol.router import Router
 from router.recording.file import Recorder
+from router.records.counters import router_counters
 from router.runtime.applications import Applications
 from router.runtime.link import Link
 from router.runtime.packet_socket import PacketSocket
@@ -80,23 +81,18 @@ class Loop:
     # What an observer may ask.
 
     def counters(self) -> dict[str, Any]:
-        """The counters of this router, as they stand in `counters/routers.json` (ARCHITECTURE.md).
-
-        `frames_*`, `bytes_*` and `socket_drops` count Ethernet frames. `dropped` counts Ethernet
-        frames that could not be used and whole protocol frames that the core dropped, by reason.
-        """
-        dropped = self._link.dropped()
-        dropped.update(self._router.counters.dropped)
-        return {
-            "frames_received": dict(self._link.frames_received),
-            "frames_sent": dict(self._link.frames_sent),
-            "bytes_received": self._link.bytes_received,
-            "bytes_sent": self._link.bytes_sent,
-            "dropped": {reason: count for reason, count in dropped.items() if count},
-            "socket_drops": self._link.packets.drops(),
-            "applications_disconnected_slow": self._applications.disconnected_slow,
-            **self._router.counters.as_dict(),
-        }
+        """The counters of this router: see `router.records.counters`."""
+        link = self._link
+        return router_counters(
+            self._router.counters,
+            frames_received=link.frames_received,
+            frames_sent=link.frames_sent,
+            bytes_received=link.bytes_received,
+            bytes_sent=link.bytes_sent,
+            dropped=link.dropped(),
+            socket_drops=link.packets.drops(),
+            applications_disconnected_slow=self._applications.disconnected_slow,
+        )
 
     def status(self, tables: bool) -> dict[str, Any]:
         """The answer to a `status` request; JSON objects have text for keys.

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from captures.rundir.layout import RunLayout
+from router.records.application_log import ApplicationLog
 from router.runtime.client import Client, ClientError
 from testbed.errors import InputError, RunError
 from testbed.network.state import RunState, live_runs
-from testbed.rundir.applications import APPLICATIONS_LOG, ApplicationLog
 
 
 def add_node(parser: ArgumentParser) -> None:
@@ -32,7 +33,7 @@ def connected(arguments: Namespace) -> Iterator[Client]:
     state = _find_run(arguments.run)
     node = _node(arguments.node, state)
     app = arguments.app or f"{arguments.command}-{os.getpid()}"
-    with ApplicationLog(Path(state.run_dir) / APPLICATIONS_LOG) as log:
+    with ApplicationLog(RunLayout(Path(state.run_dir)).applications_log) as log:
         try:
             with Client(state.socket(node), app=app, log=log) as client:
                 yield client

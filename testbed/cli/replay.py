@@ -1,4 +1,4 @@
-"""`cbcb replay`: what live routers were given, through the same protocol core again."""
+"""`cbcb replay`: gives the recorded inputs of live routers to the protocol core and compares its answers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from captures.rundir.layout import RunLayout
 from router.predicates.printer import format_predicate
 from router.protocol.scheme import Row
 from router.recording.file import Recording, RecordingError
@@ -15,7 +16,7 @@ from router.recording.replay import describe
 from testbed.cli.arguments import add_run, moment_s
 from testbed.errors import InputError
 from testbed.recordings.replay import Verdict, recorded_nodes, replay_run, router_states, wall_clock_ns
-from testbed.rundir.folder import find_run, recording_path
+from testbed.runs.folders import find_run
 from testbed.terminal.progress import Progress
 
 
@@ -66,7 +67,7 @@ def main(arguments: Namespace) -> int:
 
 
 def _lines(verdicts: Iterable[Verdict]) -> Iterable[str]:
-    """What there is to say of the routers, and then of all."""
+    """The findings about each router, then about all of them."""
     again = []
     inputs = 0
     for verdict in verdicts:
@@ -117,7 +118,7 @@ def _show(run_dir: Path, nodes: Iterable[int]) -> int:
     """Prints events and the live router's answers."""
     for node in nodes:
         try:
-            for line in describe(Recording(recording_path(run_dir, node))):
+            for line in describe(Recording(RunLayout(run_dir).recording(node))):
                 print(f"r{node} {line}")
         except RecordingError as error:
             raise InputError(str(error)) from error

@@ -10,11 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from router.options import Unit, option
+from router.options import SECONDS_MAX, Unit, option
 from topos.model import Topology
-
-#: 31 years: times in nanoseconds stay within 64 bits.
-SECONDS_MAX = 1e9
 
 #: A key, and the problem with its value.
 Problem = tuple[str, str]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from captures.rundir.network_events import LINK_DOWN, LINK_UP
-from router.options import Unit, option
-from testbed.events.event import SECONDS_MAX, Problem
+from router.options import SECONDS_MAX, Unit, option
+from testbed.events.event import Problem
 from testbed.events.fault import Fault, NetworkControl, Step
 from topos.model import Topology
 

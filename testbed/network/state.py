@@ -21,7 +21,7 @@ STATE_ROOT = Path("/run/cbcb")
 
 @dataclass(frozen=True)
 class ProcessId:
-    """A process that can be told from a later one with the same number."""
+    """A process, distinguished from a later process with the same number by its start time."""
 
     pid: int
     started: int

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from captures.rundir.layout import RunLayout
 from router.protocol.events import Accepted, Event, FrameReceived, Send, SendMessage
 from router.protocol.scheme import Row
 from router.recording.file import Recording, RecordingError
 from router.wire.frames import FrameType
 from testbed.errors import InputError
-from testbed.rundir.folder import recording_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
     Raises:
         InputError: the recording is malformed.
     """
-    path = recording_path(run, node)
+    path = RunLayout(run).recording(node)
     if not path.is_file():
         return None
     found = None

@@ -60,12 +60,8 @@ class SimulatedRouter:
                 self._tell(self.node, action)
 
     def counters(self) -> dict[str, Any]:
-        """As in counters/routers.json (ARCHITECTURE.md)."""
-        own = self._fabric.router_counters(self.node)
-        dropped: dict[str, int] = own["dropped"]
-        for reason, count in self.core.counters.dropped.items():
-            dropped[reason] = dropped.get(reason, 0) + count
-        return {**own, **self.core.counters.as_dict()}
+        """See `router.records.counters`."""
+        return self._fabric.router_counters(self.node, self.core.counters)
 
     def table(self) -> list[dict[str, Any]]:
         """The rows of the routing table, as logs/tables.json has them."""

@@ -22,7 +22,7 @@ from router.protocol.events import RequestUpdate
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
-from testbed.rundir.folder import new_run_folder
+from testbed.runs.folders import new_run_folder
 from testbed.sim.clock import due_ns
 from testbed.sim.simulation import Simulation
 from testbed.terminal.progress import Progress

@@ -141,7 +141,7 @@ def test_one_round_of_requests_makes_every_table_exact(
     network.new_epoch()
     play(network, steps)
     network.settle()
-    network.now += OPTIONS.ur_freshness + 0.1
+    network.now += OPTIONS.ur_freshness_s + 0.1
     for node in network.rng.sample(range(nodes), nodes):
         network.request_update(node)
         network.some_steps()

@@ -39,7 +39,12 @@ from tests.support.router_tables import by_interface, predicates_of
 
 EPOCH_NS = 10**18
 OPTIONS = RouterOptions(
-    sr_timeout=1.0, ur_freshness=3.0, ra_jitter=0.1, ra_min_interval=0.2, sr_policy="count", sr_threshold=3
+    sr_timeout_s=1.0,
+    ur_freshness_s=3.0,
+    ra_jitter_s=0.1,
+    ra_min_interval_s=0.2,
+    sr_policy="count",
+    sr_threshold=3,
 )
 
 #: Every scheme, every content.

@@ -19,7 +19,7 @@ PROBES = [
     for a, b in product((None, *range(-1, 5)), repeat=2)
 ]
 
-OPTIONS = RouterOptions(sr_timeout=1.0, ur_freshness=3.0)
+OPTIONS = RouterOptions(sr_timeout_s=1.0, ur_freshness_s=3.0)
 
 #: What a router does at a time: set a predicate, or ask (None).
 STEPS = st.lists(st.tuples(st.integers(0, 8), st.none() | PREDICATES), max_size=14)

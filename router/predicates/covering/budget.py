@@ -61,6 +61,10 @@ class PredicateLimits:
         return replace(self, filter_weight=sys.maxsize, predicate_weight=sys.maxsize)
 
 
+#: Generous: predicates of 20,000 filters of four constraints are exact.
+DEFAULT_LIMITS = PredicateLimits()
+
+
 class Allowance:
     """A token bucket: the weight that a neighbour, or an issuer, may send.
 

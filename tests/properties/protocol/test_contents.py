@@ -87,12 +87,14 @@ def test_advertisements_alone_leave_exactly_the_declared_filters(
 def test_a_round_of_requests_leaves_exactly_the_declared_filters(
     seed: int, nodes: int, extra: int, steps: list[tuple[int, Predicate | None]]
 ) -> None:
-    options = RouterOptions(sr_timeout=OPTIONS.sr_timeout, ur_freshness=OPTIONS.ur_freshness, covering="none")
+    options = RouterOptions(
+        sr_timeout_s=OPTIONS.sr_timeout_s, ur_freshness_s=OPTIONS.ur_freshness_s, covering="none"
+    )
     network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
     network.new_epoch()
     play(network, steps)
     network.settle()
-    network.now += OPTIONS.ur_freshness + 0.1
+    network.now += OPTIONS.ur_freshness_s + 0.1
     for node in network.rng.sample(range(nodes), nodes):
         network.request_update(node)
         network.some_steps()

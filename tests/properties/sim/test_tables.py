@@ -20,7 +20,7 @@ from testbed.controller.trees import LAYERS
 from testbed.events.fault import Fault
 from testbed.events.links import LinkDown, LinkUp
 from testbed.events.nodes import NodeDown, NodeUp
-from testbed.rundir.folder import new_run_folder
+from testbed.runs.folders import new_run_folder
 from testbed.sim.clock import due_ns
 from testbed.sim.simulation import Simulation
 from testbed.terminal.progress import Progress

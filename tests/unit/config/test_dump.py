@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from captures.rundir.layout import RunLayout
+from captures.rundir.topology import write_topology
 from router.content.registry import CONTENTS
 from router.protocol.registries import SCHEMES, SERVICES
 from testbed.config.dump import dump_experiment
@@ -29,13 +31,13 @@ from testbed.events.applications import SendMessage
 from testbed.events.links import LinkFlap, LinkUp
 from testbed.events.nodes import NodeDown, NodeUp
 from topos.generators import ring
-from topos.loaders import to_json
 
 
 def _round_trip(folder: Path, experiment: Experiment) -> Experiment:
-    (folder / "topology.json").write_text(to_json(experiment.topology), encoding="utf-8")
-    copy = folder / "experiment.toml"
-    copy.write_text(dump_experiment(experiment), encoding="utf-8")
+    run = RunLayout(folder)
+    write_topology(run, experiment.topology)
+    copy = run.experiment
+    copy.write_text(dump_experiment(experiment, run.topology.name), encoding="utf-8")
     return load_experiment(copy)
 
 
@@ -114,7 +116,9 @@ def test_default_explains_every_key() -> None:
     """Each key that the experiment has, and each section, stands in the file (maybe as a comment)."""
     text = list_experiments()["default"].read_text(encoding="utf-8")
     mentioned = set(re.findall(r"^(?:# )?\[*(\w+)(?: = |\])", text, re.MULTILINE))
-    dumped = dump_experiment(load_experiment(list_experiments()["default"], {"protocol.ra_period_s": "1"}))
+    dumped = dump_experiment(
+        load_experiment(list_experiments()["default"], {"protocol.ra_period_s": "1"}), "topology.json"
+    )
     keys = set(re.findall(r"^(\w+) = ", dumped, re.MULTILINE)) - {"file"}
     assert keys | set(SECTIONS) | {"bandwidth_mbps", "delay_ms", "loss_percent"} <= mentioned
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from router.options import Option
-from testbed.config import schema
+from router.options import options_of
 from testbed.config.load import ExperimentError, load_experiment
 from testbed.config.model import (
     BroadcastOptions,
@@ -19,6 +18,7 @@ from testbed.config.model import (
     RoutingOptions,
     WorkloadOptions,
 )
+from testbed.config.schema import SECTIONS
 from testbed.errors import InputError
 from testbed.events.applications import SendMessage, SetPredicate
 from testbed.events.links import LinkDown
@@ -176,17 +176,13 @@ def test_workload_false_is_none(tmp_path: Path) -> None:
     assert load_experiment(_write(tmp_path, f"{_SMALL}[workload]\n")).workload == WorkloadOptions()
 
 
-@pytest.mark.parametrize(
-    ("section", "options"),
-    [
-        (schema.PROTOCOL, ProtocolOptions),
-        (schema.WORKLOAD, WorkloadOptions),
-        (schema.BROADCAST, BroadcastOptions),
-        (schema.ORACLE, OracleOptions),
-    ],
-)
-def test_the_schema_has_every_field_of_the_model(section: tuple[Option, ...], options: type) -> None:
-    assert {field.key for field in section} == {field.name for field in fields(options)}
+@pytest.mark.parametrize("options", [each for each in SECTIONS.values() if each])
+def test_every_field_of_a_section_is_an_option_with_a_sentence(options: type) -> None:
+    declared = options_of(options)
+    assert [option.key for option in declared] == [field.name for field in fields(options)]
+    for option in declared:
+        assert option.doc.endswith("."), option.key
+        assert option.default is not None or option.example is not None, option.key
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,21 @@ from tests.support.one_router import msg, ra, sent, set_up
 _SMALL = PredicateLimits(predicate_weight=1_000, turn_weight=20, burst=10_000, rate=10, waiting=3)
 
 
+def _options(limits: PredicateLimits, covering: str = "full") -> RouterOptions:
+    options = RouterOptions(
+        filter_weight=limits.filter_weight,
+        predicate_weight=limits.predicate_weight,
+        turn_weight=limits.turn_weight,
+        turn_pairs=limits.turn_pairs,
+        predicate_burst=limits.burst,
+        predicate_rate=limits.rate,
+        predicates_waiting=limits.waiting,
+        covering=covering,
+    )
+    assert options.limits == limits
+    return options
+
+
 def _points(first: int, count: int) -> str:
     return " or ".join(f"x = {2 * number}" for number in range(first, first + count))
 
@@ -41,7 +56,7 @@ def _table(router: Router, interface: int) -> Predicate:
 
 
 def test_a_large_ra_takes_several_turns_and_goes_on_whole() -> None:
-    router = set_up(RouterOptions(limits=_SMALL))
+    router = set_up(_options(_SMALL))
     frame = ra(11, _points(0, 100))
     assert router.handle(FrameReceived(11, frame), 1.0) == []
     assert not router.idle
@@ -55,7 +70,7 @@ def test_a_large_ra_takes_several_turns_and_goes_on_whole() -> None:
 
 
 def test_messages_are_forwarded_while_a_predicate_is_read() -> None:
-    router = set_up(RouterOptions(limits=_SMALL))
+    router = set_up(_options(_SMALL))
     router.handle(FrameReceived(12, ra(12, "x = 1")), 1.0)
     router.handle(FrameReceived(11, ra(11, _points(0, 100))), 1.0)
     assert [
@@ -66,7 +81,7 @@ def test_messages_are_forwarded_while_a_predicate_is_read() -> None:
 
 
 def test_ras_of_one_neighbour_stay_in_order_and_others_do_not_wait() -> None:
-    router = set_up(RouterOptions(limits=_SMALL))
+    router = set_up(_options(_SMALL))
     router.handle(FrameReceived(11, ra(11, _points(0, 40))), 1.0)
     assert router.handle(FrameReceived(11, ra(11, "x = 1", seq=2)), 1.0) == []
     assert len(sent(router.handle(FrameReceived(12, ra(12, "x = 1")), 1.0))) == 1
@@ -76,7 +91,7 @@ def test_ras_of_one_neighbour_stay_in_order_and_others_do_not_wait() -> None:
 
 
 def test_predicates_of_two_neighbours_are_read_in_alternation() -> None:
-    router = set_up(RouterOptions(limits=_SMALL))
+    router = set_up(_options(_SMALL))
     router.handle(FrameReceived(11, ra(11, _points(0, 100))), 1.0)
     router.handle(FrameReceived(12, ra(12, _points(200, 20))), 1.0)
     for _ in range(8):
@@ -86,7 +101,7 @@ def test_predicates_of_two_neighbours_are_read_in_alternation() -> None:
 
 
 def test_beyond_its_weight_a_predicate_is_widened_counted_and_passed_on_widened() -> None:
-    router = set_up(RouterOptions(limits=_SMALL))
+    router = set_up(_options(_SMALL))
     predicate = parse_predicate(_points(0, 1_000))
     frame = Frame(FrameType.RA, 11, 1, 1, 9, predicate, received=b"as received")
     router.handle(FrameReceived(11, frame), 1.0)
@@ -103,7 +118,7 @@ def test_beyond_its_weight_a_predicate_is_widened_counted_and_passed_on_widened(
 
 def test_a_neighbour_that_sends_more_than_its_allowance_is_widened_until_time_has_passed() -> None:
     limits = replace(_SMALL, burst=50)
-    router = set_up(RouterOptions(limits=limits))
+    router = set_up(_options(limits))
     router.handle(FrameReceived(11, ra(11, _points(0, 20))), 1.0)
     _until_idle(router, 1.0)
     assert router.counters.predicates_widened == 0
@@ -117,7 +132,7 @@ def test_a_neighbour_that_sends_more_than_its_allowance_is_widened_until_time_ha
 
 
 def test_what_waits_is_bounded_and_the_rest_matches_everything() -> None:
-    router = set_up(RouterOptions(limits=_SMALL))
+    router = set_up(_options(_SMALL))
     for seq in range(1, 4):
         router.handle(FrameReceived(11, ra(11, _points(50 * seq, 50), seq=seq)), 1.0)
     actions = router.handle(FrameReceived(11, ra(11, "y = 7", seq=4)), 1.0)
@@ -130,7 +145,7 @@ def test_what_waits_is_bounded_and_the_rest_matches_everything() -> None:
 
 def test_literal_predicates_are_read_in_several_turns_but_never_widened() -> None:
     limits = replace(_SMALL, predicate_weight=10, burst=10)
-    router = set_up(RouterOptions(limits=limits, covering="none"))
+    router = set_up(_options(limits, covering="none"))
     router.handle(FrameReceived(11, ra(11, _points(0, 100))), 1.0)
     turns, _ = _until_idle(router, 1.0)
     assert turns == 10 + 10
@@ -147,7 +162,7 @@ def test_a_turn_interns_no_more_than_its_weight(monkeypatch: pytest.MonkeyPatch)
         return whole(self, filter_)  # type: ignore[arg-type]
 
     monkeypatch.setattr(FilterPool, "number", number)
-    router = set_up(RouterOptions(limits=_SMALL))
+    router = set_up(_options(_SMALL))
     router.handle(FrameReceived(11, ra(11, " or ".join(f's ** "text{n:04}"' for n in range(90)))), 1.0)
     assert interned == []
     while not router.idle:

@@ -68,7 +68,7 @@ def received(router: Router, sender: int, frame: Frame, now: float = 0.0) -> lis
 
 
 def test_an_issuer_replaces_each_entry_by_its_reply() -> None:
-    router = set_up(RouterOptions(sr_timeout=2.0))
+    router = set_up(RouterOptions(sr_timeout_s=2.0))
     received(router, 11, ra(11, "x > 1"))
     received(router, 12, ra(12, "x > 2"))
     asked = sent(router.handle(RequestUpdate(), 1.0))
@@ -250,7 +250,7 @@ def test_a_retired_epoch_takes_its_requests_along() -> None:
 
 
 def test_a_reply_for_another_is_reused_where_the_same_nodes_lie_beyond() -> None:
-    router = set_up(RouterOptions(ur_freshness=5.0), REUSABLE)
+    router = set_up(RouterOptions(ur_freshness_s=5.0), REUSABLE)
     received(router, 12, ra(12, "x > 1"))
     received(router, 13, ra(13, "x > 1"))
     received(router, 11, sr(11), 1.0)
@@ -281,7 +281,7 @@ def test_a_reply_is_not_reused_if_it_is_partial_or_reuse_is_off(reuse: bool, par
 
 
 def test_periodic_requests() -> None:
-    router = set_up(RouterOptions(sr_policy="periodic", sr_period=10.0, sr_timeout=1.0))
+    router = set_up(RouterOptions(sr_policy="periodic", sr_period_s=10.0, sr_timeout_s=1.0))
     first = router.next_deadline()
     assert first is not None and 0.0 <= first <= 10.0
     assert [interfaces for interfaces, _ in sent(router.handle(Tick(), first))] == [{1, 2, 3}]
@@ -290,7 +290,7 @@ def test_periodic_requests() -> None:
     assert router.next_deadline() == first + 10.0
     assert len(sent(router.handle(Tick(), first + 10.0))) == 1
     # While one is outstanding, no other goes the same way.
-    impatient = set_up(RouterOptions(sr_policy="periodic", sr_period=1.0, sr_timeout=10.0))
+    impatient = set_up(RouterOptions(sr_policy="periodic", sr_period_s=1.0, sr_timeout_s=10.0))
     first = impatient.next_deadline()
     assert first is not None
     assert len(sent(impatient.handle(Tick(), first))) == 1
@@ -298,7 +298,7 @@ def test_periodic_requests() -> None:
 
 
 def test_requests_by_the_count_of_messages() -> None:
-    options = RouterOptions(sr_policy="count", sr_threshold=2, sr_min_interval=5.0, sr_timeout=1.0)
+    options = RouterOptions(sr_policy="count", sr_threshold=2, sr_min_interval_s=5.0, sr_timeout_s=1.0)
     router = set_up(options)
     received(router, 12, ra(12, "x > 1"))
     received(router, 13, ra(13, "x > 5"))
@@ -326,7 +326,7 @@ def test_requests_by_the_count_of_messages() -> None:
 
 
 def test_advertisements_keep_their_distance_and_lose_no_change() -> None:
-    router = set_up(RouterOptions(ra_min_interval=10.0))
+    router = set_up(RouterOptions(ra_min_interval_s=10.0))
     assert len(sent(router.handle(SetPredicate(1, parse_predicate("x > 5")), 100.0))) == 1
     for now, text in ((101.0, "x > 4"), (102.0, "x > 3")):
         assert router.handle(SetPredicate(1, parse_predicate(text)), now) == []
@@ -341,7 +341,7 @@ def test_advertisements_keep_their_distance_and_lose_no_change() -> None:
 
 
 def test_advertisements_wait_at_random() -> None:
-    router = set_up(RouterOptions(ra_jitter=1.0))
+    router = set_up(RouterOptions(ra_jitter_s=1.0))
     assert router.handle(SetPredicate(1, EVERYTHING), 5.0) == []
     due = router.next_deadline()
     assert due is not None and 5.0 < due <= 6.0
@@ -354,7 +354,7 @@ def test_advertisements_wait_at_random() -> None:
 
 
 def test_periodic_advertisements_obey_the_least_interval() -> None:
-    router = new_router(RouterOptions(ra_period=4.0, ra_min_interval=10.0))
+    router = new_router(RouterOptions(ra_period_s=4.0, ra_min_interval_s=10.0))
     router.handle(SetPredicate(1, EVERYTHING), 0.0)
     control(router, FrameType.TABLE, 1, TABLE)
     control(router, FrameType.COMMIT, 1, Commit(1), 0.0)
@@ -376,8 +376,8 @@ def test_a_narrower_entry_elsewhere_reopens_the_filter() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        RouterOptions(ra_period=4.0),
-        RouterOptions(sr_policy="periodic", sr_period=10.0),
+        RouterOptions(ra_period_s=4.0),
+        RouterOptions(sr_policy="periodic", sr_period_s=10.0),
         RouterOptions(sr_policy="count", sr_threshold=0),
     ],
 )
@@ -422,14 +422,14 @@ def test_the_tables_of_states_have_every_pair_that_can_occur() -> None:
     "options",
     [
         {"sr_policy": "often"},
-        {"sr_period": 0.0},
-        {"sr_timeout": 0.0},
-        {"sr_timeout": MAX_REQUEST_TIMEOUT + 1},
+        {"sr_period_s": 0.0},
+        {"sr_timeout_s": 0.0},
+        {"sr_timeout_s": MAX_REQUEST_TIMEOUT + 1},
         {"sr_threshold": -1},
-        {"sr_min_interval": -1.0},
-        {"ur_freshness": -1.0},
-        {"ra_min_interval": -1.0},
-        {"ra_jitter": -1.0},
+        {"sr_min_interval_s": -1.0},
+        {"ur_freshness_s": -1.0},
+        {"ra_min_interval_s": -1.0},
+        {"ra_jitter_s": -1.0},
     ],
 )
 def test_bad_options_are_refused(options: dict[str, object]) -> None:

@@ -51,7 +51,7 @@ from tests.support.router_tables import predicates_of
 
 
 def test_hello_is_repeated_until_a_table_comes() -> None:
-    router = new_router(RouterOptions(hello_interval=2.0))
+    router = new_router(RouterOptions(hello_interval_s=2.0))
     hello = Frame(FrameType.HELLO, NODE, 1, 0, 1, Hello(INCARNATION))
     assert router.handle(Started(), 10.0) == [SendToController(hello)]
     assert router.next_deadline() == 12.0
@@ -223,7 +223,7 @@ def test_what_the_controller_cannot_have_meant_is_counted(frame: Frame, reason: 
 
 
 def test_a_new_epoch() -> None:
-    router = set_up(RouterOptions(readvertise_jitter=1.0))
+    router = set_up(RouterOptions(readvertise_jitter_s=1.0))
     router.handle(SetPredicate(1, parse_predicate("x > 1")), 0.0)
     router.handle(FrameReceived(11, ra(11, "y > 1")), 0.0)
     router.handle(FrameReceived(13, ra(13, "y > 2")), 0.0)
@@ -256,7 +256,7 @@ def test_a_new_epoch() -> None:
 
 
 def test_periodic_advertisements() -> None:
-    router = new_router(RouterOptions(ra_on_change=False, ra_period=10.0))
+    router = new_router(RouterOptions(ra_on_change=False, ra_period_s=10.0))
     control(router, FrameType.TABLE, 1, TABLE, 100.0)
     control(router, FrameType.COMMIT, 1, Commit(1), 100.0)
     first = router.next_deadline()
@@ -272,7 +272,7 @@ def test_periodic_advertisements() -> None:
 
 
 def test_bad_options_are_refused() -> None:
-    for options in ({"hop_limit": 0}, {"hop_limit": 256}, {"ra_period": 0.0}, {"hello_interval": 0.0}):
+    for options in ({"hop_limit": 0}, {"hop_limit": 256}, {"ra_period_s": 0.0}, {"hello_interval_s": 0.0}):
         with pytest.raises(ValueError, match=next(iter(options))):
             RouterOptions(**options)
     with pytest.raises(ValueError, match="incarnation"):

@@ -97,7 +97,7 @@ def test_what_this_node_asks_of_others_stays_exact() -> None:
 
 
 def test_bounds_that_a_router_refuses() -> None:
-    with pytest.raises(ValueError, match="max_filters: 0 is less than 1"):
+    with pytest.raises(ValueError, match="max_filters: 0 is not valid; expected an integer, 1 or more"):
         RouterOptions(max_filters=0)
     with pytest.raises(ValueError, match='max_filters: excludes the scheme "pif-strict"'):
         RouterOptions(max_filters=5, scheme="pif-strict")

@@ -23,6 +23,7 @@ from router.protocol.events import ControllerFrame, Event
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.protocol.services.exhaustive import ExhaustiveSession
+from router.records.application_log import ApplicationLog
 from router.runtime.applications import Applications
 from router.runtime.client import Client, ClientError
 from router.runtime.lines import REQUEST_LIMIT
@@ -209,7 +210,7 @@ def test_types_survive_the_socket(node: Node) -> None:
 def test_the_log_has_what_the_architecture_says(node: Node, tmp_path: Path) -> None:
     path = tmp_path / "applications.jsonl"
     before = time.time_ns()
-    with path.open("w") as log, node.client("a", log=log) as client:
+    with ApplicationLog(path) as log, node.client("a", log=log) as client:
         client.set_predicate('x > 1 and s = "q"')
         client.send_message('x = 2, s = "q"')
         next(client.deliveries(TIMEOUT))

@@ -21,6 +21,7 @@ import pytest
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.protocol.options import RouterOptions
 from router.recording.replay import check
+from router.records.application_log import ApplicationEvent
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
 from router.wire.addresses import (
@@ -89,7 +90,7 @@ def routers(wire: Wire, tmp_path: Path) -> Iterator[Routers]:
             socket_path=str(tmp_path / f"r{node}.sock"),
             counters_path=str(tmp_path / f"r{node}.json"),
             log_path=str(tmp_path / f"r{node}.log"),
-            options=RouterOptions(hello_interval=0.05),
+            options=RouterOptions(hello_interval_s=0.05),
             recording_path=str(tmp_path / f"r{node}.rec"),
         )
         for node in (0, 1)
@@ -114,7 +115,7 @@ def _has_heard(client: Client) -> bool:
 
 
 def test_messages_travel_and_every_frame_is_counted(wire: Wire, routers: Routers) -> None:
-    lines: list[dict[str, Any]] = []
+    lines: list[ApplicationEvent] = []
     with (
         Client(routers.specs[0].socket_path, "sender") as sender,
         Client(routers.specs[1].socket_path, "receiver", log=lines.append) as receiver,
@@ -141,8 +142,10 @@ def test_messages_travel_and_every_frame_is_counted(wire: Wire, routers: Routers
         assert "table" not in receiver.status(tables=False)
         assert early[1] + 1 == late[0][1]
     assert [line["event"] for line in lines] == ["set_predicate", "deliver", "deliver", "set_predicate"]
-    assert lines[0]["filters"] == [[["x", "integer", ">", 1]]]
-    assert lines[-1]["filters"] == []
+    first, last = lines[0], lines[-1]
+    assert first["event"] == last["event"] == "set_predicate"
+    assert first["filters"] == [[["x", "integer", ">", 1]]]
+    assert last["filters"] == []
     counters = routers.stop()
     wire.read()
     for node in (0, 1):

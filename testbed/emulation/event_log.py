@@ -1,45 +1,37 @@
-"""Following a log of JSON lines that another process writes."""
+"""The log of a process of the run: its events as they come, and waiting for one of them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from captures.rundir.follow import Follower
 from testbed.polling import wait_until
 
-Event = dict[str, Any]
+Event = Mapping[str, Any]
 
 
 class EventLog:
     """Reads the events of a log as they come.
 
     Args:
-        path: the log; it need not exist yet.
+        path: the log, JSON lines; it need not exist yet.
         check: called between reads; raises if the writer has died.
 
     Attributes:
-        events: what has been read.
+        events: the events read so far.
     """
 
     def __init__(self, path: Path, check: Callable[[], None]) -> None:
-        self._path = path
+        self._follower = Follower(path, lambda _where, record: record)
         self._check = check
-        self._offset = 0
         self.events: list[Event] = []
 
     def read(self) -> None:
         """Takes the events that have come since the last call; only whole lines."""
-        try:
-            with self._path.open("rb") as log:
-                log.seek(self._offset)
-                data = log.read()
-        except FileNotFoundError:
-            return
-        end = data.rfind(b"\n") + 1
-        self._offset += end
-        self.events += [json.loads(line) for line in data[:end].splitlines()]
+        self.events += self._follower.read()
 
     def since(self, position: int) -> list[Event]:
         """Reads; the events from this position on. Whoever follows the log keeps its own place in it."""
