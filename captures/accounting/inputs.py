@@ -74,12 +74,15 @@ class Inputs:
     @property
     def all_hosts_captured(self) -> bool:
         """Whether the host link of every router has a capture: a large simulation may keep fewer."""
-        captured = {one.identity.node for one in self.captures if one.identity.kind == "host"}
+        captured = {capture.identity.node for capture in self.captures if capture.identity.kind == "host"}
         return captured >= self.router_counters.keys()
 
     @property
     def bin_s(self) -> float:
-        """The narrowest bin of 1, 2 or 5 times a power of ten (0.1 s or more) that makes at most 300."""
+        """Width of a time bin in experiment seconds.
+
+        The least of 1, 2 or 5 times a power of ten, and of 0.1 s or more, that makes at most 300 bins.
+        """
         span_s = max(0.0, self.clock.experiment_s(self.log.last_ns))
         for power in range(-1, 9):
             for factor in (1, 2, 5):

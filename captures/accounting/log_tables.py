@@ -1,4 +1,4 @@
-"""What applications did and what the oracle says, as Arrow tables for the accounting."""
+"""The logs of a run and the oracle's answers as Arrow tables for the accounting."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OPENING = pa.schema([("node", pa.int32()), ("requested_ns", pa.int64())])
 
 @dataclass(frozen=True, slots=True)
 class FirstPredicate:
-    """A node's first predicate: when it was asked for, and when its router had confirmed it (ns)."""
+    """A node's first predicate: times of the request and of the confirmation, ns since 1970 UTC."""
 
     requested_ns: int
     confirmed_ns: int
@@ -48,9 +48,9 @@ class ApplicationTables:
 
     Attributes:
         sent, deliveries, declared: tables with the columns of `SENT`, `DELIVERIES` and `DECLARED` (one row
-            a predicate that a router confirmed; 0 filters withdraw it).
-        first_predicates: of each node that set one.
-        last_ns: time of the last event (0: there is none).
+            for each predicate that a router confirmed; a predicate of 0 filters withdraws the last one).
+        first_predicates: node -> its first predicate.
+        last_ns: time of the last event, ns since 1970 UTC; 0: no event.
     """
 
     sent: pa.Table
@@ -67,7 +67,7 @@ class ApplicationTables:
 
 
 def signed64(number: int) -> int:
-    """An unsigned 64-bit number as the signed one with the same bits: Spark has no unsigned type."""
+    """The signed 64-bit number with the bits of an unsigned one: Spark has no unsigned type."""
     return number - 2**64 if number >= 2**63 else number
 
 
@@ -169,9 +169,10 @@ def oracle_table(run: RunLayout) -> pa.Table:
 
 
 def opening_predicates(log: ApplicationTables, workload: Sequence[WorkloadLine]) -> dict[int, FirstPredicate]:
-    """The first predicates of the nodes that the workload has set one at its earliest set_predicate.
+    """The predicates that the first wave of RAs answers: node -> its first predicate.
 
-    Without a workload, of all nodes that set one.
+    The nodes are those of the earliest set_predicate of the workload; without a workload, all nodes that set
+    a predicate.
     """
     items = [line for line in workload if line["action"] == "set_predicate"]
     if not items:
@@ -182,7 +183,7 @@ def opening_predicates(log: ApplicationTables, workload: Sequence[WorkloadLine])
 
 
 def opening_table(opening: Mapping[int, FirstPredicate]) -> pa.Table:
-    """The table of `OPENING`."""
+    """The opening predicates with the columns of `OPENING`."""
     return _table([(node, first.requested_ns) for node, first in sorted(opening.items())], OPENING)
 
 
@@ -195,7 +196,7 @@ def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
 
 @contextmanager
 def _expecting(where: str) -> Iterator[None]:
-    """Errors of conversion as errors of the place that was read."""
+    """Raises errors of conversion as RunFolderError, with the place that was read."""
     try:
         yield
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:

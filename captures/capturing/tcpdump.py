@@ -1,9 +1,9 @@
-"""Captures of a run: one tcpdump per link and host link, from confirmed start to counted end.
+"""The captures of a run: one tcpdump for each link and host link, from confirmed start to counted end.
 
-tcpdump reads whole blocks of its kernel ring, and the kernel hands over a block that is not full only after
-the read timeout of one second. On SIGINT tcpdump writes what it has read and drops the rest of the ring
-(measured: 1,000 frames sent just before SIGINT, none in the file). `CaptureSet.stop` therefore asks each
-tcpdump first for its counters (SIGUSR1) until it has read all that its filter has received.
+tcpdump reads whole blocks of its kernel ring, and the kernel passes on a partly filled block only after the
+read timeout of one second. On SIGINT, tcpdump writes the frames that it has read and drops the rest of the
+ring (measured: 1,000 frames sent just before SIGINT, none in the file). `CaptureSet.stop` therefore requests
+counters from each tcpdump (SIGUSR1) until it has read all frames that its filter has received.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from captures.rundir.capture_list import CapturedFile, write_captures
 from captures.rundir.layout import RunLayout
 from router.wire.addresses import ETHERTYPE
 
-#: Kernel ring of one tcpdump in KiB. libpcap makes it of blocks of 256 KiB, and a block that is not full
-#: passes to tcpdump after a second: eight blocks outlast a tcpdump that does not run for some seconds. Two
-#: blocks lost single frames of 53,000 on a busy machine.
+#: Kernel ring of one tcpdump in KiB, in blocks of 256 KiB. A partly filled block passes to tcpdump after a
+#: second: eight blocks last for some seconds in which tcpdump does not run. Two blocks lost single frames of
+#: 53,000 on a busy machine.
 DEFAULT_BUFFER_KIB = 2048
 _FILTER = ("ether", "proto", f"{ETHERTYPE:#06x}")
 _POLL_S = 0.05
@@ -36,18 +36,18 @@ _COUNTERS = re.compile(
 
 
 class CaptureError(RuntimeError):
-    """A capture could not be started, died, or could not be completed; the message names its device."""
+    """A capture could not be started, died, or could not be completed; the message names the device."""
 
 
 @dataclass(slots=True)
 class _Tcpdump:
-    """A running tcpdump and what it has said on stderr."""
+    """A running tcpdump and the text of its stderr."""
 
     identity: CaptureIdentity
     device: str
     process: subprocess.Popen[bytes]
     said: str = ""
-    #: Start of the part of `said` that has not been looked at.
+    #: Start of the part of `said` that has not been parsed.
     mark: int = 0
     open: bool = True
     counters: tuple[int, int, int] | None = field(default=None)
@@ -62,19 +62,19 @@ class _Tcpdump:
         return f"{self.identity.name} on {self.device} ({state}; its stderr: {said})"
 
     def settled(self) -> bool:
-        """Whether every frame that passed the filter has been read or is known to be lost."""
+        """Whether every frame that passed the filter has been read, or counted as dropped."""
         if self.counters is None:
             return False
         captured, received, dropped = self.counters
-        # The kernel's count of received frames includes those it then dropped for want of room.
+        # The kernel counts frames as received also if it then drops them for lack of room.
         return captured + dropped >= received
 
 
 class CaptureSet:
     """The captures of one run.
 
-    The processes are in sessions of their own (a terminal's Ctrl-C does not reach them) and get SIGTERM when
-    the *thread* that called `start` ends (PR_SET_PDEATHSIG): call it from a thread that outlasts the run.
+    The processes run in sessions of their own, which a terminal's Ctrl-C does not reach. They get SIGTERM
+    when the *thread* that called `start` ends (PR_SET_PDEATHSIG): call it from a thread that lives longer.
 
     Args:
         devices: the captures to take, and the network device of each, in the namespace of the calling
@@ -112,7 +112,7 @@ class CaptureSet:
         """Starts every capture and returns when each is listening.
 
         Raises:
-            CaptureError: one could not be started or was not ready in time; none is left running.
+            CaptureError: a capture could not be started, or was not ready in time; no capture keeps running.
         """
         if self._running:
             raise CaptureError("these captures have been started already")
@@ -131,7 +131,11 @@ class CaptureSet:
             raise
 
     def check(self) -> None:
-        """Raises CaptureError, naming it, if a capture has died."""
+        """Checks that all captures run.
+
+        Raises:
+            CaptureError: a capture has died; the message names it.
+        """
         self._read(0.0)
         dead = [tcpdump for tcpdump in self._running if tcpdump.process.poll() is not None]
         if dead:
@@ -140,11 +144,11 @@ class CaptureSet:
     def stop(self, deadline_s: float = 60.0) -> list[CapturedFile]:
         """Ends every capture and writes the list of captures.
 
-        Every frame on a device before the call is in its file. About a second passes where frames came just
-        before. Returns the captures in the order of `devices`.
+        Every frame that a device had before the call is in its file. If frames came just before, the call
+        takes about a second. Returns the captures in the order of `devices`.
 
         Raises:
-            CaptureError: a capture died during the run, or did not end in time. All are ended all the same.
+            CaptureError: a capture died during the run, or did not end in time. All captures are ended.
         """
         deadline = time.monotonic() + deadline_s
         try:
@@ -155,7 +159,7 @@ class CaptureSet:
                 tcpdump.process.send_signal(signal.SIGINT)
             late = self._wait(self._running, lambda tcpdump: not tcpdump.open, deadline, allow_exit=True)
             if late:
-                raise CaptureError(f"not ended {deadline_s:g} s after it was told to stop: {_first(late)}")
+                raise CaptureError(f"still running {deadline_s:g} s after SIGINT: {_first(late)}")
             results = [self._collect(tcpdump, deadline) for tcpdump in self._running]
         finally:
             self.kill()
@@ -163,7 +167,7 @@ class CaptureSet:
         return results
 
     def kill(self) -> None:
-        """Ends every capture at once, whatever is still to be written. Does nothing after `stop`."""
+        """Kills every capture; frames that are not written are lost. Does nothing after `stop`."""
         for tcpdump in self._running:
             if tcpdump.process.poll() is None:
                 tcpdump.process.kill()
@@ -232,7 +236,7 @@ class CaptureSet:
         *,
         allow_exit: bool = False,
     ) -> list[_Tcpdump]:
-        """Reads stderr until `done` holds for each; returns those for which it does not at the deadline.
+        """Reads stderr until `done` holds for each. Returns those for which it does not at the deadline.
 
         Raises CaptureError as soon as one has ended that is not done, unless `allow_exit`.
         """
@@ -251,7 +255,7 @@ class CaptureSet:
         return waiting
 
     def _read(self, timeout_s: float) -> None:
-        """Takes what the processes have said, waiting at most `timeout_s` for something."""
+        """Reads the stderr of the processes, waiting at most `timeout_s` for output."""
         if not self._selector.get_map():
             return
         for key, _ in self._selector.select(timeout_s):
@@ -275,7 +279,7 @@ class CaptureSet:
 
 
 def _take_counters(tcpdump: _Tcpdump) -> bool:
-    """Parses the last complete set of counters of the part not looked at; false if there is none."""
+    """Parses the last complete set of counters in the unread part. Returns False if there is none."""
     found = _COUNTERS.findall(tcpdump.unread())
     if not found:
         return False
