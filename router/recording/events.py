@@ -148,6 +148,11 @@ def register_event(event_type: type[E], event_format: EventFormat[E]) -> None:
     _FORMATS[event_type] = _BY_CODE[code] = event_format
 
 
+def unregister_event(event_type: type[Event]) -> None:
+    """Removes the format of a service's event. Raises KeyError if there is none."""
+    del _BY_CODE[_FORMATS.pop(event_type).code]
+
+
 def is_event(code: int) -> bool:
     """Whether a record of this type is an event."""
     return code in _BY_CODE

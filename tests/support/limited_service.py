@@ -6,6 +6,7 @@ opens the next window, and a choice among the applications that a message matche
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from router.protocol.registries import SERVICES
 from router.protocol.routing import RoutingTable
 from router.protocol.service import Command, Handle, Request, RequestError, Session
 from router.protocol.services.exhaustive import Exhaustive, ExhaustiveSession
+from router.recording.events import EventFormat, register_event, unregister_event
 
 NAME = "limited"
 #: Messages that an application gets in a window, unless it has set a quota.
@@ -107,11 +109,22 @@ class LimitedSession(ExhaustiveSession):
         return {"ok": True}, handle(SetQuota(self.number, messages))
 
 
+_PAIR = struct.Struct("<II")
+_QUOTA_FORMAT = EventFormat[SetQuota](
+    32,
+    lambda event, _wire: _PAIR.pack(event.app, event.messages),
+    lambda data: SetQuota(*_PAIR.unpack(data)),
+    lambda event: f"application {event.app}: quota {event.messages}",
+)
+
+
 @contextmanager
 def registered() -> Iterator[None]:
     """The service is registered within the block."""
     SERVICES.register(NAME, Limited)
+    register_event(SetQuota, _QUOTA_FORMAT)
     try:
         yield
     finally:
+        unregister_event(SetQuota)
         SERVICES.unregister(NAME)

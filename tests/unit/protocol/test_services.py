@@ -13,11 +13,13 @@ from rich.console import Console
 
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
-from router.protocol.events import Action, Deliver, Event, SendMessage, SetPredicate, Tick
+from router.protocol.events import Action, Deliver, Event, SendMessage, SetPredicate, Started, Tick
 from router.protocol.options import RouterOptions
 from router.protocol.registries import SERVICES
 from router.protocol.router import Router
 from router.protocol.service import RequestError
+from router.recording.file import Origin, Recorder, Recording
+from router.recording.replay import check, describe, replay
 from testbed.config.errors import ExperimentError
 from testbed.config.load import load_experiment
 from testbed.sim.simulation import simulate
@@ -55,6 +57,23 @@ def test_messages_of_other_nodes_too() -> None:
     came = [received(router, 11, msg(11, x=1)) for _ in range(QUOTA + 1)]
     assert [any(isinstance(action, Deliver) for action in actions) for actions in came] == [True, True, False]
     assert router.counters.messages_delivered == QUOTA
+
+
+def test_a_recording_holds_the_events_of_a_service(tmp_path: Path) -> None:
+    origin = Origin(5, RouterOptions(service=NAME), "naive", 1, 1)
+    router, recorder = origin.router(), Recorder(tmp_path / "r5.rec", origin)
+    predicate, message = parse_predicate("x = 1"), Message({"x": 1})
+    events = (Started(), SetPredicate(1, predicate), SetQuota(1, 1), SendMessage(1, message))
+    for event in events:
+        recorder.event(event, 0.0)
+        recorder.actions(event, router.handle(event, 0.0))
+    recorder.end()
+    recorder.close()
+    again = [step.input.event for step in replay(Recording(tmp_path / "r5.rec"))]
+    assert again == list(events)
+    replayed = check(tmp_path / "r5.rec")
+    assert (replayed.difference, replayed.cut) == (None, None)
+    assert "application 1: quota 1" in " ".join(describe(Recording(tmp_path / "r5.rec")))
 
 
 def test_an_event_and_a_command_of_its_own() -> None:
