@@ -195,6 +195,10 @@ class RouterOptions(ChosenOptions):
         default=DEFAULT_LIMITS.predicate_weight,
         metadata=option("Greatest weight of an RA's or UR's predicate; a heavier one is widened.", low=1),
     )
+    predicate_filters: int = field(
+        default=DEFAULT_LIMITS.predicate_filters,
+        metadata=option("Most filters of an RA's or UR's predicate; one with more is widened.", low=1),
+    )
     turn_weight: int = field(
         default=DEFAULT_LIMITS.turn_weight,
         metadata=option("Weight of the filters that are read in one turn of a router.", low=2),
@@ -220,13 +224,14 @@ class RouterOptions(ChosenOptions):
     def limits(self) -> PredicateLimits:
         """The bounds on the predicates of other routers."""
         return PredicateLimits(
-            self.filter_weight,
-            self.predicate_weight,
-            self.turn_weight,
-            self.turn_pairs,
-            self.predicate_burst,
-            self.predicate_rate,
-            self.predicates_waiting,
+            filter_weight=self.filter_weight,
+            predicate_weight=self.predicate_weight,
+            predicate_filters=self.predicate_filters,
+            turn_weight=self.turn_weight,
+            turn_pairs=self.turn_pairs,
+            burst=self.predicate_burst,
+            rate=self.predicate_rate,
+            waiting=self.predicates_waiting,
         )
 
     def __post_init__(self) -> None:

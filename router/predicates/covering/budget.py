@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from router.predicates.covering.merging import merge
 from router.predicates.covering.normal import Attribute, NormalFilter, normalise
@@ -31,6 +31,7 @@ class PredicateLimits:
     Attributes:
         filter_weight: weight of one filter; the last constraints of a heavier one are left out.
         predicate_weight: weight of one predicate; the filters beyond it are merged (`chunks`).
+        predicate_filters: filters of one predicate, likewise: the memory of a table grows with their square.
         turn_weight: weight of the filters that are added to tables in one turn of the router.
         turn_pairs: pairs of filters that are compared in one turn (`FilterPool.bounded`).
         burst: weight that one neighbour, or one issuer, may send at once; see `Allowance`.
@@ -43,14 +44,15 @@ class PredicateLimits:
 
     filter_weight: int = 512
     predicate_weight: int = 100_000
+    predicate_filters: int = 10_000
     turn_weight: int = 192
     turn_pairs: int = 2_000
-    burst: int = 400_000
-    rate: int = 20_000
+    burst: int = 200_000
+    rate: int = 5_000
     waiting: int = 1_000
 
     def __post_init__(self) -> None:
-        for name in ("filter_weight", "predicate_weight", "turn_pairs", "burst", "rate", "waiting"):
+        for name in (each.name for each in fields(self)):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is less than 1")
         if self.turn_weight < 2:
@@ -58,10 +60,11 @@ class PredicateLimits:
 
     def unbounded(self) -> PredicateLimits:
         """Returns the limits without those that lead to widening."""
-        return replace(self, filter_weight=sys.maxsize, predicate_weight=sys.maxsize)
+        most = sys.maxsize
+        return replace(self, filter_weight=most, predicate_weight=most, predicate_filters=most)
 
 
-#: Generous: predicates of 20,000 filters of four constraints are exact.
+#: Predicates of 10,000 filters of up to nine constraints are exact.
 DEFAULT_LIMITS = PredicateLimits()
 
 
@@ -131,16 +134,17 @@ class Chunk:
 def chunks(predicate: Predicate, limits: PredicateLimits, allowed: int) -> Iterator[Chunk]:
     """Divides a predicate into chunks, whose disjunction covers it.
 
-    The disjunction is equivalent to the predicate if no filter is heavier than `filter_weight` and all of
-    them together are not heavier than `allowed`. Otherwise the leading constraints of a heavy filter are
-    kept, and the filters beyond `allowed` are merged into one filter for each set of attributes, or into one
-    in all if there are many such sets. Each step of the iterator reads filters of the weight of a turn.
+    The disjunction is equivalent to the predicate if no filter is heavier than `filter_weight`, all of them
+    together are not heavier than `allowed`, and they are not more than `predicate_filters`. Otherwise the
+    leading constraints of a heavy filter are kept, and the filters beyond the bounds are merged into
+    one filter for each set of attributes, or into one in all if there are many such sets. Each step of
+    the iterator reads filters of the weight of a turn.
 
     Args:
         allowed: at most `predicate_weight` counts.
     """
     allowed = min(allowed, limits.predicate_weight)
-    total, weight, widened = 0, 0, False
+    total, kept, weight, widened = 0, 0, 0, False
     waiting: list[Filter] = []
     rest = _Hulls()
     for original in predicate:
@@ -155,7 +159,8 @@ def chunks(predicate: Predicate, limits: PredicateLimits, allowed: int) -> Itera
             waiting, weight = [], 0
         total += own
         weight += own
-        if total <= allowed:
+        if total <= allowed and kept < limits.predicate_filters:
+            kept += 1
             waiting.append(filter_)
         else:
             widened = True

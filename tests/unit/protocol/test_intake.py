@@ -24,6 +24,7 @@ def _options(limits: PredicateLimits, covering: str = "full") -> RouterOptions:
     options = RouterOptions(
         filter_weight=limits.filter_weight,
         predicate_weight=limits.predicate_weight,
+        predicate_filters=limits.predicate_filters,
         turn_weight=limits.turn_weight,
         turn_pairs=limits.turn_pairs,
         predicate_burst=limits.burst,
