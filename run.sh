@@ -149,6 +149,9 @@ run_tests() {
     "$venv/bin/ruff" format --check . || failed+=("ruff format --check")
     "$venv/bin/ruff" check . || failed+=("ruff check")
     "$venv/bin/mypy" || failed+=(mypy)
+    "$venv/bin/codespell" || failed+=(codespell)
+    # The floor of the coverage is that of all tests.
+    (($#)) || set -- --cov --cov-report=
     "$venv/bin/pytest" "$@" || failed+=(pytest)
     # Said again at the end: what a check printed stands above everything that the tests printed.
     local check

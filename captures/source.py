@@ -1,11 +1,11 @@
-"""Captures in Spark: anybody's packets (`pcap`), and CBCB frames decoded (`cbcb`).
+"""Captures in Spark: the packets of any capture (`pcap`), and decoded CBCB frames (`cbcb`).
 
     register(spark)
     spark.read.format("pcap").load("captures/*.pcap")
     spark.read.format("cbcb").load(RUN)
     spark.readStream.format("cbcb").load(RUN)
 
-Options, columns and what is pushed down: docs/pcap-source.md.
+docs/pcap-source.md describes the options, the columns and the pushdown of filters.
 """
 
 from __future__ import annotations

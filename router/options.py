@@ -21,8 +21,10 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum
 from functools import cache
-from typing import Any, Literal, TypeGuard, get_type_hints
+from typing import Any, Literal, TypeGuard, get_args, get_origin, get_type_hints
 
+#: 31 years: times in nanoseconds stay within 64 bits.
+SECONDS_MAX = 1e9
 #: A file name may have 255 bytes; that of a run folder also has a time and perhaps a number.
 NAME_MAX_BYTES = 200
 _FILE_NAME = re.compile(r"[^/.\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,99}")
@@ -56,7 +58,9 @@ class Option:
         file_name: the string becomes part of a file name.
         default: the value without the key; None if there is none.
         unit: of the value.
-        doc: the meaning, in one sentence.
+        doc: the meaning, in a sentence.
+        wall_high: of experiment seconds, the greatest value in wall seconds; greater ones are cut to it.
+        example: a value for documents, where there is no default.
     """
 
     key: str
@@ -70,10 +74,12 @@ class Option:
     default: Any = None
     unit: Unit = Unit.NONE
     doc: str = ""
+    wall_high: float | None = None
+    example: Any = None
 
     @property
     def expected(self) -> str:
-        """What the key takes, for an error."""
+        """The values that the key takes, for an error."""
         if self.kind == "boolean":
             return "true or false"
         if self.kind == "pair":
@@ -106,6 +112,19 @@ class Option:
             return float(value)  # type: ignore[arg-type]
         return tuple(value) if self.kind == "pair" else value  # type: ignore[arg-type]
 
+    def scaled(self, value: Any, time_scale: float) -> Any:
+        """A value with experiment seconds made wall seconds; other units, and None, stay as they are."""
+        if value is None or self.unit is not Unit.EXPERIMENT_SECONDS:
+            return value
+        wall = value / time_scale
+        return wall if self.wall_high is None else min(wall, self.wall_high)
+
+    def in_wall_seconds(self) -> Option:
+        """The option as `scaled` leaves its values."""
+        if self.unit is not Unit.EXPERIMENT_SECONDS:
+            return self
+        return replace(self, high=self.wall_high, unit=Unit.WALL_SECONDS)
+
     def _has_type(self, value: object) -> bool:
         if self.kind == "boolean":
             return isinstance(value, bool)
@@ -130,6 +149,18 @@ class Option:
         return self.high is None or value <= self.high
 
 
+@dataclass(frozen=True)
+class _Declared:
+    """An option without what its field says, and its default, or MISSING."""
+
+    option: Option
+    default: Any
+
+
+#: Metadata of a dataclass field that is an option.
+Declaration = Mapping[str, _Declared]
+
+
 def option(
     doc: str,
     *,
@@ -140,21 +171,38 @@ def option(
     file_name: bool = False,
     unit: Unit = Unit.NONE,
     key: str = "",
-) -> Mapping[str, Option]:
+    wall_high: float | None = None,
+    example: Any = None,
+    default: Any = MISSING,
+) -> Declaration:
     """The `metadata` of a dataclass field that is an option. See `Option`.
 
     Key (unless given), type and default are those of the field, or of the parameter of a function:
-    `options_of` and `parameters_of` complete the declaration.
+    `options_of` and `parameters_of` complete the declaration. A `default` given in the declaration is
+    that of files that leave out the key of a field that has none.
     """
-    declared = Option(key, "string", low, high, above_low, choices, file_name=file_name, unit=unit, doc=doc)
-    return {_METADATA: declared}
+    declared = Option(
+        key,
+        "string",
+        low,
+        high,
+        above_low,
+        choices,
+        file_name=file_name,
+        unit=unit,
+        doc=doc,
+        wall_high=wall_high,
+        example=example,
+    )
+    return {_METADATA: _Declared(declared, default)}
 
 
 def options_of(cls: type) -> tuple[Option, ...]:
     """The options among the fields of a dataclass, in their order.
 
     Raises:
-        TypeError: an option is neither bool, int, float, str nor tuple[int, int], nor one of them or None.
+        TypeError: an option is neither bool, int, float, str, a Literal of strings nor tuple[int, int], nor
+            one of them or None.
     """
     return _options_of(cls)
 
@@ -164,44 +212,60 @@ def _options_of(cls: Hashable) -> tuple[Option, ...]:
     assert isinstance(cls, type)
     hints = get_type_hints(cls)
     return tuple(
-        _complete(each.metadata[_METADATA], each.name, hints[each.name], each.default, MISSING)
+        _complete(each.metadata[_METADATA], each.name, hints[each.name], each.default)
         for each in fields(cls)
         if _METADATA in each.metadata
     )
 
 
-def parameters_of(
-    function: Callable[..., Any], declared: Mapping[str, Mapping[str, Option]]
-) -> dict[str, Option]:
+def parameters_of(function: Callable[..., Any], declared: Mapping[str, Declaration]) -> dict[str, Option]:
     """The options among the parameters of a function, by parameter, as `declared` by `option`.
 
     Raises:
         TypeError: as `options_of`.
     """
     hints, parameters = get_type_hints(function), inspect.signature(function).parameters
-    return {
-        name: _complete(
-            metadata[_METADATA],
-            name,
-            hints[name],
-            parameters[name].default,
-            inspect.Parameter.empty,
-        )
-        for name, metadata in declared.items()
-    }
+    found = {}
+    for name, metadata in declared.items():
+        default = parameters[name].default
+        if default is inspect.Parameter.empty:
+            default = MISSING
+        found[name] = _complete(metadata[_METADATA], name, hints[name], default)
+    return found
 
 
-def _complete(declared: Option, name: str, hint: Any, default: Any, missing: object) -> Option:
+def check(options: object) -> None:
+    """Holds the values of a dataclass of options against their declarations, as wall seconds.
+
+    Raises:
+        ValueError: a value is outside its range; names the option.
+    """
+    for each in options_of(type(options)):
+        value = getattr(options, each.key)
+        if value is None and not each.required and each.default is None:
+            continue
+        try:
+            each.in_wall_seconds().convert(value)
+        except ValueError as error:
+            raise ValueError(f"{each.key}: {error}") from None
+
+
+def _complete(declared: _Declared, name: str, hint: Any, default: Any) -> Option:
+    if declared.default is not MISSING:
+        default = declared.default
+    kind, choices = _kind(hint)
     return replace(
-        declared,
-        key=declared.key or name,
-        kind=_kind(hint),
-        required=default is missing,
-        default=None if default is missing else default,
+        declared.option,
+        key=declared.option.key or name,
+        kind=kind,
+        choices=choices or declared.option.choices,
+        required=default is MISSING,
+        default=None if default is MISSING else default,
     )
 
 
-def _kind(hint: Any) -> Kind:
+def _kind(hint: Any) -> tuple[Kind, tuple[str, ...]]:
+    """The type of an option, and the choices of a Literal."""
     kinds: dict[Any, Kind] = {
         bool: "boolean",
         int: "integer",
@@ -209,9 +273,11 @@ def _kind(hint: Any) -> Kind:
         str: "string",
         tuple[int, int]: "pair",
     }
+    if get_origin(hint) is Literal:
+        return "string", get_args(hint)
     for known, kind in kinds.items():
         if hint in (known, known | None):
-            return kind
+            return kind, ()
     raise TypeError(f"an option cannot be of type {hint}; expected one of {', '.join(map(str, kinds))}")
 
 

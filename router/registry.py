@@ -6,7 +6,9 @@ The module uses the standard library alone and every package may import it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TypeVar, cast
 
 T = TypeVar("T")
 
@@ -19,11 +21,22 @@ class UnknownNameError(KeyError, ValueError):
         return str(self.args[0])
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where an entry is that has not been asked for yet."""
+
+    module: str
+    attribute: str
+
+
 class Registry(Mapping[str, T]):
     """A mapping from names to implementations, in the order in which they were registered.
 
     Args:
         noun: what an entry is, for errors: "broadcast layer", say.
+
+    Attributes:
+        docs: name -> sentence about the entry.
 
     >>> layers = Registry[int]("layer")
     >>> layers.register("spt", 1)
@@ -36,10 +49,14 @@ class Registry(Mapping[str, T]):
 
     def __init__(self, noun: str) -> None:
         self.noun = noun
-        self._entries: dict[str, T] = {}
+        self._entries: dict[str, T | _Place] = {}
+        self.docs: dict[str, str] = {}
 
-    def register(self, name: str, entry: T) -> T:
+    def register(self, name: str, entry: T, doc: str = "") -> T:
         """Adds an entry and returns it.
+
+        Args:
+            doc: a sentence about the entry, for the documents of experiment files.
 
         Raises:
             ValueError: the name is registered already.
@@ -47,7 +64,23 @@ class Registry(Mapping[str, T]):
         if name in self._entries:
             raise ValueError(f"{self.noun} {name!r} is registered already")
         self._entries[name] = entry
+        self.docs[name] = doc
         return entry
+
+    def register_lazily(self, name: str, place: str, doc: str = "") -> None:
+        """Adds the entry that is at ``package.module:attribute``.
+
+        The module is imported when the entry is first asked for. A process loads the implementations that it
+        uses and no others, and the module that states a registry depends on none of them.
+
+        Raises:
+            ValueError: the name is registered already.
+        """
+        if name in self._entries:
+            raise ValueError(f"{self.noun} {name!r} is registered already")
+        module, _, attribute = place.partition(":")
+        self._entries[name] = _Place(module, attribute)
+        self.docs[name] = doc
 
     def unregister(self, name: str) -> None:
         """Removes an entry.
@@ -55,8 +88,9 @@ class Registry(Mapping[str, T]):
         Raises:
             UnknownNameError: there is none of this name.
         """
-        self[name]
-        del self._entries[name]
+        if name not in self._entries:
+            raise self._unknown(name)
+        del self._entries[name], self.docs[name]
 
     def __getitem__(self, name: str) -> T:
         """The entry of a name.
@@ -65,10 +99,19 @@ class Registry(Mapping[str, T]):
             UnknownNameError: there is none; the error is a KeyError and a ValueError.
         """
         try:
-            return self._entries[name]
+            entry = self._entries[name]
         except KeyError:
-            names = ", ".join(self._entries)
-            raise UnknownNameError(f"unknown {self.noun} {name!r}; expected one of {names}") from None
+            raise self._unknown(name) from None
+        if isinstance(entry, _Place):
+            entry = self._entries[name] = cast(T, getattr(import_module(entry.module), entry.attribute))
+        return entry
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def _unknown(self, name: str) -> UnknownNameError:
+        names = ", ".join(self._entries)
+        return UnknownNameError(f"unknown {self.noun} {name!r}; expected one of {names}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)

@@ -10,7 +10,10 @@ from rich.console import Console
 from captures.accounting.account import account
 from captures.accounting.reconcile import TsharkError
 from captures.pcap.reader import PcapError
-from captures.rundir.folder import RunFolderError
+from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import read_manifest
+from captures.rundir.summary import write_summary
+from captures.rundir.timings import read_timings
 from captures.spark.session import SessionError
 from captures.tables.store import BusyError
 from testbed.config.load import load_experiment
@@ -19,13 +22,12 @@ from testbed.errors import InputError, MachineError
 from testbed.full_disk import naming_a_full_disk
 from testbed.oracle.decide import write_oracle
 from testbed.report.render import write_report
-from testbed.rundir.folder import read_object, write_json
 from testbed.terminal.progress import Progress
 from testbed.terminal.summary import print_summary
 
 
 def account_and_report(run_dir: Path, master: str, progress: Progress, console: Console) -> int:
-    """Writes oracle.jsonl, the Parquet tables, summary.json and report.html, and prints the summary.
+    """Writes the oracle's answers, the tables, the summary and the report, and prints the summary.
 
     Args:
         run_dir: a complete run folder.
@@ -35,22 +37,24 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
         0 if the verdict holds, else 1.
 
     Raises:
-        InputError: the run folder is incomplete or malformed.
+        RunFolderError: the run folder is incomplete or malformed.
+        InputError: a capture is malformed, or another process accounts for the run.
         MachineError: tshark or Spark cannot be run, or the file system of the run folder is full.
     """
-    experiment = load_experiment(run_dir / "experiment.toml")
-    of_the_run = _of_the_run(experiment, run_dir)
+    run = RunLayout(run_dir)
+    experiment = load_experiment(run.experiment)
+    of_the_run = _of_the_run(experiment, run)
 
     def publish(accounted: dict[str, Any]) -> None:
-        write_json(run_dir / "summary.json", {**of_the_run, **accounted})
+        write_summary(run, {**of_the_run, **accounted})
 
     with naming_a_full_disk(run_dir):
         with progress.stage("oracle_s", "oracle"):
-            write_oracle(run_dir, experiment.oracle.in_flight_window_s)
+            write_oracle(run, experiment.oracle.in_flight_window_s)
         with progress.stage("accounting_s", "accounting on Spark"):
             try:
                 accounted = account(run_dir, master=master, publish=publish)
-            except (RunFolderError, PcapError, BusyError) as error:
+            except (PcapError, BusyError) as error:
                 raise InputError(str(error)) from error
             except (TsharkError, SessionError) as error:
                 raise MachineError(str(error)) from error
@@ -62,16 +66,11 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
     return 0 if summary["verdict"] == "holds" else 1
 
 
-def _of_the_run(experiment: Experiment, run_dir: Path) -> dict[str, Any]:
-    """The keys of summary.json that are the runner's to give (captures.accounting.summary documents all)."""
-    manifest = read_object(run_dir / "manifest.json")
+def _of_the_run(experiment: Experiment, run: RunLayout) -> dict[str, Any]:
+    """The keys of the summary that are the runner's to give (captures.accounting.summary documents all)."""
+    manifest = read_manifest(run)
     # Written last by an emulation that ended: read first, so that other folders are refused at once.
-    timings = read_object(run_dir / "timings.json")
-    if "datapath" not in manifest:
-        raise InputError(f"{run_dir / 'manifest.json'}: no field datapath")
-    for key, value in timings.items():
-        if not isinstance(value, (int, float)):
-            raise InputError(f"{run_dir / 'timings.json'}: {key}: {value!r}; expected a number")
+    timings = read_timings(run)
     return {
         "experiment": experiment.name,
         "routers": len(experiment.topology.nodes),

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from captures.rundir.files import RunFolderError
+
 
 class TestbedError(Exception):
     """Something the user can act on. `status` is the exit status (2: bad input, 3: machine)."""
@@ -26,3 +31,16 @@ class RunError(TestbedError):
     """A run could not go on: a part of it died or did not become ready in time."""
 
     status = 1
+
+
+@contextmanager
+def run_folder_errors() -> Iterator[None]:
+    """Turns the error of a run folder that is not whole into an `InputError`, for the command line.
+
+    Raises:
+        InputError: in place of a `RunFolderError`.
+    """
+    try:
+        yield
+    except RunFolderError as error:
+        raise InputError(str(error)) from error

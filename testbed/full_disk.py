@@ -1,4 +1,4 @@
-"""Faults of files that the library reports poorly: names that are too long, file systems that are full."""
+"""File systems that are full: an error that names them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,6 @@ from testbed.errors import MachineError, RunError
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 #: Bytes: with fewer left, a file system counts as full.
 _NEXT_TO_NOTHING = 65_536
-
-
-def is_file(path: Path) -> bool:
-    """Whether there is a file of this name; none has a name that is longer than names may be.
-
-    Raises:
-        PermissionError: it would be in a folder that may not be read.
-    """
-    try:
-        return path.is_file()
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
-            return False
-        raise
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from itertools import accumulate
 from random import Random
 from typing import Any
 
-from router.options import Option, option, parameters_of
+from router.options import Declaration, Option, option, parameters_of
 from router.registry import Registry
 from topos.build import LinkSpec, build
 from topos.model import Node, Topology, TopologyError
@@ -261,28 +261,43 @@ class Generator:
 GENERATORS = Registry[Generator]("generator")
 
 
-def register(make: Callable[..., Topology], **parameters: Mapping[str, Option]) -> None:
+def register(make: Callable[..., Topology], doc: str, **parameters: Declaration) -> None:
     """Adds a generator under the name of its function.
 
     Args:
+        doc: one sentence about its topologies.
         parameters: what `router.options.option` declares of each of its parameters.
     """
-    GENERATORS.register(make.__name__, Generator(make, parameters_of(make, parameters)))
+    GENERATORS.register(make.__name__, Generator(make, parameters_of(make, parameters)), doc)
 
 
 _NODES = "Number of nodes: one router and one switch each."
-register(line, n=option(_NODES, key="nodes", low=1))
-register(ring, n=option(_NODES, key="nodes", low=3))
-register(star, n=option(_NODES, key="nodes", low=1))
-register(grid, rows=option("Rows of nodes.", low=1), columns=option("Nodes of a row.", low=1))
-register(tree, depth=option("Levels below the root.", low=0), fanout=option("Children of a node.", low=1))
+register(line, "Nodes in a row.", n=option(_NODES, key="nodes", low=1))
+register(ring, "Nodes in a circle.", n=option(_NODES, key="nodes", low=3))
+register(star, "Node 0 joined to all others.", n=option(_NODES, key="nodes", low=1))
+register(
+    grid,
+    "A rectangular grid.",
+    rows=option("Rows of nodes.", low=1),
+    columns=option("Nodes of a row.", low=1),
+)
+register(
+    tree,
+    "A complete tree.",
+    depth=option("Levels below the root.", low=0),
+    fanout=option("Children of a node.", low=1),
+)
 register(
     waxman,
+    "A random graph after Waxman, grown as BRITE grows it.",
     n=option(_NODES, key="nodes", low=1),
     seed=option("Seed of the topology; default: that of the experiment.", low=0),
     alpha=option("Waxman's alpha, as in BRITE; it cancels out.", low=0, high=1, above_low=True),
     beta=option("Waxman's beta, as in BRITE.", low=0, high=1, above_low=True),
     links_per_node=option("Links that each node brings.", low=1),
     plane=option("Side of the square in which the nodes are placed.", low=1, high=10**9),
-    cost=option("Cost of a link: its length on the plane, or 1.", choices=("distance", "unit")),
+    cost=option(
+        "Cost of a link, which broadcast trees minimise: its length on the plane, or 1.",
+        choices=("distance", "unit"),
+    ),
 )

@@ -61,7 +61,7 @@ def load(path: str | Path, *, keep_properties: bool = False) -> Topology:
 
 
 def to_json(topology: Topology) -> str:
-    """The text of a run folder's `topology.json` (ARCHITECTURE.md)."""
+    """The text of the topology of a run folder (docs/run-folder.md)."""
     return json.dumps(asdict(topology), indent=1, ensure_ascii=False) + "\n"
 
 

@@ -44,6 +44,11 @@ class Link:
     delay_ms: float | None = None
     loss_percent: float | None = None
 
+    @property
+    def lossy(self) -> bool:
+        """Whether the link loses frames on purpose."""
+        return bool(self.loss_percent)
+
 
 @dataclass(frozen=True)
 class Topology:

@@ -1,4 +1,4 @@
-"""The accounting of one run: reads its folder, writes its tables, returns its part of summary.json."""
+"""The accounting of a run: reads the run folder, writes its tables, returns its keys of summary.json."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ from captures.accounting.sources import Run
 from captures.accounting.summary import SUMMARY_KEYS
 from captures.accounting.uncaptured import captured_only
 from captures.accounting.verdict import verdict
-from captures.rundir.folder import LinkEnds, RunFolder
+from captures.rundir.layout import RunLayout
 from captures.source import captured_frames
 from captures.spark.session import spark_session
 from captures.tables import store
+from topos.model import Link
 
 #: Captures of fewer bytes than this make a small run: about 100,000 frames.
 _SMALL_BYTES = 20_000_000
-#: Captures of more, about a million frames, are worth a JVM that compiles longer.
+#: For larger captures, about a million frames, a JVM that compiles longer is faster.
 _LARGE_BYTES = 100_000_000
-#: tshark, the walk through the captures, the tables of logs, and all that Spark is asked.
+#: Threads for tshark, the walks through the captures, the tables of logs, and the queries of Spark.
 _THREADS = 4
-#: How long an end takes before it is said.
+#: Seconds of silence after Ctrl-C before "ending ..." is printed.
 _SILENT_S = 1.0
 
 
@@ -51,19 +52,21 @@ def account(
     spark: SparkSession | None = None,
     publish: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
-    """Accounts for a finished run: writes parquet/ and returns the keys of summary.json that come from it.
+    """Accounts for a finished run: writes its tables, and returns keys of summary.json.
 
-    The keys are those of `captures.accounting.summary.SUMMARY_KEYS`, except the runner's own. Takes some
-    seconds to start Spark unless `spark`, a session of `captures.spark.session`, is given. Tables that are
-    there stay until the new ones are complete.
+    The keys are those of `captures.accounting.summary.SUMMARY_KEYS`, except the keys of the runner. Older
+    tables of the run stay in place until the new ones are complete.
 
     Args:
-        publish: writes the summary, given these keys, when the tables are in place. Until it has returned,
-            readers take the accounting for interrupted.
+        master: Spark's master URL.
+        partitions: tasks that decode the captures.
+        spark: a session of `captures.spark.session`; None: a new session, whose start takes some seconds.
+        publish: writes the summary with the keys, when the tables are in place. Until it has returned,
+            readers treat the accounting as interrupted.
 
     Raises:
-        RunFolderError: a file of the run folder is missing or bad.
-        BusyError: another process accounts for this run.
+        RunFolderError: a file of the run folder is missing or malformed.
+        BusyError: another process accounts for the run.
         SessionError: Spark does not start, or ends by itself.
         PcapError: a capture file is no pcap file.
         TsharkError: tshark cannot be run.
@@ -79,14 +82,15 @@ def account(
 def _accounted(
     run_dir: Path, master: str, partitions: int, spark: SparkSession | None, folder: Path
 ) -> dict[str, Any]:
-    """The same, with the tables in `folder`."""
+    """As `account`, with the tables in `folder`."""
     started = time.monotonic()
-    inputs = read_inputs(RunFolder(run_dir))
+    layout = RunLayout(run_dir)
+    inputs = read_inputs(layout)
     files = {capture.identity.name: run_dir / capture.file for capture in inputs.captures}
     size = sum(path.stat().st_size for path in files.values())
-    log = run_dir / "logs" / "spark.log"
+    log = layout.spark_log
     session = nullcontext(spark) if spark else spark_session(master, log, large=size > _LARGE_BYTES)
-    # tshark and the walks need no Spark: they go on while it starts.
+    # tshark and the walks need no Spark: they run while it starts.
     with _threads() as pool:
         counting = pool.submit(tshark_counts, files)
         walking = pool.submit(defects, files)
@@ -105,12 +109,12 @@ def _accounted(
                 )
                 return run_queries(run)
 
-            # No signal interrupts what a thread says to Spark, so that it can end in order.
+            # In a thread, where no signal interrupts calls of Spark, so that they can end in order.
             computing = pool.submit(compute)
             try:
                 totals, counted = computing.result()
             except BaseException:
-                if spark is not None:  # one of ours ends with its jobs
+                if spark is not None:  # a session of this function ends with its jobs
                     end_jobs(spark, [computing])
                 raise
         counts = counting.result()
@@ -143,8 +147,8 @@ def _log_tables(inputs: Inputs) -> dict[str, pa.Table]:
     return {name: make(inputs) for name, make in LOG_TABLES.items()}
 
 
-def _uncaptured(inputs: Inputs, routers: Collection[int], links: Collection[LinkEnds]) -> list[str]:
-    """What an emulation should have captured, and has not; a simulation may leave captures out."""
+def _uncaptured(inputs: Inputs, routers: Collection[int], links: Collection[Link]) -> list[str]:
+    """The links that an emulation should have captured, and has not."""
     return [
         *(f"{link.u}-{link.v}" for link in inputs.links if link not in links),
         *(f"the host link of node {node}" for node in inputs.router_counters if node not in routers),
@@ -153,7 +157,7 @@ def _uncaptured(inputs: Inputs, routers: Collection[int], links: Collection[Link
 
 @contextmanager
 def _threads() -> Iterator[ThreadPoolExecutor]:
-    """Threads for one accounting. After Ctrl-C it is said if their end takes long: tshark's, say."""
+    """Threads for one accounting. After Ctrl-C, says so if their end takes long, such as that of tshark."""
     pool = ThreadPoolExecutor(max_workers=_THREADS)
     try:
         yield pool
@@ -174,8 +178,8 @@ def _log_summary(inputs: Inputs) -> dict[str, Any]:
     counters = inputs.router_counters.values()
     return {
         "messages_sent": inputs.log.sent.num_rows,
-        "messages_planned": sum(item.get("action") == "send_message" for item in inputs.workload),
-        "capture_drops": sum(capture.dropped for capture in inputs.captures),
+        "messages_planned": sum(line["action"] == "send_message" for line in inputs.workload),
+        "capture_drops": sum(capture.dropped_by_kernel for capture in inputs.captures),
         "socket_drops": sum(counter.get("socket_drops", 0) for counter in counters),
         "router_send_drops": sum(
             counter.get("dropped", {}).get(reason, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,21 +11,28 @@ from typing import Any
 import pyarrow as pa
 
 from captures.accounting.log_tables import (
-    ApplicationLog,
+    ApplicationTables,
     FirstPredicate,
+    application_tables,
     opening_predicates,
-    read_applications,
-    read_oracle,
+    oracle_table,
 )
-from captures.accounting.summary import SIMULATED
 from captures.frames.index import check_capture
+from captures.rundir.capture_list import CapturedFile, read_captures
 from captures.rundir.clock import Clock
-from captures.rundir.epochs import CONTROLLER, NEEDED, Epochs, epochs
-from captures.rundir.folder import CapturedFile, LinkEnds, RunFolder, RunFolderError
+from captures.rundir.controller import read_controller
+from captures.rundir.counters import SwitchCounters, read_routers_counters, read_switches_counters
+from captures.rundir.epochs import Epochs, epochs
+from captures.rundir.files import RunFolderError
+from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import SIMULATED, read_manifest
+from captures.rundir.topology import read_topology
+from captures.rundir.workload import WorkloadLine, read_workload
 from captures.tables.catalogue import TABLES
+from topos.model import Link, Topology
 
 _MOST_BINS = 300
-#: The columns of the table `captures` that capture.json and a walk through the files give.
+#: The columns of the table `captures` that the list of captures and a walk through the files give.
 _FILE_COLUMNS = (
     *("capture", "kind", "link", "node", "captured", "received_by_filter", "dropped_by_kernel", "defect"),
 )
@@ -41,18 +48,22 @@ class Inputs:
         simulated: whether captures of links may be missing.
     """
 
-    run: RunFolder
+    run: RunLayout
     captures: list[CapturedFile]
-    log: ApplicationLog
+    log: ApplicationTables
     oracle: pa.Table
-    workload: list[dict[str, Any]]
+    workload: list[WorkloadLine]
     opening: dict[int, FirstPredicate]
     clock: Clock
     router_counters: dict[int, dict[str, Any]]
-    ovs_counters: dict[int, dict[int, dict[str, int]]]
-    links: list[LinkEnds]
+    ovs_counters: SwitchCounters
+    topology: Topology
     epochs: Epochs
     simulated: bool
+
+    @property
+    def links(self) -> Sequence[Link]:
+        return self.topology.links
 
     @property
     def senders(self) -> list[int]:
@@ -63,12 +74,15 @@ class Inputs:
     @property
     def all_hosts_captured(self) -> bool:
         """Whether the host link of every router has a capture: a large simulation may keep fewer."""
-        captured = {one.identity.node for one in self.captures if one.identity.kind == "host"}
+        captured = {capture.identity.node for capture in self.captures if capture.identity.kind == "host"}
         return captured >= self.router_counters.keys()
 
     @property
     def bin_s(self) -> float:
-        """The narrowest bin of 1, 2 or 5 times a power of ten (0.1 s or more) that makes at most 300."""
+        """Width of a time bin in experiment seconds.
+
+        The least of 1, 2 or 5 times a power of ten, and of 0.1 s or more, that makes at most 300 bins.
+        """
         span_s = max(0.0, self.clock.experiment_s(self.log.last_ns))
         for power in range(-1, 9):
             for factor in (1, 2, 5):
@@ -78,33 +92,33 @@ class Inputs:
         return math.ceil(span_s / _MOST_BINS)
 
 
-def read_inputs(run: RunFolder) -> Inputs:
+def read_inputs(run: RunLayout) -> Inputs:
     """Reads the small files of a run.
 
     Raises:
         RunFolderError: a file is missing or malformed.
     """
-    manifest = run.manifest()
-    log = read_applications(run)
-    workload = run.workload_items()
+    manifest = read_manifest(run)
+    log = application_tables(run)
+    workload = [line for _, line in read_workload(run)]
     requested = [first.requested_ns for first in log.first_predicates.values()]
-    start_ns = min(requested) if requested else int(manifest.get("started_ns", 0))
-    captures = run.captures()
+    start_ns = min(requested) if requested else manifest["started_ns"]
+    captures = read_captures(run)
     for capture in captures:
         if not (run.path / capture.file).is_file():
-            raise RunFolderError(f"{run.path / capture.file}: missing; capture.json names it")
+            raise RunFolderError(f"{run.path / capture.file}: missing; {run.captures.name} names it")
     return Inputs(
         run=run,
         captures=captures,
         log=log,
-        oracle=read_oracle(run),
+        oracle=oracle_table(run),
         workload=workload,
         opening=opening_predicates(log, workload),
-        clock=Clock(start_ns, float(manifest["time_scale"])),
-        simulated=manifest.get("datapath") == SIMULATED,
-        router_counters=run.router_counters(),
-        ovs_counters=run.ovs_counters(),
-        links=run.links(),
+        clock=Clock(start_ns, manifest["time_scale"]),
+        simulated=manifest["datapath"] == SIMULATED,
+        router_counters=read_routers_counters(run),
+        ovs_counters=read_switches_counters(run),
+        topology=read_topology(run),
         epochs=read_epochs(run),
     )
 
@@ -128,7 +142,7 @@ def capture_files(captures: list[CapturedFile], damaged: Mapping[str, str]) -> p
             "node": capture.identity.node,
             "captured": capture.captured,
             "received_by_filter": capture.received_by_filter,
-            "dropped_by_kernel": capture.dropped,
+            "dropped_by_kernel": capture.dropped_by_kernel,
             "defect": damaged.get(capture.identity.name),
         }
         for capture in captures
@@ -136,20 +150,10 @@ def capture_files(captures: list[CapturedFile], damaged: Mapping[str, str]) -> p
     return pa.Table.from_pylist(rows, schema=FILES)
 
 
-def read_epochs(run: RunFolder) -> Epochs:
-    """Reads the controller's log; a run folder without one has no epochs.
+def read_epochs(run: RunLayout) -> Epochs:
+    """Reads the log of the controller; a run folder without one has no epochs.
 
     Raises:
-        RunFolderError: a line lacks a field; names file and line.
+        RunFolderError: a line is malformed; names file and line.
     """
-    if not (run.path / CONTROLLER).exists():
-        return Epochs()
-
-    def events() -> Iterable[Mapping[str, Any]]:
-        for where, event in run.lines(CONTROLLER):
-            for name in ("event", "t_ns", *NEEDED.get(event.get("event", ""), ())):
-                if name not in event:
-                    raise RunFolderError(f"{where}: no field {name!r}")
-            yield event
-
-    return epochs(events())
+    return epochs(event for _, event in read_controller(run))

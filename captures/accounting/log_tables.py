@@ -1,4 +1,4 @@
-"""What applications did and what the oracle says, as Arrow tables for the accounting."""
+"""The logs of a run and the oracle's answers as Arrow tables for the accounting."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from captures.rundir import oracle
+from captures.rundir.applications import read_applications
 from captures.rundir.clock import Clock
-from captures.rundir.epochs import CONTROLLER
-from captures.rundir.folder import RunFolder, RunFolderError
+from captures.rundir.controller import read_controller
+from captures.rundir.files import RunFolderError
+from captures.rundir.layout import RunLayout
+from captures.rundir.routing_tables import read_routing_tables
+from captures.rundir.workload import WorkloadLine
 from captures.tables.catalogue import TABLES
 from router.predicates.model import Message
 from router.predicates.printer import format_message
 
-APPLICATIONS = "logs/applications.jsonl"
-ORACLE = "oracle.jsonl"
-ROUTING_TABLES = "logs/tables.json"
 _MESSAGE = [("source", pa.int32()), ("seq", pa.int64())]
 SENT = pa.schema([*_MESSAGE, ("sent_ns", pa.int64()), ("message", pa.string())])
 DELIVERIES = pa.schema([*_MESSAGE, ("node", pa.int32()), ("app", pa.string()), ("t_ns", pa.int64())])
@@ -34,21 +36,21 @@ OPENING = pa.schema([("node", pa.int32()), ("requested_ns", pa.int64())])
 
 @dataclass(frozen=True, slots=True)
 class FirstPredicate:
-    """A node's first predicate: when it was asked for, and when its router had confirmed it (ns)."""
+    """A node's first predicate: times of the request and of the confirmation, ns since 1970 UTC."""
 
     requested_ns: int
     confirmed_ns: int
 
 
 @dataclass(frozen=True, slots=True)
-class ApplicationLog:
-    """logs/applications.jsonl.
+class ApplicationTables:
+    """The log of the applications as tables.
 
     Attributes:
         sent, deliveries, declared: tables with the columns of `SENT`, `DELIVERIES` and `DECLARED` (one row
-            a predicate that a router confirmed; 0 filters withdraw it).
-        first_predicates: of each node that set one.
-        last_ns: time of the last event (0: there is none).
+            for each predicate that a router confirmed; a predicate of 0 filters withdraws the last one).
+        first_predicates: node -> its first predicate.
+        last_ns: time of the last event, ns since 1970 UTC; 0: no event.
     """
 
     sent: pa.Table
@@ -60,46 +62,50 @@ class ApplicationLog:
 
     def events(self, clock: Clock) -> pa.Table:
         """Every event, as the table `applications`."""
-        return _table(
-            [(clock.experiment_s(event[0]), *event) for event in self._events], TABLES["applications"].schema
-        )
+        rows = [(clock.experiment_s(event[0]), *event) for event in self._events]
+        return _table(rows, TABLES["applications"].schema)
 
 
 def signed64(number: int) -> int:
-    """An unsigned 64-bit number as the signed one with the same bits: Spark has no unsigned type."""
+    """The signed 64-bit number with the bits of an unsigned one: Spark has no unsigned type."""
     return number - 2**64 if number >= 2**63 else number
 
 
-def read_applications(run: RunFolder) -> ApplicationLog:
-    """Raises RunFolderError, naming file and line, where a line lacks what its event needs."""
+def application_tables(run: RunLayout) -> ApplicationTables:
+    """Reads the log of the applications.
+
+    Raises:
+        RunFolderError: the log is missing, or a line is malformed; names file and line.
+    """
     sent: list[tuple[Any, ...]] = []
     deliveries: list[tuple[Any, ...]] = []
     declared: list[tuple[Any, ...]] = []
     events: list[tuple[Any, ...]] = []
     first: dict[int, FirstPredicate] = {}
     last_ns = 0
-    for where, line in run.lines(APPLICATIONS):
-        with _needing(where):
-            event, node, app, t_ns = line["event"], line["node"], line["app"], line["t_ns"]
-            last_ns = max(last_ns, t_ns)
-            message: tuple[int | None, int | None] = (None, None)
-            text = None
-            if event in ("deliver", "send_message"):
+    for where, line in read_applications(run):
+        node, app, t_ns = line["node"], line["app"], line["t_ns"]
+        last_ns = max(last_ns, t_ns)
+        message: tuple[int | None, int | None] = (None, None)
+        requested_ns = text = None
+        match line["event"]:
+            case "deliver":
                 message = (line["source"], signed64(line["seq"]))
-            if event == "deliver":
                 deliveries.append((*message, node, app, t_ns))
-            elif event == "send_message":
-                text = format_message(Message(line["attributes"]))
-                sent.append((*message, line["requested_ns"], text))
-            elif event == "set_predicate":
-                text = line["predicate"]
+            case "send_message":
+                message, requested_ns = (line["source"], signed64(line["seq"])), line["requested_ns"]
+                with _expecting(where):
+                    text = format_message(Message(line["attributes"]))
+                sent.append((*message, requested_ns, text))
+            case "set_predicate":
+                text, requested_ns = line["predicate"], line["requested_ns"]
                 declared.append((node, app, t_ns, text, len(line["filters"])))
-                found = FirstPredicate(line["requested_ns"], t_ns)
-                if line["filters"] and (node not in first or found.requested_ns < first[node].requested_ns):
+                found = FirstPredicate(requested_ns, t_ns)
+                if line["filters"] and (node not in first or requested_ns < first[node].requested_ns):
                     first[node] = found
-            events.append((t_ns, line.get("requested_ns"), node, app, event, *message, text))
-    with _needing(str(run.path / APPLICATIONS)):
-        return ApplicationLog(
+        events.append((t_ns, requested_ns, node, app, line["event"], *message, text))
+    with _expecting(str(run.applications_log)):
+        return ApplicationTables(
             *(_table(sent, SENT), _table(deliveries, DELIVERIES), _table(declared, DECLARED)),
             first,
             last_ns,
@@ -107,78 +113,77 @@ def read_applications(run: RunFolder) -> ApplicationLog:
         )
 
 
-def read_controller(run: RunFolder, clock: Clock) -> pa.Table:
-    """The controller's log as the table `controller`.
+def controller_table(run: RunLayout, clock: Clock) -> pa.Table:
+    """The log of the controller as the table `controller`; empty if there is none.
 
-    Raises RunFolderError as `read_applications`; without a log, the table is empty.
+    Raises:
+        RunFolderError: a line is malformed; names file and line.
     """
     rows: list[tuple[Any, ...]] = []
-    if (run.path / CONTROLLER).exists():
-        for where, line in run.lines(CONTROLLER):
-            with _needing(where):
-                rest = dict(line)
-                t_ns, event = rest.pop("t_ns"), rest.pop("event")
-                columns = [rest.pop(name, None) for name in ("epoch", "node", "u", "v")]
-                details = json.dumps(rest) if rest else None
-                rows.append((clock.experiment_s(t_ns), t_ns, event, *columns, details))
-    with _needing(str(run.path / CONTROLLER)):
+    for _, line in read_controller(run):
+        rest = dict(line)
+        t_ns, event = rest.pop("t_ns"), rest.pop("event")
+        columns = [rest.pop(name, None) for name in ("epoch", "node", "u", "v")]
+        details = json.dumps(rest) if rest else None
+        rows.append((clock.experiment_s(t_ns), t_ns, event, *columns, details))
+    with _expecting(str(run.controller_log)):
         return _table(rows, TABLES["controller"].schema)
 
 
-def read_routing_tables(run: RunFolder) -> pa.Table:
-    """The routers' tables at the end of the run as the table `routing_tables`; empty if they were not kept.
+def routing_table(run: RunLayout) -> pa.Table:
+    """The tables of the routers at the end of the run as the table `routing_tables`; empty without any.
 
-    Raises RunFolderError as `read_applications`.
+    Raises:
+        RunFolderError: the file is malformed.
     """
-    document = run.routing_tables()
-    with _needing(str(run.path / ROUTING_TABLES)):
-        return _table(
-            [
-                (int(node), int(interface), predicate)
-                for node, table in document.items()
-                for interface, predicate in table.items()
-            ],
-            TABLES["routing_tables"].schema,
+    return _table(
+        [
+            (node, row["interface"], row["scope"], row["predicate"])
+            for node, rows in read_routing_tables(run).items()
+            for row in rows
+        ],
+        TABLES["routing_tables"].schema,
+    )
+
+
+def oracle_table(run: RunLayout) -> pa.Table:
+    """The answers of the oracle as the table `oracle`.
+
+    Raises:
+        RunFolderError: the file is missing, or a line is malformed; names file and line.
+    """
+    rows = [
+        (
+            line["source"],
+            signed64(line["seq"]),
+            line["sent_ns"],
+            line["node"],
+            line["app"],
+            line["expected"],
+            line["decided"],
         )
-
-
-def read_oracle(run: RunFolder) -> pa.Table:
-    """The oracle's answers as the table `oracle`. Raises RunFolderError as `read_applications`."""
-    rows = []
-    for where, line in run.lines(ORACLE):
-        with _needing(where):
-            rows.append(
-                (
-                    line["source"],
-                    signed64(line["seq"]),
-                    line["sent_ns"],
-                    line["node"],
-                    line["app"],
-                    line["expected"],
-                    line["decided"],
-                )
-            )
-    with _needing(str(run.path / ORACLE)):
+        for _, line in oracle.read_oracle(run)
+    ]
+    with _expecting(str(run.oracle)):
         return _table(rows, TABLES["oracle"].schema)
 
 
-def opening_predicates(
-    log: ApplicationLog, workload: Sequence[Mapping[str, Any]]
-) -> dict[int, FirstPredicate]:
-    """The first predicates of the nodes that the workload has set one at its earliest set_predicate.
+def opening_predicates(log: ApplicationTables, workload: Sequence[WorkloadLine]) -> dict[int, FirstPredicate]:
+    """The predicates that the first wave of RAs answers: node -> its first predicate.
 
-    Without a workload, of all nodes that set one.
+    The nodes are those of the earliest set_predicate of the workload; without a workload, all nodes that set
+    a predicate.
     """
-    items = [item for item in workload if item.get("action") == "set_predicate"]
+    items = [line for line in workload if line["action"] == "set_predicate"]
     if not items:
         return dict(log.first_predicates)
-    earliest = min(item["at_s"] for item in items)
-    nodes = {item["node"] for item in items if item["at_s"] == earliest}
+    earliest = min(line["at_s"] for line in items)
+    nodes = {line["node"] for line in items if line["at_s"] == earliest}
     return {node: first for node, first in log.first_predicates.items() if node in nodes}
 
 
 def opening_table(opening: Mapping[int, FirstPredicate]) -> pa.Table:
-    """The table of `OPENING`."""
+    """The opening predicates with the columns of `OPENING`."""
     return _table([(node, first.requested_ns) for node, first in sorted(opening.items())], OPENING)
 
 
@@ -190,10 +195,9 @@ def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
 
 
 @contextmanager
-def _needing(where: str) -> Iterator[None]:
+def _expecting(where: str) -> Iterator[None]:
+    """Raises errors of conversion as RunFolderError, with the place that was read."""
     try:
         yield
-    except KeyError as error:
-        raise RunFolderError(f"{where}: no field {error}") from error
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         raise RunFolderError(f"{where}: a field of the wrong type: {error}") from error

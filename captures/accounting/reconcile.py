@@ -1,7 +1,7 @@
-"""Every total three ways: the captures against tshark, the routers' counters and the switches' counters.
+"""Compares the captures with tshark, with the routers' counters and with the switches' counters.
 
-Each reconciliation is `{"expected": n, "found": n, "differences": [{"where", "expected", "found"}, ...]}`:
-the other source's total of frames, Spark's total of the captures, and every single number that differs.
+A reconciliation is `{"expected": n, "found": n, "differences": [{"where", "expected", "found"}, ...]}`: the
+total of frames by the other source, Spark's total of the captures, and every number that differs.
 """
 
 from __future__ import annotations
@@ -15,18 +15,24 @@ from pathlib import Path
 from typing import Any
 
 from captures.frames.decoder import FROM_ROUTER
-from captures.rundir.folder import CapturedFile, LinkEnds
+from captures.rundir.capture_list import CapturedFile
 from router.wire.addresses import HOST_PORT
+from topos.model import Link
 
 Reconciliation = dict[str, Any]
-#: Files that one merge reads; each is an open file of the merging process.
+#: Files that one mergecap reads: it opens all of them at once.
 _FILES_AT_ONCE = 200
 _TSHARK_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """Frames and bytes of one capture in one direction and of one type; times of its first and last frame."""
+    """Frames and bytes of one capture, direction and type; times of the first and last frame.
+
+    Attributes:
+        kind: `link` or `host`, as in the table `captures`.
+        first_ns, last_ns: ns since 1970 UTC.
+    """
 
     capture: str
     kind: str
@@ -44,14 +50,14 @@ class Total:
 
 
 class TsharkError(RuntimeError):
-    """tshark or mergecap could not be run."""
+    """tshark or mergecap cannot be run, or does not end in time."""
 
 
 def tshark_counts(files: Mapping[str, Path]) -> dict[str, int]:
-    """Number of frames that tshark reads in each file, by the keys of `files`.
+    """The number of frames that tshark reads in each file, by the keys of `files`.
 
-    Many files go through one tshark: mergecap concatenates them, each as an interface of its own. Files that
-    it cannot merge, such as one that is cut short, are read one by one.
+    One tshark reads many files: mergecap concatenates them, each as an interface of its own. Files that
+    mergecap cannot merge, such as a truncated one, are read one by one.
 
     Raises:
         TsharkError: the tools are missing or do not end in time.
@@ -71,7 +77,7 @@ def tshark_counts(files: Mapping[str, Path]) -> dict[str, int]:
 
 
 def _count_together(paths: Sequence[Path]) -> list[int] | None:
-    """Frames of each file through one tshark; None if the files do not merge cleanly."""
+    """The number of frames of each file, from one tshark; None: mergecap cannot merge the files."""
     try:
         with subprocess.Popen(
             ["mergecap", "-a", "-I", "none", "-w", "-", *map(str, paths)],
@@ -123,7 +129,7 @@ def reconcile_tshark(
 
 
 def reconcile_routers(totals: Iterable[Total], counters: Mapping[int, Mapping[str, Any]]) -> Reconciliation:
-    """Frames per router, direction and type: the routers' own counters against the host captures.
+    """Compares the routers' own counters with the host captures: frames by router, direction and type.
 
     Frames that the kernel dropped at a router's socket are a difference of their own.
     """
@@ -146,12 +152,12 @@ def reconcile_routers(totals: Iterable[Total], counters: Mapping[int, Mapping[st
 def reconcile_ovs(
     totals: Iterable[Total],
     counters: Mapping[int, Mapping[int, Mapping[str, int]]],
-    links: Iterable[LinkEnds],
+    links: Iterable[Link],
 ) -> Reconciliation:
-    """Frames per switch port and direction: the switches' counters against the captures.
+    """Compares the switches' counters with the captures: frames by switch port and direction.
 
-    Port i of a node receives what its neighbour sends on the link, port 65000 what its router sends. A link
-    that loses frames on purpose is left out: capture and far end rightly differ there.
+    Port i of a node receives the frames of its neighbour on the link, port 65000 those of its router. Links
+    with configured loss are left out: capture and far end differ there by design.
     """
     captured = Counter[tuple[str, int | None, bool]]()
     for total in totals:
@@ -189,13 +195,17 @@ def _before_colon(where: str) -> str:
 def _differences(
     expected: Mapping[str, int], found: Mapping[str, int], key: Any = None
 ) -> list[dict[str, Any]]:
-    """Where the two differ; a name that one of them lacks counts as 0 there. `key` maps expected's names to
-    found's, which are then not looked at on their own unless no expected name leads to them."""
+    """The numbers that differ. A name that is missing on one side counts as 0 there.
+
+    Args:
+        key: maps a name of `expected` to the name in `found` that it is compared with; names of `found` that
+            no expected name maps to are compared with 0.
+    """
     named = {where: key(where) if key else where for where in expected}
     pairs = [(where, expected[where], found.get(name, 0)) for where, name in named.items()]
-    looked_at = set(named.values())
-    pairs += [(name, 0, found[name]) for name in found if name not in looked_at]
-    return [_difference(where, wanted, got) for where, wanted, got in sorted(pairs) if wanted != got]
+    compared = set(named.values())
+    pairs += [(name, 0, found[name]) for name in found if name not in compared]
+    return [_difference(*numbers) for numbers in sorted(pairs) if numbers[1] != numbers[2]]
 
 
 def _difference(where: str, expected: int, found: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from captures.accounting.inputs import Inputs
-from captures.accounting.log_tables import read_controller, read_routing_tables
+from captures.accounting.log_tables import controller_table, routing_table
 from captures.accounting.registry import log_table
 from captures.tables.catalogue import TABLES
 
@@ -19,7 +19,7 @@ def applications(inputs: Inputs) -> pa.Table:
 @log_table("controller")
 def controller(inputs: Inputs) -> pa.Table:
     """The events of the controller."""
-    return read_controller(inputs.run, inputs.clock)
+    return controller_table(inputs.run, inputs.clock)
 
 
 @log_table("oracle")
@@ -31,7 +31,7 @@ def oracle(inputs: Inputs) -> pa.Table:
 @log_table("routing_tables")
 def routing_tables(inputs: Inputs) -> pa.Table:
     """The tables of the routers at the end of the run."""
-    return read_routing_tables(inputs.run)
+    return routing_table(inputs.run)
 
 
 @log_table("links")
@@ -48,4 +48,5 @@ def links(inputs: Inputs) -> pa.Table:
 @log_table("nodes")
 def nodes(inputs: Inputs) -> pa.Table:
     """The nodes of the topology."""
-    return pa.Table.from_pylist(inputs.run.nodes(), schema=TABLES["nodes"].schema)
+    rows = [{"node": node.id, "x": node.x, "y": node.y} for node in inputs.topology.nodes]
+    return pa.Table.from_pylist(rows, schema=TABLES["nodes"].schema)

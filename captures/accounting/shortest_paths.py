@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from captures.accounting.inputs import Inputs
 from captures.accounting.registry import log_table
-from captures.rundir.folder import LinkEnds
 from captures.tables.catalogue import TABLES
+from topos.model import Link
 
 SHORTEST = TABLES["shortest_paths"].schema
 
@@ -21,7 +21,7 @@ def shortest_path_table(inputs: Inputs) -> pa.Table:
     return shortest_paths(inputs.links, inputs.senders)
 
 
-def shortest_paths(links: Sequence[LinkEnds], sources: Iterable[int]) -> pa.Table:
+def shortest_paths(links: Sequence[Link], sources: Iterable[int]) -> pa.Table:
     """The table `shortest_paths`: fewest hops and least cost from each source to each other node.
 
     A node that `links` do not connect with a source has no row for it.

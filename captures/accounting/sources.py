@@ -1,4 +1,4 @@
-"""What the queries start from: the captured frames and the tables of the run's small files, in Spark."""
+"""The base of all queries: the captured frames and the tables of the run's small files, in Spark."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-#: Datapath of a simulation, in manifest and summary.
-SIMULATED = "simulated"
 _FRAMES = "Ethernet frames (each fragment counts)"
 #: Key -> (unit, meaning), in the order of summary.json. docs/summary.md is made from it (`document`).
 SUMMARY_KEYS: dict[str, tuple[str, str]] = {

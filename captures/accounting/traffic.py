@@ -14,10 +14,8 @@ from captures.accounting.reconcile import Total
 from captures.accounting.registry import ALWAYS, step, summary, table
 from captures.frames.columns import FROM_ROUTER, TO_ROUTER
 from captures.rundir.clock import Clock
-from router.wire.header import TYPE_NAMES
+from router.wire.header import TYPE_NAMES, UNDECODABLE
 
-#: Value of `type` for frames whose header does not decode.
-UNDECODABLE = "undecodable"
 CONTROL_TYPES = ("RA", "SR", "UR")
 _CAPTURE = ("capture", "kind", "link", "node", "direction", "from_node", "to_node", "type")
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from captures.accounting.inputs import Inputs
 from captures.accounting.registry import log_table
 from captures.pcap.reader import PcapReader
-from captures.rundir.folder import CapturedFile
+from captures.rundir.capture_list import CapturedFile
 from captures.tables.catalogue import TABLES
 from router.wire.addresses import CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, ETHERTYPE
 from router.wire.format import Tlv

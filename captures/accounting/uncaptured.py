@@ -1,4 +1,4 @@
-"""Runs that captured some links and not others: what of the counters the captures can be held against.
+"""Runs that captured only some links: the counters that can be compared with the captures.
 
 A simulation of a large network may keep the captures of links between routers only, or none.
 """
@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from captures.rundir.folder import CapturedFile, LinkEnds
+from captures.rundir.capture_list import CapturedFile
 from router.wire.addresses import HOST_PORT
+from topos.model import Link
 
 _COUNTERS = ("messages_received", "messages_sent", "messages_unmatched", "messages_unwanted")
 
@@ -21,10 +22,10 @@ def captured_only(
     captures: Iterable[CapturedFile],
     routers: Mapping[int, Mapping[str, Any]],
     switches: Ports,
-    links: Iterable[LinkEnds],
-) -> tuple[dict[int, Mapping[str, Any]], Ports, list[LinkEnds]]:
-    """Routers, switch ports and links that have a capture, of counters/routers.json, counters/ovs.json and
-    topology.json.
+    links: Iterable[Link],
+) -> tuple[dict[int, Mapping[str, Any]], Ports, list[Link]]:
+    """Routers, switch ports and links that have a capture, of the counters of routers and
+    switches and of the topology.
     """
     identities = [capture.identity for capture in captures]
     hosts = {identity.node for identity in identities if identity.kind == "host"}
@@ -44,8 +45,9 @@ def captured_only(
 
 
 def processed_by_counters(routers: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """False positives and what they are a part of, by the routers' own counters: the captures of host links
-    say the same where all of them were kept.
+    """False positives, and the messages of which they are a part, from the routers' own counters.
+
+    Where all host links were captured, their captures give the same numbers.
     """
 
     total: Counter[str] = Counter()

@@ -1,1 +1,1 @@
-"""tcpdump on every link: started and confirmed ready before the routers, stopped last."""
+"""tcpdump on every link: ready before the routers start, and stopped after they have ended."""

@@ -12,13 +12,15 @@ from pathlib import Path
 
 import psutil
 
+from captures.rundir.layout import RunLayout
+
 
 def flush_captures(run_dir: Path) -> int:
     """Makes every tcpdump that writes into a run folder write its buffer. Returns the number of processes.
 
     Only processes that handle the signal for it (SIGUSR2) are sent the signal: it would end others.
     """
-    folder = f"{run_dir / 'pcap'}{os.sep}"
+    folder = f"{RunLayout(run_dir).captures_folder}{os.sep}"
     flushed = 0
     for process in psutil.process_iter(["name", "cmdline"]):
         arguments = process.info["cmdline"] or ()

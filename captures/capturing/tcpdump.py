@@ -1,14 +1,13 @@
-"""Captures of a run: one tcpdump per link and host link, from confirmed start to counted end.
+"""The captures of a run: one tcpdump for each link and host link, from confirmed start to counted end.
 
-tcpdump reads whole blocks of its kernel ring, and the kernel hands over a block that is not full only after
-the read timeout of one second. On SIGINT tcpdump writes what it has read and drops the rest of the ring
-(measured: 1,000 frames sent just before SIGINT, none in the file). `CaptureSet.stop` therefore asks each
-tcpdump first for its counters (SIGUSR1) until it has read all that its filter has received.
+tcpdump reads whole blocks of its kernel ring, and the kernel passes on a partly filled block only after the
+read timeout of one second. On SIGINT, tcpdump writes the frames that it has read and drops the rest of the
+ring (measured: 1,000 frames sent just before SIGINT, none in the file). `CaptureSet.stop` therefore requests
+counters from each tcpdump (SIGUSR1) until it has read all frames that its filter has received.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import selectors
@@ -16,18 +15,17 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from captures.frames.identity import CaptureIdentity
+from captures.rundir.capture_list import CapturedFile, write_captures
+from captures.rundir.layout import RunLayout
 from router.wire.addresses import ETHERTYPE
 
-CaptureKind = Literal["link", "host"]
-
-#: Kernel ring of one tcpdump in KiB. libpcap makes it of blocks of 256 KiB, and a block that is not full
-#: passes to tcpdump after a second: eight blocks outlast a tcpdump that does not run for some seconds. Two
-#: blocks lost single frames of 53,000 on a busy machine.
+#: Kernel ring of one tcpdump in KiB, in blocks of 256 KiB. A partly filled block passes to tcpdump after a
+#: second: eight blocks last for some seconds in which tcpdump does not run. Two blocks lost single frames of
+#: 53,000 on a busy machine.
 DEFAULT_BUFFER_KIB = 2048
 _FILTER = ("ether", "proto", f"{ETHERTYPE:#06x}")
 _POLL_S = 0.05
@@ -38,55 +36,18 @@ _COUNTERS = re.compile(
 
 
 class CaptureError(RuntimeError):
-    """A capture could not be started, died, or could not be completed; the message names its device."""
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureSpec:
-    """What one capture covers.
-
-    Attributes:
-        name: unique in the run, for example ``link-0-1`` or ``host-3``.
-        kind: a router-to-router link, or the link between a switch and its router's host.
-        device: network device to listen on, in the namespace of the calling process.
-        file: capture file, relative to the run folder.
-        u, v: the nodes of a link (None for a host link).
-        node: the node of a host link (None for a link).
-    """
-
-    name: str
-    kind: CaptureKind
-    device: str
-    file: str
-    u: int | None = None
-    v: int | None = None
-    node: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureResult:
-    """One entry of capture.json: the capture and its final counters, in frames."""
-
-    name: str
-    kind: CaptureKind
-    u: int | None
-    v: int | None
-    node: int | None
-    file: str
-    device: str
-    captured: int
-    received_by_filter: int
-    dropped_by_kernel: int
+    """A capture could not be started, died, or could not be completed; the message names the device."""
 
 
 @dataclass(slots=True)
 class _Tcpdump:
-    """A running tcpdump and what it has said on stderr."""
+    """A running tcpdump and the text of its stderr."""
 
-    spec: CaptureSpec
+    identity: CaptureIdentity
+    device: str
     process: subprocess.Popen[bytes]
     said: str = ""
-    #: Start of the part of `said` that has not been looked at.
+    #: Start of the part of `said` that has not been parsed.
     mark: int = 0
     open: bool = True
     counters: tuple[int, int, int] | None = field(default=None)
@@ -98,43 +59,47 @@ class _Tcpdump:
         status = self.process.poll()
         state = "still running" if status is None else f"exit status {status}"
         said = self.said[-2000:].strip() or "nothing"
-        return f"{self.spec.name} on {self.spec.device} ({state}; its stderr: {said})"
+        return f"{self.identity.name} on {self.device} ({state}; its stderr: {said})"
 
     def settled(self) -> bool:
-        """Whether every frame that passed the filter has been read or is known to be lost."""
+        """Whether every frame that passed the filter has been read, or counted as dropped."""
         if self.counters is None:
             return False
         captured, received, dropped = self.counters
-        # The kernel's count of received frames includes those it then dropped for want of room.
+        # The kernel counts frames as received also if it then drops them for lack of room.
         return captured + dropped >= received
 
 
 class CaptureSet:
     """The captures of one run.
 
-    The processes are in sessions of their own (a terminal's Ctrl-C does not reach them) and get SIGTERM when
-    the *thread* that called `start` ends (PR_SET_PDEATHSIG): call it from a thread that outlasts the run.
+    The processes run in sessions of their own, which a terminal's Ctrl-C does not reach. They get SIGTERM
+    when the *thread* that called `start` ends (PR_SET_PDEATHSIG): call it from a thread that lives longer.
 
     Args:
-        specs: what to capture; names and files must be unique.
-        run_dir: the run folder; capture files and capture.json go there.
+        devices: the captures to take, and the network device of each, in the namespace of the calling
+            process; the names of the captures must be unique.
+        run: the run folder; the capture files and their list go there.
         buffer_kib: kernel ring of each capture in KiB.
 
     Raises:
-        ValueError: two specs have the same name or file.
+        ValueError: two captures have the same name.
     """
 
     def __init__(
-        self, specs: Iterable[CaptureSpec], run_dir: Path, *, buffer_kib: int = DEFAULT_BUFFER_KIB
+        self,
+        devices: Mapping[CaptureIdentity, str],
+        run: RunLayout,
+        *,
+        buffer_kib: int = DEFAULT_BUFFER_KIB,
     ) -> None:
-        self.specs: tuple[CaptureSpec, ...] = tuple(specs)
-        self.run_dir = run_dir
+        self.devices = dict(devices)
+        self.run = run
         self.buffer_kib = buffer_kib
-        for what in ("name", "file"):
-            counts = Counter(getattr(spec, what) for spec in self.specs)
-            twice = sorted(value for value, count in counts.items() if count > 1)
-            if twice:
-                raise ValueError(f"captures with the same {what}: {', '.join(twice)}")
+        counts = Counter(identity.name for identity in self.devices)
+        twice = sorted(name for name, count in counts.items() if count > 1)
+        if twice:
+            raise ValueError(f"captures with the same name: {', '.join(twice)}")
         self._running: list[_Tcpdump] = []
         self._selector = selectors.DefaultSelector()
 
@@ -147,13 +112,13 @@ class CaptureSet:
         """Starts every capture and returns when each is listening.
 
         Raises:
-            CaptureError: one could not be started or was not ready in time; none is left running.
+            CaptureError: a capture could not be started, or was not ready in time; no capture keeps running.
         """
         if self._running:
             raise CaptureError("these captures have been started already")
         try:
-            for spec in self.specs:
-                self._spawn(spec)
+            for identity, device in self.devices.items():
+                self._spawn(identity, device)
             late = self._wait(
                 self._running,
                 lambda tcpdump: _READY.search(tcpdump.said) is not None,
@@ -166,19 +131,24 @@ class CaptureSet:
             raise
 
     def check(self) -> None:
-        """Raises CaptureError, naming it, if a capture has died."""
+        """Checks that all captures run.
+
+        Raises:
+            CaptureError: a capture has died; the message names it.
+        """
         self._read(0.0)
         dead = [tcpdump for tcpdump in self._running if tcpdump.process.poll() is not None]
         if dead:
             raise CaptureError(f"capture died during the run: {_first(dead)}")
 
-    def stop(self, deadline_s: float = 60.0) -> list[CaptureResult]:
-        """Ends every capture and writes capture.json. Every frame on a device before the call is in its file.
+    def stop(self, deadline_s: float = 60.0) -> list[CapturedFile]:
+        """Ends every capture and writes the list of captures.
 
-        Returns the results in the order of the specs. About a second passes where frames came just before.
+        Every frame that a device had before the call is in its file. If frames came just before, the call
+        takes about a second. Returns the captures in the order of `devices`.
 
         Raises:
-            CaptureError: a capture died during the run, or did not end in time. All are ended all the same.
+            CaptureError: a capture died during the run, or did not end in time. All captures are ended.
         """
         deadline = time.monotonic() + deadline_s
         try:
@@ -189,16 +159,15 @@ class CaptureSet:
                 tcpdump.process.send_signal(signal.SIGINT)
             late = self._wait(self._running, lambda tcpdump: not tcpdump.open, deadline, allow_exit=True)
             if late:
-                raise CaptureError(f"not ended {deadline_s:g} s after it was told to stop: {_first(late)}")
+                raise CaptureError(f"still running {deadline_s:g} s after SIGINT: {_first(late)}")
             results = [self._collect(tcpdump, deadline) for tcpdump in self._running]
         finally:
             self.kill()
-        document = json.dumps([asdict(result) for result in results], indent=1)
-        (self.run_dir / "capture.json").write_text(document + "\n", encoding="utf-8")
+        write_captures(self.run, results)
         return results
 
     def kill(self) -> None:
-        """Ends every capture at once, whatever is still to be written. Does nothing after `stop`."""
+        """Kills every capture; frames that are not written are lost. Does nothing after `stop`."""
         for tcpdump in self._running:
             if tcpdump.process.poll() is None:
                 tcpdump.process.kill()
@@ -207,12 +176,12 @@ class CaptureSet:
             self._close(tcpdump)
         self._running.clear()
 
-    def _spawn(self, spec: CaptureSpec) -> None:
-        file = self.run_dir / spec.file
+    def _spawn(self, identity: CaptureIdentity, device: str) -> None:
+        file = self.run.capture(identity.name)
         file.parent.mkdir(parents=True, exist_ok=True)
         # setpriv sets the parent-death signal and becomes tcpdump: no Python runs between fork and exec.
         command: Sequence[str] = (
-            *("setpriv", "--pdeathsig", "TERM", "tcpdump", "-i", spec.device, "-w", str(file)),
+            *("setpriv", "--pdeathsig", "TERM", "tcpdump", "-i", device, "-w", str(file)),
             *("--time-stamp-precision=nano", "-Z", "root", "-n", "-B", str(self.buffer_kib), "-s", "0"),
             *_FILTER,
         )
@@ -226,10 +195,10 @@ class CaptureSet:
                 env={**os.environ, "LC_ALL": "C"},
             )
         except OSError as error:
-            raise CaptureError(f"cannot start the capture of {spec.device}: {error}") from error
+            raise CaptureError(f"cannot start the capture of {device}: {error}") from error
         assert process.stderr is not None
         os.set_blocking(process.stderr.fileno(), False)
-        tcpdump = _Tcpdump(spec, process)
+        tcpdump = _Tcpdump(identity, device, process)
         self._running.append(tcpdump)
         self._selector.register(process.stderr, selectors.EVENT_READ, tcpdump)
 
@@ -248,7 +217,7 @@ class CaptureSet:
             if unsettled:
                 self._read(max(0.0, asked + _POLL_S - time.monotonic()))
 
-    def _collect(self, tcpdump: _Tcpdump, deadline: float) -> CaptureResult:
+    def _collect(self, tcpdump: _Tcpdump, deadline: float) -> CapturedFile:
         try:
             status = tcpdump.process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired as error:
@@ -256,20 +225,8 @@ class CaptureSet:
         if status != 0 or not _take_counters(tcpdump):
             raise CaptureError(f"ended without its counters: {tcpdump.describe()}")
         assert tcpdump.counters is not None
-        spec = tcpdump.spec
-        captured, received, dropped = tcpdump.counters
-        return CaptureResult(
-            spec.name,
-            spec.kind,
-            spec.u,
-            spec.v,
-            spec.node,
-            spec.file,
-            spec.device,
-            captured,
-            received,
-            dropped,
-        )
+        file = self.run.relative(self.run.capture(tcpdump.identity.name))
+        return CapturedFile(tcpdump.identity, file, tcpdump.device, *tcpdump.counters)
 
     def _wait(
         self,
@@ -279,7 +236,7 @@ class CaptureSet:
         *,
         allow_exit: bool = False,
     ) -> list[_Tcpdump]:
-        """Reads stderr until `done` holds for each; returns those for which it does not at the deadline.
+        """Reads stderr until `done` holds for each. Returns those for which it does not at the deadline.
 
         Raises CaptureError as soon as one has ended that is not done, unless `allow_exit`.
         """
@@ -298,7 +255,7 @@ class CaptureSet:
         return waiting
 
     def _read(self, timeout_s: float) -> None:
-        """Takes what the processes have said, waiting at most `timeout_s` for something."""
+        """Reads the stderr of the processes, waiting at most `timeout_s` for output."""
         if not self._selector.get_map():
             return
         for key, _ in self._selector.select(timeout_s):
@@ -322,7 +279,7 @@ class CaptureSet:
 
 
 def _take_counters(tcpdump: _Tcpdump) -> bool:
-    """Parses the last complete set of counters of the part not looked at; false if there is none."""
+    """Parses the last complete set of counters in the unread part. Returns False if there is none."""
     found = _COUNTERS.findall(tcpdump.unread())
     if not found:
         return False

@@ -46,8 +46,9 @@ from captures.frames.columns import COLUMNS
 from captures.frames.identity import CaptureIdentity
 from captures.frames.index import DEFAULT_PART_BYTES, split_files
 from captures.frames.parts import FilePart, group_parts
-from captures.pcap.listing import FileEntry, is_wanted, local_matches
-from captures.rundir.folder import RunFolder
+from captures.pcap.listing import FileEntry, is_capture_name, local_matches
+from captures.rundir.capture_list import capture_paths
+from captures.rundir.layout import RunLayout
 from captures.spark.shipping import ship
 from captures.spark.workers import freeze_new_imports
 
@@ -88,11 +89,11 @@ def captured_frames(
         columns: names of `COLUMNS`.
 
     Raises:
-        RunFolderError: capture.json or topology.json is missing or malformed.
+        RunFolderError: the list of captures or the topology is missing or malformed.
         PcapError: a capture file that is large enough to be split is no capture.
         OSError: a capture file is missing.
     """
-    captures = RunFolder(run.resolve()).capture_paths()
+    captures = capture_paths(RunLayout(run.resolve()))
     view = View(FRAMES, tuple(columns), captures=captures)
     files = [FileEntry(path, Path(path).stat().st_size) for path in captures]
     groups = group_parts(split_files(files, DEFAULT_PART_BYTES), partitions)
@@ -198,8 +199,8 @@ class CbcbSource(PcapSource):
         identities: dict[str, CaptureIdentity] = {}
         for path in options.paths:
             for run in (runs := run_folders(path)):
-                paths.append(str(run.pcap_folder))
-                identities |= run.capture_paths()
+                paths.append(str(run.captures_folder))
+                identities |= capture_paths(run)
             if not runs:
                 paths.append(path)
         # The folder of a run's captures need not exist yet.
@@ -220,18 +221,18 @@ class PushingCbcbSource(CbcbSource):
     _reader = PushingReader
 
 
-def run_folders(path: str) -> list[RunFolder]:
+def run_folders(path: str) -> list[RunLayout]:
     """The run folders that a path names: the path itself, or all that a glob matches. May be none.
 
     Raises:
         OptionError: a glob matches run folders, and also captures or folders outside of them.
     """
     matches = local_matches(path)
-    runs = {match for match, folder in matches if folder and (Path(match) / "topology.json").is_file()}
+    runs = {match for match, folder in matches if folder and RunLayout(Path(match)).topology.is_file()}
     above = {str(parent) for run in runs for parent in Path(run).parents}
     for match, folder in matches if runs else []:
         inside = any(str(parent) in runs for parent in Path(match).parents)
-        read = folder or is_wanted(Path(match).name, None)
+        read = folder or is_capture_name(Path(match).name, None)
         if match not in runs | above and not inside and read:
             raise OptionError(f"cbcb: {path}: matches run folders and also {match}, which is no run folder")
-    return [RunFolder(Path(run)) for run in sorted(runs)]
+    return [RunLayout(Path(run)) for run in sorted(runs)]

@@ -24,9 +24,10 @@ from captures.datasource.options import OptionError, read_options
 from captures.datasource.views import CBCB_VIEWS, PCAP_VIEWS, View, spark_schema
 from captures.frames.identity import CaptureIdentity
 from captures.frames.parts import FilePart
-from captures.pcap.listing import is_hidden, is_index, is_wanted
+from captures.pcap.listing import is_capture_name, is_hidden, is_index
 from captures.pcap.reader import PcapError
-from captures.rundir.folder import RunFolder
+from captures.rundir.capture_list import capture_paths
+from captures.rundir.layout import RunLayout
 from captures.spark.internals import executor_memory_mib, hadoop_configuration, jvm
 from captures.spark.shipping import ship
 from captures.spark.workers import freeze_new_imports
@@ -132,7 +133,7 @@ def _listed(
             for status in inside:
                 name = status.getPath().getName()
                 if status.isFile():
-                    if is_wanted(name, name_glob) and not is_index(name, names.__contains__):
+                    if is_capture_name(name, name_glob) and not is_index(name, names.__contains__):
                         files.append(status)
                 elif status.isDirectory() and recursive and not is_hidden(name):
                     folders.append(status.getPath())
@@ -162,7 +163,7 @@ def _most_bytes(spark: SparkSession) -> int:
 
 def _identities(run: Path) -> dict[str, CaptureIdentity]:
     """The captures of a run by the names of their files."""
-    return {Path(path).name: identity for path, identity in RunFolder(run).capture_paths().items()}
+    return {Path(path).name: identity for path, identity in capture_paths(RunLayout(run)).items()}
 
 
 def _rows(

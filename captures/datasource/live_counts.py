@@ -6,7 +6,6 @@ tcpdump buffers what it captures; `captures.capturing.flush` makes it write the 
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,16 +15,14 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery
 
 from captures.datasource.formats import register
-from captures.rundir.folder import RunFolder
+from captures.pcap.writing import FILE_HEADER, record_header
+from captures.rundir.capture_list import capture_paths
+from captures.rundir.layout import RunLayout, link_capture_name
 from router.wire.addresses import ETHERTYPE
-from router.wire.header import HEADER_LENGTH
+from router.wire.header import HEADER_LENGTH, UNDECODABLE
 
 #: Width of the time slots in which frames are counted, in nanoseconds.
 SLOT_NS = 500_000_000
-#: Nanosecond pcap, Ethernet.
-_PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, 1)
-#: Value of `type` for frames whose header does not decode.
-UNDECODABLE = "undecodable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +60,11 @@ def stream_counts(
         The running query. It fails if a capture is no capture, or shrinks.
 
     Raises:
-        RunFolderError: topology.json of the run folder is missing or malformed.
+        RunFolderError: the topology of the run is missing or malformed.
     """
     register(spark)
-    run = RunFolder(run_dir)
-    link_of = {identity.name: identity.link for identity in run.capture_paths().values()}
+    run = RunLayout(run_dir)
+    link_of = {identity.name: identity.link for identity in capture_paths(run).values()}
 
     def batch(frames: DataFrame, _number: int) -> None:
         rows = counts(frames).collect()
@@ -76,9 +73,9 @@ def stream_counts(
     frames = (
         spark.readStream.format("cbcb")
         .option("columns", "capture,type,time_ns,length")
-        .option("paths", json.dumps([str(_first_capture(work / "first")), str(run.pcap_folder)]))
+        .option("paths", json.dumps([str(_first_capture(work / "first")), str(run.captures_folder)]))
         # Every frame between routers crosses a link; host links would show each frame twice more.
-        .option("pathGlobFilter", "link-*.pcap")
+        .option("pathGlobFilter", run.capture(link_capture_name("*", "*")).name)
         .option("partitions", "1")
         .load()
     )
@@ -103,6 +100,6 @@ def _first_capture(folder: Path) -> Path:
     """Makes a folder with a capture of one empty frame, which belongs to no link."""
     folder.mkdir(parents=True)
     frame = bytes(12) + ETHERTYPE.to_bytes(2, "big") + bytes(HEADER_LENGTH)
-    record = struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame
-    (folder / "link-first.pcap").write_bytes(_PCAP_HEADER + record)
+    name = link_capture_name("first", "frame")
+    (folder / f"{name}.pcap").write_bytes(FILE_HEADER + record_header(0, len(frame)) + frame)
     return folder

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from captures.frames.columns import ATTRIBUTES, BODY_COLUMNS, SCHEMA, VALUE, VALUE_TYPES
-from router.predicates.model import Message, Predicate, Value
+from router.predicates.model import Message, Value
 from router.predicates.printer import format_predicate
-from router.wire.codec import decode_body
-from router.wire.frames import Ack, Commit, FrameType, Hello, SenderRequest
-from router.wire.header import DecodeError, Header
+from router.wire.bodies import BODIES
+from router.wire.format import FrameType
+from router.wire.header import DecodeError
 
 #: Python type of a value -> its place among the fields of a value in `attributes`.
 _KINDS = {str: 0, int: 1, float: 2, bool: 3}
@@ -35,39 +36,40 @@ class BodyValues(NamedTuple):
 
 
 NOTHING = BodyValues()
-#: Longer bodies are decoded each time: what is remembered may take so many bytes 16,384 times, with values.
+#: Frame type -> the column of its body, and the function from a decoded body to the value of the column.
+_COLUMN_OF: dict[FrameType, tuple[str, Callable[[Any], Any]]] = {
+    FrameType.MSG: ("attributes", lambda message: message),
+    FrameType.RA: ("predicate", format_predicate),
+    FrameType.UR: ("predicate", format_predicate),
+    FrameType.SR: ("timeout_us", attrgetter("timeout_us")),
+    FrameType.HELLO: ("incarnation", attrgetter("incarnation")),
+    FrameType.COMMIT: ("oldest_epoch", attrgetter("oldest_epoch")),
+    FrameType.ACK: ("acknowledged", attrgetter("acknowledged.name")),
+}
+#: Longer bodies are decoded each time, so that the cache has a bound: 16,384 bodies of so many bytes.
 _REMEMBERED_BYTES = 2_048
 
 
-def body_values(kind: int, body: bytes) -> BodyValues:
-    """The columns of a whole body of frame type number `kind`."""
-    return _remembered(kind, body) if len(body) <= _REMEMBERED_BYTES else _decoded(kind, body)
+def body_values(number: int, body: bytes) -> BodyValues:
+    """The columns of a whole body of the frame type that has `number`."""
+    return _remembered(number, body) if len(body) <= _REMEMBERED_BYTES else _decoded(number, body)
 
 
 @lru_cache(maxsize=16_384)
-def _remembered(kind: int, body: bytes) -> BodyValues:
-    return _decoded(kind, body)
+def _remembered(number: int, body: bytes) -> BodyValues:
+    return _decoded(number, body)
 
 
-def _decoded(kind: int, body: bytes) -> BodyValues:
-    header = Header(FrameType(kind), 0, 0, 0, 0, 0, len(body), 0, 1, len(body))
+def _decoded(number: int, body: bytes) -> BodyValues:
+    type_ = FrameType(number)
     try:
-        decoded = decode_body(header, body)
+        decoded = BODIES[type_].decode(body)
     except DecodeError as error:
         return BodyValues(reason=error.reason.value)
-    if isinstance(decoded, Message):
-        return BodyValues(attributes=decoded)
-    if isinstance(decoded, Predicate):
-        return BodyValues(predicate=format_predicate(decoded))
-    if isinstance(decoded, SenderRequest):
-        return BodyValues(timeout_us=decoded.timeout_us)
-    if isinstance(decoded, Hello):
-        return BodyValues(incarnation=decoded.incarnation)
-    if isinstance(decoded, Commit):
-        return BodyValues(oldest_epoch=decoded.oldest_epoch)
-    if isinstance(decoded, Ack):
-        return BodyValues(acknowledged=decoded.acknowledged.name)
-    return NOTHING
+    if type_ not in _COLUMN_OF:
+        return NOTHING
+    column, value_of = _COLUMN_OF[type_]
+    return NOTHING._replace(**{column: value_of(decoded)})
 
 
 def body_columns(

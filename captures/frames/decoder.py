@@ -63,6 +63,7 @@ _CONTROLLER_SOURCE = int.from_bytes(CONTROLLER_SOURCE, "big")
 _CONTROLLER_DESTINATION = int.from_bytes(CONTROLLER_DESTINATION, "big")
 #: Arrow takes small integers as indices into these.
 _TYPE_LABELS = pa.array([TYPE_NAMES.get(number) for number in range(max(TYPE_NAMES) + 1)])
+_KNOWN_TYPES = np.isin(np.arange(256), list(TYPE_NAMES))
 _DIRECTION_LABELS = pa.array([None, FROM_ROUTER, TO_ROUTER])
 _FRAGMENT_LABELS = pa.array([None, WHOLE, PARTIAL, COMPLETING])
 _WHOLE, _PARTIAL, _COMPLETING = 1, 2, 3
@@ -255,8 +256,7 @@ class _Frames:
             (self.block.captured >= _FIXED_LENGTH + here)
             & (fields["ethertype"] == ETHERTYPE)
             & (fields["version"] == VERSION)
-            & (fields["type"] >= 1)
-            & (fields["type"] < len(_TYPE_LABELS))
+            & _KNOWN_TYPES[fields["type"]]
             & (fields["reserved"] == 0)
             & (fields["fragment_count"] == 1)
             & (fields["fragment_index"] == 0)

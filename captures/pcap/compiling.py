@@ -1,7 +1,7 @@
-"""Compiles loops over bytes with numba where it is installed; else they run as plain Python.
+"""Compiles loops over bytes with numba where it is installed; otherwise they run as plain Python.
 
-Importing numba and loading what it has compiled takes longer than the captures of a small run do. A loop is
-therefore compiled when it is first asked for, which a reader does for much data only.
+Importing numba and loading its machine code takes longer than reading the captures of a small run. A loop is
+therefore compiled on the first use of `Loop.compiled`, and readers use that for large amounts of data only.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from router.native.compiler import Compiler
 
-#: Below so many bytes, plain Python is done before numba is imported. Each is asked for some four times.
+#: For fewer bytes, plain Python is faster than importing numba. Each byte counts about four times.
 _WORTH_COMPILING_BYTES = 4_000_000
-#: Where the loops are, and what they take numbers from.
+#: The modules of the loops, and of the constants that the loops use.
 _SOURCES = (
     "captures.frames.loops",
     "captures.pcap.walk",
@@ -36,7 +36,7 @@ class Loop:
     """A function over bytes and arrays, in the subset of Python that numba compiles.
 
     Attributes:
-        plain: the function itself; it must get bytes as a memoryview, whose items are Python's integers.
+        plain: the function itself. Its bytes must be a memoryview, whose items are Python integers.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -44,26 +44,26 @@ class Loop:
 
     @cached_property
     def compiled(self) -> Callable[..., Any]:
-        """The function compiled, kept on disk between processes. Needs numba (`numba_is_there`)."""
+        """The compiled function, which is kept on disk between processes. Needs numba (`numba_is_there`)."""
         return compiler().kernel(self.plain)
 
 
 @cache
 def compiler() -> Compiler:
-    """What compiles the loops of this package. Imports numba."""
+    """The compiler of the loops of this package. Imports numba."""
     from router.native.compiler import Compiler
 
     return Compiler("captures", *_SOURCES)
 
 
 class _Asked:
-    """For how many bytes this process has asked: many small captures are much data too."""
+    """The number of bytes in all calls of `should_compile`: many small captures are much data, too."""
 
     size = 0
 
 
 def should_compile(size: int) -> bool:
-    """Whether compiled loops are faster for `size` bytes more, what it takes to have them included."""
+    """Whether compiled loops are faster for a further `size` bytes, including the time to load them."""
     _Asked.size += size
     return numba_is_there() and (_Asked.size >= _WORTH_COMPILING_BYTES or numba_is_loaded())
 

@@ -1,4 +1,4 @@
-"""The formats of capture files, told by their first bytes, and what is in their headers.
+"""The formats of capture files, recognised by their first bytes, and their headers.
 
 pcap: draft-ietf-opsawg-pcap. pcapng: draft-ietf-opsawg-pcapng.
 """
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 LINKTYPE_ETHERNET = 1
 PCAP_HEADER_LENGTH = 24
-#: A packet longer than this is damage (the limit of libpcap on a snapshot length), unless the file says more.
+#: A longer packet is damage, unless the file has a greater snapshot length (libpcap's limit of that length).
 _MOST_CAPTURED = 262_144
-#: What a file may say at most, so that a reader's memory has a bound.
+#: Greatest snapshot length that is accepted from a file, to bound the reader's memory.
 _MOST_SNAPLEN = 16 * 1024 * 1024
 #: Magic number -> (byte order for struct, nanoseconds per unit of the stamp's fraction).
 _PCAP = {
@@ -31,7 +31,7 @@ _INT64_MAX = 2**63 - 1
 
 
 class PcapError(ValueError):
-    """A file that is no capture; the message names it."""
+    """A file is no capture; the message names the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,11 @@ class Interface:
 
 
 def read_pcap_header(name: str, header: bytes) -> PcapHeader:
-    """Raises PcapError: `header`, the first bytes of file `name`, is no pcap header."""
+    """Reads `header`, the first bytes of the file `name`.
+
+    Raises:
+        PcapError: it is no pcap header.
+    """
     found = _PCAP.get(header[:4])
     if found is None and len(header) >= 4:
         raise PcapError(
@@ -78,24 +82,24 @@ def read_pcap_header(name: str, header: bytes) -> PcapHeader:
 
 
 def most_captured(snaplen: int) -> int:
-    """How many bytes a packet may have where the file gives a snapshot length of `snaplen`."""
+    """The greatest captured length of a packet in a file with a snapshot length of `snaplen`, in bytes."""
     return max(_MOST_CAPTURED, min(snaplen, _MOST_SNAPLEN))
 
 
 def is_pcapng(header: bytes) -> bool:
-    """Whether a file that starts so is pcapng."""
+    """Whether a file with these first bytes is pcapng."""
     return header[:4] == _SECTION_MAGIC
 
 
 def section_order(block: bytes) -> str | None:
-    """Byte order of the section that a Section Header Block opens; None: it is none."""
+    """Byte order of the section that a Section Header Block begins; None: the block is none."""
     return _ORDER_MAGIC.get(block[8:12])
 
 
 def read_interface(block: bytes, order: str) -> Interface:
     """The interface that an Interface Description Block (header and trailer included) describes.
 
-    Options that run past the block end the list, as do those of a wrong length.
+    An option that extends beyond the block ends the list of options. An option of a wrong length is ignored.
     """
     link_type, _, snaplen = struct.unpack_from(order + "HHI", block, 8)
     resolution, offset_s, name = 6, 0, None
@@ -120,7 +124,7 @@ def _with_resolution(
 ) -> Interface:
     power = resolution & 0x7F
     binary = resolution & 0x80 != 0
-    # Nobody has clocks of 2^-64 s: what they say is not told, rather than wrong.
+    # No clock has steps of 2^-64 s: such a packet gets no time, rather than a wrong one.
     if not -_INT64_MAX <= offset_ns <= _INT64_MAX or (binary and power > 63):
         return Interface(link_type, snaplen, name, 0, 1, 0, 0, -1)
     most_ns = _INT64_MAX - max(offset_ns, 0)

@@ -1,4 +1,4 @@
-"""Bytes of many packets at once: their first bytes as a table, or all of them as one Arrow array."""
+"""The bytes of many packets at once: their first bytes as a table, or all bytes as one Arrow array."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from captures.pcap.reader import Block
 
 
 def _gather(data: Any, start: Any, captured: Any, width: int, table: Any) -> None:
-    """The first `width` bytes of each packet; `table` is zero."""
+    """Writes the first `width` bytes of each packet into `table`, which holds zeros."""
     for row in range(len(start)):
         at = start[row]
         for column in range(min(width, captured[row])):
@@ -21,7 +21,7 @@ def _gather(data: Any, start: Any, captured: Any, width: int, table: Any) -> Non
 
 
 def _copy(data: Any, start: Any, captured: Any, target: Any) -> None:
-    """All bytes of all packets, one after the other."""
+    """Writes all bytes of all packets into `target`, without gaps."""
     to = 0
     for row in range(len(start)):
         at = start[row]
@@ -34,7 +34,7 @@ _GATHER, _COPY = Loop(_gather), Loop(_copy)
 
 
 def gather(block: Block, width: int) -> npt.NDArray[np.uint8]:
-    """The first bytes of each packet: shape (packets, width), zeros where fewer were captured."""
+    """The first bytes of each packet: shape (packets, width); 0 for bytes that were not captured."""
     raw = np.frombuffer(block.data, np.uint8)
     if should_compile(len(block.data)):
         table = np.zeros((len(block.start), width), np.uint8)
@@ -46,7 +46,7 @@ def gather(block: Block, width: int) -> npt.NDArray[np.uint8]:
 
 
 def gather_bytes(block: Block) -> pa.Array:
-    """The bytes captured of each packet, as Arrow binary."""
+    """The captured bytes of each packet, as Arrow binary."""
     raw = np.frombuffer(block.data, np.uint8)
     offsets = np.zeros(len(block.start) + 1, np.int32)
     np.cumsum(block.captured, out=offsets[1:])

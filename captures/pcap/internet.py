@@ -1,7 +1,8 @@
 """Internet headers of many packets at once: addresses, protocol and ports (RFC 791, RFC 8200, RFC 4302).
 
-They are found behind the link headers of Ethernet (with a VLAN tag or not), Linux cooked captures (LINKTYPE_
-113, 276) and loopback (0, 108), and where there is none (101, 228, 229): https://www.tcpdump.org/linktypes.html.
+The headers are found behind the link headers of Ethernet (with or without a VLAN tag), of Linux cooked
+captures (LINKTYPE_ 113, 276) and of loopback (0, 108), and in captures without a link header (101, 228, 229):
+https://www.tcpdump.org/linktypes.html.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ import pyarrow as pa
 from captures.pcap.compiling import Loop, should_compile
 from captures.pcap.reader import LINKTYPE_ETHERNET, Block
 
-#: Version (0: none) and sixteen bytes of address, of which IPv4 uses the first four.
+#: The version (0: no address) and sixteen bytes of address, of which IPv4 uses the first four.
 _ADDRESS_BYTES = 17
 
 
 def _read_headers(
     data: Any, start: Any, captured: Any, link_type: Any, addresses: Any, protocol: Any, ports: Any
 ) -> None:
-    """Fills a row of `addresses` (2 x 17 bytes, zero before), `protocol` and `ports` (2; -1: none) each.
+    """Fills a row of `addresses` (2 x 17 bytes, 0 before), `protocol` and `ports` (2) for each packet.
 
-    `link_type` has those of the packets, or one that all have.
+    -1 in `protocol` and `ports` means none. `link_type` has the link type of each packet, or one element for
+    all packets.
     """
     several = len(link_type) > 1
     for row in range(len(start)):
@@ -36,27 +38,27 @@ def _read_headers(
         at = start[row]
         end = at + captured[row]
         link = link_type[row] if several else link_type[0]
-        kind = 0
+        ether_type = 0
         if link == 1 or link == 113:
-            # Ethernet, Linux cooked: their last bytes are the type.
+            # Ethernet, Linux cooked: the last bytes of the header are the type.
             at += 14 if link == 1 else 16
             if at > end:
                 continue
-            kind = 0 + (data[at - 2] << 8 | data[at - 1])
+            ether_type = 0 + (data[at - 2] << 8 | data[at - 1])
         elif link == 276:
-            # Linux cooked, version 2: its first bytes are.
+            # Linux cooked, version 2: the first bytes of the header are the type.
             at += 20
             if at > end:
                 continue
-            kind = 0 + (data[at - 20] << 8 | data[at - 19])
+            ether_type = 0 + (data[at - 20] << 8 | data[at - 19])
         elif link == 101 or link == 228 or link == 229:
-            # No link header: of any version, IPv4, IPv6.
+            # No link header; 101: IPv4 or IPv6, 228: IPv4, 229: IPv6.
             if at >= end:
                 continue
             if link != 229 and data[at] >> 4 == 4:
-                kind = 0x0800
+                ether_type = 0x0800
             elif link != 228 and data[at] >> 4 == 6:
-                kind = 0x86DD
+                ether_type = 0x86DD
         elif link == 0 or link == 108:
             # Loopback: the address family, in the byte order of the machine or of the network.
             at += 4
@@ -68,15 +70,15 @@ def _read_headers(
             if high != 0:
                 family = (0 + data[at - 4]) if data[at - 3] == 0 and low == 0 else 0
             if family == 2:
-                kind = 0x0800
+                ether_type = 0x0800
             elif family == 24 or family == 28 or family == 30:
                 # NetBSD and OpenBSD, FreeBSD, macOS.
-                kind = 0x86DD
-        if (kind == 0x8100 or kind == 0x88A8) and at + 4 <= end:
-            kind = 0 + (data[at + 2] << 8 | data[at + 3])
+                ether_type = 0x86DD
+        if (ether_type == 0x8100 or ether_type == 0x88A8) and at + 4 <= end:
+            ether_type = 0 + (data[at + 2] << 8 | data[at + 3])
             at += 4
         behind = 0
-        if kind == 0x0800 and at + 20 <= end and data[at] >> 4 == 4:
+        if ether_type == 0x0800 and at + 20 <= end and data[at] >> 4 == 4:
             header = (data[at] & 15) * 4
             if header < 20:
                 continue
@@ -86,38 +88,37 @@ def _read_headers(
                 addresses[row, 1 + index] = data[at + 12 + index]
                 addresses[row, 18 + index] = data[at + 16 + index]
             protocol[row] = data[at + 9]
-            # Ports are in the first fragment.
+            # Only the first fragment has ports.
             if data[at + 6] & 0x1F == 0 and data[at + 7] == 0:
                 behind = at + header
-        elif kind == 0x86DD and at + 40 <= end and data[at] >> 4 == 6:
+        elif ether_type == 0x86DD and at + 40 <= end and data[at] >> 4 == 6:
             addresses[row, 0] = 6
             addresses[row, 17] = 6
             for index in range(16):
                 addresses[row, 1 + index] = data[at + 8 + index]
                 addresses[row, 18 + index] = data[at + 24 + index]
-            following = 0 + data[at + 6]
+            next_header = 0 + data[at + 6]
             behind = at + 40
             # Hop-by-hop options, routing, fragment, authentication, destination options.
             while True:
-                extended = (
-                    following == 0 or following == 43 or following == 44 or following == 51 or following == 60
-                )
+                extended = next_header == 0 or next_header == 43 or next_header == 44
+                extended = extended or next_header == 51 or next_header == 60
                 if not extended or behind == 0 or behind + 8 > end:
                     break
-                here = behind
-                if following == 51:
-                    behind += (data[here + 1] + 2) * 4
-                elif following != 44:
-                    behind += (data[here + 1] + 1) * 8
-                elif data[here + 2] << 8 | data[here + 3] & 0xF8:
-                    # A later fragment: what is behind it is no header.
+                header_at = behind
+                if next_header == 51:
+                    behind += (data[header_at + 1] + 2) * 4
+                elif next_header != 44:
+                    behind += (data[header_at + 1] + 1) * 8
+                elif data[header_at + 2] << 8 | data[header_at + 3] & 0xF8:
+                    # A later fragment: no header follows.
                     behind = 0
                 else:
                     behind += 8
-                following = 0 + data[here]
-            # Else the protocol is cut off, or in the first fragment.
+                next_header = 0 + data[header_at]
+            # Otherwise the protocol is cut off, or in the first fragment.
             if not extended:
-                protocol[row] = following
+                protocol[row] = next_header
         # TCP, UDP, DCCP, SCTP, UDP-Lite begin with their ports.
         code = protocol[row]
         with_ports = code == 6 or code == 17 or code == 33 or code == 132 or code == 136
@@ -131,7 +132,7 @@ _READ_HEADERS = Loop(_read_headers)
 
 @dataclass(frozen=True, slots=True)
 class InternetHeaders:
-    """Columns of the packets of a block; null where there is no such header."""
+    """Columns of the packets of a block; null where the packet has no such header."""
 
     source: pa.Array
     destination: pa.Array
@@ -141,7 +142,7 @@ class InternetHeaders:
 
 
 def internet_headers(block: Block) -> InternetHeaders:
-    """The IPv4 and IPv6 headers of the packets of a block, behind the link headers known here."""
+    """The IPv4 and IPv6 headers of the packets of a block, behind the link headers that this module knows."""
     count = len(block.start)
     addresses = np.zeros((count, 2 * _ADDRESS_BYTES), np.uint8)
     protocol, ports = np.empty(count, np.int32), np.empty((count, 2), np.int32)
@@ -168,7 +169,7 @@ def _numbers(values: npt.NDArray[np.int32]) -> pa.Array:
 
 
 def _address_texts(addresses: npt.NDArray[np.uint8]) -> pa.Array:
-    """Addresses as text, each distinct one written once."""
+    """Addresses as text; each distinct address is formatted once."""
     buffers = [None, pa.py_buffer(np.ascontiguousarray(addresses))]
     encoded = pa.Array.from_buffers(pa.binary(_ADDRESS_BYTES), len(addresses), buffers).dictionary_encode()
     texts = pa.array([_text(each) for each in encoded.dictionary.to_pylist()], pa.string())

@@ -1,4 +1,4 @@
-"""Which files the paths stand for that a user gives: files, directories, globs, on this machine or by URI."""
+"""The files that a user's paths name: files, directories and globs, on this machine or by URI."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from captures.pcap.uris import is_uri, locate, split_uri
 
 #: Suffix of the name of an index file (`captures.frames.index`).
 INDEX_SUFFIX = ".index.json"
-#: What a directory is searched for: names of captures, also numbered (tcpdump -C) and compressed ones.
+#: Names of captures in directories, also with numbers (tcpdump -C) and compressed.
 _CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|dmp|ntar)\d*(\.gz)?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A file: path or URI, its size in bytes, and when it was changed, ns since 1970 (None: not known)."""
+    """A file: path or URI, size in bytes, and time of change in ns since 1970 UTC (None: unknown)."""
 
     path: str
     size: int
@@ -36,23 +36,25 @@ class FileEntry:
 def list_captures(
     paths: Sequence[str], name_glob: str | None = None, recursive: bool = False
 ) -> list[FileEntry]:
-    """The files that paths, URIs, directories and globs stand for, each once, sorted.
+    """The files that paths, URIs, directories and globs name, each once, sorted.
 
-    Of a directory, the files whose names match `name_glob`, by default those that captures have, and which
-    are not hidden; `recursive`: of its sub-directories too, except hidden ones and links. A glob or path of
-    its own may name any file; of globs, and those for names, indexes of files that are there are left out.
-    A file that has several names (links, `..`) goes by the shortest that is no link.
+    A path or glob may name any file. Globs, and `name_glob`, never match the index of a file that exists. A
+    file with several names (links, `..`) is listed under the shortest name that is no link.
+
+    Args:
+        name_glob: glob for the names of files in directories, hidden files excepted; None: names of captures.
+        recursive: whether to search sub-directories, except hidden ones and links.
 
     Raises:
         FileNotFoundError: a path does not exist, or a glob matches nothing.
-        OSError: a directory cannot be listed; of a glob, only those that may be read are searched.
+        OSError: a directory cannot be listed. Globs skip directories that may not be read.
     """
     found: dict[str, tuple[tuple[bool, int, str], FileEntry]] = {}
     for path in paths:
         place = _place(path)
         for each in _files(place, name_glob, recursive):
             name = place.name(each.path)
-            # The least of them, so that all that is asked twice is answered in the same way.
+            # The least rank, so that the same call always gives the same names.
             rank = (each.linked, len(name), name)
             key = place.tree.identity(each)
             if key not in found or rank < found[key][0]:
@@ -61,27 +63,27 @@ def list_captures(
 
 
 def local_matches(path: str) -> list[tuple[str, bool]]:
-    """What of this machine a path, `file:` URI or glob stands for, sorted; whether it is a directory."""
+    """The paths that a path, `file:` URI or glob names on this machine, sorted; whether each is a folder."""
     if is_uri(path) and not path.startswith("file:"):
         return []
     tops = _tops(_place(path.replace("file://localhost/", "file:///", 1)))
     return sorted({(top.path or "/", top.directory) for top in tops})
 
 
-def is_wanted(name: str, name_glob: str | None) -> bool:
-    """Whether a file of a directory is taken for a capture, by its name, or by a glob for names."""
+def is_capture_name(name: str, name_glob: str | None) -> bool:
+    """Whether a file in a directory is read: its name is that of a capture, or matches `name_glob`."""
     if is_hidden(name):
         return False
     return fnmatchcase(name, name_glob) if name_glob else _CAPTURE_NAME.search(name) is not None
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or directory is left out of the directory it is in."""
+    """Whether a file or directory is skipped in the directory that contains it."""
     return name.startswith((".", "_"))
 
 
 class _Found(NamedTuple):
-    """A file or directory: path without a slash at its end (`/` is empty), whether it is a symbolic link."""
+    """A file or directory. `path` has no slash at its end (`/` is empty); `linked`: it is a symbolic link."""
 
     path: str
     name: str
@@ -95,7 +97,7 @@ class _Tree(Protocol):
     """A file system."""
 
     def look(self, path: str) -> _Found | None:
-        """What is at a path."""
+        """The file or directory at a path; None: there is none."""
         ...
 
     def inside(self, path: str) -> list[_Found]:
@@ -103,12 +105,12 @@ class _Tree(Protocol):
         ...
 
     def identity(self, found: _Found) -> str:
-        """The same for all names of a file."""
+        """A text that is the same for all names of a file."""
         ...
 
 
 class _Local:
-    """This machine's."""
+    """The file system of this machine."""
 
     def __init__(self) -> None:
         self._real: dict[str, str] = {}
@@ -128,7 +130,7 @@ class _Local:
                 except FileNotFoundError:
                     continue
                 except OSError:
-                    # A link may lead round and round, or where we may not look.
+                    # A link may form a loop, or lead where this process has no access.
                     if entry.is_symlink():
                         continue
                     raise
@@ -146,15 +148,15 @@ class _Local:
 
 
 def _local(path: str, name: str, status: os.stat_result, linked: bool) -> _Found:
-    # Not the time of the content, which can be set to any, but of the last change of whatever kind.
+    # The time of the last change of the inode: programs can set the time of the content to any value.
     return _Found(path, name, stat.S_ISDIR(status.st_mode), status.st_size, status.st_ctime_ns, linked)
 
 
 class _Remote:
-    """One that pyarrow knows.
+    """A file system of pyarrow.
 
     Args:
-        name: tells it from others.
+        name: distinguishes it from others.
     """
 
     def __init__(self, system: fs.FileSystem, name: str) -> None:
@@ -180,13 +182,13 @@ def _remote(info: fs.FileInfo) -> _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What a user has given.
+    """A path, URI or glob of a user.
 
     Attributes:
-        given: the path, URI or glob.
-        base: what is there without a wildcard; a path in `tree`.
-        patterns: what follows, component by component.
-        name: the path or URI of what is at a path in `tree` below `base`.
+        given: the text of the user.
+        base: the part before the first component with a wildcard; a path in `tree`.
+        patterns: the further components.
+        name: function from a path in `tree` below `base` to the path or URI for the user.
     """
 
     given: str
@@ -204,9 +206,9 @@ def _local_place(given: str) -> _Place:
     tree, path = _Local(), Path(given)
     base = str(path.absolute()).rstrip("/")
     patterns: tuple[str, ...] = ()
-    # A name may hold what looks like a wildcard.
+    # Names may contain the characters of wildcards.
     if has_magic(given) and tree.look(base) is None:
-        # Those of the working directory are none.
+        # Not in the name of the working directory.
         base = "" if path.is_absolute() else str(Path.cwd()).rstrip("/")
         patterns = path.parts[path.is_absolute() :]
     return _Place(given, tree, base, patterns, str)
@@ -228,12 +230,12 @@ def _place_of_uri(given: str) -> _Place:
 
 
 def _decoded(pattern: str) -> str:
-    """A pattern of a URI without its escapes: what they stand for is no wildcard."""
+    """A pattern of a URI without its escapes. Escaped characters are no wildcards."""
     return re.sub(r"(?:%[0-9A-Fa-f]{2})+", lambda escapes: escape(unquote(escapes[0])), pattern)
 
 
 def _tops(place: _Place) -> list[_Found]:
-    """What a place stands for, before directories are looked into; nothing if nothing is there."""
+    """The files and directories that a place names, without the contents of directories."""
     if place.patterns:
         return list(_matches(place.tree, place.base, place.patterns))
     top = place.tree.look(place.base)
@@ -257,16 +259,16 @@ def _captures_in(
 ) -> Iterator[_Found]:
     for each in _but_indexes(inside):
         if not each.directory:
-            if is_wanted(each.name, name_glob):
+            if is_capture_name(each.name, name_glob):
                 yield each
         elif recursive and not is_hidden(each.name) and not each.linked:
-            # Gone meanwhile.
+            # It may have been removed.
             with suppress(FileNotFoundError):
                 yield from _captures_in(tree, tree.inside(each.path), name_glob, recursive)
 
 
 def _matches(tree: _Tree, folder: str, patterns: Sequence[str]) -> Iterator[_Found]:
-    """What matches below a directory, as the module `glob` has it, but for links to directories with `**`."""
+    """The matches below a directory, as of the module `glob`; but `**` follows no links to directories."""
     first, rest = patterns[0], patterns[1:]
     try:
         plain = None if has_magic(first) else tree.look(f"{folder}/{first}")
@@ -293,11 +295,11 @@ def _matches(tree: _Tree, folder: str, patterns: Sequence[str]) -> Iterator[_Fou
 
 
 def _but_indexes(found: Sequence[_Found]) -> list[_Found]:
-    """Without the indexes of files that are there as well."""
+    """The files and directories without the indexes of files among them."""
     names = {each.name for each in found}
     return [each for each in found if not is_index(each.name, names.__contains__)]
 
 
 def is_index(name: str, is_there: Callable[[str], bool]) -> bool:
-    """Whether a file is the index of one that is there."""
+    """Whether a file is the index of a file that exists."""
     return name.endswith(INDEX_SUFFIX) and is_there(name.removesuffix(INDEX_SUFFIX))

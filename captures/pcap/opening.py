@@ -1,4 +1,4 @@
-"""Capture files wherever they are: on this machine by path, elsewhere by URI; gzip or not."""
+"""Opening capture files: on this machine by path, elsewhere by URI; compressed with gzip or not."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _COMPRESSED_CHUNK = 1 << 18
 
 
 class ByteReader(Protocol):
-    """An open file, read from front to back.
+    """An open file that is read from start to end.
 
     Attributes:
-        defect: how compressed data end early or are damaged; None so far.
+        defect: how compressed data end early or are damaged; None: no defect so far.
     """
 
     defect: str | None
 
     def read_into(self, target: memoryview) -> int:
-        """Fills `target` unless the file ends first; the number of bytes read."""
+        """Fills `target` unless the file ends before. Returns the number of bytes read."""
         ...
 
 
 def is_compressed(path: str) -> bool:
-    """Whether a file is gzip, by its first bytes.
+    """Whether a file is compressed with gzip, by its first bytes.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     with closing(_raw(path)) as file:
         return bytes(file.read(len(GZIP_MAGIC))) == GZIP_MAGIC
@@ -40,10 +40,12 @@ def is_compressed(path: str) -> bool:
 
 @contextmanager
 def open_bytes(path: str, offset: int = 0) -> Iterator[ByteReader]:
-    """A capture file from byte `offset` on; of a compressed one, of its content (read from the front).
+    """Opens a capture file at byte `offset`; a compressed file at that byte of its content.
+
+    Compressed content is decompressed from the start up to the offset.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     with closing(_raw(path)) as file:
         compressed = bytes(file.read(len(GZIP_MAGIC))) == GZIP_MAGIC
@@ -85,7 +87,7 @@ class _Plain:
 
 
 class _Gzip:
-    """The content of a gzip file of one or more members; keeps what precedes damage."""
+    """The content of a gzip file of one or more members, up to damage."""
 
     def __init__(self, file: Any) -> None:
         self._file = file

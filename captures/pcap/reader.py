@@ -1,8 +1,7 @@
-"""Reading capture files: pcap and pcapng of both byte orders and any resolution, gzip or not, in blocks of
-bounded memory.
+"""Reads capture files in blocks of bounded memory: pcap and pcapng, in both byte orders, gzip or not.
 
-Times are whole nanoseconds since the epoch, UTC. A file that ends inside a record is read up to that record
-and the defect is reported; no part of a record is ever passed on as a packet.
+Times are whole nanoseconds since 1970 UTC, whatever the resolution of the file. A file that ends inside a
+record is read up to that record, and the defect is reported; no part of a record is passed on as a packet.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ __all__ = ["LINKTYPE_ETHERNET", "NO_TIME", "Block", "PcapError", "PcapReader", "
 
 DEFAULT_BLOCK_BYTES = 4 * 1024 * 1024
 _BLOCK_ROWS = 65_536
-#: A block of pcapng longer than this, of a packet, section or interface, is damage; others are passed over.
+#: A longer pcapng block of a packet, section or interface is damage; other types of blocks may be longer.
 _MOST_BLOCK_BYTES = 32 * 1024 * 1024
-#: Of a section: as many as its old packet blocks can tell apart.
+#: Interfaces of a section: as many as the 16-bit numbers of old packet blocks distinguish.
 _MOST_INTERFACES = 65_536
 
-#: Of the table of a section's interfaces; the last is the link type.
+#: Columns of the table of a section's interfaces; the last is the link type.
 _COLUMNS = 7
 
 Int64s = npt.NDArray[np.int64]
@@ -50,13 +49,13 @@ class Block:
     """Consecutive packets of a file.
 
     Attributes:
-        data: the bytes of the file that hold them (of its content, if the file is compressed).
+        data: the bytes of the file with the packets; of a compressed file, of its content.
         start: offset of each packet's first byte in `data`.
-        captured, length: bytes captured of each packet, and bytes that it had on the wire.
-        time_ns: when it was captured; `NO_TIME` where the file does not say.
+        captured, length: bytes of each packet in the file, and on the wire.
+        time_ns: time of capture, ns since 1970 UTC; `NO_TIME`: the file has none.
         offset: offset in the file of the first byte of `data`.
         interface: index of each packet's interface in its section; None: all 0 (pcap).
-        link_type: its link type; None: all Ethernet.
+        link_type: link type of each packet; None: all Ethernet.
     """
 
     data: bytes | memoryview
@@ -82,17 +81,17 @@ class Block:
         )
 
     def packet(self, row: int) -> tuple[bytes, tuple[int, int, int]]:
-        """A packet's bytes, and where it is: offset in the file, bytes captured, time."""
+        """The bytes of a packet, and its place: offset in the file, captured bytes, time."""
         at, captured = int(self.start[row]), int(self.captured[row])
         return bytes(self.data[at : at + captured]), (self.offset + at, captured, int(self.time_ns[row]))
 
 
 class _Section:
-    """How to read the packets that follow: the file's header (pcap), or section and interfaces (pcapng).
+    """The description of the next packets: the file's header (pcap), or section and interfaces (pcapng).
 
     Attributes:
-        link_type: of all packets (pcap); None: by their interfaces.
-        rows: what the walk must know of each interface, and its link type.
+        link_type: link type of all packets (pcap); None: each interface has its own.
+        rows: for each interface, the numbers that the walk needs, and the link type.
         most_snaplen: the greatest snapshot length of an interface.
     """
 
@@ -109,14 +108,14 @@ class _Section:
         self._filled = 0
 
     def add(self, each: Interface) -> None:
-        """Takes the next interface."""
+        """Adds the next interface."""
         self.rows.append(
             (each.snaplen, each.mul, each.div, each.shift, each.offset_ns, each.most_ticks, each.link_type)
         )
         self.most_snaplen = max(self.most_snaplen, each.snaplen)
 
     def table(self) -> Int64s:
-        """The rows as an array; each is put into it once, however many are still to come."""
+        """The rows as an array. Each row is copied once, not at each call."""
         if len(self.rows) > len(self._table):
             wider = np.empty((2 * len(self.rows), _COLUMNS), np.int64)
             wider[: self._filled] = self._table[: self._filled]
@@ -133,19 +132,20 @@ class PcapReader:
     Args:
         path: path, or URI (`captures.pcap.opening`).
         link_type: the link type that the packets must have (None: any).
-        start, end: the part: packets whose record begins at byte `start` or later and before `end`; both lie
-            between records. None: from the first, to the end of the file.
+        start, end: limits of the part to read: the packets whose records begin in [start, end). Both lie
+            between records. None: from the first record; to the end of the file.
         context: offsets of the blocks of the section in which `start` lies (`captures.frames.index`).
-        growing: the file is being written: an unfinished record at its end is no defect, but yet to come.
-        compiled: whether to walk by compiled code; by default, if there is much to read.
+        growing: whether the file is being written: then an unfinished record at its end is no defect.
+        compiled: whether to walk with compiled loops; by default `should_compile` decides.
 
     Attributes:
-        defect: None, or how the file ends inside a record; known when `blocks` or `records` is exhausted.
-        position: offset behind the last whole record read.
+        defect: how the file ends inside a record; None: it does not. Known after `blocks` or `records`.
+        position: offset behind the last whole record that was read.
 
     Raises:
-        PcapError: when read: the file has no header of pcap or pcapng, or packets of another link type.
-        OSError: when read: it cannot be read.
+        PcapError: from `blocks` and `records`: the file is neither pcap nor pcapng, or a packet has another
+            link type.
+        OSError: from `blocks` and `records`: the file cannot be read.
     """
 
     def __init__(
@@ -195,14 +195,14 @@ class PcapReader:
             yield from self._walk(file, block_bytes, block_rows)
 
     def _read_header(self, file: ByteReader) -> bool:
-        """Reads the file's header; False if a growing file has none yet."""
+        """Reads the file's header. Returns False if a growing file has none yet."""
         header = bytearray(formats.PCAP_HEADER_LENGTH)
         read = file.read_into(memoryview(header))
         first = bytes(header[:read])
         if self._growing and read < len(header) and not formats.is_pcapng(first):
             return False
         if formats.is_pcapng(first):
-            # The first block is the section's header; `_walk` or the context reads it.
+            # The first block is the section's header, which `_walk` or `_replay` reads.
             self._section = _Section("<")
             return True
         if not read and file.defect:
@@ -234,10 +234,10 @@ class PcapReader:
         rest = memoryview(b"")
         more = True
         while more and self.defect is None:
-            wanted = block_bytes
+            size = block_bytes
             if self._end is not None:
-                wanted = min(wanted, self._end - self.position - len(rest))
-            buffer = np.empty(len(rest) + max(wanted, 0), np.uint8)
+                size = min(size, self._end - self.position - len(rest))
+            buffer = np.empty(len(rest) + max(size, 0), np.uint8)
             view = memoryview(buffer)  # type: ignore[arg-type]
             view[: len(rest)] = rest
             read = file.read_into(view[len(rest) :])
@@ -251,7 +251,7 @@ class PcapReader:
                     self.defect = self._damage(view, at)
                     return
                 if stopped == LONG:
-                    at, more = self._pass_over(file, view[:end], at)
+                    at, more = self._skip_block(file, view[:end], at)
                     break
                 if stopped == CONTROL:
                     size = self._control_size(view[at : at + 12])
@@ -279,11 +279,11 @@ class PcapReader:
         elif len(rest) and not self._growing:
             self.defect = f"the file ends inside a record, which starts at byte {self.position}"
 
-    def _pass_over(self, file: ByteReader, view: memoryview, at: int) -> tuple[int, bool]:
-        """Passes over the block at `at` of `view`, of which more is in the file.
+    def _skip_block(self, file: ByteReader, view: memoryview, at: int) -> tuple[int, bool]:
+        """Skips the block that begins at `at` of `view` and continues in the file.
 
         Returns:
-            Where in `view` to read on, and whether there is more in the file.
+            The position in `view` to continue at, and whether the file may hold more.
         """
         section = self._section
         assert section is not None
@@ -291,15 +291,15 @@ class PcapReader:
         size = int.from_bytes(view[at + 4 : at + 8], order)  # type: ignore[arg-type]
         left = size - (len(view) - at)
         end = bytes(view[-4:])
-        passed = memoryview(bytearray(min(left, DEFAULT_BLOCK_BYTES)))
+        skipped = memoryview(bytearray(min(left, DEFAULT_BLOCK_BYTES)))
         while left:
-            read = file.read_into(passed[: min(left, len(passed))])
+            read = file.read_into(skipped[: min(left, len(skipped))])
             if not read:
-                # One that is written now is never that long: to wait for its end is to wait for ever.
+                # No writer makes a block of that length: its end would never come.
                 if self._growing:
                     self.defect = f"the block at byte {self.position} claims {size} bytes"
                 return at, False
-            end = (end + bytes(passed[max(0, read - 4) : read]))[-4:]
+            end = (end + bytes(skipped[max(0, read - 4) : read]))[-4:]
             left -= read
         if int.from_bytes(end, order) != size:  # type: ignore[arg-type]
             self.defect = f"the block at byte {self.position} is damaged"
@@ -317,7 +317,11 @@ class PcapReader:
         return f"the record at byte {self.position} claims {claimed} bytes"
 
     def _some(self, buffer: Any, at: int, end: int, rows: int) -> tuple[int, int, Block | None]:
-        """The whole records from `at` on, at most `rows`: where they end, why, and the block of them."""
+        """Reads the whole records from `at` on, at most `rows`.
+
+        Returns:
+            The position behind them, the reason for the stop, and the block of their packets.
+        """
         section = self._section
         assert section is not None
         # A record takes 16 bytes or more.
@@ -358,7 +362,7 @@ class PcapReader:
         )  # fmt: skip
 
     def _control_size(self, head: bytes | bytearray | memoryview) -> int:
-        """Total length of the section or interface block that begins so; -1: no block begins so."""
+        """Total length of a section or interface block, from its first bytes; -1: it is malformed."""
         section = self._section
         assert section is not None
         head = bytes(head)
@@ -373,7 +377,7 @@ class PcapReader:
         return size if least <= size <= _MOST_BLOCK_BYTES and size % 4 == 0 else -1
 
     def _control(self, block: bytes, offset: int) -> bool:
-        """Takes a section or interface block, which begins at `offset`; False: there are too many."""
+        """Interprets a section or interface block at `offset`. Returns False for an interface too many."""
         section = self._section
         assert section is not None
         if formats.is_pcapng(block):
@@ -390,7 +394,7 @@ class PcapReader:
 
 
 def tail_defect(path: Path) -> str | None:
-    """How a capture file ends inside a record; None if it is whole. Walks the record headers only.
+    """How a capture file ends inside a record; None: the file is whole. Walks over the record headers.
 
     Raises:
         PcapError, OSError: as `PcapReader`.

@@ -1,4 +1,4 @@
-"""URIs of files (`hdfs://`, `s3://`, `file:`), which go through pyarrow.fs; also those not quite well formed.
+"""URIs of files (`hdfs://`, `s3://`, `file:`), which pyarrow.fs opens; also URIs without the needed escapes.
 
 `hdfs://` needs Hadoop's native library (libhdfs) on each machine that reads.
 """
@@ -11,16 +11,16 @@ from urllib.parse import quote
 
 from pyarrow import fs
 
-#: A file's name may hold a colon, such as one with a time of day.
+#: Names of files may contain colons, as in a time of day.
 _URI = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
-#: What begins with `?` and is no setting is a wildcard, or part of a name.
+#: A `?` that begins no setting is a wildcard, or part of a name.
 _PARTS = re.compile(r"([^/]*:(?://[^/?]*)?)(.*?)(\?\w+=[^?]*)?", re.DOTALL)
-#: What a path in a URI may hold as it is (RFC 3986), and what is escaped already.
+#: Characters that a path in a URI may contain unescaped (RFC 3986), and `%` of escapes.
 _PLAIN = "/%!$&'()*+,;=:@"
 
 
 class Uri(NamedTuple):
-    """A URI in parts: scheme and authority, path as written, settings of the file system (`?region=...`)."""
+    """A URI: scheme and authority, path as written, settings of the file system (`?region=...`)."""
 
     head: str
     path: str
@@ -28,7 +28,7 @@ class Uri(NamedTuple):
 
 
 def is_uri(path: str) -> bool:
-    """Whether it is a URI; else it is a path of this machine."""
+    """Whether a path is a URI; otherwise it is a path of this machine."""
     return _URI.match(path) is not None
 
 
@@ -40,10 +40,10 @@ def split_uri(uri: str) -> Uri:
 
 
 def locate(uri: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a URI, and the path in it. Characters that should be escaped need not be.
+    """The file system of a URI, and the path in it. Characters that should be escaped may be unescaped.
 
     Raises:
-        OSError, ValueError: there is no such file system.
+        OSError, ValueError: pyarrow has no such file system.
     """
     head, path, query = split_uri(uri)
     escaped = re.sub(r"%(?![0-9A-Fa-f]{2})", "%25", path)

@@ -1,7 +1,7 @@
-"""The walk over the records of a capture: where each packet lies, how long it is, when it was captured.
+"""The walk over the records of a capture: place, length and time of each packet.
 
-The loops stop before a record that is not whole, at what is not a packet but must be read (pcapng), and at
-damage; they pass no part of a record on as a packet.
+The loops stop before a record that is not whole, at a pcapng block without a packet that the reader must
+interpret, and at damage. They never pass a part of a record on as a packet.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from captures.pcap.compiling import Loop
 
 #: Time of a packet that has none (simple packets of pcapng, stamps outside 64 bits of nanoseconds).
 NO_TIME = -(2**63)
-#: Why a walk stopped: no more whole records, a record that cannot be, no more rows, a block for the reader, a
-#: block without packets that is not whole and too long to wait for.
+#: Reasons for which a walk stops: no more whole records; a malformed record; no more rows; a block that the
+#: reader must interpret; an unfinished block without a packet that is too long to hold in memory.
 END, DAMAGE, FULL, CONTROL, LONG = 0, 1, 2, 3, 4
 
 
@@ -29,19 +29,23 @@ def _walk_pcap(
     length: Any,
     time_ns: Any,
 ) -> tuple[int, int, int]:
-    """Packets of data[position:end]: their number, the position after the last, why the walk stopped."""
+    """Fills a row of the arrays for each packet of data[position:end].
+
+    Returns:
+        The number of packets, the position behind the last record, the reason for the stop.
+    """
     a, b, c, d = (24, 16, 8, 0) if big_endian else (0, 8, 16, 24)
     rows = len(start)
     row = 0
     while end - position >= 16:
         if row == rows:
-            return row, position, 2
+            return row, position, FULL
         p = position
         here = 0 + (data[p + 8] << a | data[p + 9] << b | data[p + 10] << c | data[p + 11] << d)
         if here > most_captured:
-            return row, position, 1
-        following = position + 16 + here
-        if following > end:
+            return row, position, DAMAGE
+        record_end = position + 16 + here
+        if record_end > end:
             break
         seconds = data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d
         fraction = data[p + 4] << a | data[p + 5] << b | data[p + 6] << c | data[p + 7] << d
@@ -50,8 +54,8 @@ def _walk_pcap(
         length[row] = data[p + 12] << a | data[p + 13] << b | data[p + 14] << c | data[p + 15] << d
         time_ns[row] = seconds * 1_000_000_000 + fraction * unit_ns
         row += 1
-        position = following
-    return row, position, 0
+        position = record_end
+    return row, position, END
 
 
 def _walk_pcapng(
@@ -68,9 +72,12 @@ def _walk_pcapng(
     time_ns: Any,
     interface: Any,
 ) -> tuple[int, int, int]:
-    """As `_walk_pcap`; `interfaces` has a row for each: snaplen, mul, div, shift, offset_ns, most_ticks.
+    """As `_walk_pcap`.
 
-    Those may be followed by more. A block with a packet is no longer than `most_block`.
+    Args:
+        interfaces: a row for each interface of the section: snaplen, mul, div, shift, offset_ns, most_ticks,
+            and perhaps further columns.
+        most_block: the greatest length of a block with a packet.
     """
     a, b, c, d = (24, 16, 8, 0) if big_endian else (0, 8, 16, 24)
     e, f = (8, 0) if big_endian else (0, 8)
@@ -79,32 +86,32 @@ def _walk_pcapng(
     row = 0
     while end - position >= 12:
         if row == rows:
-            return row, position, 2
+            return row, position, FULL
         p = position
-        kind = data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d
-        if kind == 0x0A0D0D0A or kind == 1:
-            return row, position, 3
+        block_type = data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d
+        if block_type == 0x0A0D0D0A or block_type == 1:
+            return row, position, CONTROL
         size = data[p + 4] << a | data[p + 5] << b | data[p + 6] << c | data[p + 7] << d
         if size < 12 or size % 4 != 0:
-            return row, position, 1
-        with_packet = kind == 6 or kind == 2 or kind == 3
+            return row, position, DAMAGE
+        with_packet = block_type == 6 or block_type == 2 or block_type == 3
         if with_packet and size > most_block:
-            return row, position, 1
-        following = position + size
-        if following > end:
+            return row, position, DAMAGE
+        record_end = position + size
+        if record_end > end:
             if size > most_block:
-                return row, position, 4
+                return row, position, LONG
             break
-        p = following - 4
+        p = record_end - 4
         if (data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d) != size:
-            return row, position, 1
+            return row, position, DAMAGE
         if with_packet:
             number = 0
             ticks = -1
             p = position + 8
-            if kind == 3:
+            if block_type == 3:
                 if size < 16 or known == 0:
-                    return row, position, 1
+                    return row, position, DAMAGE
                 original = 0 + (data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d)
                 here = original
                 if interfaces[0][0] != 0 and here > interfaces[0][0]:
@@ -112,13 +119,13 @@ def _walk_pcapng(
                 at = position + 12
             else:
                 if size < 32:
-                    return row, position, 1
-                if kind == 6:
+                    return row, position, DAMAGE
+                if block_type == 6:
                     number = 0 + (data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d)
                 else:
                     number = 0 + (data[p] << e | data[p + 1] << f)
                 if number >= known:
-                    return row, position, 1
+                    return row, position, DAMAGE
                 high = 0 + (data[p + 4] << a | data[p + 5] << b | data[p + 6] << c | data[p + 7] << d)
                 low = 0 + (data[p + 8] << a | data[p + 9] << b | data[p + 10] << c | data[p + 11] << d)
                 if high < 0x80000000:
@@ -128,8 +135,8 @@ def _walk_pcapng(
                 p += 4
                 original = 0 + (data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d)
                 at = position + 28
-            if here > most_captured or at + here > following - 4:
-                return row, position, 1
+            if here > most_captured or at + here > record_end - 4:
+                return row, position, DAMAGE
             mul, div, shift = interfaces[number][1], interfaces[number][2], interfaces[number][3]
             offset, most_ticks = interfaces[number][4], interfaces[number][5]
             if ticks < 0 or ticks > most_ticks:
@@ -152,10 +159,10 @@ def _walk_pcapng(
             length[row] = original
             interface[row] = number
             row += 1
-        position = following
-    return row, position, 0
+        position = record_end
+    return row, position, END
 
 
-# numba types a byte that is shifted as unsigned; `0 +` makes it a signed number, as the others are.
+# numba types a shifted byte as unsigned; `0 +` makes it a signed number, as the other numbers are.
 WALK_PCAP = Loop(_walk_pcap)
 WALK_PCAPNG = Loop(_walk_pcapng)

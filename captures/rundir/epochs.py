@@ -1,4 +1,4 @@
-"""What the controller's log says of a network: what is up, its epochs, and the changes that these answer.
+"""The state of the network by the log of the controller: links and nodes that are down, epochs, and changes.
 
 Accounting, oracle, live view and runner follow the log by this module.
 """
@@ -10,14 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from captures.rundir.network_events import NETWORK_EVENTS
-
-CONTROLLER = "logs/controller.jsonl"
-#: Event of the controller's log -> the fields that are read of it, beside its time.
-NEEDED: dict[str, tuple[str, ...]] = {
-    **{name: event.needs for name, event in NETWORK_EVENTS.items()},
-    "hello": ("node", "restarted"),
-    "epoch_started": ("down_links", "down_nodes"),
-}
 
 
 @dataclass(slots=True)

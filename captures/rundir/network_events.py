@@ -28,11 +28,6 @@ class NetworkEvent:
     sets: tuple[Literal["link", "node"], bool] | None = None
     disturbs: bool = True
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The fields that are read of it, beside its time."""
-        return self.subject if self.sets is None else tuple(dict.fromkeys((self.sets[0], *self.subject)))
-
 
 LINK_DOWN = NetworkEvent("link_down", ("u", "v"), "link {u}-{v} down", ("link", False))
 LINK_UP = NetworkEvent("link_up", ("u", "v"), "link {u}-{v} up", ("link", True))

@@ -12,7 +12,7 @@ from captures.spark.folder import process_folder
 from captures.spark.internals import shipped_archives
 
 #: Packages that the workers need.
-_SHIPPED = ("captures", "router")
+_SHIPPED = ("captures", "router", "topos")
 _ARCHIVE = "cbcb.zip"
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 

@@ -366,11 +366,16 @@ _ROWS = (
     ),
     Table(
         "routing_tables",
-        "router and interface at the end of the run (logs/tables.json)",
+        "row of the routing table of a router at the end of the run (logs/tables.json)",
         (
             Column("node", _INT, "the router"),
-            Column("interface", _INT, "the interface; 0: the router's applications"),
-            Column("predicate", _TEXT, "p_i, in the readable notation; an interface without p_i has no row"),
+            Column(
+                "interface",
+                _INT,
+                "interface that messages leave by; 0: applications; null: no single one",
+            ),
+            Column("scope", _TEXT, "the messages that the row is about; empty: all"),
+            Column("predicate", _TEXT, "in the readable notation: the messages that leave by the interface"),
         ),
     ),
     Table(

@@ -1,7 +1,6 @@
-"""Questions in SQL about the tables of a run (docs/tables.md), each a view of its own name.
+"""Queries in SQL over the tables of a run (docs/tables.md); each table is a view under its own name.
 
-DuckDB answers them in this process, in a fraction of a second; `captures.tables.query_spark` asks Spark
-instead.
+DuckDB answers them in this process, in a fraction of a second; `captures.tables.query_spark` uses Spark.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ _STATEMENTS = frozenset(
     )
 )
 _EXPLAIN = re.compile(r"^\s*explain\s+(analyze\s+)?", re.IGNORECASE)
-#: Rows that an answer comes in at a time.
+#: Rows of a batch of an answer.
 _BATCH_ROWS = 50_000
 
 
 class QueryError(ValueError):
-    """A question that cannot be answered, or a run without tables; the message says what is wrong."""
+    """A query cannot be answered, or the run has no tables; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ def _meaning(column: Column) -> str:
 
 
 def ask(run: Path, sql: str) -> Iterator[pa.RecordBatch]:
-    """The answer to one or several statements, of which the last one counts. The first batch is empty.
+    """The answer to the last of one or several statements. The first batch is empty.
 
     Raises:
         QueryError: the run has no tables; the SQL is wrong, or fails.
@@ -121,11 +120,11 @@ def connect(run: Path) -> Database:
     It reads the tables alone: no other file, and nothing from the network.
 
     Raises:
-        QueryError: the run has no tables, or one that cannot be read.
+        QueryError: the run has no tables, or a table cannot be read.
     """
     names = table_names(run)
     run = run.resolve()
-    # Extensions would come over the network; and a table is none of this process's variables.
+    # Extensions would come over the network; names of tables must not refer to variables of this process.
     settings = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
@@ -151,10 +150,10 @@ def connect(run: Path) -> Database:
 
 
 def table_names(run: Path) -> list[str]:
-    """The tables that a run has: all of `TABLES`.
+    """The names of the tables of a run: all of `TABLES`.
 
     Raises:
-        QueryError: some are missing, or are not those of the summary; says what mends it.
+        QueryError: tables are missing, or do not belong to the summary; the message names the remedy.
     """
     wrong = store.lacking(run, TABLES)
     if wrong is not None:

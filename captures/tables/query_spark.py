@@ -1,4 +1,4 @@
-"""The same questions by Spark SQL: where a run is too large for one machine, or on a cluster."""
+"""Queries over the tables of a run by Spark SQL, for a cluster or a run too large for one machine."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from captures.frames.columns import SPARK_SCHEMA
+from captures.rundir.layout import RunLayout
 from captures.spark.session import spark_session
 from captures.tables import store
 from captures.tables.query import QueryError, table_names
 
 
 def ask_spark(run: Path, sql: str, master: str) -> Iterator[pa.RecordBatch]:
-    """The answer to one statement, as `captures.tables.query.ask`.
+    """The answer to one statement, as of `captures.tables.query.ask`, from a new session.
 
     Args:
         master: Spark's master URL; its workers must reach the run folder under the same path.
 
     Raises:
-        QueryError: as there.
+        QueryError: the run has no tables; the SQL is wrong, or fails.
         SessionError: Spark does not start, or ends by itself.
     """
-    table_names(run)  # said before Spark starts
-    with spark_session(master, run / "logs" / "spark.log") as spark:
+    table_names(run)  # raises its error before Spark starts
+    with spark_session(master, RunLayout(run).spark_log) as spark:
         yield from answer(spark, run, sql)
 
 
 def answer(spark: SparkSession, run: Path, sql: str) -> Iterator[pa.RecordBatch]:
-    """The same in a session that is there."""
+    """As `ask_spark`, in an existing session."""
     try:
         for name in table_names(run):
             reader = spark.read.schema(SPARK_SCHEMA) if store.is_empty(run, name) else spark.read

@@ -1,7 +1,8 @@
-"""The tables under parquet/ in a run folder: writing them, and finding them again.
+"""Writes the tables of a run, and finds them.
 
-They are written into a folder beside, which takes the place of parquet/ when all are there and nothing but
-the summary is missing. Until that is written too, a third folder says so, and readers refuse the tables.
+They are written into a folder of their own, which replaces the folder of tables when all tables are complete.
+Until the summary is written, too, a third folder marks the accounting as unfinished, and readers refuse the
+tables.
 """
 
 from __future__ import annotations
@@ -18,41 +19,39 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from captures.rundir.layout import RunLayout
 from captures.tables.catalogue import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame  # loading it takes a while, which a reader need not wait for
 
-FOLDER = "parquet"
 FRAMES = "frames"
-#: Beside it: tables that are being written; the former ones, while the summary is not that of the new ones;
-#: and what is on its way out.
-_NEW, _FORMER, _REMOVED = "parquet.new", "parquet.former", "parquet.removed"
-#: Tables that an error names.
+#: The most tables that an error names.
 _NAMED = 3
-#: What Spark leaves in a folder that it has written whole.
+#: The file that Spark writes into a folder when all else is written.
 _WRITTEN = "_SUCCESS"
 
 
 class BusyError(ValueError):
-    """Another process makes the tables of this run."""
+    """Another process is writing the tables of the run."""
 
 
 def folder(run: Path, table: str) -> Path:
-    """Where a table of a run is: a folder of Parquet files."""
-    return run / FOLDER / table
+    """The folder with the Parquet files of a table of a run."""
+    return RunLayout(run).tables / table
 
 
 @contextmanager
 def new_tables(run: Path) -> Iterator[Path]:
-    """An empty folder for the tables of a run; what is in it is lost unless `publish` takes it.
+    """An empty folder for new tables of a run. Its contents are removed unless `publish` is called.
 
     Raises:
-        BusyError: another process makes them now.
+        BusyError: another process is writing tables of the run.
     """
-    new = run / _NEW
+    layout = RunLayout(run)
+    new = layout.tables_new
     with _alone(run):
-        for stale in (new, run / _REMOVED):
+        for stale in (new, layout.tables_removed):
             shutil.rmtree(stale, ignore_errors=True)
         new.mkdir()
         try:
@@ -63,11 +62,12 @@ def new_tables(run: Path) -> Iterator[Path]:
 
 @contextmanager
 def publish(run: Path) -> Iterator[None]:
-    """Puts the new tables in the place of the old. The block writes what belongs to them: the summary.
+    """Replaces the tables of a run by the new ones, whose summary is written within the context.
 
-    If it fails, the old ones come back, unless they were in doubt before.
+    If writing it fails, the old tables come back, unless an earlier accounting was interrupted.
     """
-    tables, former, removed = run / FOLDER, run / _FORMER, run / _REMOVED
+    layout = RunLayout(run)
+    tables, former, removed = layout.tables, layout.tables_former, layout.tables_removed
     in_doubt = former.exists()  # another accounting was interrupted here
     replaced = tables.exists() and not in_doubt
 
@@ -85,18 +85,18 @@ def publish(run: Path) -> Iterator[None]:
             tables.rename(removed)
         else:
             former.mkdir(exist_ok=True)
-        (run / _NEW).rename(tables)
+        layout.tables_new.rename(tables)
     except BaseException:
         take_back()
         raise
     try:
         yield
     except Exception:
-        # Not after Ctrl-C, which may have come when the summary was written: then readers are told.
+        # Not after Ctrl-C, which may come after the summary is written: readers then refuse the tables.
         take_back()
         raise
     shutil.rmtree(removed, ignore_errors=True)
-    # At once: a part of it would say that this is not done.
+    # By renaming, which is atomic: a half removed folder would mean that the accounting was interrupted.
     former.rename(removed)
     shutil.rmtree(removed, ignore_errors=True)
 
@@ -105,7 +105,7 @@ def publish(run: Path) -> Iterator[None]:
 def _alone(run: Path) -> Iterator[None]:
     held = os.open(run, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        # Not every file system has locks of folders.
+        # Some file systems cannot lock folders.
         with suppress(OSError):
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -117,12 +117,13 @@ def _alone(run: Path) -> Iterator[None]:
 
 
 def lacking(run: Path, tables: Iterable[str]) -> str | None:
-    """What is wrong with the tables of a run, and what mends it; None: each is there, whole, and in force."""
+    """The defect of a run's tables, with the remedy; None: they are complete, and belong to the summary."""
     mends = remedy(run)
-    if (run / _FORMER).exists():
+    layout = RunLayout(run)
+    if layout.tables_former.exists():
         return f"{run}: the accounting was interrupted; {mends}"
-    if not (run / FOLDER).is_dir():
-        if (run / _NEW).exists():
+    if not layout.tables.is_dir():
+        if layout.tables_new.exists():
             return f"{run}: the accounting was interrupted, or still goes on; {mends}"
         return f"{run}: has no tables; {mends}"
     missing = [name for name in tables if not _is_whole(run, name)]
@@ -133,12 +134,12 @@ def lacking(run: Path, tables: Iterable[str]) -> str | None:
 
 
 def remedy(run: Path) -> str:
-    """What mends missing tables of a run."""
+    """The remedy for missing tables of a run, as part of a message."""
     return f"`{accounting(run)}` makes all anew"
 
 
 def accounting(run: Path) -> str:
-    """The command that accounts for a run, as a shell takes it."""
+    """The command that accounts for a run, quoted for a shell."""
     return f"cbcb account {shlex.quote(str(run))}"
 
 
@@ -148,7 +149,7 @@ def _is_whole(run: Path, name: str) -> bool:
 
 
 def is_empty(run: Path, name: str) -> bool:
-    """True if a table has no file at all: the frames of a run that captured none."""
+    """Whether a table has no file, as the frames of a run that captured none."""
     return next(folder(run, name).rglob("*.parquet"), None) is None
 
 

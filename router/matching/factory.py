@@ -1,4 +1,4 @@
-"""Matching engines by name, as experiment files and command lines give it."""
+"""Matching engines by name, as experiment files and command lines give it. A new one joins by one line."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ from collections.abc import Callable
 from functools import cache
 
 from router.matching.common.interface import Matcher
-from router.matching.counting.engine import CountingMatcher
-from router.matching.counting.options import parse_options
-from router.matching.naive import NaiveMatcher
+from router.registry import Registry
 
 COMPILED = "compiled"
 DEFAULT = COMPILED
-#: What serves where `COMPILED` cannot.
+#: The engine that serves where `COMPILED` cannot.
 FALLBACK = "counting"
 
+#: Makes an empty engine from the text of its options: ``OPTION=VALUE,...``, empty for none. Raises ValueError
+#: for an option that it does not have.
+EngineFactory = Callable[[str], Matcher]
 
-def _compiled() -> Matcher:
-    # Numba and NumPy come with it, which the other engines do without.
-    from router.matching.compiled.engine import CompiledMatcher
-
-    return CompiledMatcher()
-
-
-ENGINES: dict[str, Callable[[], Matcher]] = {
-    COMPILED: _compiled,
-    "counting": CountingMatcher,
-    "naive": NaiveMatcher,
-}
+#: Entries are loaded when they are asked for: Numba and NumPy come with the compiled engine, which the others
+#: do without.
+ENGINES: Registry[EngineFactory] = Registry("matching engine")
+ENGINES.register_lazily(COMPILED, "router.matching.compiled.engine:make", "Machine code, the fast engine.")
+ENGINES.register_lazily(
+    "counting",
+    "router.matching.counting.engine:make",
+    "The counting algorithm of the papers, in plain Python.",
+)
+ENGINES.register_lazily("naive", "router.matching.naive:make", "Every filter is evaluated in turn.")
 
 
 def factory(spec: str = DEFAULT) -> Matcher:
@@ -38,22 +37,17 @@ def factory(spec: str = DEFAULT) -> Matcher:
     Raises:
         ValueError: there is no engine of that name, or no such option.
     """
-    name, _, options = spec.partition(":")
-    if not options:
-        return ENGINES[serving(name)]()
-    check_engine(spec)
-    return CountingMatcher(parse_options(options))
+    name, _, options = serving(spec).partition(":")
+    return ENGINES[name](options)
 
 
 def check_engine(spec: str) -> None:
-    """Raises ValueError, as `factory` does, without making an engine."""
+    """Raises ValueError, as `factory` does."""
     name, _, options = spec.partition(":")
     if name not in ENGINES:
         raise ValueError(f"unknown matching engine {name!r}; expected one of {', '.join(sorted(ENGINES))}")
     if options:
-        if name != "counting":
-            raise ValueError(f"the engine {name} has no options")
-        parse_options(options)
+        ENGINES[name](options)
 
 
 def serving(spec: str = DEFAULT) -> str:

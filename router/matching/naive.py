@@ -26,3 +26,10 @@ class NaiveMatcher:
         """See `Matcher`."""
         asked = self._predicates if among is None else self._predicates.keys() & set(among)
         return frozenset(interface for interface in asked if matches(self._predicates[interface], message))
+
+
+def make(options: str) -> NaiveMatcher:
+    """See `router.matching.factory.EngineFactory`."""
+    if options:
+        raise ValueError("the engine naive has no options")
+    return NaiveMatcher()

@@ -18,12 +18,14 @@ from router.wire.frames import BroadcastTable, TreeEntry
 class Branch:
     """This router's part in one tree: B(s, `parent`) is `children`. See `frames.TreeEntry`.
 
-    `on_tree` are those children beyond which the tree goes on: they alone answer an SR.
+    `subtree_id` is `TreeEntry.downstream`: two sources with the same parent have the same one exactly when
+    their trees hold the same nodes below this router. `on_tree` are those children beyond which the tree goes
+    on: they alone answer an SR.
     """
 
     parent: int
     children: frozenset[int]
-    downstream: int
+    subtree_id: int
     reusable: frozenset[int]
     on_tree: frozenset[int]
 

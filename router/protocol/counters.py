@@ -14,6 +14,8 @@ class Drop(StrEnum):
     NOT_FROM_ROUTER = "not_from_router"
     NOT_ADDRESSED = "not_addressed"
     MALFORMED = "malformed"
+    #: A frame of a type that neither the routing scheme nor the service of this router takes.
+    NOT_HANDLED = "not_handled"
     BAD_TABLE = "bad_table"
     UNKNOWN_EPOCH = "unknown_epoch"
     UNKNOWN_NEIGHBOUR = "unknown_neighbour"
@@ -24,9 +26,9 @@ class Drop(StrEnum):
     RA_COVERED = "ra_covered"
     #: An SR whose request number is not above the last one of its issuer: a duplicate, or overtaken.
     SR_OLD = "sr_old"
-    #: A UR of a request that is over: answered, timed out or followed by another.
+    #: A UR of a request that is over: answered, timed out or replaced by a newer one.
     UR_LATE = "ur_late"
-    #: A UR that nobody here asked that neighbour for.
+    #: A UR that this router asked of no neighbour, for itself or for another.
     UR_UNEXPECTED = "ur_unexpected"
     HELD_QUEUE_FULL = "held_queue_full"
 

@@ -83,6 +83,12 @@ class HandlingTime:
     seconds: float
 
 
+class ServiceEvent:
+    """Base of the events that a service adds to those of this module (`router.protocol.service`)."""
+
+    __slots__ = ()
+
+
 Event = (
     Started
     | Tick
@@ -94,6 +100,7 @@ Event = (
     | RequestUpdate
     | Settle
     | HandlingTime
+    | ServiceEvent
 )
 
 

@@ -1,98 +1,194 @@
-"""Options of one router; a researcher chooses some of them (`testbed.config.model.ProtocolOptions`)."""
+"""Options of a router, each declared once: schema, conversion and documents of [protocol] follow."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from router.content.registry import CONTENTS, DEFAULT_CONTENT
+from router.options import SECONDS_MAX, Unit, check, option
+from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
+from router.registry import Registry
 
 RequestPolicyName = Literal["never", "periodic", "count"]
 #: Longest timeout of an SR, in seconds: the field of the frame holds 32 bits of microseconds.
 MAX_REQUEST_TIMEOUT = 4_000.0
 
 
+def conflicts(
+    scheme: str, service: str, covering: str, sr_policy: str, max_filters: int | None
+) -> Mapping[str, str]:
+    """Which of these options contradict each other or name nothing, and why: option -> text of the error."""
+    found: dict[str, str] = {}
+    registries: tuple[tuple[str, str, Registry[Any]], ...] = (
+        ("scheme", scheme, SCHEMES),
+        ("service", service, SERVICES),
+        ("covering", covering, CONTENTS),
+    )
+    for key, name, registry in registries:
+        if name not in registry:
+            found[key] = f"unknown {registry.noun} {name!r}; expected one of {', '.join(registry)}"
+    if not found:
+        found.update(SCHEMES[scheme].conflicts(sr_policy, max_filters))
+        if max_filters is not None and not CONTENTS[covering].widens:
+            found["max_filters"] = f'excludes covering "{covering}", which keeps filters as declared'
+    return found
+
+
 @dataclass(frozen=True, slots=True)
-class RouterOptions:
+class ChosenOptions:
+    """The options of a router that a researcher chooses: keys of [protocol] (protocol paper, section 3.5).
+
+    Times are experiment seconds in an experiment, and wall seconds in `RouterOptions`.
+    """
+
+    ra_on_change: bool = field(
+        default=True, metadata=option("Issue an RA whenever the predicate of the node changes.")
+    )
+    ra_period_s: float | None = field(
+        default=None,
+        metadata=option(
+            "Issue an RA also when this time has passed since the last; unset: never.",
+            low=0,
+            above_low=True,
+            high=SECONDS_MAX,
+            unit=Unit.EXPERIMENT_SECONDS,
+            example=600,
+        ),
+    )
+    hop_limit: int = field(default=64, metadata=option("Hops that a frame may take.", low=1, high=255))
+    ra_min_interval_s: float = field(
+        default=0.0,
+        metadata=option(
+            "Least time between two RAs of a router; one RA reports all changes in between.",
+            low=0,
+            high=SECONDS_MAX,
+            unit=Unit.EXPERIMENT_SECONDS,
+        ),
+    )
+    ra_jitter_s: float = field(
+        default=0.0,
+        metadata=option(
+            "An RA waits for a random time up to this one.",
+            low=0,
+            high=SECONDS_MAX,
+            unit=Unit.EXPERIMENT_SECONDS,
+        ),
+    )
+    sr_policy: RequestPolicyName = field(
+        default="never",
+        metadata=option(
+            "When routers issue SRs of their own accord: never, periodically through every interface, or"
+            " through an interface after a count of messages (section 3.5.5)."
+        ),
+    )
+    sr_period_s: float = field(
+        default=600.0,
+        metadata=option(
+            'Time between two SRs of a router, policy "periodic".',
+            low=0,
+            above_low=True,
+            high=SECONDS_MAX,
+            unit=Unit.EXPERIMENT_SECONDS,
+        ),
+    )
+    sr_threshold: int = field(
+        default=100,
+        metadata=option(
+            'An SR is due when more messages than this went through an interface, policy "count".', low=0
+        ),
+    )
+    sr_min_interval_s: float = field(
+        default=0.0,
+        metadata=option(
+            'Least time between two SRs through one interface, policy "count".',
+            low=0,
+            high=SECONDS_MAX,
+            unit=Unit.EXPERIMENT_SECONDS,
+        ),
+    )
+    sr_timeout_s: float = field(
+        default=60.0,
+        metadata=option(
+            "How long the issuer of an SR waits for URs.",
+            low=0,
+            above_low=True,
+            high=SECONDS_MAX,
+            unit=Unit.EXPERIMENT_SECONDS,
+            wall_high=MAX_REQUEST_TIMEOUT,
+        ),
+    )
+    ur_reuse: bool = field(
+        default=True,
+        metadata=option(
+            "Routers learn from the URs that others asked for, and answer SRs from their tables, where that"
+            " is sound (section 3.5.4)."
+        ),
+    )
+    ur_freshness_s: float = field(
+        default=60.0,
+        metadata=option(
+            "Greatest age of a table entry that answers an SR; ages of answers from tables add up.",
+            low=0,
+            high=SECONDS_MAX,
+            unit=Unit.EXPERIMENT_SECONDS,
+        ),
+    )
+    max_filters: int | None = field(
+        default=None,
+        metadata=option(
+            "Over-simplify a table entry to this number of filters when it has more than twice as many"
+            " (section 3.5.6): unwanted traffic grows, no receiver is lost; unset: never. Only with the"
+            ' scheme "pif".',
+            low=1,
+            example=200,
+        ),
+    )
+    covering: str = field(
+        default=DEFAULT_CONTENT,
+        metadata=option("How routers compare and unite predicates.", choices=CONTENTS),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RouterOptions(ChosenOptions):
     """How a router behaves. All times are wall seconds: a time scale has been applied already.
-
-    Attributes:
-        ra_on_change: issue an RA whenever p0 changes (protocol paper, section 3.5.1).
-        ra_period: also issue one every so many seconds (None: never).
-        hop_limit: hops that a frame issued here may take, 1..255.
-        strict_paper: filter RAs on ingress as section 3.5.1 says, and replace p_i by every UR as section
-            3.5.2 says; both can lose receivers (ARCHITECTURE.md, "Where we differ").
-        hello_interval: seconds between two HELLOs while no table has come.
-        readvertise_jitter: after a change of epoch, p0 is advertised again within so many seconds,
-            at random, so that not every router speaks at once.
-        held_messages: messages that applications may send before the first epoch; more are refused.
-        ra_min_interval: RAs of this router are at least so many seconds apart; changes in between are
-            told together. 0: no limit.
-        ra_jitter: an RA waits up to so many seconds, at random, before it goes out.
-        sr_policy: when to issue SRs unasked (section 3.5.5): never, periodically through every interface, or
-            through an interface after a count of messages.
-        sr_period: seconds between two rounds of the policy `periodic`.
-        sr_threshold: the policy `count` issues an SR when more messages than this went through an interface.
-        sr_min_interval: two SRs of that policy through one interface are at least so many seconds apart.
-        sr_timeout: seconds that the issuer of an SR waits for the UR.
-        ur_reuse: learn from URs that others asked for, and answer SRs from the table, where the nodes
-            beyond an interface are the same (section 3.5.4).
-        ur_freshness: an SR is answered from the table if what it says was learnt within so many seconds.
-            Answers may themselves come from tables further on; their ages add up.
-
-        max_filters: over-simplify what lies behind an interface to so many filters when it has more than
-            twice as many (section 3.5.6); None: never. Not with `strict_paper`: an over-simplified p_i covers
-            RAs that the routers beyond have never heard, and that filter would drop them.
 
     Raises:
         ValueError: an option is outside its range, or two exclude each other.
     """
 
-    ra_on_change: bool = True
-    ra_period: float | None = None
-    hop_limit: int = 64
-    strict_paper: bool = False
-    hello_interval: float = 1.0
-    readvertise_jitter: float = 0.05
-    held_messages: int = 10_000
-    ra_min_interval: float = 0.0
-    ra_jitter: float = 0.0
-    sr_policy: RequestPolicyName = "never"
-    sr_period: float = 60.0
-    sr_threshold: int = 100
-    sr_min_interval: float = 0.0
-    sr_timeout: float = 5.0
-    ur_reuse: bool = True
-    ur_freshness: float = 10.0
-    max_filters: int | None = None
+    scheme: str = field(default=DEFAULT_SCHEME, metadata=option("Routing scheme.", choices=SCHEMES))
+    service: str = field(
+        default=DEFAULT_SERVICE,
+        metadata=option("Service that routers offer to applications.", choices=SERVICES),
+    )
+    hello_interval_s: float = field(
+        default=1.0,
+        metadata=option(
+            "Time between two HELLOs while no table has come.", low=0, above_low=True, unit=Unit.WALL_SECONDS
+        ),
+    )
+    readvertise_jitter_s: float = field(
+        default=0.5,
+        metadata=option(
+            "After a change of epoch a router advertises its predicate again within this time, at random, so"
+            " that not all routers send at once.",
+            low=0,
+            unit=Unit.EXPERIMENT_SECONDS,
+        ),
+    )
+    held_messages: int = field(
+        default=10_000,
+        metadata=option(
+            "Messages that applications may send before the first epoch; more are refused.", low=0
+        ),
+    )
 
     def __post_init__(self) -> None:
-        if not 1 <= self.hop_limit <= 255:
-            raise ValueError(f"hop_limit: {self.hop_limit} is outside 1..255")
-        if self.sr_policy not in get_args(RequestPolicyName):
-            expected = ", ".join(get_args(RequestPolicyName))
-            raise ValueError(f"sr_policy: {self.sr_policy!r} is none of {expected}")
-        if self.ra_period is not None:
-            self._check_positive("ra_period")
-        for name in ("hello_interval", "sr_period", "sr_timeout"):
-            self._check_positive(name)
-        for name in (
-            "readvertise_jitter",
-            "held_messages",
-            "ra_min_interval",
-            "ra_jitter",
-            "sr_threshold",
-            "sr_min_interval",
-            "ur_freshness",
-        ):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: {getattr(self, name)} is negative")
-        if self.max_filters is not None:
-            if self.max_filters < 1:
-                raise ValueError(f"max_filters: {self.max_filters} is less than 1")
-            if self.strict_paper:
-                raise ValueError("max_filters: excludes strict_paper, which would lose receivers by it")
-        if self.sr_timeout > MAX_REQUEST_TIMEOUT:
-            raise ValueError(f"sr_timeout: {self.sr_timeout} is above {MAX_REQUEST_TIMEOUT:g} seconds")
-
-    def _check_positive(self, name: str) -> None:
-        if not getattr(self, name) > 0:
-            raise ValueError(f"{name}: {getattr(self, name)} is not a positive number of seconds")
+        check(self)
+        for name, reason in conflicts(
+            self.scheme, self.service, self.covering, self.sr_policy, self.max_filters
+        ).items():
+            raise ValueError(f"{name}: {reason}")

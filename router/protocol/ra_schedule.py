@@ -11,7 +11,7 @@ from router.protocol.options import RouterOptions
 class AdvertisementSchedule:
     """Decides when the next RA is due.
 
-    Two RAs of one router are at least `ra_min_interval` apart. Changes within that time wait and are told
+    Two RAs of one router are at least `ra_min_interval_s` apart. Changes within that time wait and are told
     by one RA, which carries p0 as it then is: the last change is never lost.
     """
 
@@ -32,23 +32,23 @@ class AdvertisementSchedule:
 
     def start(self, now: float) -> None:
         """The router has its first epoch: periodic advertising begins."""
-        if self._options.ra_period is not None:
+        if self._options.ra_period_s is not None:
             # A random phase: routers that were set up together should not speak together.
-            self._periodic_at = now + self._rng.random() * self._options.ra_period
+            self._periodic_at = now + self._rng.random() * self._options.ra_period_s
 
     def ask(self, now: float, jitter: float | None = None) -> None:
         """p0 should be advertised, at random within `jitter` seconds (default: the option)."""
-        within = self._options.ra_jitter if jitter is None else jitter
+        within = self._options.ra_jitter_s if jitter is None else jitter
         at = now
         if self._issued_at is not None:
-            at = max(at, self._issued_at + self._options.ra_min_interval)
+            at = max(at, self._issued_at + self._options.ra_min_interval_s)
         at += self._rng.random() * within
         self._due_at = at if self._due_at is None else min(self._due_at, at)
 
     def due(self, now: float) -> bool:
         """Whether p0 should be advertised at `now`; the answer yes settles what was asked."""
         if self._periodic_at is not None and now >= self._periodic_at:
-            period = self._options.ra_period or 0.0
+            period = self._options.ra_period_s or 0.0
             on_time = self._periodic_at + period
             # One RA however many periods were slept through.
             self._periodic_at = on_time if on_time > now else now + period

@@ -10,18 +10,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from router.content.base import Content
 from router.predicates.covering.builder import PredicateBuilder
-from router.predicates.model import NOTHING, Predicate
-from router.protocol.advertisements import IngressFilter
+from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action, Send
-from router.protocol.knowledge import Knowledge
+from router.protocol.ingress import IngressFilter
 from router.protocol.options import RouterOptions
+from router.protocol.reply_rules import ReplyRules
 from router.protocol.requests import Reply
-from router.protocol.round_trips import Timing
+from router.protocol.round_trips import RoundTripEstimator
 from router.protocol.routing import RoutingTable
-from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import Flags, Frame, FrameType, SenderRequest
 
 _MICROSECONDS = 1_000_000
@@ -32,7 +32,7 @@ class State(Enum):
     WAITING = auto()
 
 
-class Input(Enum):
+class ReplyInput(Enum):
     REQUEST = auto()
     OLD_REQUEST = auto()
     REPLY = auto()
@@ -48,8 +48,8 @@ class _Pending:
 
     Attributes:
         awaited: children whose UR has not come.
-        told: child -> its UR, or what the table had for it.
-        heard: child -> the RAs that came from it since the SR came in.
+        reported: child -> its UR, or what the table had for it.
+        ras_since_request: child -> the RAs that came from it since the SR came in.
         partial: somebody downstream is missing, or will be.
     """
 
@@ -59,14 +59,14 @@ class _Pending:
     received_at: float
     deadline: float = 0.0
     awaited: set[int] = field(default_factory=set)
-    told: dict[int, Predicate] = field(default_factory=dict)
-    heard: dict[int, PredicateBuilder] = field(default_factory=dict)
+    reported: dict[int, Predicate] = field(default_factory=dict)
+    ras_since_request: dict[int, PredicateBuilder] = field(default_factory=dict)
     partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class _Occasion:
-    """One input to the machine of one issuer."""
+class _ReplyStep:
+    """An input to the machine of one issuer."""
 
     issuer: int
     now: float = 0.0
@@ -84,16 +84,18 @@ class Replies:
         options: RouterOptions,
         routing: RoutingTable,
         ingress: IngressFilter,
-        knowledge: Knowledge,
-        timing: Timing,
+        rules: ReplyRules,
+        round_trips: RoundTripEstimator,
         counters: Counters,
+        content: Content,
     ) -> None:
         self._options = options
         self._routing = routing
         self._ingress = ingress
-        self._knowledge = knowledge
-        self._timing = timing
+        self._rules = rules
+        self._round_trips = round_trips
         self._counters = counters
+        self._content = content
         self._pending: dict[int, _Pending] = {}
         # Issuer -> the greatest request number seen: numbers only grow, over restarts too.
         self._seen: dict[int, int] = {}
@@ -111,10 +113,10 @@ class Replies:
     def request(self, branch: Branch, frame: Frame, request: SenderRequest, now: float) -> list[Action]:
         """An SR came in from the parent on its issuer's tree."""
         newer = frame.seq > self._seen.get(frame.issuer, -1)
-        occasion = _Occasion(
+        step = _ReplyStep(
             frame.issuer, now, branch=branch, frame=frame, timeout=request.timeout_us / _MICROSECONDS
         )
-        return self._enter(Input.REQUEST if newer else Input.OLD_REQUEST, occasion)
+        return self._enter(ReplyInput.REQUEST if newer else ReplyInput.OLD_REQUEST, step)
 
     def reply(self, issuer: int, reply: Reply, now: float) -> list[Action]:
         """A UR came in that names another router as the issuer of its SR."""
@@ -124,53 +126,54 @@ class Replies:
             and (pending.number, pending.epoch) == (reply.number, reply.epoch)
             and reply.interface in pending.awaited
         )
-        return self._enter(Input.REPLY if matches else Input.OTHER_REPLY, _Occasion(issuer, now, reply=reply))
+        given = ReplyInput.REPLY if matches else ReplyInput.OTHER_REPLY
+        return self._enter(given, _ReplyStep(issuer, now, reply=reply))
 
-    def heard(self, interface: int, predicate: Predicate) -> None:
-        """An RA came in. Routers towards an issuer may have dropped it, relying on what they will be told."""
+    def advertised(self, interface: int, predicate: Predicate) -> None:
+        """An RA came in. Routers towards an issuer may have dropped it, relying on the UR due to them."""
         for pending in self._pending.values():
             if interface in pending.branch.on_tree:
-                pending.heard.setdefault(interface, PredicateBuilder()).add(predicate)
+                pending.ras_since_request.setdefault(interface, self._content.builder()).add(predicate)
 
     def tick(self, now: float) -> list[Action]:
         actions: list[Action] = []
         for issuer in [issuer for issuer, pending in self._pending.items() if now >= pending.deadline]:
-            actions += self._enter(Input.TIMEOUT, _Occasion(issuer, now))
+            actions += self._enter(ReplyInput.TIMEOUT, _ReplyStep(issuer, now))
         return actions
 
     def retire(self, epochs: frozenset[int]) -> None:
         """Only these epochs are still in use: no UR of another can come, or be sent."""
         for issuer in [issuer for issuer, pending in self._pending.items() if pending.epoch not in epochs]:
-            self._enter(Input.RETIRED, _Occasion(issuer))
+            self._enter(ReplyInput.RETIRED, _ReplyStep(issuer))
 
-    def _enter(self, given: Input, occasion: _Occasion) -> list[Action]:
-        state = State.WAITING if occasion.issuer in self._pending else State.IDLE
-        act, following = TRANSITIONS[state, given]
-        actions = act(self, occasion)
-        if following is State.IDLE:
-            self._pending.pop(occasion.issuer, None)
-        elif not self._pending[occasion.issuer].awaited:
-            actions += self._enter(Input.COMPLETE, occasion)
+    def _enter(self, given: ReplyInput, step: _ReplyStep) -> list[Action]:
+        state = State.WAITING if step.issuer in self._pending else State.IDLE
+        act, next_state = TRANSITIONS[state, given]
+        actions = act(self, step)
+        if next_state is State.IDLE:
+            self._pending.pop(step.issuer, None)
+        elif not self._pending[step.issuer].awaited:
+            actions += self._enter(ReplyInput.COMPLETE, step)
         return actions
 
     # What the transitions do.
 
-    def _open(self, occasion: _Occasion) -> list[Action]:
+    def _open(self, step: _ReplyStep) -> list[Action]:
         """Takes an SR on: asks the children, except those for whom the table has the answer."""
-        frame, branch, now = occasion.frame, occasion.branch, occasion.now
+        frame, branch, now = step.frame, step.branch, step.now
         assert frame is not None
         assert branch is not None
         self._seen[frame.issuer] = frame.seq
         pending = _Pending(frame.seq, frame.epoch, branch, now)
         self._pending[frame.issuer] = pending
         for child in sorted(branch.on_tree):
-            if self._reusable(child, branch) and self._knowledge.fresh(child, frame.epoch, now):
+            if self._reusable(child, branch) and self._rules.fresh(child, frame.epoch, now):
                 self._counters.srs_saved += 1
                 known = self._routing.copy_of(child)
-                pending.told[child] = known.predicate
-                self._ingress.bound(child, known)
-        asked = branch.on_tree.difference(pending.told)
-        timeout = self._timing.downstream(occasion.timeout, branch.parent)
+                pending.reported[child] = known.predicate
+                self._ingress.restrict_to(child, known)
+        asked = branch.on_tree.difference(pending.reported)
+        timeout = self._round_trips.time_left(step.timeout, branch.parent)
         if not asked:
             return []
         if frame.hop_limit <= 1 or timeout <= 0:
@@ -185,73 +188,70 @@ class Replies:
             Send(asked, Frame(FrameType.SR, frame.issuer, frame.seq, frame.epoch, frame.hop_limit - 1, body))
         ]
 
-    def _record(self, occasion: _Occasion) -> list[Action]:
-        pending, reply = self._pending[occasion.issuer], occasion.reply
+    def _record(self, step: _ReplyStep) -> list[Action]:
+        pending, reply = self._pending[step.issuer], step.reply
         assert reply is not None
         child = reply.interface
         pending.awaited.remove(child)
-        pending.told[child] = reply.predicate
+        pending.reported[child] = reply.predicate
         pending.partial |= reply.partial
         if reply.partial:
             return []
-        self._timing.measured(child, occasion.now - pending.received_at)
-        heard = pending.heard.get(child)
-        told = self._knowledge.told(reply.predicate, NOTHING if heard is None else heard.predicate)
-        self._ingress.bound(child, told)
+        self._round_trips.measured(child, step.now - pending.received_at)
+        since = pending.ras_since_request.get(child)
+        reported = self._rules.reported(
+            reply.predicate, self._content.nothing if since is None else since.predicate
+        )
+        self._ingress.restrict_to(child, reported)
         if self._reusable(child, pending.branch):
-            self._counters.urs_reused += self._knowledge.learn(child, reply.epoch, told, False, occasion.now)
+            self._counters.urs_reused += self._rules.apply_reply(
+                child, reply.epoch, reported, False, step.now
+            )
         return []
 
-    def _answer(self, occasion: _Occasion) -> list[Action]:
+    def _answer(self, step: _ReplyStep) -> list[Action]:
         """p0 or the URs of the children, to the parent (section 3.5.2)."""
-        pending = self._pending[occasion.issuer]
-        answer = self._routing.copy_of(LOCAL_INTERFACE)
-        for told in pending.told.values():
-            answer.add(told)
-        if not self._options.strict_paper:
-            for heard in pending.heard.values():
-                answer.add(heard.predicate)
+        pending = self._pending[step.issuer]
+        answer = self._rules.assembled(pending.reported.values(), pending.ras_since_request.values())
         partial = pending.partial or bool(pending.awaited)
         self._counters.urs_sent += 1
         self._counters.urs_sent_partial += partial
         flags = Flags.PARTIAL if partial else Flags.NONE
         # A UR takes one hop: the router upstream makes its own.
-        frame = Frame(
-            FrameType.UR, occasion.issuer, pending.number, pending.epoch, 1, answer.predicate, flags
-        )
+        frame = Frame(self._content.reply_frame, step.issuer, pending.number, pending.epoch, 1, answer, flags)
         return [Send(frozenset({pending.branch.parent}), frame)]
 
-    def _count_old(self, _occasion: _Occasion) -> list[Action]:
+    def _count_old(self, _step: _ReplyStep) -> list[Action]:
         self._counters.drop(Drop.SR_OLD)
         return []
 
-    def _count_other(self, occasion: _Occasion) -> list[Action]:
-        assert occasion.reply is not None
-        seen = occasion.reply.number <= self._seen.get(occasion.issuer, -1)
+    def _count_other(self, step: _ReplyStep) -> list[Action]:
+        assert step.reply is not None
+        seen = step.reply.number <= self._seen.get(step.issuer, -1)
         self._counters.drop(Drop.UR_LATE if seen else Drop.UR_UNEXPECTED)
         return []
 
-    def _forget(self, _occasion: _Occasion) -> list[Action]:
+    def _forget(self, _step: _ReplyStep) -> list[Action]:
         return []
 
     def _reusable(self, child: int, branch: Branch) -> bool:
         return self._options.ur_reuse and child in branch.reusable
 
 
-_Act = Callable[[Replies, _Occasion], list[Action]]
+_Act = Callable[[Replies, _ReplyStep], list[Action]]
 
 #: (state, input) -> what is done, and the state after it. A pair that is not here cannot occur. A machine
 #: that waits for nobody gets the input COMPLETE at once: so do leaves, which answer with p0 alone.
-TRANSITIONS: Mapping[tuple[State, Input], tuple[_Act, State]] = {
-    (State.IDLE, Input.REQUEST): (Replies._open, State.WAITING),
-    (State.IDLE, Input.OLD_REQUEST): (Replies._count_old, State.IDLE),
-    (State.IDLE, Input.OTHER_REPLY): (Replies._count_other, State.IDLE),
+TRANSITIONS: Mapping[tuple[State, ReplyInput], tuple[_Act, State]] = {
+    (State.IDLE, ReplyInput.REQUEST): (Replies._open, State.WAITING),
+    (State.IDLE, ReplyInput.OLD_REQUEST): (Replies._count_old, State.IDLE),
+    (State.IDLE, ReplyInput.OTHER_REPLY): (Replies._count_other, State.IDLE),
     # The issuer asks anew: it has given up the request before.
-    (State.WAITING, Input.REQUEST): (Replies._open, State.WAITING),
-    (State.WAITING, Input.OLD_REQUEST): (Replies._count_old, State.WAITING),
-    (State.WAITING, Input.REPLY): (Replies._record, State.WAITING),
-    (State.WAITING, Input.OTHER_REPLY): (Replies._count_other, State.WAITING),
-    (State.WAITING, Input.COMPLETE): (Replies._answer, State.IDLE),
-    (State.WAITING, Input.TIMEOUT): (Replies._answer, State.IDLE),
-    (State.WAITING, Input.RETIRED): (Replies._forget, State.IDLE),
+    (State.WAITING, ReplyInput.REQUEST): (Replies._open, State.WAITING),
+    (State.WAITING, ReplyInput.OLD_REQUEST): (Replies._count_old, State.WAITING),
+    (State.WAITING, ReplyInput.REPLY): (Replies._record, State.WAITING),
+    (State.WAITING, ReplyInput.OTHER_REPLY): (Replies._count_other, State.WAITING),
+    (State.WAITING, ReplyInput.COMPLETE): (Replies._answer, State.IDLE),
+    (State.WAITING, ReplyInput.TIMEOUT): (Replies._answer, State.IDLE),
+    (State.WAITING, ReplyInput.RETIRED): (Replies._forget, State.IDLE),
 }

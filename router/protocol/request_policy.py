@@ -10,9 +10,9 @@ from router.protocol.options import RouterOptions
 
 
 class RequestPolicy:
-    """`never`; `periodic`: through every interface each `sr_period`; `count`: through interface i when the
+    """`never`; `periodic`: through every interface each `sr_period_s`; `count`: through interface i when the
     messages sent through it since the last SR, C_i, exceed `sr_threshold`, but not within
-    `sr_min_interval` of that SR.
+    `sr_min_interval_s` of that SR.
     """
 
     def __init__(self, options: RouterOptions, rng: random.Random) -> None:
@@ -26,7 +26,7 @@ class RequestPolicy:
     def start(self, now: float) -> None:
         """The router has its first epoch: the period begins, at a random phase."""
         if self._policy == "periodic":
-            self._periodic_at = now + self._rng.random() * self._options.sr_period
+            self._periodic_at = now + self._rng.random() * self._options.sr_period_s
 
     def stop(self) -> None:
         """From now on: `never`."""
@@ -48,8 +48,8 @@ class RequestPolicy:
         """Whether a round through every interface is due; the answer yes settles it."""
         if self._periodic_at is None or now < self._periodic_at:
             return False
-        on_time = self._periodic_at + self._options.sr_period
-        self._periodic_at = on_time if on_time > now else now + self._options.sr_period
+        on_time = self._periodic_at + self._options.sr_period_s
+        self._periodic_at = on_time if on_time > now else now + self._options.sr_period_s
         return True
 
     def exceeding(self, askable: Iterable[int], now: float) -> frozenset[int]:
@@ -75,4 +75,4 @@ class RequestPolicy:
     def _allowed_at(self, interface: int) -> float:
         issued_at = self._issued_at.get(interface)
         # Nothing was issued: at once, by any clock.
-        return 0.0 if issued_at is None else issued_at + self._options.sr_min_interval
+        return 0.0 if issued_at is None else issued_at + self._options.sr_min_interval_s

@@ -7,14 +7,15 @@ and each brings one UR back. `TRANSITIONS` is the whole of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 
+from router.content.base import Content
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Predicate
 from router.protocol.counters import Counters, Drop
-from router.protocol.knowledge import Knowledge
-from router.protocol.round_trips import Timing
+from router.protocol.reply_rules import ReplyRules
+from router.protocol.round_trips import RoundTripEstimator
 
 
 class State(Enum):
@@ -22,7 +23,7 @@ class State(Enum):
     WAITING = auto()
 
 
-class Input(Enum):
+class RequestInput(Enum):
     ASK = auto()
     REPLY = auto()
     OTHER_REPLY = auto()
@@ -47,12 +48,12 @@ class _Outstanding:
     epoch: int
     sent_at: float
     deadline: float
-    heard: PredicateBuilder = field(default_factory=PredicateBuilder)
+    ras_since_request: PredicateBuilder
 
 
 @dataclass(frozen=True, slots=True)
-class _Occasion:
-    """One input to the machine of one interface; `request` for ASK, `reply` for replies."""
+class _RequestStep:
+    """An input to the machine of one interface; `request` comes with ASK, `reply` with replies."""
 
     interface: int
     now: float = 0.0
@@ -63,9 +64,12 @@ class _Occasion:
 class Requests:
     """The SRs that this router issued and waits for."""
 
-    def __init__(self, knowledge: Knowledge, timing: Timing, counters: Counters) -> None:
-        self._knowledge = knowledge
-        self._timing = timing
+    def __init__(
+        self, rules: ReplyRules, round_trips: RoundTripEstimator, counters: Counters, content: Content
+    ) -> None:
+        self._rules = rules
+        self._round_trips = round_trips
+        self._content = content
         self._counters = counters
         self._outstanding: dict[int, _Outstanding] = {}
         self._last_number = 0
@@ -84,74 +88,75 @@ class Requests:
         """An SR with this number went out of `interfaces` at `now`."""
         self._last_number = number
         for interface in interfaces:
-            request = _Outstanding(number, epoch, now, now + timeout)
-            self._enter(Input.ASK, _Occasion(interface, now, request=request))
+            request = _Outstanding(number, epoch, now, now + timeout, self._content.builder())
+            self._enter(RequestInput.ASK, _RequestStep(interface, now, request=request))
 
     def reply(self, reply: Reply, now: float) -> None:
         """A UR came in that names this router as the issuer of its SR."""
         request = self._outstanding.get(reply.interface)
         matches = request is not None and (request.number, request.epoch) == (reply.number, reply.epoch)
         self._enter(
-            Input.REPLY if matches else Input.OTHER_REPLY, _Occasion(reply.interface, now, reply=reply)
+            RequestInput.REPLY if matches else RequestInput.OTHER_REPLY,
+            _RequestStep(reply.interface, now, reply=reply),
         )
 
-    def heard(self, interface: int, predicate: Predicate) -> None:
+    def advertised(self, interface: int, predicate: Predicate) -> None:
         """An RA came in. A UR on its way may have been written before the RA was."""
         request = self._outstanding.get(interface)
         if request is not None:
-            request.heard.add(predicate)
+            request.ras_since_request.add(predicate)
 
     def tick(self, now: float) -> None:
         for interface in [i for i, request in self._outstanding.items() if now >= request.deadline]:
-            self._enter(Input.TIMEOUT, _Occasion(interface, now))
+            self._enter(RequestInput.TIMEOUT, _RequestStep(interface, now))
 
-    def new_epoch(self) -> None:
+    def epoch_changed(self) -> None:
         for interface in list(self._outstanding):
-            self._enter(Input.NEW_EPOCH, _Occasion(interface))
+            self._enter(RequestInput.NEW_EPOCH, _RequestStep(interface))
 
-    def _enter(self, given: Input, occasion: _Occasion) -> None:
-        state = State.WAITING if occasion.interface in self._outstanding else State.IDLE
-        act, following = TRANSITIONS[state, given]
-        act(self, occasion)
-        if following is State.IDLE:
-            self._outstanding.pop(occasion.interface, None)
+    def _enter(self, given: RequestInput, step: _RequestStep) -> None:
+        state = State.WAITING if step.interface in self._outstanding else State.IDLE
+        act, next_state = TRANSITIONS[state, given]
+        act(self, step)
+        if next_state is State.IDLE:
+            self._outstanding.pop(step.interface, None)
 
     # What the transitions do.
 
-    def _wait(self, occasion: _Occasion) -> None:
-        assert occasion.request is not None
-        self._outstanding[occasion.interface] = occasion.request
+    def _wait(self, step: _RequestStep) -> None:
+        assert step.request is not None
+        self._outstanding[step.interface] = step.request
 
-    def _learn(self, occasion: _Occasion) -> None:
-        request, reply = self._outstanding[occasion.interface], occasion.reply
+    def _apply(self, step: _RequestStep) -> None:
+        request, reply = self._outstanding[step.interface], step.reply
         assert reply is not None
         if not reply.partial:
-            self._timing.measured(reply.interface, occasion.now - request.sent_at)
+            self._round_trips.measured(reply.interface, step.now - request.sent_at)
         self._counters.urs_applied += 1
-        told = self._knowledge.told(reply.predicate, request.heard.predicate)
-        self._knowledge.learn(reply.interface, reply.epoch, told, reply.partial, occasion.now)
+        reported = self._rules.reported(reply.predicate, request.ras_since_request.predicate)
+        self._rules.apply_reply(reply.interface, reply.epoch, reported, reply.partial, step.now)
 
-    def _count(self, occasion: _Occasion) -> None:
-        assert occasion.reply is not None
-        asked = occasion.reply.number <= self._last_number
+    def _count(self, step: _RequestStep) -> None:
+        assert step.reply is not None
+        asked = step.reply.number <= self._last_number
         self._counters.drop(Drop.UR_LATE if asked else Drop.UR_UNEXPECTED)
 
-    def _miss(self, _occasion: _Occasion) -> None:
+    def _miss(self, _step: _RequestStep) -> None:
         self._counters.urs_missed += 1
 
-    def _give_up(self, _occasion: _Occasion) -> None:
+    def _give_up(self, _step: _RequestStep) -> None:
         """The trees that the SR went out on are no longer those in use."""
 
 
-_Act = Callable[[Requests, _Occasion], None]
+_Act = Callable[[Requests, _RequestStep], None]
 
 #: (state, input) -> what is done, and the state after it. A pair that is not here cannot occur.
-TRANSITIONS: Mapping[tuple[State, Input], tuple[_Act, State]] = {
-    (State.IDLE, Input.ASK): (Requests._wait, State.WAITING),
-    (State.IDLE, Input.OTHER_REPLY): (Requests._count, State.IDLE),
-    (State.WAITING, Input.ASK): (Requests._wait, State.WAITING),
-    (State.WAITING, Input.REPLY): (Requests._learn, State.IDLE),
-    (State.WAITING, Input.OTHER_REPLY): (Requests._count, State.WAITING),
-    (State.WAITING, Input.TIMEOUT): (Requests._miss, State.IDLE),
-    (State.WAITING, Input.NEW_EPOCH): (Requests._give_up, State.IDLE),
+TRANSITIONS: Mapping[tuple[State, RequestInput], tuple[_Act, State]] = {
+    (State.IDLE, RequestInput.ASK): (Requests._wait, State.WAITING),
+    (State.IDLE, RequestInput.OTHER_REPLY): (Requests._count, State.IDLE),
+    (State.WAITING, RequestInput.ASK): (Requests._wait, State.WAITING),
+    (State.WAITING, RequestInput.REPLY): (Requests._apply, State.IDLE),
+    (State.WAITING, RequestInput.OTHER_REPLY): (Requests._count, State.WAITING),
+    (State.WAITING, RequestInput.TIMEOUT): (Requests._miss, State.IDLE),
+    (State.WAITING, RequestInput.NEW_EPOCH): (Requests._give_up, State.IDLE),
 }

@@ -12,7 +12,7 @@ _SAMPLES = 8
 _DECAY = 0.875
 
 
-class Timing:
+class RoundTripEstimator:
     """t_c for each interface, and t_p.
 
     A round trip is measured from an SR sent through an interface to the whole UR that answers it. It holds
@@ -36,6 +36,6 @@ class Timing:
         """t_c: seconds from here to the neighbour behind `interface` and back."""
         return min(self._samples.get(interface, ()), default=INITIAL_ROUND_TRIP)
 
-    def downstream(self, timeout: float, parent: int) -> float:
+    def time_left(self, timeout: float, parent: int) -> float:
         """t_d = t - t_c - t_p (seconds) for an SR that came in on `parent`; negative: no time is left."""
         return timeout - self.round_trip(parent) - self._compute

@@ -4,7 +4,7 @@
 
     file    = "CBCB-REC" version:u8 length:u32 origin (JSON) { record }
     record  = kind:u8 length:u32 content                                           little-endian throughout
-    content = event:  at:f64 (the router's clock, seconds), content of the event   kind: `EventKind`
+    content = event:  at:f64 (the router's clock, seconds), content of the event   kind: see `events`
             | CLOCK:  at:f64, wall clock:u64 (ns)       the two clocks at one moment; about every second
             | ACTIONS: what answered the event before; missing where that ended the router
             | END:    nothing                           the router ended in order
@@ -26,10 +26,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from router.matching.factory import factory
+from router.options import options_of
 from router.protocol.events import Action, Event
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
-from router.recording.encoding import EventKind, RecordingError, decode_event, encode_actions, encode_event
+from router.recording.actions import encode_actions
+from router.recording.events import decode_event, encode_event, is_event
 
 _MAGIC = b"CBCB-REC"
 _VERSION = 1
@@ -38,10 +40,13 @@ _RECORD = struct.Struct("<BI")
 _INPUT = struct.Struct("<BId")
 _CLOCK_CONTENT = struct.Struct("<dQ")
 _F64 = struct.Struct("<d")
-_EVENTS = {int(kind): kind for kind in EventKind}
 _CLOCK, _ACTIONS, _END = 64, 65, 66
 #: Seconds between two looks at both clocks: the wall clock may be slewed.
 _CLOCK_INTERVAL_S = 1.0
+
+
+class RecordingError(ValueError):
+    """A recording that is missing, is none, or breaks the format; the message names the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ class Origin:
 
     Attributes:
         node: its node identifier.
-        options: see there.
+        options: see there; the names of scheme, service and covering are among them.
         matcher: a name of `router.matching.factory`.
         seed: seeds its jitter, together with `node`.
         incarnation: see `Router`.
@@ -70,6 +75,18 @@ class Origin:
         """
         jitter = random.Random(f"{self.seed}/{self.node}")
         return Router(self.node, self.options, factory(self.matcher), self.incarnation, jitter)
+
+
+def _options(recorded: dict[str, Any]) -> RouterOptions:
+    """The options at the head of a recording, perhaps of a version whose names differ."""
+    strict = recorded.pop("strict_paper", None)
+    if strict is not None:
+        recorded["scheme"] = "pif-strict" if strict else "pif"
+    names = {each.key for each in options_of(RouterOptions)}
+    # Times were without their unit.
+    return RouterOptions(
+        **{name if name in names else f"{name}_s": value for name, value in recorded.items()}
+    )
 
 
 class Recorder:
@@ -157,7 +174,7 @@ class Input:
         at: the router's clock, seconds.
         t_ns: the wall clock, ns since 1970.
         event: what the router was given.
-        actions: what it answered (`router.recording.encoding.encode_actions`); None: the recording breaks off
+        actions: what it answered (`router.recording.actions.encode_actions`); None: the recording breaks off
             before that.
     """
 
@@ -219,7 +236,7 @@ class Recording:
                         else:
                             number += 1
                             (at,) = _F64.unpack_from(content)
-                            received = decode_event(_EVENTS[kind], content[8:])
+                            received = decode_event(kind, content[8:])
                             event = (number, at, round(at * 1e9) + offset_ns, received)
                     except (ValueError, OverflowError, struct.error) as error:
                         raise RecordingError(f"{self.path}: byte {place}: {error}") from error
@@ -229,7 +246,7 @@ class Recording:
 
     def _check_order(self, place: int, kind: int, unanswered: bool) -> None:
         """Raises RecordingError for a record that cannot stand there: events are answered one by one."""
-        if kind not in _EVENTS and kind not in (_CLOCK, _ACTIONS, _END):
+        if not is_event(kind) and kind not in (_CLOCK, _ACTIONS, _END):
             problem = f"no record is of kind {kind}"
         elif self.cut is None and kind != _CLOCK:
             problem = "a record after the end"
@@ -250,7 +267,7 @@ class Recording:
             raise RecordingError(f"{self.path}: a recording of version {version}; expected {_VERSION}")
         try:
             fields: dict[str, Any] = json.loads(file.read(length))
-            return Origin(**{**fields, "options": RouterOptions(**fields["options"])})
+            return Origin(**{**fields, "options": _options(fields["options"])})
         except (ValueError, TypeError, KeyError) as error:
             raise RecordingError(f"{self.path}: what the router was made of: {error}") from error
 

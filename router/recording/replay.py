@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.events import Action
 from router.protocol.router import Router
-from router.recording.encoding import RecordingError, describe_actions, describe_event, encode_actions
-from router.recording.file import Input, Recording
+from router.protocol.scheme import Row
+from router.recording.actions import describe_actions, encode_actions
+from router.recording.events import describe_event
+from router.recording.file import Input, Recording, RecordingError
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +135,14 @@ class RouterState:
         t_ns: that moment, wall clock, ns.
         epoch: the epoch it originated in; 0 before the first.
         interfaces: interface -> neighbouring node.
-        predicates: interface -> p_i, where p_i is not `NOTHING`; 0 is p0.
+        table: the rows of its routing table.
         branches: source -> this router's part in its tree, in that epoch.
     """
 
     t_ns: int
     epoch: int
     interfaces: Mapping[int, int]
-    predicates: Mapping[int, Predicate]
+    table: tuple[Row, ...]
     branches: Mapping[int, Branch]
 
 
@@ -170,6 +171,4 @@ def states_at(path: Path, times_ns: Iterable[int]) -> Iterator[RouterState]:
         while following is not None and following.t_ns <= t_ns:
             router.handle(following.event, following.at)
             following = next(inputs, None)
-        yield RouterState(
-            t_ns, router.epoch, router.interfaces(), dict(router.predicates()), router.branches()
-        )
+        yield RouterState(t_ns, router.epoch, router.interfaces(), router.rows(), router.branches())

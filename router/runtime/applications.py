@@ -1,5 +1,4 @@
-"""The application socket: the service of section 2 (`send_message`, `set_predicate`) for local processes,
-and on top of it `subscribe` and `unsubscribe`.
+"""The application socket: the router's service for local processes, which defines most of its commands.
 
 A Unix stream socket, one JSON object a line (ARCHITECTURE.md, "Application socket"). A bad request is
 answered with an error; an application that does not read what it is sent is disconnected.
@@ -12,27 +11,13 @@ import json
 import selectors
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from router.predicates.model import Message, Predicate
-from router.predicates.parser import parse_message, parse_predicate
-from router.predicates.printer import format_predicate
-from router.protocol.events import (
-    Accepted,
-    Action,
-    ApplicationGone,
-    Deliver,
-    Event,
-    Refused,
-    RequestUpdate,
-    SendMessage,
-    SetPredicate,
-    Settle,
-)
+from router.protocol.events import Action, ApplicationGone, Deliver, Event, RequestUpdate, Settle
+from router.protocol.service import Handle, RequestError, Session
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
-from router.runtime.subscriptions import Subscriptions
 
 #: Bytes that may wait for an application that does not read.
 OUTPUT_LIMIT = 8 * 1024 * 1024
@@ -40,22 +25,19 @@ OUTPUT_LIMIT = 8 * 1024 * 1024
 _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _SHORTAGE_S = 0.2
 
-Handle = Callable[[Event], Iterable[Action]]
-
-
-class RequestError(ValueError):
-    """A request that cannot be served; the message tells the application why."""
+#: Commands of every router, whatever its service: value of `op` -> the event that it means to the core.
+_EVENTS: Mapping[str, Callable[[], Event]] = {"request_update": RequestUpdate, "settle": Settle}
 
 
 class _Application:
     """One connected application."""
 
-    def __init__(self, number: int, lines: LineSocket, name: str) -> None:
+    def __init__(self, number: int, lines: LineSocket, name: str, session: Session) -> None:
         self.number = number
         self.lines = lines
         self.name = name
-        self.wanted = Subscriptions()
-        self.subscribed = 0
+        self.session = session
+        self.commands = session.commands()
         self.writing = False
         self.gone = False
 
@@ -67,6 +49,7 @@ class Applications:
         node: the router's node.
         path: where the socket is made; a stale one is replaced.
         selector: the event loop's; the data of every key is a callable that takes the event mask.
+        open_session: makes the service's session of a newly connected application, from its number.
         handle: passes an event to the protocol core, carries out what it returns that is not for
             applications, and returns the rest.
         status: the answer to a `status` request, with tables (true) or without.
@@ -86,6 +69,7 @@ class Applications:
         node: int,
         path: Path,
         selector: selectors.BaseSelector,
+        open_session: Callable[[int], Session],
         handle: Handle,
         status: Callable[[bool], dict[str, Any]],
         left_behind: Callable[[str, int], None],
@@ -95,6 +79,7 @@ class Applications:
         self._node = node
         self._path = path
         self._selector = selector
+        self._open_session = open_session
         self._handle = handle
         self._status = status
         self._left_behind = left_behind
@@ -158,7 +143,9 @@ class Applications:
                 self._listen_at = time.monotonic() + _SHORTAGE_S
             return
         self._connected += 1
-        app = _Application(self._connected, LineSocket(connection, REQUEST_LIMIT), f"app-{self._connected}")
+        number = self._connected
+        lines = LineSocket(connection, REQUEST_LIMIT)
+        app = _Application(number, lines, f"app-{number}", self._open_session(number))
         self._applications[app.number] = app
         self._selector.register(app.lines, selectors.EVENT_READ, lambda mask: self._ready(app, mask))
 
@@ -184,7 +171,7 @@ class Applications:
             self._forget(app)
             noticed_ns = time.time_ns()
             self.perform(self._handle(ApplicationGone(app.number)))
-            if app.wanted.predicate:
+            if app.session.receiving:
                 self._left_behind(app.name, noticed_ns)
             return
         writing = app.lines.pending > 0
@@ -238,66 +225,19 @@ class Applications:
         self.perform(actions)
 
     def _answer(self, app: _Application, request: dict[str, Any]) -> tuple[dict[str, Any], Iterable[Action]]:
-        match request.get("op"):
-            case "send_message":
-                return self._send_message(app, request)
-            case "set_predicate":
-                app.wanted.declare(_predicate_in(request))
-                return {"ok": True}, self._wants(app)
-            case "subscribe":
-                return self._subscribe(app, request)
-            case "unsubscribe":
-                return self._unsubscribe(app, request)
-            case "subscriptions":
-                return {"ok": True, **_listed(app.wanted)}, ()
-            case "hello":
-                return self._hello(app, request), ()
-            case "request_update":
-                return {"ok": True}, self._handle(RequestUpdate())
-            case "settle":
-                return {"ok": True}, self._handle(Settle())
-            case "status":
-                return {"ok": True, **self._status(request.get("tables", True) is not False)}, ()
-        raise RequestError(
-            f"op: {request.get('op')!r} is none of 'hello', 'set_predicate', 'subscribe', 'unsubscribe', "
-            "'subscriptions', 'send_message', 'request_update', 'settle', 'status'"
-        )
-
-    def _wants(self, app: _Application) -> Iterable[Action]:
-        """Tells the core what an application wants now."""
-        return self._handle(SetPredicate(app.number, app.wanted.predicate))
-
-    def _subscribe(
-        self, app: _Application, request: dict[str, Any]
-    ) -> tuple[dict[str, Any], Iterable[Action]]:
-        predicate = _predicate_in(request)
-        app.subscribed += 1
-        app.wanted.add(app.subscribed, predicate)
-        return {"ok": True, "subscription": app.subscribed}, self._wants(app)
-
-    def _unsubscribe(
-        self, app: _Application, request: dict[str, Any]
-    ) -> tuple[dict[str, Any], Iterable[Action]]:
-        if "subscription" not in request:
-            app.wanted.clear()
-            return {"ok": True}, self._wants(app)
-        number = request["subscription"]
-        # In JSON as in Python, true is no number.
-        if type(number) is not int or number not in app.wanted.numbered:
-            raise RequestError(f"subscription: {number!r} is none of this application's")
-        app.wanted.remove(number)
-        return {"ok": True}, self._wants(app)
-
-    def _send_message(
-        self, app: _Application, request: dict[str, Any]
-    ) -> tuple[dict[str, Any], Iterable[Action]]:
-        actions = list(self._handle(SendMessage(app.number, _message_in(request))))
-        for action in actions:
-            if isinstance(action, Accepted):
-                return {"ok": True, "source": action.source, "seq": action.seq}, actions
-            if isinstance(action, Refused):
-                raise RequestError(action.reason)
-        raise AssertionError("the core neither accepted nor refused a message")
+        operation = request.get("op")
+        commands = app.commands
+        if isinstance(operation, str) and operation in commands:
+            return commands[operation](request, self._handle)
+        if operation == "hello":
+            return self._hello(app, request), ()
+        for name, event in _EVENTS.items():
+            if operation == name:
+                return {"ok": True}, self._handle(event())
+        if operation == "status":
+            return {"ok": True, **self._status(request.get("tables", True) is not False)}, ()
+        known = ", ".join(map(repr, ("hello", *commands, *_EVENTS, "status")))
+        raise RequestError(f"op: {operation!r} is none of {known}")
 
     def _hello(self, app: _Application, request: dict[str, Any]) -> dict[str, Any]:
         name = request.get("app", app.name)
@@ -317,36 +257,6 @@ def _parse(line: bytes) -> dict[str, Any]:
     if not isinstance(request, dict):
         raise RequestError(f"expected a JSON object, got {type(request).__name__}")
     return request
-
-
-def _predicate_in(request: dict[str, Any]) -> Predicate:
-    text = request.get("predicate")
-    if not isinstance(text, str):
-        raise RequestError(f"predicate: expected a text, got {text!r}")
-    return parse_predicate(text)
-
-
-def _listed(wanted: Subscriptions) -> dict[str, Any]:
-    return {
-        "predicate": format_predicate(wanted.declared),
-        "subscriptions": {str(number): format_predicate(each) for number, each in wanted.numbered.items()},
-    }
-
-
-def _message_in(request: dict[str, Any]) -> Message:
-    text, attributes = request.get("message"), request.get("attributes")
-    if (text is None) == (attributes is None):
-        raise RequestError("expected either 'message' or 'attributes'")
-    if isinstance(text, str):
-        return parse_message(text)
-    if isinstance(attributes, dict):
-        try:
-            return Message(attributes)
-        except TypeError as error:
-            raise RequestError(f"attributes: {error}") from error
-    if text is not None:
-        raise RequestError(f"message: expected a text, got {text!r}")
-    raise RequestError(f"attributes: expected an object, got {attributes!r}")
 
 
 def _line(content: dict[str, Any]) -> bytes:

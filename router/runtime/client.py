@@ -17,13 +17,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, Self
 
+from router.content.plain import Plain
 from router.predicates.model import NOTHING, Message, Predicate, Value
 from router.predicates.parser import parse_message, parse_predicate
-from router.predicates.printer import format_predicate, predicate_to_json
+from router.predicates.printer import format_predicate
+from router.protocol.services.subscriptions import Subscriptions
+from router.records.application_log import ApplicationEvent, MessageDelivered, MessageSent, predicate_set
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
-from router.runtime.subscriptions import Subscriptions
 
 #: Seconds that a blocking call waits for its answer.
 TIMEOUT = 10.0
@@ -37,7 +39,7 @@ _UNDOING: dict[str, tuple[str, dict[str, str]]] = {
 #: What the answer to an operation holds, if it was served.
 _ANSWERS = {"hello": ("app", "node"), "send_message": ("source", "seq"), "subscribe": ("subscription",)}
 
-Log = TextIO | Callable[[dict[str, Any]], None]
+Log = Callable[[ApplicationEvent], None]
 
 
 class ClientError(Exception):
@@ -78,8 +80,7 @@ class Client:
     Args:
         path: the router's application socket.
         app: name of the application, unique at its router (None: the router names it).
-        log: where the lines of `logs/applications.jsonl` go (ARCHITECTURE.md): a text file, or a
-            callable that takes each line as a dictionary.
+        log: called with every event, such as a `router.records.application_log.ApplicationLog`.
         timeout: seconds that a blocking call waits for an answer.
 
     Attributes:
@@ -99,7 +100,7 @@ class Client:
         self._requests: dict[int, Request] = {}
         self._next_id = 1
         self._deliveries: deque[Delivery] = deque()
-        self._wanted = Subscriptions()
+        self._wanted = Subscriptions(Plain())
         # The operations by which the router may have got a predicate of ours.
         self._asked: set[str] = set()
         self._open = True
@@ -220,7 +221,7 @@ class Client:
         finally:
             self._lines.close()
         if self._asked:
-            self._write_log({"event": "set_predicate", "requested_ns": requested_ns, **_described(NOTHING)})
+            self._log_predicate(requested_ns, NOTHING)
 
     # Calls that do not wait.
 
@@ -351,7 +352,7 @@ class Client:
             content = self._parsed(line)
             if isinstance(content, Delivery):
                 found.append(content)
-                self._write_log({"event": "deliver", "source": content.source, "seq": content.seq})
+                self._log_delivery(content)
             else:
                 self._answered(content)
         # What came before the end is handed over first; the next read finds the end again.
@@ -378,35 +379,57 @@ class Client:
         request.answer = answer
         if not answer["ok"]:
             return
-        line: dict[str, Any] = {"event": "set_predicate", "requested_ns": request.requested_ns}
         if request.message is not None:
-            told = {"source": answer["source"], "seq": answer["seq"], "attributes": request.message}
-            self._write_log({**line, "event": request.op, **told})
+            self._log_message(request, request.message)
             return
-        if request.subscription is not None:
-            self._wanted.remove(request.subscription)
-            line |= {"op": request.op, "subscription": request.subscription}
+        subscription = request.subscription
+        if subscription is not None:
+            self._wanted.remove(subscription)
         elif request.predicate is None:
             return
         elif request.op == "subscribe":
-            self._wanted.add(answer["subscription"], request.predicate)
-            line |= {"op": request.op, "subscription": answer["subscription"]}
+            subscription = answer["subscription"]
+            self._wanted.add(subscription, request.predicate)
         else:
             self._wanted.declare(request.predicate)
-        self._write_log({**line, **_described(self._wanted.predicate)})
+        op = None if subscription is None else request.op
+        self._log_predicate(request.requested_ns, self._wanted.predicate, op, subscription)
 
-    def _write_log(self, fields: dict[str, Any]) -> None:
-        if self._log is None:
-            return
-        line = {"t_ns": time.time_ns(), "node": self.node, "app": self.app, **fields}
-        if callable(self._log):
-            self._log(line)
-        else:
-            self._log.write(json.dumps(line) + "\n")
+    def _log_predicate(
+        self, requested_ns: int, predicate: Predicate, op: str | None = None, subscription: int | None = None
+    ) -> None:
+        if self._log is not None:
+            self._log(
+                predicate_set(time.time_ns(), self.node, self.app, requested_ns, predicate, op, subscription)
+            )
+
+    def _log_message(self, request: Request, message: Message) -> None:
+        if self._log is not None and request.answer is not None:
+            self._log(
+                MessageSent(
+                    event="send_message",
+                    t_ns=time.time_ns(),
+                    node=self.node,
+                    app=self.app,
+                    requested_ns=request.requested_ns,
+                    source=request.answer["source"],
+                    seq=request.answer["seq"],
+                    attributes=message,
+                )
+            )
+
+    def _log_delivery(self, delivery: Delivery) -> None:
+        if self._log is not None:
+            self._log(
+                MessageDelivered(
+                    event="deliver",
+                    t_ns=time.time_ns(),
+                    node=self.node,
+                    app=self.app,
+                    source=delivery.source,
+                    seq=delivery.seq,
+                )
+            )
 
     def _closed(self) -> ClientError:
         return ClientError(f"{self._path}: the router closed the connection")
-
-
-def _described(predicate: Predicate) -> dict[str, Any]:
-    return {"predicate": format_predicate(predicate), "filters": predicate_to_json(predicate)}

@@ -15,27 +15,22 @@ from typing import Any
 from router.protocol.events import ControllerFrame, FrameReceived
 from router.runtime.packet_socket import PacketSocket, SendResult
 from router.wire.addresses import (
+    CONTROLLER,
     CONTROLLER_DESTINATION,
-    CONTROLLER_SOURCE,
     ETHERTYPE,
-    ROUTER_DESTINATION,
     node_address,
-    node_of,
     port_addresses,
 )
-from router.wire.codec import HEADER_LENGTH, TYPE_NAMES, DecodeError, decode_header, forwarded_frame, fragment
-from router.wire.fragments import Reassembler
+from router.wire.codec import forwarded_frame, fragment
 from router.wire.frames import Frame
+from router.wire.intake import FrameIntake
 
-#: Type under which a frame is counted whose header cannot be read.
-UNDECODABLE = "undecodable"
 #: Ethernet frames that may wait for the device.
 SEND_QUEUE_FRAMES = 16_384
 #: Frames read at one wake-up before others get their turn.
 BATCH = 64
 #: Seconds before a frame is offered again to a device whose queue was full.
 _RETRY_AFTER = 0.001
-_ETHERNET_HEADER = 14
 _ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
 
 
@@ -63,28 +58,36 @@ class Link:
         send_queue_frames: int = SEND_QUEUE_FRAMES,
     ) -> None:
         self.packets = packets
-        self.frames_received: Counter[str] = Counter()
         self.frames_sent: Counter[str] = Counter()
-        self.bytes_received = 0
         self.bytes_sent = 0
         self._dropped: Counter[str] = Counter()
         self._log = log
-        self._reassembler = Reassembler()
+        self._intake = FrameIntake(forwarded_frame, self._log_drop)
         self._queue: deque[_Outgoing] = deque()
         self._queue_limit = send_queue_frames
         self._retry_at: float | None = None
         self._source = node_address(node)
 
     @property
+    def frames_received(self) -> Counter[str]:
+        """Ethernet frames read so far, by type."""
+        return self._intake.frames
+
+    @property
+    def bytes_received(self) -> int:
+        """Bytes of the Ethernet frames read so far."""
+        return self._intake.bytes
+
+    @property
     def idle(self) -> bool:
         """True if nothing waits: no frame to be sent, none half received."""
-        return not self._queue and self._reassembler.next_deadline() is None
+        return not self._queue and self._intake.reassembler.next_deadline() is None
 
     def dropped(self) -> Counter[str]:
         """What was dropped, by reason: Ethernet frames, or (`reassembly_*`) frames partly received."""
-        counts = Counter(self._dropped)
-        counts["reassembly_timeout"] = self._reassembler.expired
-        counts["reassembly_evicted"] = self._reassembler.evicted
+        counts = self._dropped + self._intake.dropped
+        counts["reassembly_timeout"] = self._intake.reassembler.expired
+        counts["reassembly_evicted"] = self._intake.reassembler.evicted
         return counts
 
     @property
@@ -94,11 +97,11 @@ class Link:
 
     def next_deadline(self) -> float | None:
         """When `tick` has something to do."""
-        deadlines = (self._retry_at, self._reassembler.next_deadline())
+        deadlines = (self._retry_at, self._intake.reassembler.next_deadline())
         return min((at for at in deadlines if at is not None), default=None)
 
     def tick(self, now: float) -> None:
-        self._reassembler.expire(now)
+        self._intake.reassembler.expire(now)
         if self._retry_at is not None and now >= self._retry_at:
             self._retry_at = None
             self.flush(now)
@@ -112,34 +115,13 @@ class Link:
             data = self.packets.receive()
             if data is None:
                 return
-            received = self._received(data, now)
-            if received is not None:
-                yield received
-
-    def _received(self, data: bytes, now: float) -> tuple[FrameReceived | ControllerFrame, bytes] | None:
-        self.bytes_received += len(data)
-        payload = data[_ETHERNET_HEADER:]
-        kind = UNDECODABLE
-        source = data[6:12]
-        sender = node_of(source)
-        try:
-            header = decode_header(payload)
-            kind = TYPE_NAMES[header.type]
-            # Switches let no host send to ROUTER_DESTINATION: what comes there is the controller's own.
-            if sender is None and (source != CONTROLLER_SOURCE or data[:6] != ROUTER_DESTINATION):
-                self._drop("bad_source", source=source.hex(":"), type=kind)
-                return None
-            whole = self._reassembler.add_decoded(source, header, payload, now)
-            if whole is None:
-                return None
-            frame = forwarded_frame(*whole)
-        except DecodeError as error:
-            self._drop(error.reason.value, source=source.hex(":"), error=str(error))
-            return None
-        finally:
-            self.frames_received[kind] += 1
-        event = ControllerFrame(frame) if sender is None else FrameReceived(sender, frame)
-        return event, payload[:HEADER_LENGTH] + whole[1]
+            taken = self._intake.take(data, now)
+            if taken is not None:
+                sender, frame, encoded = taken
+                yield (
+                    ControllerFrame(frame) if sender == CONTROLLER else FrameReceived(sender, frame),
+                    encoded,
+                )
 
     def send(self, interfaces: frozenset[int], frame: Frame, now: float) -> None:
         """Sends a protocol frame out of `interfaces`: one Ethernet frame for each page and fragment."""
@@ -189,6 +171,9 @@ class Link:
 
     def _drop(self, reason: str, **fields: Any) -> None:
         self._dropped[reason] += 1
+        self._log_drop(reason, fields)
+
+    def _log_drop(self, reason: str, fields: dict[str, Any]) -> None:
         self._log("dropped", {"reason": reason, **fields})
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from router.predicates.printer import format_predicate
 from router.protocol.events import (
     Action,
     Event,
@@ -22,6 +21,7 @@ from router.protocol.events import (
 )
 from router.protocol.router import Router
 from router.recording.file import Recorder
+from router.records.counters import router_counters
 from router.runtime.applications import Applications
 from router.runtime.link import Link
 from router.runtime.packet_socket import PacketSocket
@@ -63,7 +63,13 @@ class Loop:
         self._link = Link(router.node, packets, log)
         self._link_mask = selectors.EVENT_READ
         self._applications = Applications(
-            router.node, socket_path, self._selector, self._handle_request, self.status, left_behind
+            router.node,
+            socket_path,
+            self._selector,
+            router.session,
+            self._handle_request,
+            self.status,
+            left_behind,
         )
         self._selector.register(packets, selectors.EVENT_READ, self._link_ready)
         self._stop_receiver, self._stop_sender = socket.socketpair()
@@ -75,23 +81,18 @@ class Loop:
     # What an observer may ask.
 
     def counters(self) -> dict[str, Any]:
-        """The counters of this router, as they stand in `counters/routers.json` (ARCHITECTURE.md).
-
-        `frames_*`, `bytes_*` and `socket_drops` count Ethernet frames. `dropped` counts Ethernet
-        frames that could not be used and whole protocol frames that the core dropped, by reason.
-        """
-        dropped = self._link.dropped()
-        dropped.update(self._router.counters.dropped)
-        return {
-            "frames_received": dict(self._link.frames_received),
-            "frames_sent": dict(self._link.frames_sent),
-            "bytes_received": self._link.bytes_received,
-            "bytes_sent": self._link.bytes_sent,
-            "dropped": {reason: count for reason, count in dropped.items() if count},
-            "socket_drops": self._link.packets.drops(),
-            "applications_disconnected_slow": self._applications.disconnected_slow,
-            **self._router.counters.as_dict(),
-        }
+        """The counters of this router: see `router.records.counters`."""
+        link = self._link
+        return router_counters(
+            self._router.counters,
+            frames_received=link.frames_received,
+            frames_sent=link.frames_sent,
+            bytes_received=link.bytes_received,
+            bytes_sent=link.bytes_sent,
+            dropped=link.dropped(),
+            socket_drops=link.packets.drops(),
+            applications_disconnected_slow=self._applications.disconnected_slow,
+        )
 
     def status(self, tables: bool) -> dict[str, Any]:
         """The answer to a `status` request; JSON objects have text for keys.
@@ -100,7 +101,7 @@ class Loop:
         waiting to be sent, and no RA is due (periodic ones apart).
 
         Args:
-            tables: give `predicates` and `interfaces` too, which may be long.
+            tables: give `table` (rows of interface, scope, predicate) and `interfaces` too: it may be long.
         """
         router = self._router
         status: dict[str, Any] = {
@@ -110,8 +111,7 @@ class Loop:
             "idle": router.idle and self._link.idle and self._applications.idle,
         }
         if tables:
-            predicates = sorted(router.predicates().items())
-            status["predicates"] = {str(i): format_predicate(p) for i, p in predicates}
+            status["table"] = [row.as_json() for row in router.rows()]
             status["interfaces"] = {str(i): node for i, node in sorted(router.interfaces().items())}
         return status
 

@@ -24,7 +24,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from router.runtime.process import RouterSpec, spawn_routers, spec_from_json
+from router.json_objects import read_object
+from router.runtime.process import RouterSpec, spawn_routers
 
 #: Seconds that routers get to write their counters and end.
 STOP_TIMEOUT = 10.0
@@ -137,7 +138,7 @@ def read_specs(path: Path) -> list[RouterSpec]:
     specs = []
     for position, each in enumerate(content):
         try:
-            specs.append(spec_from_json(each))
+            specs.append(read_object(RouterSpec, each))
         except ValueError as error:
             raise ValueError(f"{path}: router {position}: {error}") from error
     return specs

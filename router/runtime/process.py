@@ -10,14 +10,15 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
 from router.matching.factory import COMPILED, DEFAULT, FALLBACK, check_engine, serving, why_not_compiled
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
+from router.records.json_file import write_json
 from router.runtime.log import Log
 from router.runtime.loop import RECORDING_FAILED, Loop
 from router.runtime.namespaces import die_with, enter_network_namespace
@@ -44,6 +45,9 @@ class RouterSpec:
         matcher: matching engine, as `router.matching.factory` takes it.
         incarnation: 32 bits, greater than at any earlier start of this node.
         recording_path: where it records what it is given and answers (None: nowhere).
+
+    Raises:
+        ValueError: there is no such matching engine.
     """
 
     node: int
@@ -58,56 +62,14 @@ class RouterSpec:
     incarnation: int = field(default_factory=lambda: int(time.time()) & 0xFFFF_FFFF)
     recording_path: str | None = None
 
+    def __post_init__(self) -> None:
+        try:
+            check_engine(self.matcher)
+        except ValueError as error:
+            raise ValueError(f"matcher: {error}") from error
+
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
-
-
-_JSON_TYPES: dict[str, tuple[type, ...]] = {
-    "node": (int,),
-    "device": (str,),
-    "namespace": (str, int, type(None)),
-    "socket_path": (str,),
-    "counters_path": (str,),
-    "log_path": (str,),
-    "options": (dict,),
-    "seed": (int,),
-    "matcher": (str,),
-    "incarnation": (int,),
-    "recording_path": (str, type(None)),
-}
-
-
-def spec_from_json(content: object) -> RouterSpec:
-    """Reads what `RouterSpec.as_json` wrote.
-
-    Raises:
-        ValueError: a field is unknown, missing, of the wrong type or outside its range; the message names it.
-    """
-    if not isinstance(content, dict):
-        raise ValueError(f"expected an object, got {type(content).__name__}")  # noqa: TRY004 - bad input
-    known = {each.name: each for each in fields(RouterSpec)}
-    unknown = content.keys() - known.keys()
-    if unknown:
-        raise ValueError(f"{min(unknown)}: no such field of a router; expected {', '.join(known)}")
-    required = {
-        name for name, each in known.items() if each.default is MISSING and each.default_factory is MISSING
-    }
-    missing = required - content.keys()
-    if missing:
-        raise ValueError(f"{min(missing)}: missing")
-    for name, value in content.items():
-        if not isinstance(value, _JSON_TYPES[name]) or isinstance(value, bool):
-            expected = " or ".join(each.__name__ for each in _JSON_TYPES[name])
-            raise ValueError(f"{name}: expected {expected}, got {value!r}")  # noqa: TRY004 - bad input
-    try:
-        options = RouterOptions(**content.get("options", {}))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"options: {error}") from error
-    try:
-        check_engine(content.get("matcher", DEFAULT))
-    except ValueError as error:
-        raise ValueError(f"matcher: {error}") from error
-    return RouterSpec(**{**content, "options": options})
 
 
 def spawn_routers(specs: Sequence[RouterSpec], ready_descriptor: int) -> dict[int, int]:
@@ -215,14 +177,3 @@ def _recorder(path: Path, origin: Origin, log: Log) -> Recorder | None:
     except OSError as error:
         log.write_always(RECORDING_FAILED, {"error": str(error)})
         return None
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Writes a file whole or not at all: readers never see half of it."""
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w") as file:
-        json.dump(content, file, indent=1)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)

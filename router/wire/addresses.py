@@ -29,6 +29,10 @@ ROUTER_DESTINATION = bytes.fromhex("03fe00000000")
 _NODE_PREFIX = b"\x02\xcb"
 
 
+#: The sender of the controller's frames, where nodes are numbers.
+CONTROLLER = -1
+
+
 def node_address(node: int) -> bytes:
     """The 6-byte source address of a node's router."""
     return _NODE_PREFIX + node.to_bytes(4, "big")
@@ -39,6 +43,17 @@ def node_of(address: bytes) -> int | None:
     if address[:2] != _NODE_PREFIX or len(address) != 6:
         return None
     return int.from_bytes(address[2:], "big")
+
+
+def sender_of(frame: bytes) -> int | None:
+    """The node that sent an Ethernet frame, by its source address; `CONTROLLER`; None: neither.
+
+    The controller sends to `ROUTER_DESTINATION` alone, which switches let no host use.
+    """
+    node = node_of(frame[6:12])
+    if node is None and frame[6:12] == CONTROLLER_SOURCE and frame[:6] == ROUTER_DESTINATION:
+        return CONTROLLER
+    return node
 
 
 def port_addresses(ports: Iterable[int]) -> list[bytes]:

@@ -3,7 +3,7 @@
 Fragments carry their index, not an offset, and each repeats the header. A partial frame is known by its
 sender (the neighbour that the fragments came from), type, issuer and seq. Repeated fragments are
 harmless. Fragments of one frame that contradict each other destroy it, as overlapping IPv6
-fragments do (RFC 5722): there is no telling which one is right.
+fragments do (RFC 5722): a receiver cannot know which fragment is right.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from router.wire.header import (
     decode_header,
 )
 
-#: What a stored fragment costs beside its bytes (dictionary slot and object headers), roughly.
+#: Bytes that a stored fragment costs beside its own (dictionary slot and object headers), roughly.
 FRAGMENT_OVERHEAD = 200
 _Key = tuple[Hashable, int, int, int]
 
@@ -73,9 +73,9 @@ class Reassembler:
         """The number of partial frames held."""
         return len(self._partial)
 
-    def held(self, sender: Hashable, kind: int, issuer: int, seq: int) -> frozenset[int]:
+    def held(self, sender: Hashable, type_: int, issuer: int, seq: int) -> frozenset[int]:
         """The indices of the fragments held of the frame of this type, issuer and seq from `sender`."""
-        partial = self._partial.get((sender, kind, issuer, seq))
+        partial = self._partial.get((sender, type_, issuer, seq))
         return frozenset(partial.chunks) if partial else frozenset()
 
     def add(self, sender: Hashable, payload: bytes, now: float) -> tuple[Header, bytes] | None:
@@ -84,7 +84,7 @@ class Reassembler:
         The header returned for a fragmented frame is that of the fragment that completed it.
 
         Args:
-            sender: whom the payload came from; fragments of different senders do not mix.
+            sender: the node or address that sent the payload; fragments of different senders do not mix.
             payload: header and what follows it, padding included.
             now: seconds on a clock that never goes back.
 
@@ -98,7 +98,7 @@ class Reassembler:
     def add_decoded(
         self, sender: Hashable, header: Header, payload: bytes, now: float
     ) -> tuple[Header, bytes] | None:
-        """The same, for a caller that has decoded the header."""
+        """As `add`, for a caller that has decoded the header."""
         chunk = payload[HEADER_LENGTH : HEADER_LENGTH + header.payload_length]
         if header.fragment_count == 1:
             return header, chunk
@@ -169,7 +169,7 @@ class Reassembler:
             self.used_bytes -= partial.cost
 
     def expire(self, now: float) -> int:
-        """Give up the partial frames whose time is over; return how many."""
+        """Gives up the partial frames whose timeout has passed; returns how many."""
         over = self._over(now)
         for key in over:
             self._give_up(key)
@@ -177,7 +177,7 @@ class Reassembler:
         return len(over)
 
     def _over(self, now: float) -> list[_Key]:
-        """The partial frames whose time is over: the first ones, on a clock that never goes back."""
+        """The partial frames whose timeout has passed: the first of them, on a clock that never goes back."""
         over = []
         for key, partial in self._partial.items():
             if partial.deadline > now:
@@ -193,7 +193,7 @@ class Reassembler:
 
 
 def _common(header: Header) -> tuple[int, int, int, int, int]:
-    """What the fragments of one frame have in common, beside the key."""
+    """The header fields, beside the key, that the fragments of one frame have in common."""
     return header.flags, header.hop_limit, header.epoch, header.total_length, header.fragment_count
 
 

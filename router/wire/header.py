@@ -16,6 +16,7 @@ __all__ = [
     "HEADER",
     "HEADER_LENGTH",
     "TYPE_NAMES",
+    "UNDECODABLE",
     "DecodeError",
     "DecodeReason",
     "Header",
@@ -26,6 +27,8 @@ HEADER = struct_of(FIELDS)
 HEADER_LENGTH = HEADER.size
 #: Names of the frame types by number, for counters and displays.
 TYPE_NAMES: dict[int, str] = {int(type_): type_.name for type_ in FrameType}
+#: Type under which a frame is counted whose header breaks a rule.
+UNDECODABLE = "undecodable"
 _TYPES: dict[int, FrameType] = {int(type_): type_ for type_ in FrameType}
 
 

@@ -82,7 +82,7 @@ class CBCB(Packet):
     fields_desc = [_number(field, _HEADER_DEFAULTS.get(field.name, 0)) for field in format.HEADER]  # noqa: RUF012 - Scapy's way to declare a layer; it copies the list
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        """Fill in the lengths that were left open."""
+        """Fills in the lengths that were left open."""
         if self.total_length is None:
             pkt = _overwritten(pkt, HEADER_OFFSETS["total_length"], struct.pack("!I", len(pay)))
         if self.payload_length is None:
@@ -119,7 +119,7 @@ class _TlvPacket(_Part):
     """A TLV; computes its length."""
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        """Fill in the length if it was left open."""
+        """Fills in the length if it was left open."""
         pkt += pay
         if self.tlv_length is None:
             pkt = _overwritten(pkt, 1, struct.pack("!I", len(pkt) - TLV_HEADER_LENGTH))
@@ -143,7 +143,7 @@ class _ValueField(Field):
         return repr(x)
 
     def addfield(self, pkt: Any, s: bytes, val: Value | bytes | None) -> bytes:
-        # By hand one writes 300 for a double.
+        # Whoever builds a packet by hand writes 300 for a double.
         if pkt.value_type == Type.DOUBLE and type(val) is int:
             val = float(val)
         return s + _value_bytes(val)
@@ -180,7 +180,7 @@ class _RecordPacket(_Part):
     """A record of a list; computes the length of its value."""
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        """Fill in the length of the value if it was left open."""
+        """Fills in the length of the value if it was left open."""
         if getattr(self, "value_length", 0) is None:
             at = 3 + pkt[0]
             pkt = _overwritten(pkt, at, struct.pack("!H", len(pkt) - at - 2))

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from captures.rundir.layout import RunLayout
+from router.records.application_log import ApplicationLog
 from router.runtime.client import Client, ClientError
 from testbed.errors import InputError, RunError
 from testbed.network.state import CHECKOUT, RunState, live_runs
-from testbed.rundir.applications import APPLICATIONS_LOG, ApplicationLog
 
 
 def add_node(parser: ArgumentParser) -> None:
@@ -34,7 +35,7 @@ def connected(arguments: Namespace) -> Iterator[Client]:
     print(f"cbcb: run {state.tag}, {state.run_dir}", file=sys.stderr)
     node = _node(arguments.node, state)
     app = arguments.app or f"{arguments.command}-{os.getpid()}"
-    with ApplicationLog(Path(state.run_dir) / APPLICATIONS_LOG) as log:
+    with ApplicationLog(RunLayout(Path(state.run_dir)).applications_log) as log:
         try:
             with Client(state.socket(node), app=app, log=log) as client:
                 yield client

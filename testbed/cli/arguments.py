@@ -10,7 +10,7 @@ import re
 from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
-from testbed.rundir.folder import DEFAULT_RUNS
+from testbed.runs.folders import DEFAULT_RUNS
 
 #: Port of the page of a live run.
 DEFAULT_PORT = 8642
@@ -19,7 +19,7 @@ TIMEOUT_MAX_S = 1_000_000
 MOMENT_MAX_S = 1_000_000_000
 
 _PLACE = r"[^\s,/]+:[0-9]+"
-#: What Spark takes (`SparkContext.createTaskScheduler`).
+#: The master URLs that Spark accepts (`SparkContext.createTaskScheduler`).
 _MASTER = re.compile(
     r"local(\[([1-9][0-9]*|\*)(\s*,\s*[0-9]+)?\])?"
     r"|local-cluster\[\s*[0-9]+\s*,\s*[0-9]+\s*,\s*[0-9]+\s*\]"
@@ -60,7 +60,7 @@ def moment_s(text: str) -> float:
 
 
 def master(text: str) -> str:
-    """A master URL that Spark could use; whether anybody answers there shows when it starts."""
+    """A master URL of a form that Spark accepts. Spark itself finds out whether a master answers at it."""
     if _MASTER.fullmatch(text) is None:
         raise ArgumentTypeError(f"{text}: expected local[N] or spark://HOST:PORT")
     return text

@@ -1,4 +1,4 @@
-"""`cbcb clean`: removes what dead runs, and dead processes' Spark, left."""
+"""`cbcb clean`: removes the remains of dead runs and of the Spark sessions of dead processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def add_arguments(_parser: ArgumentParser) -> None:
 
 
 def main(_arguments: Namespace) -> int:
-    """Says what was removed, and which live runs were left alone."""
+    """Prints what was removed and which live runs were left alone. Returns 0."""
     if os.geteuid() != 0:
         raise MachineError("rights: user id is not 0; run it as root: `sudo ./run.sh clean`")
     cleaned = clean_dead_runs()

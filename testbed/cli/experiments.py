@@ -12,10 +12,10 @@ from testbed.errors import InputError
 
 
 def overrides(arguments: Namespace) -> dict[str, str]:
-    """What --topology and --set say, as dotted keys.
+    """The values of --topology and --set, by dotted key.
 
     Raises:
-        InputError: one of them is not of its form.
+        InputError: an option does not have the form KEY=VALUE.
     """
     found = parse_topology_argument(arguments.topology) if arguments.topology else {}
     for item in arguments.overrides:

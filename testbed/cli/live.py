@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from testbed.cli.arguments import add_master, add_port, add_run
-from testbed.rundir.folder import find_run
+from testbed.runs.folders import find_run
 
 
 def add_arguments(parser: ArgumentParser) -> None:

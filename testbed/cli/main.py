@@ -15,7 +15,7 @@ from importlib import import_module
 
 from testbed import __version__
 from testbed.cli.streams import open_closed_streams
-from testbed.errors import InputError, TestbedError
+from testbed.errors import InputError, TestbedError, run_folder_errors
 from testbed.full_disk import FULL
 from testbed.signals import end_like_ctrl_c
 
@@ -85,7 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         end_like_ctrl_c()
         argv = sys.argv[1:] if argv is None else argv
         arguments = build_parser(argv).parse_args(argv)
-        return int(import_module(f"testbed.cli.{arguments.command}").main(arguments))
+        with run_folder_errors():
+            return int(import_module(f"testbed.cli.{arguments.command}").main(arguments))
     except TestbedError as error:
         print(f"cbcb: {error}", file=sys.stderr)
         return error.status
@@ -93,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("cbcb: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone; nothing is left to say
+        sys.stderr.close()  # the reader of our output has ended
         return 0
     except OSError as error:
         if error.errno in _PATH_ERRORS and error.filename is not None:

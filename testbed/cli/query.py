@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from testbed.cli.arguments import add_run, master, not_negative
 from testbed.errors import InputError, MachineError
-from testbed.rundir.folder import find_run
+from testbed.runs.folders import find_run
 
 if TYPE_CHECKING:
     import pyarrow as pa

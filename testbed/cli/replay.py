@@ -1,21 +1,22 @@
-"""`cbcb replay`: what live routers were given, through the same protocol core again."""
+"""`cbcb replay`: gives the recorded inputs of live routers to the protocol core and compares its answers."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rich.console import Console
 
+from captures.rundir.layout import RunLayout
 from router.predicates.printer import format_predicate
-from router.recording.encoding import RecordingError
-from router.recording.file import Recording
+from router.protocol.scheme import Row
+from router.recording.file import Recording, RecordingError
 from router.recording.replay import describe
 from testbed.cli.arguments import add_run, moment_s
 from testbed.errors import InputError
 from testbed.recordings.replay import Verdict, recorded_nodes, replay_run, router_states, wall_clock_ns
-from testbed.rundir.folder import find_run, recording_path
+from testbed.runs.folders import find_run
 from testbed.terminal.progress import Progress
 
 
@@ -66,7 +67,7 @@ def main(arguments: Namespace) -> int:
 
 
 def _lines(verdicts: Iterable[Verdict]) -> Iterable[str]:
-    """What there is to say of the routers, and then of all."""
+    """The findings about each router, then about all of them."""
     again = []
     inputs = 0
     for verdict in verdicts:
@@ -100,17 +101,24 @@ def _tables(run_dir: Path, nodes: Iterable[int], at_s: float) -> int:
     for node in nodes:
         (state,) = router_states(run_dir, node, [t_ns])
         print(f"r{node}, epoch {state.epoch}")
-        for interface, predicate in sorted(state.predicates.items()):
-            behind = f"node {state.interfaces[interface]}" if interface else "applications"
-            print(f"    {interface} ({behind}): {format_predicate(predicate)}")
+        for row in state.table:
+            print(f"    {_described(row, state.interfaces)}: {format_predicate(row.predicate)}")
     return 0
+
+
+def _described(row: Row, interfaces: Mapping[int, int]) -> str:
+    """The interface and the scope of a row."""
+    if row.interface is None:
+        return row.scope
+    behind = f"node {interfaces[row.interface]}" if row.interface else "applications"
+    return f"{row.interface} ({behind})" + (f", {row.scope}" if row.scope else "")
 
 
 def _show(run_dir: Path, nodes: Iterable[int]) -> int:
     """Prints events and the live router's answers."""
     for node in nodes:
         try:
-            for line in describe(Recording(recording_path(run_dir, node))):
+            for line in describe(Recording(RunLayout(run_dir).recording(node))):
                 print(f"r{node} {line}")
         except RecordingError as error:
             raise InputError(str(error)) from error

@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from testbed.cli.arguments import add_run
 from testbed.errors import InputError
-from testbed.rundir.folder import find_run
+from testbed.runs.folders import find_run
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
+from router.options import options_of
 from testbed.config.model import Experiment
+from testbed.config.schema import SECTIONS
 from testbed.config.toml_text import toml_value
 
 
-def dump_experiment(experiment: Experiment, topology_file: str = "topology.json") -> str:
+def dump_experiment(experiment: Experiment, topology_file: str) -> str:
     """The experiment as TOML text, with every value written out.
 
     Generated topologies, overrides and the defaults for links have become one topology, which
@@ -17,19 +18,18 @@ def dump_experiment(experiment: Experiment, topology_file: str = "topology.json"
     experiment.
     """
     lines = ["# The experiment as it was run; its topology is in the file beside this one."]
-    top = ("name", "seed", "duration_s", "time_scale", "record")
-    lines += [f"{key} = {toml_value(getattr(experiment, key))}" for key in top]
+    lines += _keys(experiment)
     lines += ["", "[topology]", f"file = {toml_value(topology_file)}"]
-    for section in ("broadcast", "protocol", "workload", "oracle"):
-        options = getattr(experiment, section)
-        if options is not None:
-            lines += ["", f"[{section}]", *_keys(options)]
+    for section, options in SECTIONS.items():
+        values = getattr(experiment, section, None)
+        if options is not None and values is not None:
+            lines += ["", f"[{section}]", *_keys(values)]
     for event in experiment.events:
         lines += ["", "[[events]]", f"action = {toml_value(event.action)}", *_keys(event)]
     return "\n".join(lines) + "\n"
 
 
 def _keys(options: Any) -> list[str]:
-    """One line for each field of a dataclass; TOML has no null, so None is left out."""
-    values = {field.name: getattr(options, field.name) for field in fields(options)}
+    """One line for each option of a dataclass; TOML has no null, so None is left out."""
+    values = {option.key: getattr(options, option.key) for option in options_of(type(options))}
     return [f"{key} = {toml_value(value)}" for key, value in values.items() if value is not None]

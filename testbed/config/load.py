@@ -1,6 +1,6 @@
 """Reading an experiment file.
 
-Everything that is wrong with it is reported together, one line each. A file holds the keys of
+Everything that is wrong with it is reported together, one line each. A file holds the sections of
 `testbed.config.schema`; without a [workload] section (or with `workload = false`) there is no workload.
 """
 
@@ -9,27 +9,31 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from router.options import NAME_MAX_BYTES
-from testbed.config import schema
+from router.options import NAME_MAX_BYTES, options_of
+from router.protocol.options import conflicts
 from testbed.config.errors import ExperimentError, Problems
 from testbed.config.events import read_events
 from testbed.config.model import (
     BroadcastOptions,
     Experiment,
+    LinkOptions,
     OracleOptions,
     ProtocolOptions,
+    RoutingOptions,
+    ServiceOptions,
     WorkloadOptions,
 )
 from testbed.config.overrides import apply_overrides
-from testbed.config.schema import read_fields
+from testbed.config.schema import SECTIONS, TOP_LEVEL, read_fields
 from testbed.config.topology import TOPOLOGY_WAYS, read_topology, with_link_defaults
 from topos.suggest import unknown
 
 __all__ = ["ExperimentError", "load_experiment"]
 
-_DEFAULT_SEED = 1
+_T = TypeVar("_T")
+
 #: Messages of a workload, or changes of predicates: each takes about a kilobyte.
 _ITEMS_MAX = 10_000_000
 _WORKLOAD_RANGES = ("filters", "constraints", "attributes")
@@ -44,8 +48,7 @@ def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None
             written as in TOML (what is not TOML, such as a bare word, is taken as a string).
 
     Returns:
-        The experiment, events sorted by time. Unless given, `name` is that of the file, `seed` 1 and
-        `time_scale` 1.
+        The experiment, events sorted by time. Unless given, `name` is that of the file.
 
     Raises:
         ExperimentError: the file cannot be read or is not valid.
@@ -56,51 +59,52 @@ def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None
     document = apply_overrides(problems, _read(path), overrides)
     problems.raise_if_any()
 
-    top = {key: value for key, value in document.items() if key not in schema.SECTIONS}
+    top = {key: value for key, value in document.items() if key not in SECTIONS}
     sections = _sections(problems, document)
     _refuse_unknown(problems, top)
-    known = {field.key for field in schema.EXPERIMENT}
-    values = read_fields(
-        problems, "", {key: value for key, value in top.items() if key in known}, schema.EXPERIMENT
-    )
-    seed = values.get("seed", _DEFAULT_SEED)
-    duration_s = values.get("duration_s")
+    known = {option.key for option in TOP_LEVEL}
+    values = {option.key: option.default for option in TOP_LEVEL if not option.required}
+    values |= read_fields(problems, "", {key: value for key, value in top.items() if key in known}, TOP_LEVEL)
+    seed, duration_s = values["seed"], values.get("duration_s")
 
     topology = None
     if "topology" in sections:
         topology = read_topology(problems, sections["topology"], path.parent, seed)
     elif "topology" not in document:
         problems.add("topology", "", f"missing; expected {TOPOLOGY_WAYS}")
-    link_defaults = read_fields(problems, "links", sections.get("links", {}), schema.LINKS)
-    broadcast = read_fields(problems, "broadcast", sections.get("broadcast", {}), schema.BROADCAST)
-    protocol = read_fields(problems, "protocol", sections.get("protocol", {}), schema.PROTOCOL)
-    if protocol.get("strict_paper") and "max_filters" in protocol:
-        problems.add("protocol", "max_filters", "excludes strict_paper, which would lose receivers by it")
-    oracle = read_fields(problems, "oracle", sections.get("oracle", {}), schema.ORACLE)
+    links = _section(problems, sections, "links", LinkOptions)
+    broadcast = _section(problems, sections, "broadcast", BroadcastOptions)
+    routing = _section(problems, sections, "routing", RoutingOptions)
+    service = _section(problems, sections, "service", ServiceOptions)
+    protocol = _protocol(problems, sections, routing, service)
+    oracle = _section(problems, sections, "oracle", OracleOptions)
     workload = None
     if "workload" in sections:
-        workload = _workload(problems, sections["workload"], duration_s)
+        workload = _workload(problems, sections, duration_s)
         if topology is not None and duration_s is not None:
             _check_amount(problems, workload, len(topology.nodes), duration_s)
     events = read_events(problems, document.get("events", []), topology, duration_s)
     problems.raise_if_any()
 
-    # Neither is missing, or there would have been a problem.
+    # It is not missing, or there would have been a problem.
     assert topology is not None
-    assert duration_s is not None
+    values["name"] = values["name"] or _name_of(path)
     return Experiment(
-        name=values.get("name", _name_of(path)),
-        seed=seed,
-        duration_s=duration_s,
-        time_scale=values.get("time_scale", 1.0),
-        topology=with_link_defaults(topology, link_defaults),
-        broadcast=BroadcastOptions(**broadcast),
-        protocol=ProtocolOptions(**protocol),
+        **values,
+        topology=with_link_defaults(topology, links),
+        broadcast=broadcast,
+        routing=routing,
+        service=service,
+        protocol=protocol,
         workload=workload,
         events=events,
-        oracle=OracleOptions(**oracle),
-        record=values.get("record", True),
+        oracle=oracle,
     )
+
+
+def _section(problems: Problems, sections: Mapping[str, dict[str, Any]], name: str, options: type[_T]) -> _T:
+    """The options of a section; what is not valid has its default."""
+    return options(**read_fields(problems, name, sections.get(name, {}), options_of(options)))
 
 
 def _name_of(path: Path) -> str:
@@ -126,7 +130,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _sections(problems: Problems, document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The sections that the document has and that are tables; not the events."""
     sections: dict[str, dict[str, Any]] = {}
-    for key in schema.SECTIONS:
+    for key in SECTIONS:
         if key not in document or key == "events" or (key == "workload" and document[key] is False):
             continue
         if isinstance(document[key], dict):
@@ -138,14 +142,34 @@ def _sections(problems: Problems, document: Mapping[str, Any]) -> dict[str, dict
 
 
 def _refuse_unknown(problems: Problems, top: Mapping[str, object]) -> None:
-    known = [*(field.key for field in schema.EXPERIMENT), *schema.SECTIONS]
+    known = [*(option.key for option in TOP_LEVEL), *SECTIONS]
     for key, value in top.items():
         if key not in known:
             problems.add("", "", unknown("section" if isinstance(value, dict) else "key", key, known))
 
 
-def _workload(problems: Problems, table: Mapping[str, object], duration_s: float | None) -> WorkloadOptions:
-    options = WorkloadOptions(**read_fields(problems, "workload", table, schema.WORKLOAD))
+def _protocol(
+    problems: Problems,
+    sections: Mapping[str, dict[str, Any]],
+    routing: RoutingOptions,
+    service: ServiceOptions,
+) -> ProtocolOptions:
+    table = dict(sections.get("protocol", {}))
+    if table.pop("strict_paper", None) is not None:
+        problems.add(
+            "protocol", "strict_paper", 'is no key any more; expected [routing] scheme = "pif-strict"'
+        )
+    options = _section(problems, {"protocol": table}, "protocol", ProtocolOptions)
+    found = conflicts(routing.scheme, service.kind, options.covering, options.sr_policy, options.max_filters)
+    for key, text in found.items():
+        problems.add("protocol", key, text)
+    return options
+
+
+def _workload(
+    problems: Problems, sections: Mapping[str, dict[str, Any]], duration_s: float | None
+) -> WorkloadOptions:
+    options = _section(problems, sections, "workload", WorkloadOptions)
     for what in _WORKLOAD_RANGES:
         least, most = getattr(options, f"{what}_min"), getattr(options, f"{what}_max")
         if least > most:

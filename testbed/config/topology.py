@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from router.options import Option as Field
+from router.options import Option
 from testbed.config.errors import Problems
+from testbed.config.model import LinkOptions
 from testbed.config.schema import read_fields
 from testbed.config.toml_text import toml_value
 from testbed.errors import InputError
@@ -23,7 +24,16 @@ from topos.suggest import unknown
 #: The ways to give a topology, for errors.
 TOPOLOGY_WAYS = 'one of file = "NAME", generator = "NAME" and [[topology.link]] tables'
 _WAYS = ("file", "generator", "link")
-_FILE = (Field("file", "string", required=True), Field("keep_properties", "boolean"))
+#: The keys of a [topology] that is a file.
+FILE_OPTIONS = (
+    Option("file", "string", required=True, doc="Topology file: .toml, .json or BRITE's .brite."),
+    Option(
+        "keep_properties",
+        "boolean",
+        default=False,
+        doc="Links keep the bandwidths and delays of a BRITE file.",
+    ),
+)
 
 
 def read_topology(
@@ -44,7 +54,7 @@ def read_topology(
     if "link" in table:
         return _make(problems, "", lambda: loaders.from_table("topology", table))
     if "file" in table:
-        values = read_fields(problems, "topology", table, _FILE)
+        values = read_fields(problems, "topology", table, FILE_OPTIONS)
         if len(problems) > before:
             return None
         return _make(problems, "file", lambda: loaders.load(folder / values.pop("file"), **values))
@@ -69,12 +79,12 @@ def _make(problems: Problems, key: str, make: Callable[[], Topology]) -> Topolog
         return None
 
 
-def with_link_defaults(topology: Topology, defaults: Mapping[str, float]) -> Topology:
+def with_link_defaults(topology: Topology, defaults: LinkOptions) -> Topology:
     """The topology, where links take from `defaults` the properties that they do not declare."""
 
     def complete(link: Link) -> Link:
-        missing = {key: value for key, value in defaults.items() if getattr(link, key) is None}
-        return replace(link, **missing)  # type: ignore[arg-type]
+        missing = {key: value for key, value in vars(defaults).items() if getattr(link, key) is None}
+        return replace(link, **missing)
 
     return replace(topology, links=tuple(map(complete, topology.links)))
 

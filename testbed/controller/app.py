@@ -8,7 +8,6 @@ imports Ryu.
 from __future__ import annotations
 
 import gc
-import json
 import os
 import signal
 import socket
@@ -40,17 +39,23 @@ from ryu.controller.ofp_handler import OFPHandler
 from ryu.lib import hub
 from ryu.ofproto import ofproto_v1_3
 
+from captures.rundir.controller import (
+    ControllerLog,
+    Failed,
+    FrameCounts,
+    Listening,
+    OpenflowError,
+    UnknownSwitch,
+)
 from router.wire.addresses import (
     CONTROLLER_SOURCE,
     ETHERTYPE,
     HOST_PORT,
     ROUTER_DESTINATION,
     node_address,
-    node_of,
 )
 from router.wire.codec import fragment, read_frame
-from router.wire.fragments import Reassembler
-from router.wire.header import DecodeError, decode_header
+from router.wire.intake import BAD_SOURCE, FrameIntake
 from testbed.controller.distribution import Distribution
 from testbed.controller.events import (
     Action,
@@ -79,27 +84,13 @@ _ECHO_INTERVAL_S = 5.0
 _ECHO_LIMIT = 3
 
 
-class EventLog:
-    """The controller's log: one JSON object a line, each written as it happens."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._file = settings.log.open("a", buffering=1, encoding="utf-8")
-
-    def write(self, event: str, **fields: object) -> None:
-        line = json.dumps({"t_ns": time.time_ns(), "event": event, **fields})
-        self._file.write(line + "\n")
-
-    def close(self) -> None:
-        self._file.close()
-
-
 class _Handler(OFPHandler):
     """Ryu's OpenFlow handshake, on a Unix socket that only this process's user may connect to.
 
     Ryu itself listens on TCP alone, where the kernel says nothing about who connects.
     """
 
-    def __init__(self, *args: Any, settings: Settings, log: EventLog, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, settings: Settings, log: ControllerLog, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._path = settings.socket
         self._path.unlink(missing_ok=True)
@@ -113,7 +104,7 @@ class _Handler(OFPHandler):
 
     def start(self) -> Any:
         RyuApp.start(self)
-        self._log.write("listening", socket=str(self._path))
+        self._log.write("listening", Listening(socket=str(self._path)))
         return hub.spawn(self._accept)
 
     def _accept(self) -> None:
@@ -153,7 +144,7 @@ class ControllerApp(RyuApp):
 
     OFP_VERSIONS = (ofproto_v1_3.OFP_VERSION,)
 
-    def __init__(self, *args: Any, settings: Settings, log: EventLog, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, settings: Settings, log: ControllerLog, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.done = eventlet.event.Event()
         self._log = log
@@ -164,23 +155,22 @@ class ControllerApp(RyuApp):
         self._switches: dict[int, _Switch] = {}
         self._described: dict[Any, set[int]] = {}
         self._cleared: set[int] = set()
-        self._reassembler = Reassembler()
+        self._intake = FrameIntake(read_frame)
         self._sent: Counter[str] = Counter()
-        self._received: Counter[str] = Counter()
-        self._undecodable: Counter[str] = Counter()
 
     def start(self) -> None:
         super().start()
         self.threads.append(hub.spawn(self._run))
 
-    def counters(self) -> dict[str, dict[str, int]]:
-        """Ethernet frames by type (each fragment is one), and what was wrong with others."""
-        return {
-            "frames_sent": dict(self._sent),
-            "frames_received": dict(self._received),
-            "undecodable": dict(self._undecodable),
-            "rejected": dict(self._machine.rejected),
-        }
+    def counters(self) -> FrameCounts:
+        """Ethernet frames by type (each fragment is one), and the reasons for which frames were dropped."""
+        dropped = self._intake.dropped
+        return FrameCounts(
+            frames_sent=dict(self._sent),
+            frames_received=dict(self._intake.frames),
+            undecodable={reason: count for reason, count in dropped.items() if reason != BAD_SOURCE},
+            rejected=dict(self._machine.rejected + Counter({BAD_SOURCE: dropped[BAD_SOURCE]})),
+        )
 
     # --- the state machine
 
@@ -190,7 +180,7 @@ class ControllerApp(RyuApp):
                 for action in self._machine.handle(self._next_event(), time.monotonic()):
                     self._perform(action)
         except Exception as error:
-            self._log.write("failed", error=f"{type(error).__name__}: {error}")
+            self._log.write("failed", Failed(error=f"{type(error).__name__}: {error}"))
             self.done.send_exception(error)
 
     def _next_event(self) -> Event:
@@ -205,7 +195,7 @@ class ControllerApp(RyuApp):
     def _perform(self, action: Action) -> None:
         match action:
             case Log(event, fields):
-                self._log.write(event, **fields)
+                self._log.write(event, fields)
             case InstallPipeline(node):
                 self._install_pipeline(node)
             case SendFrame(node, _):
@@ -222,7 +212,8 @@ class ControllerApp(RyuApp):
                 )
             )
         except Exception as error:
-            self._log.write("failed", error=f"computing trees: {type(error).__name__}: {error}")
+            text = f"computing trees: {type(error).__name__}: {error}"
+            self._log.write("failed", Failed(error=text))
             self.done.send_exception(error)
             return
         self._inbox.put(TablesComputed(request.epoch, tables))
@@ -292,7 +283,7 @@ class ControllerApp(RyuApp):
     def _connected(self, datapath: Any, up_ports: frozenset[int]) -> None:
         node = datapath.id - 1
         if not 0 <= node < len(self._topology.nodes):
-            self._log.write("unknown_switch", dpid=datapath.id)
+            self._log.write("unknown_switch", UnknownSwitch(dpid=datapath.id))
             datapath.close()
             return
         previous = self._switches.get(node)
@@ -321,9 +312,7 @@ class ControllerApp(RyuApp):
         dpid = ev.msg.datapath.id
         self._log.write(
             "openflow_error",
-            node=None if dpid is None else dpid - 1,
-            type=ev.msg.type,
-            code=ev.msg.code,
+            OpenflowError(node=None if dpid is None else dpid - 1, type=ev.msg.type, code=ev.msg.code),
         )
 
     @set_ev_cls(ofp_event.EventOFPPacketIn, MAIN_DISPATCHER)
@@ -332,20 +321,11 @@ class ControllerApp(RyuApp):
             return
         node = ev.msg.datapath.id - 1
         data = bytes(ev.msg.data)
-        if node_of(data[6:12]) != node:
-            self._machine.rejected["bad_source"] += 1
-            return
         now = time.monotonic()
-        self._reassembler.expire(now)
-        try:
-            whole = self._reassembler.add(node, data[14:], now)
-            self._received[decode_header(data[14:]).type.name] += 1
-            frame = None if whole is None else read_frame(*whole)
-        except DecodeError as error:
-            self._undecodable[error.reason.value] += 1
-            return
-        if frame is not None:
-            self._inbox.put(FrameReceived(node, frame))
+        self._intake.reassembler.expire(now)
+        taken = self._intake.take(data, now, expected=node)
+        if taken is not None:
+            self._inbox.put(FrameReceived(node, taken.frame))
 
     def _switch_of(self, datapath: Any) -> _Switch | None:
         """The switch that this connection stands for; None if it is not, or no longer, in use."""
@@ -415,7 +395,7 @@ def run(settings: Settings) -> int:
     # again and again would double the time to make them.
     gc.freeze()
     gc.set_threshold(100_000, 50, 1000)
-    log = EventLog(settings)
+    log = ControllerLog(settings.log)
     manager = AppManager.get_instance()
     manager.applications_cls = {"ofp_event": _Handler, "controller": ControllerApp}
     manager.instantiate_apps(settings=settings, log=log)
@@ -424,6 +404,6 @@ def run(settings: Settings) -> int:
     try:
         status: int = app.done.wait()
     finally:
-        log.write("counters", **app.counters())
+        log.write("counters", app.counters())
         log.close()
     return status

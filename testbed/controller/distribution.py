@@ -25,6 +25,16 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from captures.rundir import network_events
+from captures.rundir.controller import (
+    AllSwitchesReady,
+    Committed,
+    EpochStarted,
+    LinkEvent,
+    NodeEvent,
+    RouterHello,
+    RouterUnresponsive,
+    TableAcknowledged,
+)
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from testbed.controller.events import (
     Action,
@@ -164,7 +174,7 @@ class Distribution:
                 self._pipeline_installed(node, now)
             case SwitchDisconnected(node):
                 self._liveness.switch_disconnected(node)
-                self._log(network_events.SWITCH_DISCONNECTED.name, node=node)
+                self._log(network_events.SWITCH_DISCONNECTED.name, NodeEvent(node=node))
                 self._losses += 1
             case PortChanged(node, port, up):
                 self._changed(self._liveness.port_changed(node, port, up))
@@ -199,18 +209,19 @@ class Distribution:
         if self._first_connection is None:
             self._first_connection = now
         changes = self._liveness.switch_connected(node, up_ports)
-        self._log("switch_connected", node=node)
+        self._log("switch_connected", NodeEvent(node=node))
         self._changed(changes)
         self._actions.append(InstallPipeline(node))
 
     def _pipeline_installed(self, node: int, now: float) -> None:
         was_ready = self._liveness.all_ready
         self._liveness.pipeline_installed(node)
-        self._log("pipeline_installed", node=node)
+        self._log("pipeline_installed", NodeEvent(node=node))
         if self._liveness.all_ready and not was_ready:
             assert self._first_connection is not None
             seconds = round(now - self._first_connection, 6)
-            self._log("all_switches_ready", switches=self._liveness.ready_count, seconds=seconds)
+            ready = AllSwitchesReady(switches=self._liveness.ready_count, seconds=seconds)
+            self._log("all_switches_ready", ready)
 
     def _changed(self, changes: list[Change]) -> None:
         if self._epoch is None:
@@ -219,10 +230,10 @@ class Distribution:
             if isinstance(change, LinkChange):
                 link = change.link
                 event = network_events.LINK_UP if change.up else network_events.LINK_DOWN
-                self._log(event.name, link=link.index, u=link.u, v=link.v)
+                self._log(event.name, LinkEvent(link=link.index, u=link.u, v=link.v))
             else:
                 event = network_events.NODE_UP if change.up else network_events.NODE_DOWN
-                self._log(event.name, node=change.node)
+                self._log(event.name, NodeEvent(node=change.node))
             self._losses += 1
 
     def _watch_topology(self, now: float) -> None:
@@ -249,10 +260,12 @@ class Distribution:
         self._outstanding.clear()
         self._log(
             "epoch_started",
-            epoch=number,
-            routers=len(cause.members),
-            down_links=sorted(cause.down_links),
-            down_nodes=sorted(down_nodes),
+            EpochStarted(
+                epoch=number,
+                routers=len(cause.members),
+                down_links=sorted(cause.down_links),
+                down_nodes=sorted(down_nodes),
+            ),
         )
         self._actions.append(ComputeTables(number, cause.down_links, down_nodes))
 
@@ -279,9 +292,8 @@ class Distribution:
         if epoch.members:
             self._committed_epoch = epoch.number
         seconds = round(now - epoch.started, 6)
-        self._log(
-            network_events.COMMITTED.name, epoch=epoch.number, routers=len(epoch.members), seconds=seconds
-        )
+        committed = Committed(epoch=epoch.number, routers=len(epoch.members), seconds=seconds)
+        self._log(network_events.COMMITTED.name, committed)
 
     # --- frames from routers
 
@@ -301,7 +313,7 @@ class Distribution:
         if router.incarnation == incarnation:
             return  # repeated, or overtaken by our answer
         restarted = router.incarnation is not None
-        self._log("hello", node=node, incarnation=incarnation, restarted=restarted)
+        self._log("hello", RouterHello(node=node, incarnation=incarnation, restarted=restarted))
         router.incarnation = incarnation
         router.phase = Phase.SILENT
         self._outstanding.pop(node, None)
@@ -316,7 +328,7 @@ class Distribution:
     def _heard_of(self, node: int) -> None:
         if node in self._unresponsive:
             del self._unresponsive[node]
-            self._log(network_events.ROUTER_RESPONSIVE.name, node=node)
+            self._log(network_events.ROUTER_RESPONSIVE.name, NodeEvent(node=node))
             self._losses += 1
 
     def _acknowledged(self, node: int, acknowledged: FrameType, ack: Frame) -> None:
@@ -332,7 +344,7 @@ class Distribution:
         epoch = self._epoch
         assert epoch is not None
         if acknowledged is FrameType.TABLE:
-            self._log("table_acknowledged", node=node, epoch=epoch.number)
+            self._log("table_acknowledged", TableAcknowledged(node=node, epoch=epoch.number))
             self._routers[node].phase = Phase.HAS_TABLE
             epoch.pending.discard(node)
         else:
@@ -386,7 +398,8 @@ class Distribution:
                 self._unresponsive[node] = outstanding
                 # It may answer at once: it must get what it has missed all the same.
                 self._losses += 1
-                self._log(network_events.ROUTER_UNRESPONSIVE.name, node=node, waited_s=self._timing.give_up_s)
+                given_up = RouterUnresponsive(node=node, waited_s=self._timing.give_up_s)
+                self._log(network_events.ROUTER_UNRESPONSIVE.name, given_up)
                 continue
             outstanding.wait = min(2 * outstanding.wait, self._timing.retry_max_s)
             outstanding.due = now + outstanding.wait
@@ -397,5 +410,5 @@ class Distribution:
                 probe.due = now + self._timing.retry_max_s
                 self._actions.append(SendFrame(node, probe.frame))
 
-    def _log(self, event: str, **fields: object) -> None:
+    def _log(self, event: str, fields: Mapping[str, object]) -> None:
         self._actions.append(Log(event, fields))

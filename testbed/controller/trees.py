@@ -303,6 +303,6 @@ def _fields(
 
 #: Broadcast layers by the name that experiment files give.
 LAYERS = Registry[BroadcastLayer]("broadcast layer")
-LAYERS.register("spt", spt_trees)
-LAYERS.register("spanning-tree", spanning_trees)
-LAYERS.register("rpf", reverse_path_trees)
+LAYERS.register("spt", spt_trees, "A shortest-path tree for each source.")
+LAYERS.register("spanning-tree", spanning_trees, "One minimum spanning tree for all sources.")
+LAYERS.register("rpf", reverse_path_trees, "Reverse-path forwarding along shortest paths.")

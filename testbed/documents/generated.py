@@ -18,12 +18,15 @@ from pathlib import Path
 
 import captures.accounting.summary
 import captures.datasource.document
+import captures.rundir.document
 import captures.tables.document
 import router.protocol.replies
 import router.protocol.requests
+from testbed.documents import default_experiment, experiment_file
 from testbed.documents.state_machines import state_diagram
 
-_DOCS = Path(__file__).resolve().parents[2] / "docs"
+_ROOT = Path(__file__).resolve().parents[2]
+_DOCS = _ROOT / "docs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,9 @@ class Document:
 
 
 DOCUMENTS: tuple[Document, ...] = (
+    Document(_ROOT / "testbed" / "experiments" / "default.toml", default_experiment.document),
+    Document(_DOCS / "experiment-file.md", experiment_file.document),
+    Document(_DOCS / "run-folder.md", captures.rundir.document.document),
     Document(_DOCS / "summary.md", captures.accounting.summary.document),
     Document(_DOCS / "tables.md", captures.tables.document.document),
     Document(

@@ -8,43 +8,45 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from captures.capturing.tcpdump import CaptureError, CaptureSet, CaptureSpec
-from router.runtime.client import ClientError
+from captures.capturing.tcpdump import CaptureError, CaptureSet
+from captures.frames.identity import CaptureIdentity
+from captures.rundir.capture_list import host_identity, link_identity
+from captures.rundir.counters import SwitchCounters, write_routers_counters, write_switches_counters
+from captures.rundir.layout import RunLayout
+from captures.rundir.routing_tables import TableRow, write_routing_tables
+from captures.rundir.timings import write_timings
+from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
 from router.wire.addresses import HOST_PORT
-from testbed.config.dump import dump_experiment
 from testbed.config.model import Experiment
 from testbed.config.router_options import router_options
+from testbed.emulation.departures import merge_departures
 from testbed.emulation.processes import Controller, Routers
 from testbed.emulation.schedule import Network, play
 from testbed.errors import RunError
 from testbed.full_disk import naming_a_full_disk
 from testbed.live.runner import LiveView
 from testbed.machine.probes import kernel_features
-from testbed.machine.versions import versions
 from testbed.memory import proportional_bytes
 from testbed.network import state as machine_state
 from testbed.network.cleanup import end_processes, remove_state
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.names import Names
-from testbed.network.ovs_counters import SwitchCounters, difference, read_counters
+from testbed.network.ovs_counters import difference, read_counters
 from testbed.network.state import RunState
 from testbed.network.switch_daemon import SwitchDaemon
 from testbed.polling import wait_until
-from testbed.rundir.applications import APPLICATIONS_LOG, merge_departures
-from testbed.rundir.folder import manifest, new_run_folder, recording_path, write_json
-from testbed.rundir.tables import ask_routers, write_tables
+from testbed.runs.folders import new_run_folder
+from testbed.runs.inputs import write_inputs
 from testbed.steps import Steps
 from testbed.terminal.progress import Progress
 from testbed.workload.driver import Driver
 from testbed.workload.generate import generate
-from testbed.workload.model import write_workload
-from topos.loaders import to_json
 
 #: Wall seconds, for the whole network, that a barrier may take: a base and a share for each router.
 _BARRIER_S = 30.0
@@ -88,7 +90,7 @@ def emulate(
         emulation = Emulation(experiment, run_dir, datapath, progress)
         try:
             with progress.stage("bring_up_s", _describe(experiment)):
-                emulation.write_inputs()
+                write_inputs(run_dir, experiment, emulation.workload, datapath, tag=emulation.state.tag)
                 if view is not None:
                     view.start(run_dir)
                 emulation.bring_up()
@@ -103,7 +105,7 @@ def emulate(
         finally:
             with _uninterrupted():
                 emulation.abandon()
-        write_json(run_dir / "timings.json", {**progress.seconds, **emulation.measured})
+        write_timings(RunLayout(run_dir), {**progress.seconds, **emulation.measured})
     return run_dir
 
 
@@ -112,7 +114,7 @@ class Emulation:
 
     def __init__(self, experiment: Experiment, run_dir: Path, datapath: str, progress: Progress) -> None:
         self.experiment = experiment
-        self.run_dir = run_dir
+        self._folder = RunLayout(run_dir)
         self.progress = progress
         self.topology = experiment.topology
         self.nodes = [node.id for node in self.topology.nodes]
@@ -121,8 +123,7 @@ class Emulation:
         # From here on there is something to give back.
         self.state: RunState = machine_state.claim(run_dir)
         self.network = EmulatedNetwork(self.topology, self.state.names, datapath, kernel)
-        self.captures = CaptureSet(capture_specs(experiment, self.state.names), run_dir)
-        self._datapath = datapath
+        self.captures = CaptureSet(capture_devices(experiment, self.state.names), self._folder)
         self._controller: Controller | None = None
         self._routers: Routers | None = None
         self._router_pids: list[int] = []
@@ -137,7 +138,7 @@ class Emulation:
         """Starts everything. On return every table is committed at every router."""
         self.state.nodes = len(self.nodes)
         controller = self._controller = Controller(
-            self.run_dir, self.experiment.broadcast.layer, self.state.names.controller_socket
+            self._folder, self.experiment.broadcast.layer, self.state.names.controller_socket
         )
         self.state.add_process(controller.child.pid)
         self.progress.update("hosts and links")
@@ -154,7 +155,7 @@ class Emulation:
         controller.wait_for("all_switches_ready", self._barrier_s, "every switch has its rules")
         self._baseline = self._settled_counters()
         self.progress.update("routers")
-        routers = self._routers = Routers(self.run_dir, self._router_specs(hosts))
+        routers = self._routers = Routers(self._folder, self._router_specs(hosts))
         self.state.add_process(routers.child.pid)
         self._router_pids = routers.wait_ready(self._barrier_s + _COMPILING_S)
         self.state.add_processes(self._router_pids)
@@ -174,7 +175,7 @@ class Emulation:
         )
         try:
             driver = self._driver = Driver(
-                network.sockets, self.workload.nodes, self.run_dir / APPLICATIONS_LOG
+                network.sockets, self.workload.nodes, self._folder.applications_log
             )
             played = play(driver, self.experiment, self.workload, network, self.progress.update, hold)
         except (RunError, ClientError):
@@ -218,13 +219,13 @@ class Emulation:
         assert self._controller is not None
         assert self._routers is not None
         assert self._driver is not None
-        write_tables(self.run_dir, ask_routers(self.state.socket(node) for node in self.nodes))
+        write_routing_tables(self._folder, ask_routers(self.state.socket(node) for node in self.nodes))
         counters = self._routers.stop()
         self._driver.close()
-        merge_departures(self.run_dir, self._routers.logs)
-        write_json(self.run_dir / "counters" / "routers.json", counters)
+        merge_departures(self._folder, self._routers.logs)
+        write_routers_counters(self._folder, counters)
         end = self._settled_counters()
-        write_json(self.run_dir / "counters" / "ovs.json", difference(self._baseline, end))
+        write_switches_counters(self._folder, difference(self._baseline, end))
         self.captures.stop()
         self._controller.child.stop()
         self.network.stop()
@@ -270,31 +271,16 @@ class Emulation:
         wait_until(changed, self._barrier_s, "the switches' counters stand still")
         return last
 
-    def write_inputs(self) -> None:
-        """Writes what the run is made of into its folder."""
-        experiment, run_dir = self.experiment, self.run_dir
-        (run_dir / "experiment.toml").write_text(dump_experiment(experiment), encoding="utf-8")
-        (run_dir / "topology.json").write_text(to_json(experiment.topology), encoding="utf-8")
-        write_workload(self.workload, run_dir / "workload.jsonl")
-        write_json(
-            run_dir / "manifest.json",
-            {
-                **manifest(
-                    experiment.name, experiment.seed, experiment.time_scale, self._datapath, versions()
-                ),
-                "tag": self.state.tag,
-                "senders": list(self.workload.senders),
-                "receivers": list(self.workload.receivers),
-            },
-        )
-
     def _router_specs(self, hosts: list[int]) -> list[RouterSpec]:
-        options = router_options(self.experiment.protocol, self.experiment.time_scale)
-        logs = self.run_dir / "logs" / "routers"
-        logs.mkdir()
-        recording = self.experiment.record
+        experiment = self.experiment
+        options = router_options(
+            experiment.protocol, experiment.time_scale, experiment.routing, experiment.service
+        )
+        run = self._folder
+        run.routers_folder.mkdir()
+        recording = experiment.record
         if recording:
-            recording_path(self.run_dir, 0).parent.mkdir()
+            run.recordings_folder.mkdir()
         incarnation = int(time.time())
         return [
             RouterSpec(
@@ -302,43 +288,38 @@ class Emulation:
                 device=Names.host_device(node),
                 namespace=host,
                 socket_path=str(self.state.socket(node)),
-                counters_path=str(logs / f"r{node}.counters.json"),
-                log_path=str(logs / f"r{node}.log"),
+                counters_path=str(run.router_counters(node)),
+                log_path=str(run.router_log(node)),
                 options=options,
-                matcher=self.experiment.protocol.matcher,
+                matcher=experiment.protocol.matcher,
                 seed=self.experiment.seed,
                 incarnation=incarnation,
-                recording_path=str(recording_path(self.run_dir, node)) if recording else None,
+                recording_path=str(run.recording(node)) if recording else None,
             )
             for node, host in zip(self.nodes, hosts, strict=True)
         ]
 
 
-def capture_specs(experiment: Experiment, names: Names) -> list[CaptureSpec]:
-    """One capture for each link, at `u`'s end, and one for each host link, at the switch's end."""
+def capture_devices(experiment: Experiment, names: Names) -> dict[CaptureIdentity, str]:
+    """The captures and their devices: a link at the end of `u`, a host link at the end of the switch."""
     topology = experiment.topology
-    links = [
-        CaptureSpec(
-            name=f"link-{link.u}-{link.v}",
-            kind="link",
-            device=names.port(link.u, link.u_port),
-            file=f"pcap/link-{link.u}-{link.v}.pcap",
-            u=link.u,
-            v=link.v,
-        )
-        for link in topology.links
-    ]
-    hosts = [
-        CaptureSpec(
-            name=f"host-{node.id}",
-            kind="host",
-            device=names.port(node.id, HOST_PORT),
-            file=f"pcap/host-{node.id}.pcap",
-            node=node.id,
-        )
-        for node in topology.nodes
-    ]
-    return links + hosts
+    return {
+        **{link_identity(link): names.port(link.u, link.u_port) for link in topology.links},
+        **{host_identity(node.id): names.port(node.id, HOST_PORT) for node in topology.nodes},
+    }
+
+
+def ask_routers(sockets: Iterable[Path]) -> dict[int, list[TableRow]]:
+    """The tables of live routers, which send nothing on that account.
+
+    Raises:
+        ClientError: a router does not answer.
+    """
+    tables: dict[int, list[TableRow]] = {}
+    for path in sockets:
+        with Client(path) as client:
+            tables[client.node] = client.status()["table"]
+    return tables
 
 
 def _describe(experiment: Experiment) -> str:

@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from captures.rundir.epochs import Epochs
+from captures.rundir.files import RunFolderError, read_object, write_json
+from captures.rundir.layout import RunLayout
 from router.runtime.process import RouterSpec
+from testbed.emulation.event_log import Event, EventLog
 from testbed.errors import RunError
 from testbed.processes import Child
-from testbed.rundir.follow import EventLog
 
 
 class Controller:
     """The controller process and its log of events."""
 
-    def __init__(self, run_dir: Path, layer: str, socket: Path) -> None:
-        self._log_path = run_dir / "logs" / "controller.jsonl"
-        config = run_dir / "logs" / "controller-config.json"
-        config.write_text(
-            json.dumps(
-                {
-                    "topology": str(run_dir / "topology.json"),
-                    "layer": layer,
-                    "socket": str(socket),
-                    "log": str(self._log_path),
-                    "parent_pid": os.getpid(),
-                },
-                indent=1,
-            )
-            + "\n"
+    def __init__(self, run: RunLayout, layer: str, socket: Path) -> None:
+        write_json(
+            run.controller_config,
+            {
+                "topology": str(run.topology),
+                "layer": layer,
+                "socket": str(socket),
+                "log": str(run.controller_log),
+                "parent_pid": os.getpid(),
+            },
         )
-        errors = run_dir / "logs" / "controller.err"
-        self.child = Child("the controller", "testbed.controller", [str(config)], errors, errors)
-        self.log = EventLog(self._log_path, self.child.check)
+        arguments, errors = [str(run.controller_config)], run.controller_errors
+        self.child = Child("the controller", "testbed.controller", arguments, errors, errors)
+        self.log = EventLog(run.controller_log, self.child.check)
         self._epochs = Epochs()
         self._followed = 0
 
@@ -54,7 +50,7 @@ class Controller:
 
     def wait_for(
         self, name: str, timeout_s: float, what: str, check: Callable[[], None] | None = None
-    ) -> dict[str, Any]:
+    ) -> Event:
         """The first event of this name; see `EventLog.wait_for`."""
         return self.log.wait_for(lambda event: event["event"] == name, timeout_s, what, check)
 
@@ -62,16 +58,14 @@ class Controller:
 class Routers:
     """The routers of a run, forked from one warm parent, and the log in which it speaks of them."""
 
-    def __init__(self, run_dir: Path, specs: list[RouterSpec]) -> None:
+    def __init__(self, run: RunLayout, specs: list[RouterSpec]) -> None:
         self._specs = specs
-        logs = run_dir / "logs"
-        spec_file = logs / "routers-specs.json"
-        spec_file.write_text(json.dumps([spec.as_json() for spec in specs], indent=1) + "\n")
-        log = logs / "routers.jsonl"
+        write_json(run.routers_specs, [spec.as_json() for spec in specs])
+        arguments = [str(run.routers_specs)]
         self.child = Child(
-            "the routers' parent", "router.runtime.parent", [str(spec_file)], logs / "routers.err", log
+            "the routers' parent", "router.runtime.parent", arguments, run.routers_errors, run.routers_log
         )
-        self.log = EventLog(log, self.child.check)
+        self.log = EventLog(run.routers_log, self.child.check)
         self._checked = 0
 
     @property
@@ -84,7 +78,7 @@ class Routers:
         pids: dict[int, int] = {}
         for spec in self._specs:
 
-            def ready(event: dict[str, Any], node: int = spec.node) -> bool:
+            def ready(event: Event, node: int = spec.node) -> bool:
                 return bool(event["node"] == node)
 
             event = self.log.wait_for(ready, timeout_s, f"router r{spec.node} is ready")
@@ -111,8 +105,8 @@ class Routers:
         counters = {}
         for spec in self._specs:
             try:
-                counters[spec.node] = json.loads(Path(spec.counters_path).read_text())
-            except (OSError, ValueError) as error:
+                counters[spec.node] = read_object(Path(spec.counters_path))
+            except RunFolderError as error:
                 raise RunError(f"router r{spec.node} left no counters: {error}") from error
         return counters
 

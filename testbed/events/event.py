@@ -1,4 +1,4 @@
-"""Events of an experiment, [[events]] in its file: one class for each action.
+"""Events of an experiment, [[events]] in its file: a class for each action.
 
 The fields of a class are the keys of its section (`router.options.option`). `testbed.events.catalogue` lists
 all classes.
@@ -10,11 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from router.options import Unit, option
+from router.options import SECONDS_MAX, Unit, option
 from topos.model import Topology
-
-#: 31 years: times in nanoseconds stay within 64 bits.
-SECONDS_MAX = 1e9
 
 #: A key, and the problem with its value.
 Problem = tuple[str, str]
@@ -26,7 +23,7 @@ class Event:
 
     Attributes:
         action: name of the class in experiment files.
-        doc: one sentence, for the documents.
+        doc: a sentence for the documents.
     """
 
     action: ClassVar[str]

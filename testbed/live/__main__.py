@@ -12,7 +12,7 @@ import sys
 import threading
 from pathlib import Path
 
-from testbed.errors import TestbedError
+from testbed.errors import TestbedError, run_folder_errors
 from testbed.live.server import LiveServer
 from testbed.live.watch import Watcher, open_state
 from testbed.signals import end_like_ctrl_c
@@ -35,7 +35,8 @@ def main() -> int:
 
     threading.Thread(target=wait_for_starter, daemon=True).start()
     try:
-        state = open_state(run_dir)
+        with run_folder_errors():
+            state = open_state(run_dir)
         with LiveServer(state, port) as server:
             print(json.dumps({"url": server.url}), flush=True)
             # The emulation waits with its workload until the stream runs.

@@ -7,13 +7,15 @@ end of the run is made of the whole logs anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
+from captures.rundir.applications import ApplicationEvent
+from captures.rundir.controller import ControllerEvent
+from router.records.application_log import MessageDelivered
 from testbed.oracle.connectivity import Network, connectivity, tree_changes
 from testbed.oracle.decide import judge
-from testbed.oracle.history import Application, History, checked_event, take_record
+from testbed.oracle.history import Application, History, take_record
 
 #: Wall seconds beside the window: confirmations and deliveries are logged later than they were made.
 _MARGIN_S = 1.0
@@ -52,35 +54,26 @@ class Deliveries:
     spurious: int = 0
     started_ns: int | None = None
     _history: History = field(default_factory=History)
-    _events: list[Mapping[str, Any]] = field(default_factory=list)
+    _events: list[ControllerEvent] = field(default_factory=list)
     _made: dict[tuple[int, int], set[Application]] = field(default_factory=dict)
     #: Of judged messages: whom a delivery may go to.
     _allowed: dict[tuple[int, int], set[Application]] = field(default_factory=dict)
 
-    def take_applications(self, records: Iterable[dict[str, Any]]) -> None:
-        """Lines of `logs/applications.jsonl`, in their order.
-
-        Raises:
-            KeyError: a line lacks a field.
-        """
+    def take_applications(self, records: Iterable[ApplicationEvent]) -> None:
+        """Takes events of the applications, in the order of their log."""
         for record in records:
-            event = record["event"]
-            if event == "deliver":
+            if record["event"] == "deliver":
                 self._deliver(record)
                 continue
             take_record(self._history, record)
-            if event == "send_message":
+            if record["event"] == "send_message":
                 self.sent += 1
-            elif event == "set_predicate" and self.started_ns is None:
+            elif self.started_ns is None:
                 self.started_ns = record["requested_ns"]
 
-    def take_controller(self, events: Iterable[dict[str, Any]]) -> None:
-        """Lines of `logs/controller.jsonl`, in their order.
-
-        Raises:
-            KeyError: a line lacks a field.
-        """
-        fresh = [checked_event(event) for event in events]
+    def take_controller(self, events: Iterable[ControllerEvent]) -> None:
+        """Takes events of the controller, in the order of its log."""
+        fresh = list(events)
         if fresh:
             self._events += fresh
             self._history.tree_changes = tree_changes(self._events)
@@ -125,7 +118,7 @@ class Deliveries:
         """Expected deliveries of judged messages that were made."""
         return self.expected - len(self.missing)
 
-    def _deliver(self, record: Mapping[str, Any]) -> None:
+    def _deliver(self, record: MessageDelivered) -> None:
         message = (record["source"], record["seq"])
         application = Application(record["node"], record["app"])
         self.delivered += 1

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from captures.rundir.layout import RunLayout
 from testbed.errors import RunError
 from testbed.live.terminal import live_line, live_table
 from testbed.processes import Child
@@ -38,6 +39,7 @@ class LiveView:
     def __init__(self, progress: Progress, port: int) -> None:
         self._progress = progress
         self._port = port
+        self._errors = ""
         self._child: Child | None = None
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
@@ -46,7 +48,10 @@ class LiveView:
     def start(self, run_dir: Path) -> None:
         """Starts the process. The run folder has the run's inputs by now."""
         arguments = [str(run_dir), str(self._port)]
-        self._child = Child("the live view", "testbed.live", arguments, run_dir / "logs" / "live.err", None)
+        run = RunLayout(run_dir)
+        errors = run.live_errors
+        self._errors = run.relative(errors)
+        self._child = Child("the live view", "testbed.live", arguments, errors, None)
         self._thread = threading.Thread(target=self._follow, args=(self._child,), name="live", daemon=True)
         self._thread.start()
 
@@ -84,7 +89,7 @@ class LiveView:
         line = child.process.stdout.readline()
         if not line:
             if not self._over.is_set():
-                self._progress.note("the live view did not start: logs/live.err says why")
+                self._progress.note(f"the live view did not start: {self._errors} says why")
                 self._ready.set()
             return
         url = json.loads(line)["url"]

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +12,20 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from captures.datasource.live_counts import SLOT_NS, UNDECODABLE, LinkCount
+from captures.datasource.live_counts import SLOT_NS, LinkCount
+from captures.rundir.applications import ApplicationEvent
+from captures.rundir.controller import ControllerEvent
 from captures.rundir.epochs import Epochs
+from captures.rundir.files import RunFolderError
+from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import Manifest
 from captures.rundir.network_events import NETWORK_EVENTS
-from router.wire.codec import TYPE_NAMES
+from captures.rundir.summary import read_summary
+from router.wire.header import TYPE_NAMES, UNDECODABLE
 from testbed.live.deliveries import Deliveries
 from testbed.network.state import STATE_ROOT
 from testbed.report.layout import positions
+from topos.model import Topology
 
 #: Points of a curve at most; longer runs get wider ones.
 _MAX_POINTS = 180
@@ -37,21 +43,22 @@ class LiveState:
     Args:
         run_dir: its folder.
         experiment: `{"name", "duration_s", "time_scale"}`.
-        topology, manifest: the JSON objects of those files.
+        topology: the network.
+        manifest: of the run.
         deliveries: what follows the applications' log.
     """
 
     def __init__(
-        self, run_dir: Path, experiment: Json, topology: Json, manifest: Json, deliveries: Deliveries
+        self, run_dir: Path, experiment: Json, topology: Topology, manifest: Manifest, deliveries: Deliveries
     ) -> None:
         self.run_dir = run_dir
         self.deliveries = deliveries
         self._experiment = experiment
         self._manifest = manifest
         self._lock = Lock()
-        self._links = [(link["index"], link["u"], link["v"]) for link in topology["links"]]
+        self._links = [(link.index, link.u, link.v) for link in topology.links]
         place = positions(topology)
-        self._nodes = [{"id": node["id"], "at": place[node["id"]]} for node in topology["nodes"]]
+        self._nodes = [{"id": node.id, "at": place[node.id]} for node in topology.nodes]
         self._types: Counter[str] = Counter()
         self._bytes = 0
         self._frames_of_link: Counter[int] = Counter()
@@ -90,8 +97,8 @@ class LiveState:
             if batches is not None:
                 self._stream["batches"] = batches
 
-    def take_applications(self, records: Sequence[Json]) -> None:
-        """New lines of the applications' log."""
+    def take_applications(self, records: Sequence[ApplicationEvent]) -> None:
+        """Takes new events of the applications."""
         with self._lock:
             self.deliveries.take_applications(records)
             for record in records:
@@ -100,8 +107,8 @@ class LiveState:
                 elif record["event"] == "deliver":
                     self._delivered_at[record["t_ns"] // SLOT_NS] += 1
 
-    def take_controller(self, events: Sequence[Json]) -> None:
-        """New lines of the controller's log."""
+    def take_controller(self, events: Sequence[ControllerEvent]) -> None:
+        """Takes new events of the controller."""
         with self._lock:
             self.deliveries.take_controller(events)
             for event in events:
@@ -115,7 +122,7 @@ class LiveState:
     def phase(self) -> str:
         """`bring-up`, `running`, `settling`, `accounting`, `ended` or `interrupted`."""
         with self._lock:
-            return self._phase(self._clock_s(), _json(self.run_dir / "summary.json"))
+            return self._phase(self._clock_s(), self._summary())
 
     def topology(self) -> Json:
         """What does not change: `{"nodes": [{"id", "at": [x, y], "sends", "receives"}], "links": [...]}`."""
@@ -130,7 +137,7 @@ class LiveState:
 
     def snapshot(self) -> Json:
         """Everything that changes, as it is now."""
-        summary = _json(self.run_dir / "summary.json")
+        summary = self._summary()
         with self._lock:
             clock_s = self._clock_s()
             phase = self._phase(clock_s, summary)
@@ -148,6 +155,13 @@ class LiveState:
                 "series": self._series(),
                 "events": list(self._events),
             }
+
+    def _summary(self) -> Json | None:
+        """The summary; None: there is none yet."""
+        try:
+            return read_summary(RunLayout(self.run_dir))
+        except RunFolderError:
+            return None
 
     def _take_event(self, event: Mapping[str, Any]) -> None:
         name = event["event"]
@@ -173,7 +187,7 @@ class LiveState:
     def _phase(self, clock_s: float | None, summary: Json | None) -> str:
         if summary is not None:
             return "ended"
-        if (self.run_dir / "timings.json").exists():
+        if RunLayout(self.run_dir).timings.exists():
             return "accounting"
         tag = self._manifest.get("tag")
         if tag is not None and not (STATE_ROOT / tag).exists():
@@ -260,11 +274,3 @@ class LiveState:
             "delivered": binned(self._delivered_at.items()),
             "missing": binned((at_ns // SLOT_NS, 1) for at_ns in self.deliveries.missing.values()),
         }
-
-
-def _json(path: Path) -> Json | None:
-    try:
-        document: Json = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return document

@@ -21,13 +21,17 @@ import psutil
 
 from captures.capturing.flush import flush_captures
 from captures.datasource.live_counts import LinkCount, stream_counts
+from captures.rundir.applications import application_event
+from captures.rundir.controller import controller_event
+from captures.rundir.follow import Follower
+from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import read_manifest
+from captures.rundir.topology import read_topology
 from captures.spark.session import spark_session
 from testbed.config.load import load_experiment
 from testbed.live.deliveries import Deliveries
 from testbed.live.state import LiveState
-from testbed.oracle.connectivity import read_network
-from testbed.rundir.folder import read_object
-from testbed.rundir.follow import EventLog
+from testbed.oracle.connectivity import Network
 
 #: Wall seconds between two looks at the logs, and between two micro-batches.
 INTERVAL_S = 1.0
@@ -39,9 +43,12 @@ def open_state(run_dir: Path) -> LiveState:
     """The state of a run, nothing of which has been read yet but its inputs.
 
     Raises:
-        InputError: not a run folder.
+        InputError: the folder has no usable experiment.
+        RunFolderError: the folder has no usable topology or manifest.
     """
-    experiment = load_experiment(run_dir / "experiment.toml")
+    run = RunLayout(run_dir)
+    experiment = load_experiment(run.experiment)
+    topology = read_topology(run)
     return LiveState(
         run_dir,
         {
@@ -51,9 +58,9 @@ def open_state(run_dir: Path) -> LiveState:
             "routers": len(experiment.topology.nodes),
             "links": len(experiment.topology.links),
         },
-        read_object(run_dir / "topology.json"),
-        read_object(run_dir / "manifest.json"),
-        Deliveries(experiment.oracle.in_flight_window_s, read_network(run_dir / "topology.json")),
+        topology,
+        read_manifest(run),
+        Deliveries(experiment.oracle.in_flight_window_s, Network.of(topology)),
     )
 
 
@@ -91,17 +98,15 @@ class Watcher:
             thread.join()
 
     def _follow_logs(self) -> None:
-        logs = self.state.run_dir / "logs"
-        applications = EventLog(logs / "applications.jsonl", lambda: None)
-        controller = EventLog(logs / "controller.jsonl", lambda: None)
+        run = RunLayout(self.state.run_dir)
+        applications = Follower(run.applications_log, application_event)
+        controller = Follower(run.controller_log, controller_event)
         while True:
             # Before the logs are read: what was logged until then is in what is read.
             now_ns = time.time_ns()
-            self.state.take_controller(controller.since(0))
-            self.state.take_applications(applications.since(0))
+            self.state.take_controller(controller.read())
+            self.state.take_applications(applications.read())
             self.state.judge_until(now_ns)
-            for log in (applications, controller):
-                log.events.clear()
             if self._over.wait(INTERVAL_S):
                 return
 
@@ -110,7 +115,7 @@ class Watcher:
         state, run_dir = self.state, self.state.run_dir
         folder = Path(tempfile.mkdtemp(prefix="cbcb-live-"))
         try:
-            with spark_session(self._master, run_dir / "logs" / "live-spark.log") as spark:
+            with spark_session(self._master, RunLayout(run_dir).live_spark_log) as spark:
                 batches = 0
 
                 def take(counts: Sequence[LinkCount]) -> None:

@@ -1,1 +1,1 @@
-"""What this machine can do: checks, the probes that they ask, versions."""
+"""The abilities of this machine: checks, the probes that they use, versions."""

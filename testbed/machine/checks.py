@@ -1,4 +1,4 @@
-"""What this machine can do, and the command that mends what it lacks (`cbcb doctor`).
+"""Checks of this machine, each with the command that repairs it (`cbcb doctor`).
 
 Every answer comes from trying (`testbed.machine.probes`).
 """
@@ -26,7 +26,12 @@ _CAP_NET_ADMIN, _CAP_NET_RAW, _CAP_SYS_ADMIN = 12, 13, 21
 
 @dataclass(frozen=True)
 class Check:
-    """One finding. `mend` is what to do when it is not `ok`; `required` says whether `cbcb run` needs it."""
+    """The result of a check.
+
+    Attributes:
+        mend: the remedy, if the check is not `ok`.
+        required: whether `cbcb run` needs the checked feature.
+    """
 
     name: str
     ok: bool
@@ -36,7 +41,7 @@ class Check:
 
 
 def check_machine() -> list[Check]:
-    """Everything that `cbcb run` needs or can use, in the order in which to mend it."""
+    """Checks everything that `cbcb run` needs or can use, in the order in which to repair it."""
     checks = [_python(), *_packages(), _rights(), *_commands(), _java(), _mininet()]
     able = all(check.ok for check in checks if check.required)
     checks.append(_open_vswitch())
@@ -46,7 +51,11 @@ def check_machine() -> list[Check]:
 
 
 def require_machine(topology: Topology) -> None:
-    """Raises MachineError, with everything that is missing, if this machine cannot emulate the topology."""
+    """Checks that this machine can emulate the topology.
+
+    Raises:
+        MachineError: it cannot; the message lists everything that is missing.
+    """
     missing = [check for check in check_machine() if check.required and not check.ok]
     if missing:
         raise MachineError("\n".join(f"{check.name}: {check.detail}; {check.mend}" for check in missing))
@@ -83,7 +92,7 @@ def _packages() -> list[Check]:
 
 
 def matching_engine() -> Check:
-    """Which engine routers will match messages with. Loads the compiled one, which takes a second."""
+    """Names the engine with which routers match messages. Loads the compiled engine, which takes a second."""
     reason = why_not_compiled()
     if reason is None:
         from router.matching.compiled.compiler import COMPILER

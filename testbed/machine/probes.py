@@ -21,7 +21,7 @@ def open_vswitch_runs() -> bool:
 
 @cache
 def datapath() -> str:
-    """The Open vSwitch datapath to use: "kernel" where the kernel has it, else "user"."""
+    """Returns the Open vSwitch datapath to use: "kernel" if the kernel has the module, else "user"."""
     succeeds(["modprobe", "-q", "openvswitch"])
     return "kernel" if succeeds(["ovs-dpctl", "dump-dps"]) else "user"
 

@@ -6,13 +6,10 @@ import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from captures.rundir.counters import PortCounters, SwitchCounters
 from testbed.errors import RunError
 from testbed.network.commands import run
 from testbed.network.names import Names
-
-PortCounters = dict[str, int]
-#: node -> port -> counters.
-SwitchCounters = dict[int, dict[int, PortCounters]]
 
 _PORT = re.compile(
     r"port +(?P<port>\w+): rx pkts=(?P<rx_packets>\d+), bytes=(?P<rx_bytes>\d+), drop=(?P<rx_dropped>\d+|\?)"

@@ -23,7 +23,7 @@ CHECKOUT = str(Path(__file__).resolve().parents[2])
 
 @dataclass(frozen=True)
 class ProcessId:
-    """A process that can be told from a later one with the same number."""
+    """A process, distinguished from a later process with the same number by its start time."""
 
     pid: int
     started: int

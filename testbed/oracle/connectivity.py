@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
 
 from captures.rundir.epochs import Epochs, epochs
-from testbed.errors import InputError
+from topos.model import Topology
 
 #: The end of a change that the log does not tell of.
 NEVER_NS = 2**63 - 1
@@ -42,10 +40,18 @@ class Connectivity:
 
 @dataclass(frozen=True)
 class Network:
-    """Nodes, and links by index, of topology.json."""
+    """Nodes, and the ends of links by index."""
 
     nodes: frozenset[int]
     links: Mapping[int, tuple[int, int]]
+
+    @classmethod
+    def of(cls, topology: Topology) -> Network:
+        """The network of a topology."""
+        return cls(
+            frozenset(node.id for node in topology.nodes),
+            {link.index: (link.u, link.v) for link in topology.links},
+        )
 
     def parts(self, down_links: set[int], down_nodes: set[int]) -> dict[int, int]:
         """Node -> the least node that it reaches; nodes that are down are left out."""
@@ -53,24 +59,6 @@ class Network:
         graph.add_nodes_from(self.nodes)
         graph.remove_nodes_from(down_nodes)
         return {node: min(part) for part in nx.connected_components(graph) for node in part}
-
-
-def read_network(path: Path) -> Network:
-    """Reads topology.json.
-
-    Raises:
-        InputError: the file is missing or is no topology.
-    """
-    try:
-        topology = json.loads(path.read_text(encoding="utf-8"))
-        return Network(
-            frozenset(int(node["id"]) for node in topology["nodes"]),
-            {int(link["index"]): (int(link["u"]), int(link["v"])) for link in topology["links"]},
-        )
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path}: expected the topology of a run: {error}") from error
-    except KeyError as error:
-        raise InputError(f"{path}: no field {error}") from error
 
 
 def connectivity(events: Iterable[Mapping[str, Any]], network: Network) -> Connectivity:

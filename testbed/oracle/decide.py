@@ -8,14 +8,14 @@ the network as well: nothing is expected of a message whose sender and receiver 
 
 from __future__ import annotations
 
-import json
-import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path
 
+from captures.rundir import oracle
+from captures.rundir.layout import RunLayout
+from captures.rundir.oracle import OracleAnswer
 from testbed.errors import InputError
 from testbed.oracle.connectivity import NEVER_NS
 from testbed.oracle.constraints import PredicateIndex
@@ -137,39 +137,33 @@ def _judge_message(
             yield judgement(application, expected, decided)
 
 
-def write_oracle(run_dir: Path, window_s: float) -> OracleTotals:
-    """Judges a run and writes `oracle.jsonl` into its folder, whole or not at all.
+def write_oracle(run: RunLayout, window_s: float) -> OracleTotals:
+    """Judges a run and writes the answers into its folder, whole or not at all.
 
     Args:
         window_s: `oracle.in_flight_window_s` of the experiment, wall seconds.
 
     Raises:
-        InputError: a log is missing or malformed.
+        RunFolderError: a log is missing or malformed.
+        InputError: a predicate or a message is malformed.
     """
-    history = read_history(run_dir)
+    history = read_history(run)
     expected = undecided = 0
-    path = run_dir / "oracle.jsonl"
-    for left in run_dir.glob(f"{path.name}.*.new"):
-        if not Path("/proc", left.name.split(".")[-2]).exists():
-            left.unlink(missing_ok=True)
-    # Of a name of its own: another process may be judging the run too, with the same result.
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
-    try:
-        with temporary.open("w", encoding="utf-8") as out:
-            for judgement in judge(history, window_s):
-                expected += judgement.expected
-                undecided += not judgement.decided
-                record = {
-                    "source": judgement.source,
-                    "seq": judgement.seq,
-                    "sent_ns": judgement.sent_ns,
-                    "node": judgement.application.node,
-                    "app": judgement.application.name,
-                    "expected": judgement.expected,
-                    "decided": judgement.decided,
-                }
-                out.write(json.dumps(record, separators=(",", ":")) + "\n")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+
+    def answers() -> Iterator[OracleAnswer]:
+        nonlocal expected, undecided
+        for judgement in judge(history, window_s):
+            expected += judgement.expected
+            undecided += not judgement.decided
+            yield OracleAnswer(
+                source=judgement.source,
+                seq=judgement.seq,
+                sent_ns=judgement.sent_ns,
+                node=judgement.application.node,
+                app=judgement.application.name,
+                expected=judgement.expected,
+                decided=judgement.decided,
+            )
+
+    oracle.write_oracle(run, answers())
     return OracleTotals(len(history.sendings), len(history.timelines), expected, undecided)

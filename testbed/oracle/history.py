@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from captures.rundir.epochs import NEEDED
-from testbed.errors import InputError
-from testbed.oracle.connectivity import Connectivity, connectivity, read_network, tree_changes
+from captures.rundir.applications import ApplicationEvent, read_applications
+from captures.rundir.controller import read_controller
+from captures.rundir.layout import RunLayout
+from captures.rundir.topology import read_topology
+from testbed.oracle.connectivity import Connectivity, Network, connectivity, tree_changes
 
 Filters = list[list[list[Any]]]
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, order=True)
@@ -81,48 +79,28 @@ class History:
     connectivity: Connectivity = field(default_factory=Connectivity)
 
 
-def read_history(run_dir: Path) -> History:
-    """Reads `logs/applications.jsonl` and, if there is one, `logs/controller.jsonl` of a run folder.
+def read_history(run: RunLayout) -> History:
+    """Reads the log of the applications and, if there is one, the log of the controller.
 
     Raises:
-        InputError: the applications' log is missing, or a line is malformed (names file and line); or there
-            is a controller's log and no usable topology.json.
+        RunFolderError: the log of the applications is missing, or a line is malformed (names file and line);
+            or there is a log of the controller and no usable topology.
     """
     history = History()
-    applications = run_dir / "logs" / "applications.jsonl"
-    if not applications.exists():
-        raise InputError(f"{applications}: not found; expected the applications' log of a run")
-    for _ in _parsed(applications, lambda record: take_record(history, record)):
-        pass
+    for _, event in read_applications(run):
+        take_record(history, event)
     for timeline in history.timelines.values():
         timeline.settings.sort(key=lambda setting: setting.confirmed_ns)
     history.sendings.sort(key=lambda sending: sending.requested_ns)
-    controller = run_dir / "logs" / "controller.jsonl"
-    if controller.exists():
-        events = list(_parsed(controller, checked_event))
+    if run.controller_log.exists():
+        events = [event for _, event in read_controller(run)]
         history.tree_changes = tree_changes(events)
-        history.connectivity = connectivity(events, read_network(run_dir / "topology.json"))
+        history.connectivity = connectivity(events, Network.of(read_topology(run)))
     return history
 
 
-def checked_event(record: dict[str, Any]) -> dict[str, Any]:
-    """An event of the controller, with the fields that are needed of it.
-
-    Raises:
-        KeyError: it lacks one.
-    """
-    int(record["t_ns"])
-    for field_name in NEEDED.get(record["event"], ()):
-        record[field_name]
-    return record
-
-
-def take_record(history: History, record: dict[str, Any]) -> None:
-    """Adds one event of the applications to what is known, in the order of the log.
-
-    Raises:
-        KeyError: it lacks a field.
-    """
+def take_record(history: History, record: ApplicationEvent) -> None:
+    """Adds one event of the applications to the history, in the order of the log."""
     if record["event"] == "set_predicate":
         application = Application(record["node"], record["app"])
         timeline = history.timelines.setdefault(application, Timeline())
@@ -130,17 +108,10 @@ def take_record(history: History, record: dict[str, Any]) -> None:
     elif record["event"] == "send_message":
         history.sendings.append(
             Sending(
-                record["source"], record["seq"], record["requested_ns"], record["t_ns"], record["attributes"]
+                record["source"],
+                record["seq"],
+                record["requested_ns"],
+                record["t_ns"],
+                dict(record["attributes"]),
             )
         )
-
-
-def _parsed(path: Path, take: Callable[[dict[str, Any]], _T]) -> Iterator[_T]:
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                yield take(json.loads(line))
-            except KeyError as error:
-                raise InputError(f"{path}:{number}: no field {error}") from error
-            except (ValueError, TypeError) as error:
-                raise InputError(f"{path}:{number}: {error}") from error

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from router.predicates.model import Predicate
+from captures.rundir.layout import RunLayout
 from router.protocol.events import Accepted, Event, FrameReceived, Send, SendMessage
-from router.recording.encoding import RecordingError
-from router.recording.file import Recording
+from router.protocol.scheme import Row
+from router.recording.file import Recording, RecordingError
 from router.wire.frames import FrameType
 from testbed.errors import InputError
-from testbed.rundir.folder import recording_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +18,11 @@ class Decision:
     """A router's decision on a message.
 
     Attributes:
-        predicates: interface -> p_i at that moment, where it is not empty.
+        table: the rows of its routing table at that moment.
         dropped: the reason by which it counted the message as dropped; None: it did not.
     """
 
-    predicates: Mapping[int, Predicate]
+    table: tuple[Row, ...]
     dropped: str | None
 
 
@@ -36,7 +34,7 @@ def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
     Raises:
         InputError: the recording is malformed.
     """
-    path = recording_path(run, node)
+    path = RunLayout(run).recording(node)
     if not path.is_file():
         return None
     found = None
@@ -62,7 +60,7 @@ def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
             if concerns:
                 counted = router.counters.dropped
                 reasons = [str(reason) for reason, count in counted.items() if count > before.get(reason, 0)]
-                taken = Decision(dict(router.predicates()), reasons[0] if reasons else None)
+                taken = Decision(router.rows(), reasons[0] if reasons else None)
                 # Of several copies (layer `rpf`) those from beside the tree are dropped, before or after the
                 # one that counts.
                 if found is None or taken.dropped is None:

@@ -1,24 +1,29 @@
 """The recordings of a run: replayed and held against what it left; and the state of a router at a moment.
 
-A router records into `recordings/r<node>.rec` of the run folder (`router.recording.file`).
+`RunLayout.recording` says where a router records, `router.recording.file` how.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from captures.rundir.counters import read_routers_counters
+from captures.rundir.files import RunFolderError
+from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import read_manifest
+from captures.rundir.routing_tables import read_routing_tables
+from router.predicates.lexer import ParseError
+from router.predicates.parser import parse_predicate
 from router.protocol.counters import Drop
 from router.protocol.router import Router
-from router.recording.encoding import RecordingError
+from router.protocol.scheme import Row
+from router.recording.file import RecordingError
 from router.recording.replay import Replayed, RouterState, check, states_at
 from testbed.errors import InputError
 from testbed.oracle.history import read_history
-from testbed.rundir.folder import RECORDING_SUFFIX, recording_path
-from testbed.rundir.tables import read_tables
 
 
 def recorded_nodes(run_dir: Path) -> list[int]:
@@ -27,8 +32,9 @@ def recorded_nodes(run_dir: Path) -> list[int]:
     Raises:
         InputError: there is no recording.
     """
-    folder = recording_path(run_dir, 0).parent
-    nodes = sorted(int(path.stem[1:]) for path in folder.glob(f"r*{RECORDING_SUFFIX}"))
+    run = RunLayout(run_dir)
+    folder = run.recordings_folder
+    nodes = sorted(int(path.stem[1:]) for path in folder.glob(run.recording("*").name))
     if not nodes:
         raise InputError(f"{folder}: no recordings; an emulation with record = true makes them")
     return nodes
@@ -38,23 +44,17 @@ def wall_clock_ns(run_dir: Path, at_s: float) -> int:
     """Experiment seconds as wall clock, ns. Second 0 is when the first predicate was requested.
 
     Raises:
-        InputError: the manifest or the applications' log is missing or malformed.
+        RunFolderError: the manifest or the log of the applications is missing or malformed.
     """
-    path = run_dir / "manifest.json"
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        time_scale, started_ns = float(manifest["time_scale"]), int(manifest["started_ns"])
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path}: expected the manifest of a run: {error}") from error
-    except KeyError as error:
-        raise InputError(f"{path}: no field {error}") from error
+    run = RunLayout(run_dir)
+    manifest = read_manifest(run)
     requested = [
         setting.requested_ns
-        for timeline in read_history(run_dir).timelines.values()
+        for timeline in read_history(run).timelines.values()
         for setting in timeline.settings
         if setting.filters
     ]
-    return min(requested, default=started_ns) + round(at_s / time_scale * 1e9)
+    return min(requested, default=manifest["started_ns"]) + round(at_s / manifest["time_scale"] * 1e9)
 
 
 def router_states(run_dir: Path, node: int, times_ns: Iterable[int]) -> Iterator[RouterState]:
@@ -68,7 +68,7 @@ def router_states(run_dir: Path, node: int, times_ns: Iterable[int]) -> Iterator
         ValueError: the times do not ascend.
     """
     try:
-        yield from states_at(recording_path(run_dir, node), times_ns)
+        yield from states_at(RunLayout(run_dir).recording(node), times_ns)
     except RecordingError as error:
         raise InputError(str(error)) from error
 
@@ -94,13 +94,14 @@ def replay_run(run_dir: Path, nodes: Iterable[int]) -> Iterator[Verdict]:
     """Replays routers of a run; holds answers, final counters and final tables against the live run's.
 
     Raises:
-        InputError: the run's counters or tables are malformed.
+        RunFolderError: the run's counters or tables are malformed.
     """
-    counters = _counters(run_dir)
-    tables = read_tables(run_dir) if (run_dir / "logs" / "tables.json").exists() else {}
+    run = RunLayout(run_dir)
+    counters = read_routers_counters(run) if run.routers_counters.exists() else {}
+    tables = _tables(run)
     for node in nodes:
         try:
-            replayed = check(recording_path(run_dir, node))
+            replayed = check(run.recording(node))
         except RecordingError as error:
             yield Verdict(node, None, [str(error)], compared=False)
             continue
@@ -110,23 +111,38 @@ def replay_run(run_dir: Path, nodes: Iterable[int]) -> Iterator[Verdict]:
         if not differences and node in counters:
             differences += _counter_differences(replayed.router, counters[node])
         if not differences and node in tables:
-            again = replayed.router.predicates()
-            differences += [
-                f"interface {interface}: the table at the end is another"
-                for interface in sorted(again.keys() | tables[node].keys())
-                if again.get(interface) != tables[node].get(interface)
-            ]
+            differences += _table_differences(replayed.router.rows(), tables[node])
         yield Verdict(node, replayed, differences, node in counters and node in tables)
 
 
-def _counters(run_dir: Path) -> dict[int, dict[str, Any]]:
-    path = run_dir / "counters" / "routers.json"
-    if not path.exists():
-        return {}
+def _tables(run: RunLayout) -> dict[int, tuple[Row, ...]]:
+    """Node -> rows of its table; empty if the run kept no tables."""
     try:
-        return {int(node): counters for node, counters in json.loads(path.read_text()).items()}
-    except (ValueError, AttributeError) as error:
-        raise InputError(f"{path}: expected {{node: counters}}: {error}") from error
+        return {
+            node: tuple(
+                Row(row["interface"], row["scope"], parse_predicate(row["predicate"])) for row in rows
+            )
+            for node, rows in read_routing_tables(run).items()
+        }
+    except ParseError as error:
+        raise RunFolderError(f"{run.routing_tables}: {error}") from error
+
+
+def _table_differences(replayed: Iterable[Row], live: Iterable[Row]) -> list[str]:
+    """The rows that two tables do not share."""
+    rows = {(row.interface, row.scope): row for row in replayed}
+    others = {(row.interface, row.scope): row for row in live}
+    different = [key for key in {**rows, **others} if rows.get(key) != others.get(key)]
+    return [
+        f"{_place(interface, scope)}: the table at the end is another"
+        for interface, scope in sorted(different, key=lambda key: (-1 if key[0] is None else key[0], key[1]))
+    ]
+
+
+def _place(interface: int | None, scope: str) -> str:
+    """A row of a table, in words."""
+    named = [] if interface is None else [f"interface {interface}"]
+    return ", ".join([*named, *([scope] if scope else [])])
 
 
 def _counter_differences(router: Router, live: dict[str, Any]) -> list[str]:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from captures.rundir.capture_list import CapturedFile, read_captures
+from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import Manifest, read_manifest
+from captures.rundir.summary import read_summary
+from captures.rundir.topology import read_topology
 from testbed.errors import InputError
 from testbed.workload.generate import match_distribution
 from testbed.workload.model import Workload, read_workload
+from topos.model import Topology
 
-#: The tables the report reads and the columns it needs of them (docs/tables.md describes them).
+#: The tables that the report reads, and the columns that it needs of each (docs/tables.md).
 TABLES: dict[str, tuple[str, ...]] = {
     "link_totals": ("link", "from_node", "to_node", "type", "frames", "bytes"),
     "type_bins": ("type", "bin_s", "frames", "bytes", "frames_per_s"),
@@ -39,9 +44,10 @@ class RunData:
     """A run, as the report reads it.
 
     Attributes:
-        summary, manifest: the JSON objects of the same names.
-        topology: `{"name", "nodes": [{"id", "x", "y"}], "links": [...]}`.
-        captures: the entries of capture.json (empty if there is none).
+        summary: the summary.
+        manifest: the manifest; None if there is none.
+        topology: the network.
+        captures: the captures; empty if there is no list of them.
         tables: the tables of `TABLES`; one that was not written is empty.
         workload: what applications asked for.
         matched: for each message the share of predicates that selects it (0..1).
@@ -49,9 +55,9 @@ class RunData:
 
     run_dir: Path
     summary: dict[str, Any]
-    manifest: dict[str, Any]
-    topology: dict[str, Any]
-    captures: list[dict[str, Any]]
+    manifest: Manifest | None
+    topology: Topology
+    captures: list[CapturedFile]
     tables: dict[str, pd.DataFrame]
     workload: Workload
     matched: list[float]
@@ -60,34 +66,24 @@ class RunData:
 def read_run(run_dir: Path) -> RunData:
     """Reads a run folder.
 
-    summary.json and topology.json must be there; what else is missing comes out empty.
+    Summary and topology must be there; what else is missing comes out empty.
 
     Raises:
-        InputError: a needed file is missing, or one is malformed (names the file).
+        RunFolderError: a needed file is missing, or one is malformed (names the file).
+        InputError: a table lacks a column.
     """
-    workload_path = run_dir / "workload.jsonl"
-    workload = read_workload(workload_path) if workload_path.exists() else Workload()
+    run = RunLayout(run_dir)
+    workload = read_workload(run)
     return RunData(
         run_dir=run_dir,
-        summary=_json(run_dir / "summary.json"),
-        manifest=_json(run_dir / "manifest.json", default={}),
-        topology=_json(run_dir / "topology.json"),
-        captures=_json(run_dir / "capture.json", default=[]),
-        tables={name: _table(run_dir / "parquet" / name, columns) for name, columns in TABLES.items()},
+        summary=read_summary(run),
+        manifest=read_manifest(run) if run.manifest.exists() else None,
+        topology=read_topology(run),
+        captures=read_captures(run) if run.captures.exists() else [],
+        tables={name: _table(run.tables / name, columns) for name, columns in TABLES.items()},
         workload=workload,
         matched=match_distribution(workload),
     )
-
-
-def _json(path: Path, default: Any = None) -> Any:
-    if not path.exists() and default is not None:
-        return default
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; expected a file of a finished run") from error
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 def _table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:

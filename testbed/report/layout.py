@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
+
+from topos.model import Topology
 
 _ITERATIONS = 300
 
 Point = tuple[float, float]
 
 
-def positions(topology: dict[str, Any]) -> dict[int, Point]:
+def positions(topology: Topology) -> dict[int, Point]:
     """Where to draw each node: its own x and y if every node has them, else a layout made from the links."""
-    nodes = topology["nodes"]
-    if all(node.get("x") is not None and node.get("y") is not None for node in nodes):
-        return {node["id"]: (float(node["x"]), float(node["y"])) for node in nodes}
-    return layout((node["id"] for node in nodes), ((link["u"], link["v"]) for link in topology["links"]))
+    places = {
+        node.id: (node.x, node.y) for node in topology.nodes if node.x is not None and node.y is not None
+    }
+    if len(places) == len(topology.nodes):
+        return places
+    return layout((node.id for node in topology.nodes), ((link.u, link.v) for link in topology.links))
 
 
 def layout(nodes: Iterable[int], links: Iterable[tuple[int, int]]) -> dict[int, Point]:

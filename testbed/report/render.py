@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from captures.rundir.layout import RunLayout
 from testbed.report.data import RunData, read_run
 from testbed.report.distributions import delays, matches, stretch
 from testbed.report.figures import Drawing, bin_width, curve, frames_over_time, rates, recovery, utilisation
@@ -20,23 +21,25 @@ from testbed.terminal import numbers
 
 
 def write_report(run_dir: Path) -> Path:
-    """Writes `report.html` and `figures/*.svg`, `figures/*.png` into a run folder.
+    """Writes the report and its figures, as SVG and PNG, into a run folder.
 
     Returns:
-        The path of report.html.
+        The path of the report.
 
     Raises:
-        testbed.errors.InputError: the folder lacks summary.json or topology.json, or a file is malformed.
+        RunFolderError: the folder has no summary or no topology, or a file is malformed.
+        testbed.errors.InputError: a table is malformed.
     """
     run = read_run(run_dir)
+    manifest: Mapping[str, Any] = run.manifest or {}
     drawings = {"topology": topology(run), **_figures(run)}
     with styled():
         figures = {name: _inline(drawing, run_dir, name) for name, drawing in drawings.items()}
     page = (
         _environment()
-        .get_template("report.html")
+        .get_template("page.html")
         .render(
-            title=run.manifest.get("experiment") or run.topology.get("name") or run_dir.name,
+            title=manifest.get("experiment") or run.topology.name or run_dir.name,
             run_name=run_dir.resolve().name,
             summary=run.summary,
             verdict=numbers.verdict(run.summary),
@@ -45,12 +48,12 @@ def write_report(run_dir: Path) -> Path:
             sheets=all_sheets(run),
             recovery=run.summary.get("recovery_s") or [],
             reconciliations=numbers.reconciliations(run.summary),
-            manifest=sorted(_flat(run.manifest)),
+            manifest=sorted(_flat(manifest)),
             css=Markup(_resource("report.css")),
             script=Markup(_resource("report.js")),
         )
     )
-    path = run_dir / "report.html"
+    path = RunLayout(run_dir).report
     path.write_text(page, encoding="utf-8")
     return path
 
@@ -58,7 +61,7 @@ def write_report(run_dir: Path) -> Path:
 def _figures(run: RunData) -> dict[str, Drawing | None]:
     """Every figure but the topology, by file name."""
     tables = run.tables
-    links = run.topology["links"]
+    links = run.topology.links
     return {
         "false_negatives": curve(tables["false_negative_curve"], "deliveries missed (%)", line=False),
         "false_positives": curve(tables["false_positive_curve"], "messages unneeded (%)"),
@@ -70,7 +73,7 @@ def _figures(run: RunData) -> dict[str, Drawing | None]:
         "utilisation": utilisation(
             tables["link_utilisation"],
             2 * len(links),
-            2 * sum(bool(link.get("bandwidth_mbps")) for link in links),
+            2 * sum(bool(link.bandwidth_mbps) for link in links),
             bin_width(tables["type_bins"]),
         ),
         "delays": delays(tables["deliveries"]),
@@ -83,7 +86,10 @@ def _figures(run: RunData) -> dict[str, Drawing | None]:
 def _inline(drawing: Drawing | None, run_dir: Path, name: str) -> dict[str, Any] | None:
     if drawing is None:
         return None
-    return {"svg": Markup(save(drawing.figure, run_dir / "figures", name)), "note": drawing.note}
+    return {
+        "svg": Markup(save(drawing.figure, RunLayout(run_dir).figures_folder, name)),
+        "note": drawing.note,
+    }
 
 
 def _frames_by_type(summary: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:

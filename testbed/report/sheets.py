@@ -57,20 +57,20 @@ def links(run: RunData) -> Sheet:
     kinds = _sums(totals, ["link", "type"], "frames")
     sizes = _sums(totals, ["link"], "bytes")
     use = run.tables["link_utilisation"]
-    limited = any(link.get("bandwidth_mbps") for link in run.topology["links"])
+    limited = any(link.bandwidth_mbps for link in run.topology.links)
     column = "utilisation" if limited else "bits_per_s"
     peaks = use.groupby("link")[column].max() if not use.empty else pd.Series(dtype=float)
     rows = []
-    for link in run.topology["links"]:
-        index, u, v = link["index"], link["u"], link["v"]
+    for link in run.topology.links:
+        index, u, v = link.index, link.u, link.v
         forward, back = frames.get((index, u), 0), frames.get((index, v), 0)
         messages = kinds.get((index, "MSG"), 0)
         # A link that carried nothing has no row; one without a bandwidth beside others with one has no share.
-        known = not limited or link.get("bandwidth_mbps")
+        known = not limited or link.bandwidth_mbps
         peak = float(peaks.get(index, 0.0)) if known else None
         rows.append(
             [
-                *(_count(value) for value in (u, v, link["cost"], forward, back, messages)),
+                *(_count(value) for value in (u, v, link.cost, forward, back, messages)),
                 *(_count(value) for value in (forward + back - messages, sizes.get(index, 0))),
                 _peak(peak, limited),
             ]
@@ -174,7 +174,7 @@ def advertised(table: pd.DataFrame) -> Sheet:
 
 def captures(run: RunData) -> Sheet:
     """Every capture, the worst first."""
-    devices = {one["name"]: str(one.get("device") or "") for one in run.captures}
+    devices = {one.identity.name: one.device for one in run.captures}
     table = run.tables["captures"]
     rows = []
     for row in table.itertuples():

@@ -29,12 +29,12 @@ def link_frames(link_totals: pd.DataFrame) -> dict[int, int]:
 
 def topology(run: RunData) -> Drawing | None:
     """The network with the load of its links, in frames over the whole run."""
-    nodes, links = run.topology["nodes"], run.topology["links"]
+    nodes, links = run.topology.nodes, run.topology.links
     if not nodes:
         return None
     place = positions(run.topology)
     loads = link_frames(run.tables["link_totals"])
-    frames = [loads.get(link["index"], 0) for link in links]
+    frames = [loads.get(link.index, 0) for link in links]
     most = max(frames, default=0)
     senders, receivers = set(run.workload.senders), set(run.workload.receivers)
     with styled():
@@ -42,7 +42,7 @@ def topology(run: RunData) -> Drawing | None:
         axes.set_axis_off()
         axes.set_aspect("equal", adjustable="datalim")
         lines = LineCollection(
-            [(place[link["u"]], place[link["v"]]) for link in links],
+            [(place[link.u], place[link.v]) for link in links],
             linewidths=[
                 _NARROWEST_PT + (_WIDEST_PT - _NARROWEST_PT) * (count / most if most else 0)
                 for count in frames
@@ -56,7 +56,7 @@ def topology(run: RunData) -> Drawing | None:
         axes.add_collection(lines)
         size = 150 if len(nodes) <= _LABELS_UP_TO else 36
         for node in nodes:
-            number = node["id"]
+            number = node.id
             x, y = place[number]
             receives = number in receivers
             if number in senders:
@@ -94,12 +94,12 @@ def topology(run: RunData) -> Drawing | None:
         )
     busiest = links[frames.index(most)] if most else None
     load = (
-        f"The busiest link, {busiest['u']}–{busiest['v']}, carried {most} frames."
+        f"The busiest link, {busiest.u}–{busiest.v}, carried {most} frames."
         if busiest
         else "No frames were counted."
     )
     note = (
-        f"{run.topology.get('name', 'Topology')}: {len(nodes)} nodes, {len(links)} links, "
+        f"{run.topology.name}: {len(nodes)} nodes, {len(links)} links, "
         f"{len(senders)} senders, {len(receivers)} receivers. {load}"
     )
     return Drawing(figure, note)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
+from router.content.base import Content
 from router.predicates.model import NOTHING, Message, Predicate, Value
 from router.predicates.parser import parse_predicate
-from router.predicates.printer import format_predicate, predicate_to_json
 from router.protocol.events import Accepted, Deliver, Event, Refused, SendMessage, SetPredicate
-from router.runtime.subscriptions import Subscriptions
+from router.protocol.services.subscriptions import Subscriptions
+from router.records.application_log import ApplicationLog, MessageDelivered, MessageSent, predicate_set
 from testbed.errors import RunError
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.workload.model import Workload
@@ -22,6 +21,8 @@ APPLICATION = "workload"
 _NUMBER = 1
 #: The emulation's driver paces the predicates of the first moment; so does this one, by so much each.
 _PACE_NS = 1_000_000
+#: Bytes of the log that wait in memory.
+_LOG_BUFFER_BYTES = 65_536
 
 
 class Applications:
@@ -32,7 +33,8 @@ class Applications:
         time_scale: experiment seconds per virtual second.
         agenda: where items are put down.
         handle: passes an event to the router of a node.
-        log_path: logs/applications.jsonl.
+        log_path: the log of the applications.
+        content: how the subscriptions of an application are united.
 
     Attributes:
         sent: messages that routers accepted.
@@ -46,12 +48,14 @@ class Applications:
         agenda: Agenda,
         handle: Callable[[int, Event], None],
         log_path: Path,
+        content: Content,
     ) -> None:
+        self._content = content
         self._items = deque(workload.items)
         self._time_scale = time_scale
         self._agenda = agenda
         self._handle = handle
-        self._log = log_path.open("w", encoding="utf-8")
+        self._log = ApplicationLog(log_path, buffer_bytes=_LOG_BUFFER_BYTES)
         self._start_ns = 0
         #: Of each node whose application has had a predicate; the number that a router would give each
         #: subscription; and how many it has given.
@@ -74,7 +78,7 @@ class Applications:
     def leave(self) -> None:
         """The applications withdraw their predicates, after the routers have stopped; their log says so."""
         for node in sorted(self._wanted):
-            self._log_predicate(node, NOTHING, {})
+            self._log_predicate(node, NOTHING)
 
     def close(self) -> None:
         """Closes the log. Nothing happens afterwards."""
@@ -85,14 +89,33 @@ class Applications:
         if isinstance(action, Deliver):
             self.delivered += len(action.apps)
             for _ in action.apps:
-                self._write(node, {"event": "deliver", "source": action.source, "seq": action.seq})
+                self._log(
+                    MessageDelivered(
+                        event="deliver",
+                        t_ns=EPOCH_NS + self._agenda.now,
+                        node=node,
+                        app=APPLICATION,
+                        source=action.source,
+                        seq=action.seq,
+                    )
+                )
         elif isinstance(action, Accepted):
             self.sent += 1
             attributes = self._pending
             assert attributes is not None
-            fields = {"event": "send_message", "source": action.source, "seq": action.seq}
-            requested = {"requested_ns": EPOCH_NS + self._agenda.now}
-            self._write(node, {**fields, **requested, "attributes": attributes})
+            now_ns = EPOCH_NS + self._agenda.now
+            self._log(
+                MessageSent(
+                    event="send_message",
+                    t_ns=now_ns,
+                    node=node,
+                    app=APPLICATION,
+                    requested_ns=now_ns,
+                    source=action.source,
+                    seq=action.seq,
+                    attributes=attributes,
+                )
+            )
         else:
             raise RunError(f"node {node}: send_message refused: {action.reason}")
 
@@ -109,44 +132,34 @@ class Applications:
 
     def set_predicate(self, node: int, predicate: str) -> None:
         self._subscriptions_of(node).declare(parse_predicate(predicate))
-        self._changed(node, {})
+        self._changed(node)
 
     def subscribe(self, node: int, subscription: str, predicate: str) -> None:
         self._subscribed[node] += 1
         number = self._numbers[node, subscription] = self._subscribed[node]
         self._subscriptions_of(node).add(number, parse_predicate(predicate))
-        self._changed(node, {"op": "subscribe", "subscription": number})
+        self._changed(node, "subscribe", number)
 
     def unsubscribe(self, node: int, subscription: str) -> None:
         number = self._numbers.pop((node, subscription))
         self._subscriptions_of(node).remove(number)
-        self._changed(node, {"op": "unsubscribe", "subscription": number})
+        self._changed(node, "unsubscribe", number)
 
     def send_message(self, node: int, attributes: Mapping[str, Value]) -> None:
         self._pending = attributes
         self._handle(node, SendMessage(_NUMBER, Message(attributes)))
 
     def _subscriptions_of(self, node: int) -> Subscriptions:
-        return self._wanted.setdefault(node, Subscriptions())
+        return self._wanted.setdefault(node, Subscriptions(self._content))
 
-    def _changed(self, node: int, change: dict[str, Any]) -> None:
+    def _changed(self, node: int, op: str | None = None, subscription: int | None = None) -> None:
         """Logs the predicate of an application, with what changed it, and passes it to the router."""
         predicate = self._wanted[node].predicate
-        self._log_predicate(node, predicate, change)
+        self._log_predicate(node, predicate, op, subscription)
         self._handle(node, SetPredicate(_NUMBER, predicate))
 
-    def _log_predicate(self, node: int, predicate: Predicate, told: dict[str, Any]) -> None:
-        self._write(
-            node,
-            {
-                "event": "set_predicate",
-                "requested_ns": EPOCH_NS + self._agenda.now,
-                **told,
-                "predicate": format_predicate(predicate),
-                "filters": predicate_to_json(predicate),
-            },
-        )
-
-    def _write(self, node: int, fields: dict[str, Any]) -> None:
-        line = {"t_ns": EPOCH_NS + self._agenda.now, "node": node, "app": APPLICATION, **fields}
-        self._log.write(json.dumps(line) + "\n")
+    def _log_predicate(
+        self, node: int, predicate: Predicate, op: str | None = None, subscription: int | None = None
+    ) -> None:
+        now_ns = EPOCH_NS + self._agenda.now
+        self._log(predicate_set(now_ns, node, APPLICATION, now_ns, predicate, op, subscription))

@@ -1,20 +1,17 @@
-"""Captures of a simulation: the pcap files and capture.json that tcpdump leaves after an emulation."""
+"""Captures of a simulation: the files and their list, as those that tcpdump leaves after an emulation."""
 
 from __future__ import annotations
 
-import json
-import struct
-from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
-from captures.capturing.tcpdump import CaptureKind, CaptureResult
-from testbed.sim.clock import EPOCH_NS, NS
+from captures.frames.identity import CaptureIdentity
+from captures.pcap.writing import FILE_HEADER, record_header
+from captures.rundir.capture_list import CapturedFile, host_identity, link_identity, write_captures
+from captures.rundir.layout import RunLayout, host_capture_name, link_capture_name
+from testbed.sim.clock import EPOCH_NS
 from topos.model import Topology
 
-#: Nanosecond pcap, native to little-endian machines; version 2.4, no snapshot limit to speak of, Ethernet.
-_FILE_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
-_RECORD = struct.Struct("<IIII")
 #: Which captures a simulation keeps: those of all links and host links, of links between routers, or none.
 Kept = Literal["all", "links", "none"]
 #: Bytes that wait in memory, over all captures, and the least that is worth a write.
@@ -24,9 +21,7 @@ _WRITE_BYTES = 4096
 
 def record(now_ns: int, frame: bytes) -> bytes:
     """An Ethernet frame, seen at virtual time `now_ns`, as captures hold it."""
-    second, nanosecond = divmod(EPOCH_NS + now_ns, NS)
-    length = len(frame)
-    return _RECORD.pack(second, nanosecond, length, length) + frame
+    return record_header(EPOCH_NS + now_ns, len(frame)) + frame
 
 
 class Capture:
@@ -40,7 +35,7 @@ class Capture:
 
     def __init__(self, path: Path, limit: int) -> None:
         self._path = path
-        self._waiting = bytearray(_FILE_HEADER)
+        self._waiting = bytearray(FILE_HEADER)
         self._limit = limit
         self.captured = 0
 
@@ -66,7 +61,7 @@ class Captures:
 
     Args:
         topology: one capture for each of its links and one for each node's host link.
-        run_dir: the run folder.
+        run: the run folder.
         kept: the captures that there are.
 
     Attributes:
@@ -74,17 +69,17 @@ class Captures:
         hosts: by node.
     """
 
-    def __init__(self, topology: Topology, run_dir: Path, kept: Kept = "all") -> None:
-        self._run_dir = run_dir
+    def __init__(self, topology: Topology, run: RunLayout, kept: Kept = "all") -> None:
+        self._run = run
         self._topology = topology
         limit = max(_WRITE_BYTES, _BUFFER_BYTES // (len(topology.links) + len(topology.nodes)))
         self.links = {
-            link.index: Capture(run_dir / "pcap" / f"link-{link.u}-{link.v}.pcap", limit)
+            link.index: Capture(run.capture(link_capture_name(link.u, link.v)), limit)
             for link in topology.links
             if kept != "none"
         }
         self.hosts = {
-            node.id: Capture(run_dir / "pcap" / f"host-{node.id}.pcap", limit)
+            node.id: Capture(run.capture(host_capture_name(node.id)), limit)
             for node in topology.nodes
             if kept == "all"
         }
@@ -95,38 +90,29 @@ class Captures:
             capture.flush()
 
     def finish(self) -> None:
-        """Writes what waits, and capture.json, with the fields that an emulation's has."""
+        """Writes what waits, and the list of captures."""
         self.flush()
-        results = []
-        for link in self._topology.links:
-            if link.index not in self.links:
-                continue
-            capture = self.links[link.index]
-            name = f"link-{link.u}-{link.v}"
-            device = f"s{link.u}-e{link.u_port}"
-            results.append(_result(name, "link", device, capture.captured, u=link.u, v=link.v))
-        for node in self._topology.nodes:
-            if node.id not in self.hosts:
-                continue
-            capture = self.hosts[node.id]
-            results.append(
-                _result(f"host-{node.id}", "host", f"s{node.id}-h", capture.captured, node=node.id)
-            )
-        document = json.dumps([asdict(result) for result in results], indent=1)
-        (self._run_dir / "capture.json").write_text(document + "\n", encoding="utf-8")
+        topology = self._topology
+        links = [
+            self._ended(link_identity(link), f"s{link.u}-e{link.u_port}", self.links[link.index])
+            for link in topology.links
+            if link.index in self.links
+        ]
+        hosts = [
+            self._ended(host_identity(node.id), f"s{node.id}-h", self.hosts[node.id])
+            for node in topology.nodes
+            if node.id in self.hosts
+        ]
+        write_captures(self._run, links + hosts)
 
-
-def _result(name: str, kind: CaptureKind, device: str, captured: int, **ends: int) -> CaptureResult:
-    """What tcpdump would report of a capture from which nothing is lost."""
-    return CaptureResult(
-        name=name,
-        kind=kind,
-        u=ends.get("u"),
-        v=ends.get("v"),
-        node=ends.get("node"),
-        file=f"pcap/{name}.pcap",
-        device=device,
-        captured=captured,
-        received_by_filter=captured,
-        dropped_by_kernel=0,
-    )
+    def _ended(self, identity: CaptureIdentity, device: str, capture: Capture) -> CapturedFile:
+        """The counters that tcpdump would report of a capture from which nothing is lost."""
+        file = self._run.relative(self._run.capture(identity.name))
+        return CapturedFile(
+            identity,
+            file,
+            device,
+            captured=capture.captured,
+            received_by_filter=capture.captured,
+            dropped_by_kernel=0,
+        )

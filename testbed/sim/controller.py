@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
 
+from captures.rundir.controller import ControllerLog
 from router.wire.addresses import HOST_PORT
 from router.wire.frames import Frame
 from testbed.controller.distribution import Distribution
@@ -41,7 +40,7 @@ class SimulatedController:
         layer: name of the broadcast layer.
         agenda: where deadlines are put down.
         fabric: carries its frames.
-        log_path: logs/controller.jsonl.
+        log_path: the log of the controller.
         heard: is told of every event that it logs, by name.
     """
 
@@ -60,7 +59,7 @@ class SimulatedController:
         self._fabric = fabric
         self._heard = heard
         self._machine = Distribution(topology)
-        self._log: TextIO = log_path.open("w", encoding="utf-8")
+        self._log = ControllerLog(log_path, buffered=True)
         self._alarm = Alarm(agenda, lambda: self._handle(Tick()))
 
     def start(self) -> None:
@@ -96,8 +95,7 @@ class SimulatedController:
         for action in self._machine.handle(event, seconds(now)):
             match action:
                 case Log(name, fields):
-                    line = {"t_ns": EPOCH_NS + now, "event": name, **fields}
-                    self._log.write(json.dumps(line) + "\n")
+                    self._log.write(name, fields, EPOCH_NS + now)
                     self._heard(name)
                 case SendFrame(node, frame):
                     self._fabric.send_from_controller(node, frame)

@@ -19,7 +19,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from captures.rundir.counters import SwitchCounters
+from router.protocol.counters import Counters
 from router.protocol.events import ControllerFrame, Event, FrameReceived
+from router.records.counters import router_counters
 from router.wire.addresses import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
@@ -289,22 +292,21 @@ class Fabric:
 
     # Counters.
 
-    def router_counters(self, node: int) -> dict[str, Any]:
-        """What the router of a node counts of its host link, as in counters/routers.json."""
+    def router_counters(self, node: int, core: Counters) -> dict[str, Any]:
+        """The counters of the router of a node, of which `core` are those of its protocol core."""
         host = self._hosts[node]
-        return {
-            "frames_received": _by_name(host.received),
-            "frames_sent": _by_name(host.sent),
-            "bytes_received": host.bytes_received,
-            "bytes_sent": host.bytes_sent,
-            "dropped": dict(host.dropped),
-            "socket_drops": 0,
-            "applications_disconnected_slow": 0,
-        }
+        return router_counters(
+            core,
+            frames_received=_by_name(host.received),
+            frames_sent=_by_name(host.sent),
+            bytes_received=host.bytes_received,
+            bytes_sent=host.bytes_sent,
+            dropped=host.dropped,
+        )
 
-    def switch_counters(self) -> dict[int, dict[int, dict[str, int]]]:
-        """counters/ovs.json: node -> port -> counters. A port counts what it sends before that is lost."""
-        counters: dict[int, dict[int, dict[str, int]]] = {}
+    def switch_counters(self) -> SwitchCounters:
+        """The counters of the ports of all switches. A port counts what it sends before that is lost."""
+        counters: SwitchCounters = {}
         for node, host in enumerate(self._hosts):
             ports = counters[node] = {
                 HOST_PORT: {

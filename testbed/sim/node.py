@@ -6,7 +6,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from router.predicates.printer import format_predicate
 from router.protocol.events import Accepted, Action, Deliver, Event, Refused, Send, SendToController, Tick
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
@@ -61,13 +60,9 @@ class SimulatedRouter:
                 self._tell(self.node, action)
 
     def counters(self) -> dict[str, Any]:
-        """As in counters/routers.json (ARCHITECTURE.md)."""
-        own = self._fabric.router_counters(self.node)
-        dropped: dict[str, int] = own["dropped"]
-        for reason, count in self.core.counters.dropped.items():
-            dropped[reason] = dropped.get(reason, 0) + count
-        return {**own, **self.core.counters.as_dict()}
+        """See `router.records.counters`."""
+        return self._fabric.router_counters(self.node, self.core.counters)
 
-    def table(self) -> dict[str, str]:
-        """Interface -> predicate, in the readable notation; interfaces without one are left out."""
-        return {str(i): format_predicate(p) for i, p in sorted(self.core.predicates().items())}
+    def table(self) -> list[dict[str, Any]]:
+        """The rows of the routing table, as logs/tables.json has them."""
+        return [row.as_json() for row in self.core.rows()]

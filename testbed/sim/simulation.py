@@ -7,21 +7,24 @@ import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from captures.accounting.summary import SIMULATED
+from captures.rundir.counters import write_routers_counters, write_switches_counters
+from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import SIMULATED
+from captures.rundir.routing_tables import write_routing_tables
+from captures.rundir.simulation import SimulationCost, write_simulation
+from captures.rundir.timings import write_timings
+from router.content.registry import CONTENTS
 from router.protocol.events import Event, Settle, Started
-from testbed.config.dump import dump_experiment
 from testbed.config.model import Experiment
 from testbed.config.router_options import router_options
 from testbed.emulation.quiescence import not_quiet, quiet_period_s
 from testbed.errors import RunError
 from testbed.events.fault import steps_of
 from testbed.full_disk import naming_a_full_disk
-from testbed.machine.versions import versions
 from testbed.memory import resident_bytes
-from testbed.rundir.folder import manifest, new_run_folder, write_json
-from testbed.rundir.tables import write_tables
+from testbed.runs.folders import new_run_folder
+from testbed.runs.inputs import write_inputs
 from testbed.sim.applications import Applications
 from testbed.sim.captures import Captures, Kept
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
@@ -32,8 +35,6 @@ from testbed.sim.node import SimulatedRouter
 from testbed.terminal.numbers import clock
 from testbed.terminal.progress import Progress
 from testbed.workload.generate import generate
-from testbed.workload.model import write_workload
-from topos.loaders import to_json
 
 #: Virtual time between the first commit and experiment second 0.
 _PAUSE_NS = NS // 10
@@ -86,7 +87,7 @@ def simulate(experiment: Experiment, runs: Path, progress: Progress, captures: K
                 simulation.close()
             if collecting:
                 gc.enable()
-        write_json(run_dir / "timings.json", {**progress.seconds, **simulation.measured})
+        write_timings(RunLayout(run_dir), {**progress.seconds, **simulation.measured})
     return run_dir
 
 
@@ -96,21 +97,21 @@ class Simulation:
     def __init__(self, experiment: Experiment, run_dir: Path, progress: Progress, captures: Kept) -> None:
         topology = experiment.topology
         self.experiment = experiment
-        self.run_dir = run_dir
+        self._folder = run = RunLayout(run_dir)
         self.workload = generate(experiment)
-        self._write_inputs()
+        write_inputs(run_dir, experiment, self.workload, SIMULATED, virtual_start_ns=EPOCH_NS)
         self._progress = progress
         self._memory_before = resident_bytes()
         self._set_up_from = time.process_time()
         self.agenda = Agenda()
-        self._captures = Captures(topology, run_dir, captures)
+        self._captures = Captures(topology, run, captures)
         self.fabric = Fabric(topology, self.agenda, self._captures, experiment.seed)
         self.controller = SimulatedController(
             topology,
             experiment.broadcast.layer,
             self.agenda,
             self.fabric,
-            run_dir / "logs" / "controller.jsonl",
+            run.controller_log,
             self._controller_said,
         )
         self.applications = Applications(
@@ -118,9 +119,12 @@ class Simulation:
             experiment.time_scale,
             self.agenda,
             self._handle,
-            run_dir / "logs" / "applications.jsonl",
+            run.applications_log,
+            CONTENTS[experiment.protocol.covering](),
         )
-        options = router_options(experiment.protocol, experiment.time_scale)
+        options = router_options(
+            experiment.protocol, experiment.time_scale, experiment.routing, experiment.service
+        )
         self.routers = [
             SimulatedRouter(
                 node.id, options, experiment.seed, self.agenda, self.fabric, self.applications.tell
@@ -173,29 +177,29 @@ class Simulation:
             "workload_lateness_max_s": 0.0,
             "memory_per_router_bytes": used / len(self.routers),
         }
-        write_json(
-            self.run_dir / "simulation.json",
-            {
-                "events": events,
-                "set_up_cpu_s": round(started - self._set_up_from, 3),
-                "cpu_s": round(cpu_s, 3),
-                "events_per_cpu_s": round(events / cpu_s) if cpu_s else None,
-                "virtual_s": agenda.now / NS,
-                "memory_per_router_bytes": round(used / len(self.routers)),
-                "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            },
+        write_simulation(
+            self._folder,
+            SimulationCost(
+                events=events,
+                set_up_cpu_s=round(started - self._set_up_from, 3),
+                cpu_s=round(cpu_s, 3),
+                events_per_cpu_s=round(events / cpu_s) if cpu_s else None,
+                virtual_s=agenda.now / NS,
+                memory_per_router_bytes=round(used / len(self.routers)),
+                peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            ),
         )
         self._progress.note(
             f"{events} events in {cpu_s:.1f} s of CPU time, {used / len(self.routers) / 1e3:.0f} kB a router"
         )
 
     def finish(self) -> None:
-        """Writes what is known only in the end: counters, tables, capture.json."""
+        """Writes what is known only in the end: counters, tables, the list of captures."""
         self.applications.leave()
-        counters = self.run_dir / "counters"
-        write_json(counters / "routers.json", {router.node: router.counters() for router in self.routers})
-        write_json(counters / "ovs.json", self.fabric.switch_counters())
-        write_tables(self.run_dir, {router.node: router.table() for router in self.routers})
+        run = self._folder
+        write_routers_counters(run, {router.node: router.counters() for router in self.routers})
+        write_switches_counters(run, self.fabric.switch_counters())
+        write_routing_tables(run, {router.node: router.table() for router in self.routers})
         self._captures.finish()
 
     def close(self) -> None:
@@ -238,25 +242,6 @@ class Simulation:
                 self.agenda.at(self.agenda.now, router.handle, Started())
         elif event == "committed":
             self._committed = True
-
-    def _write_inputs(self) -> None:
-        experiment, run_dir = self.experiment, self.run_dir
-        (run_dir / "experiment.toml").write_text(dump_experiment(experiment), encoding="utf-8")
-        (run_dir / "topology.json").write_text(to_json(experiment.topology), encoding="utf-8")
-        write_workload(self.workload, run_dir / "workload.jsonl")
-        described: dict[str, Any] = manifest(
-            experiment.name, experiment.seed, experiment.time_scale, SIMULATED, versions()
-        )
-        write_json(
-            run_dir / "manifest.json",
-            {
-                **described,
-                "simulated_ns": described["started_ns"],
-                "started_ns": EPOCH_NS,
-                "senders": list(self.workload.senders),
-                "receivers": list(self.workload.receivers),
-            },
-        )
 
 
 class _Reporter:

@@ -59,7 +59,7 @@ def write(answer: Iterator[pa.RecordBatch], form: str, path: Path | None, rows: 
 
 
 def _with_distinct_names(answer: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The answer, for a form in which a column is known by its name alone."""
+    """The answer, for a form that identifies columns by name."""
     first = next(answer)
     twice = [name for name in first.schema.names if first.schema.names.count(name) > 1]
     if twice:
@@ -74,7 +74,7 @@ def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa
 
 @contextmanager
 def _opened(path: Path, mode: str, **how: str) -> Iterator[IO[Any]]:
-    """The file of the answer; an error of what is written to it names it, as one of opening it does."""
+    """The file of the answer; an error of writing names the file, as an error of opening does."""
     if not path.absolute().parent.is_dir():
         raise InputError(f"{path}: no such folder: {path.absolute().parent}")
     try:
@@ -132,7 +132,7 @@ def _write_json(answer: Iterator[pa.RecordBatch], file: IO[str], _most: int) -> 
 
 
 def _json(value: Any) -> str:
-    """JSON of what `_rows` gives; what else it lacks as the text that Python has for it."""
+    """JSON of what `_rows` gives; a value of a type that JSON lacks becomes Python's text of it."""
     return json.dumps(value, default=str, allow_nan=False)
 
 
@@ -163,7 +163,7 @@ def _plain_value(value: Any) -> Any:
 
 
 def _plain_key(key: Any) -> str:
-    """The text by which JSON knows a value of a map."""
+    """The text of a key of a map in JSON."""
     if isinstance(key, str):
         return key
     if isinstance(key, bool):

@@ -7,10 +7,11 @@ recording as it was at that moment, else as the run ended with it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from captures.tables.query import Database
-from router.predicates.model import NOTHING, Message, Predicate
+from router.predicates.model import Message, Predicate
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
 from router.predicates.semantics import matches
@@ -92,12 +93,12 @@ class _Builder:
             )
 
     def _pruned(self, node: int, interface: int, to: int | None, found: Decision | None) -> Pruned:
-        predicate: Predicate | None
         if found is not None:
-            predicate, known = found.predicates.get(interface, NOTHING), "recording"
+            predicate = _union(row.predicate for row in found.table if row.interface == interface)
+            known = "recording"
         elif self.seen.tables:
-            text = self.seen.tables.get((node, interface))
-            predicate, known = (NOTHING if text is None else parse_predicate(text)), "end"
+            predicate = _union(map(parse_predicate, self.seen.tables.get((node, interface), ())))
+            known = "end"
         else:
             return Pruned(None, None, None, self._beyond(node, to))
         selects = matches(predicate, self.content)
@@ -116,3 +117,8 @@ class _Builder:
 
     def _after(self, t_ns: int | None) -> float | None:
         return None if t_ns is None else (t_ns - self.seen.sent_ns) / 1e9
+
+
+def _union(predicates: Iterable[Predicate]) -> Predicate:
+    """All filters of the predicates, as they are."""
+    return Predicate(tuple(filter_ for predicate in predicates for filter_ in predicate))

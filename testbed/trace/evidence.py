@@ -31,7 +31,7 @@ class Evidence:
         crossed: (from, to) -> when it was first captured on that link, and how often each frame was.
         arrived: (from, to) -> when it was first captured on its way into router `to`.
         receivers: node -> applications.
-        tables: (node, interface) -> predicate at the end of the run.
+        tables: (node, interface) -> predicates of its rows at the end of the run.
     """
 
     sent_ns: int
@@ -41,7 +41,7 @@ class Evidence:
     crossed: dict[tuple[int, int], tuple[int, int]]
     arrived: dict[tuple[int, int], int]
     receivers: dict[int, list[Receiver]]
-    tables: dict[tuple[int, int], str]
+    tables: dict[tuple[int, int], list[str]]
 
 
 def gather(database: Database, message: Listed) -> Evidence:
@@ -79,9 +79,10 @@ def gather(database: Database, message: Listed) -> Evidence:
         },
         receivers=_receivers(database, key, sent_ns),
         tables={
-            (node, interface): predicate
-            for node, interface, predicate in database.execute(
-                "select node, interface, predicate from routing_tables"
+            (node, interface): predicates
+            for node, interface, predicates in database.execute(
+                "select node, interface, list(predicate order by scope) from routing_tables "
+                "where interface is not null group by node, interface"
             ).fetchall()
         },
     )

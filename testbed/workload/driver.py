@@ -1,7 +1,7 @@
 """Plays a workload: one application on every node that takes part, all in one thread.
 
 The driver is a client of the routers' application sockets like any other. What its applications ask for and
-get goes to `logs/applications.jsonl`, as `router.runtime.client` writes it.
+get goes to the log of the applications (`router.records.application_log`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from router.predicates.model import Message, Value
+from router.records.application_log import ApplicationLog
 from router.runtime.client import Client, ClientError, Request
 from testbed.errors import RunError
 from testbed.workload.model import Item, Workload
@@ -31,6 +32,8 @@ _BURST = 64
 _TICK_S = 0.2
 #: Wall seconds to wait for answers that are due.
 _ANSWER_TIMEOUT_S = 30.0
+#: Bytes of the log that wait in memory between two flushes.
+_LOG_BUFFER_BYTES = 65_536
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ class Driver:
         self._clients: dict[int, Client] = {}
         self._waiting: dict[int, deque[Request]] = {}
         self._selector = selectors.DefaultSelector()
-        self._log = log_path.open("a", encoding="utf-8")
+        self._log = ApplicationLog(log_path, buffer_bytes=_LOG_BUFFER_BYTES)
         try:
             for node in wanted:
                 client = self._connect(node, sockets[node], app)

@@ -1,15 +1,16 @@
-"""A workload: what applications ask for and send, and when; and its file, `workload.jsonl`."""
+"""A workload: what applications ask for and send, and when."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from captures.rundir import workload as rundir
+from captures.rundir.files import RunFolderError
+from captures.rundir.layout import RunLayout
+from captures.rundir.workload import WorkloadLine
 from router.predicates.model import Message, Value
-from testbed.errors import InputError
 from testbed.events.applications import ApplicationControl, ApplicationEvent
 from testbed.events.catalogue import EVENTS
 
@@ -58,6 +59,18 @@ class Item:
         """The fields that belong to the action."""
         return {name: value for name in _CONTENT if (value := getattr(self, name)) is not None}
 
+    @property
+    def line(self) -> WorkloadLine:
+        """The item as a line of the workload file."""
+        line = WorkloadLine(at_s=self.at_s, node=self.node, action=self.action)
+        if self.subscription is not None:
+            line["subscription"] = self.subscription
+        if self.predicate is not None:
+            line["predicate"] = self.predicate
+        if self.attributes is not None:
+            line["attributes"] = self.attributes
+        return line
+
     def perform(self, applications: ApplicationControl) -> None:
         """Has the application of the node do it."""
         self.event.perform(applications, self.node, self.content)
@@ -77,48 +90,35 @@ class Workload:
         return sorted({item.node for item in self.items})
 
 
-def write_workload(workload: Workload, path: Path) -> None:
-    """Writes the items as JSON lines (ARCHITECTURE.md, `workload.jsonl`)."""
-    with path.open("w", encoding="utf-8") as out:
-        for item in workload.items:
-            record: dict[str, Any] = {"at_s": item.at_s, "node": item.node, "action": item.action}
-            record |= item.content
-            out.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
+def write_workload(run: RunLayout, workload: Workload) -> None:
+    """Writes the workload of a run into its folder."""
+    rundir.write_workload(run, (item.line for item in workload.items))
 
 
-def read_workload(path: Path) -> Workload:
-    """Reads what `write_workload` wrote. Senders are the nodes that send, receivers those with a predicate.
+def read_workload(run: RunLayout) -> Workload:
+    """Reads the workload of a run; empty if the run has none.
+
+    Senders are the nodes that send, receivers those with a predicate.
 
     Raises:
-        InputError: the file is missing or a line is malformed (names file and line).
+        RunFolderError: a line is malformed (names file and line).
     """
-    items: list[Item] = []
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
-    # Not splitlines: it also breaks at characters such as U+2028 that JSON leaves as they are.
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line:
-            try:
-                items.append(_item(json.loads(line)))
-            except KeyError as error:
-                raise InputError(f"{path}:{number}: no field {error}") from error
-            except (ValueError, TypeError) as error:
-                raise InputError(f"{path}:{number}: {error}") from error
-
+    items = [_item(where, line) for where, line in rundir.read_workload(run)]
     senders = sorted({item.node for item in items if item.attributes is not None})
     receivers = sorted({item.node for item in items if item.predicate is not None})
     return Workload(tuple(items), tuple(senders), tuple(receivers))
 
 
-def _item(record: dict[str, Any]) -> Item:
-    attributes = record.get("attributes")
-    return Item(
-        float(record["at_s"]),
-        int(record["node"]),
-        record["action"],
-        record.get("predicate"),
-        None if attributes is None else Message(attributes),
-        record.get("subscription"),
-    )
+def _item(where: str, line: WorkloadLine) -> Item:
+    attributes = line.get("attributes")
+    try:
+        return Item(
+            float(line["at_s"]),
+            line["node"],
+            line["action"],
+            line.get("predicate"),
+            None if attributes is None else Message(attributes),
+            line.get("subscription"),
+        )
+    except (ValueError, TypeError) as error:
+        raise RunFolderError(f"{where}: {error}") from error

@@ -25,6 +25,7 @@ from router.protocol.router import Router
 from router.wire.frames import Frame, FrameType
 from router.wire.predicate import decode_predicate, encode_predicate
 from tests.support.one_router import set_up
+from tests.support.router_tables import predicates_of
 
 _SIZES = (20_000, 200_000, 2_000_000)
 _Draw = Callable[[random.Random, int], Filter]
@@ -137,7 +138,7 @@ def measure(shape: str, size: int) -> str:
     gc.collect()
     gc.disable()
     turns = _turns(router, body)
-    kept = router.predicates().get(1)
+    kept = predicates_of(router).get(1)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return (
         f"{shape:20} {size:>9,} {1e3 * max(turns):>12,.1f} {1e3 * sum(turns):>12,.1f} {len(turns):>6}"

@@ -22,10 +22,11 @@ from router.protocol.events import RequestUpdate
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
-from testbed.rundir.folder import new_run_folder
+from testbed.runs.folders import new_run_folder
 from testbed.sim.clock import due_ns
 from testbed.sim.simulation import Simulation
 from testbed.terminal.progress import Progress
+from tests.support.router_tables import predicates_of
 from tests.support.routing_oracle import wrong_entries
 
 _PERIOD_S = 600.0
@@ -60,7 +61,7 @@ def _run(experiment: Experiment, layer: str, reuse: bool) -> Counter[str]:
             counted.update(counters["frames_received"])
             counted["srs_issued"] += counters["srs_issued"]
         _ask_once(simulation, played.protocol.ur_freshness_s)
-        known = {router.node: router.core.predicates() for router in simulation.routers}
+        known = {router.node: predicates_of(router.core) for router in simulation.routers}
         simulation.close()
     counted["wrong"] = len(wrong_entries(played.topology, layer, known))
     return counted

@@ -26,7 +26,10 @@ from router.protocol.events import FrameReceived
 from router.protocol.options import RouterOptions
 from router.wire.frames import Body, Frame, FrameType, SenderRequest
 from tests.support.protocol_network import Network, graph_of
+from tests.support.router_tables import predicates_of
 
+#: Column of expected.json -> the routing scheme that it is about.
+SCHEME_OF = {"paper": "pif-strict", "default": "pif"}
 CASES = sorted(path.parent for path in Path(__file__).parent.glob("*/input.json"))
 
 
@@ -46,13 +49,13 @@ def tables(network: Network) -> dict[str, dict[str, str]]:
         names = {0: "local", **router.interfaces()}
         found[str(node)] = {
             str(names[interface]): format_predicate(predicate)
-            for interface, predicate in router.predicates().items()
+            for interface, predicate in predicates_of(router).items()
         }
     return found
 
 
-def play(given: dict[str, Any], strict_paper: bool) -> list[dict[str, Any]]:
-    options = RouterOptions(strict_paper=strict_paper, **given.get("options", {}))
+def play(given: dict[str, Any], rule: str) -> list[dict[str, Any]]:
+    options = RouterOptions(scheme=SCHEME_OF[rule], **given.get("options", {}))
     network = Network(graph_of([(u, v, 1) for u, v in given["links"]]), options, 1)
     network.new_epoch()
     return [take(network, step) for step in given["steps"]]
@@ -124,14 +127,14 @@ def inject(network: Network, wanted: dict[str, Any]) -> None:
     network.handle(wanted["node"], FrameReceived(wanted["sender"], frame))
 
 
-@pytest.mark.parametrize("rule", ["paper", "default"])
+@pytest.mark.parametrize("rule", SCHEME_OF)
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.name)
 def test_figure(case: Path, rule: str) -> None:
     given = json.loads((case / "input.json").read_text())
     expected = json.loads((case / "expected.json").read_text())
-    assert play(given, rule == "paper") == expected[rule]
+    assert play(given, rule) == expected[rule]
 
 
 if __name__ == "__main__":
     given = json.loads((Path(sys.argv[1]) / "input.json").read_text())
-    print(json.dumps({rule: play(given, rule == "paper") for rule in ("paper", "default")}, indent=1))
+    print(json.dumps({rule: play(given, rule) for rule in SCHEME_OF}, indent=1))

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from router.recording.encoding import describe_actions, describe_event, encode_actions
+from router.recording.actions import describe_actions, encode_actions
+from router.recording.events import describe_event
 from router.recording.file import Recording
 from router.recording.replay import check, describe, replay
 

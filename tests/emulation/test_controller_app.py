@@ -11,9 +11,9 @@ import pytest
 
 from router.wire.addresses import CONTROLLER_DESTINATION, ETHERTYPE, port_addresses
 from testbed.controller.trees import broadcast_tables, spt_trees
+from testbed.emulation.event_log import Event
 from testbed.errors import RunError
 from testbed.network.commands import run
-from testbed.rundir.follow import Event
 from tests.support.controller_bridges import Bridges, running
 from topos.generators import ring, star
 

@@ -18,12 +18,16 @@ from typing import Any
 import pytest
 
 from captures.pcap.reader import PcapReader
+from captures.rundir.layout import RunLayout
+from captures.rundir.routing_tables import read_routing_tables
 from router.predicates.covering import algebra
+from router.predicates.parser import parse_predicate
 from router.protocol.counters import Counters
+from router.protocol.scheme import Row
 from router.wire.header import decode_header
-from testbed.rundir.tables import read_tables
 from tests.support.command import CBCB
 from tests.support.paths import ROOT
+from tests.support.router_tables import by_interface
 
 pytestmark = pytest.mark.emulation
 
@@ -131,13 +135,21 @@ def test_the_same_messages_are_delivered_to_the_same_nodes(runs: tuple[Path, Pat
     assert set(emulated.values()) == {1}
 
 
+def _tables(run: RunLayout) -> dict[int, list[Row]]:
+    return {
+        node: [Row(row["interface"], row["scope"], parse_predicate(row["predicate"])) for row in rows]
+        for node, rows in read_routing_tables(run).items()
+    }
+
+
 def test_every_router_ends_with_the_same_table(runs: tuple[Path, Path]) -> None:
-    emulated, simulated = map(read_tables, runs)
+    emulated, simulated = (_tables(RunLayout(run_dir)) for run_dir in runs)
     assert emulated.keys() == simulated.keys() == set(range(5))
-    for node, table in emulated.items():
-        assert table.keys() == simulated[node].keys()
+    for node, rows in emulated.items():
+        table, others = by_interface(rows), by_interface(simulated[node])
+        assert table.keys() == others.keys()
         for interface, predicate in table.items():
-            other = simulated[node][interface]
+            other = others[interface]
             assert algebra.covers(predicate, other), (node, interface)
             assert algebra.covers(other, predicate), (node, interface)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from router.content.plain import Plain
 from router.matching.factory import factory
 from router.predicates.model import Predicate
 from router.protocol.routing import RoutingTable
-from router.runtime.subscriptions import Subscriptions
+from router.protocol.services.applications import ApplicationPredicates
+from router.protocol.services.subscriptions import Subscriptions
 from tests.support.predicate_cases import PREDICATES
 from tests.support.pull_cases import selected
 
@@ -27,8 +29,10 @@ STEPS = st.lists(
 @settings(max_examples=300, deadline=None)
 @given(STEPS)
 def test_p0_is_the_union_of_all_parts(steps: list[tuple[int, tuple[str, Predicate | int]]]) -> None:
-    table = RoutingTable(factory("naive"))
-    applications = {app: Subscriptions() for app in (1, 2, 3)}
+    content = Plain()
+    table = RoutingTable(factory("naive"), content)
+    predicates = ApplicationPredicates(table, content)
+    applications = {app: Subscriptions(content) for app in (1, 2, 3)}
     for number, (app, (action, what)) in enumerate(steps):
         wanted = applications[app]
         if isinstance(what, int):
@@ -40,7 +44,7 @@ def test_p0_is_the_union_of_all_parts(steps: list[tuple[int, tuple[str, Predicat
         else:
             wanted.add(number, what)
         before = table.local
-        changed = table.set_application(app, wanted.predicate)
+        changed = predicates.set(app, wanted.predicate)
         assert changed == (table.local != before)
         parts = [p for own in applications.values() for p in (own.declared, *own.numbered.values())]
         expected = [any(column) for column in zip(*map(selected, parts), strict=True)]

@@ -18,6 +18,7 @@ from testbed.controller.trees import LAYERS, broadcast_tables
 from tests.support.predicate_cases import SEEDS
 from tests.support.protocol_network import Graph, Network, integer, one, random_graph
 from tests.support.pull_cases import OPTIONS, STEPS, play, table_errors
+from tests.support.schemes import EXACT_SCHEMES
 from topos.build import LinkSpec, build
 from topos.model import Node
 
@@ -64,16 +65,17 @@ def expect_exact_delivery(network: Network) -> None:
 @pytest.mark.parametrize("layer", LAYERS)
 @settings(max_examples=60, deadline=None)
 @given(
+    scheme=st.sampled_from(EXACT_SCHEMES),
     seed=st.integers(0, 2**32),
     nodes=st.integers(2, 8),
     extra=st.integers(0, 8),
     changes=st.lists(st.tuples(st.integers(0, 7), PREDICATES), max_size=12),
 )
 def test_every_message_reaches_exactly_its_receivers(
-    layer: str, seed: int, nodes: int, extra: int, changes: list[tuple[int, Predicate]]
+    layer: str, scheme: str, seed: int, nodes: int, extra: int, changes: list[tuple[int, Predicate]]
 ) -> None:
     graph = random_graph(random.Random(seed), nodes, extra)
-    network = network_of(layer, graph, seed)
+    network = network_of(layer, graph, seed, RouterOptions(scheme=scheme))
     network.new_epoch()
     for node, predicate in changes:
         network.set_predicate(node % nodes, predicate)
@@ -87,15 +89,16 @@ def test_every_message_reaches_exactly_its_receivers(
 @pytest.mark.parametrize("layer", LAYERS)
 @settings(max_examples=30, deadline=None)
 @given(
+    scheme=st.sampled_from(EXACT_SCHEMES),
     seed=st.integers(0, 2**32),
     nodes=st.integers(3, 7),
     changes=st.lists(st.tuples(st.integers(0, 6), PREDICATES), min_size=1, max_size=8),
 )
 def test_and_again_after_a_link_has_failed_and_returned(
-    layer: str, seed: int, nodes: int, changes: list[tuple[int, Predicate]]
+    layer: str, scheme: str, seed: int, nodes: int, changes: list[tuple[int, Predicate]]
 ) -> None:
     graph = random_graph(random.Random(seed), nodes, nodes)
-    network = network_of(layer, graph, seed)
+    network = network_of(layer, graph, seed, RouterOptions(scheme=scheme))
     network.new_epoch()
     for node, predicate in changes:
         network.set_predicate(node % nodes, predicate)
@@ -138,7 +141,7 @@ def test_one_round_of_requests_makes_every_table_exact(
     network.new_epoch()
     play(network, steps)
     network.settle()
-    network.now += OPTIONS.ur_freshness + 0.1
+    network.now += OPTIONS.ur_freshness_s + 0.1
     for node in network.rng.sample(range(nodes), nodes):
         network.request_update(node)
         network.some_steps()

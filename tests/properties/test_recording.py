@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from router.content.registry import CONTENTS
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.protocol.events import (
@@ -25,17 +26,32 @@ from router.protocol.events import (
     Settle,
 )
 from router.protocol.options import RouterOptions
-from router.recording.encoding import RecordingError, describe_actions, describe_event
-from router.recording.file import Input, Origin, Recorder, Recording
+from router.protocol.registries import SCHEMES
+from router.recording.actions import describe_actions
+from router.recording.events import describe_event
+from router.recording.file import Input, Origin, Recorder, Recording, RecordingError
 from router.recording.replay import check, describe, replay, states_at
 from router.wire.frames import FrameType
 from tests.support.predicate_cases import PREDICATES, SEEDS
 from tests.support.protocol_network import Graph, Network, random_graph
 from tests.support.pull_cases import STEPS, play
+from tests.support.router_tables import by_interface, predicates_of
 
 EPOCH_NS = 10**18
 OPTIONS = RouterOptions(
-    sr_timeout=1.0, ur_freshness=3.0, ra_jitter=0.1, ra_min_interval=0.2, sr_policy="count", sr_threshold=3
+    sr_timeout_s=1.0,
+    ur_freshness_s=3.0,
+    ra_jitter_s=0.1,
+    ra_min_interval_s=0.2,
+    sr_policy="count",
+    sr_threshold=3,
+)
+
+#: Every scheme, every content.
+VARIANTS = (
+    *(replace(OPTIONS, covering=covering) for covering in CONTENTS),
+    *(replace(OPTIONS, scheme=scheme) for scheme in SCHEMES if scheme != "flooding"),
+    RouterOptions(scheme="flooding"),
 )
 
 
@@ -63,7 +79,7 @@ class RecordedNetwork(Network):
         actions = super().handle(node, event)
         self.recorders[node].actions(event, actions)
         router = self.routers[node]
-        self.history[node].append((self._clocks()[1], router.epoch, dict(router.predicates())))
+        self.history[node].append((self._clocks()[1], router.epoch, dict(predicates_of(router))))
         if self.rng.random() < 0.2:
             self.recorders[node].flush()
         return actions
@@ -84,14 +100,22 @@ def a_folder() -> Iterator[Path]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(SEEDS, st.integers(2, 7), st.integers(0, 6), STEPS, PREDICATES, st.booleans())
+@given(
+    SEEDS, st.integers(2, 7), st.integers(0, 6), STEPS, PREDICATES, st.booleans(), st.sampled_from(VARIANTS)
+)
 def test_a_replay_answers_as_the_router_did(
-    seed: int, nodes: int, extra: int, steps: list[tuple[int, Predicate | None]], held: Predicate, ends: bool
+    seed: int,
+    nodes: int,
+    extra: int,
+    steps: list[tuple[int, Predicate | None]],
+    held: Predicate,
+    ends: bool,
+    options: RouterOptions,
 ) -> None:
     rng = random.Random(seed)
     graph = random_graph(rng, nodes, extra)
     with a_folder() as folder:
-        network = RecordedNetwork(graph, OPTIONS, seed, folder)
+        network = RecordedNetwork(graph, options, seed, folder)
         # Before there is a table messages are held.
         network.set_predicate(0, held)
         network.send(0, Message({"a": 1, "b": 2}))
@@ -111,11 +135,12 @@ def test_a_replay_answers_as_the_router_did(
         network.close(ends)
         for node, router in network.routers.items():
             path = folder / f"r{node}.rec"
+            assert Recording(path).origin.options == options
             replayed = check(path)
             assert replayed.difference is None
             assert (replayed.cut is None) == ends
             assert replayed.router.counters == router.counters
-            assert replayed.router.predicates() == router.predicates()
+            assert predicates_of(replayed.router) == predicates_of(router)
             history = network.history[node]
             assert replayed.inputs == len(history)
             times = sorted({t_ns for t_ns, _, _ in history} | {EPOCH_NS - 1, EPOCH_NS + 10**9, 2 * EPOCH_NS})
@@ -123,7 +148,7 @@ def test_a_replay_answers_as_the_router_did(
                 past = [entry for entry in history if entry[0] <= t_ns]
                 # The replay reads the wall clock with the precision of the router's own.
                 epoch, predicates = past[-1][1:] if past else (0, {})
-                assert (state.epoch, state.predicates) == (epoch, predicates)
+                assert (state.epoch, by_interface(state.table)) == (epoch, predicates)
 
 
 @pytest.fixture
@@ -289,7 +314,7 @@ def test_large_predicates(tmp_path: Path, filters: int, sent: str) -> None:
     if filters == 2:
         replayed = check(tmp_path / "r1.rec")
         assert replayed.difference is None
-        assert replayed.router.predicates() == network.routers[1].predicates() != {}
+        assert predicates_of(replayed.router) == predicates_of(network.routers[1]) != {}
 
 
 def _named(text: str) -> Filter:

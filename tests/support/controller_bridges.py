@@ -31,9 +31,9 @@ from router.wire.addresses import (
 from router.wire.codec import encode, read_frame
 from router.wire.fragments import Reassembler
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
+from testbed.emulation.event_log import Event, EventLog
 from testbed.network.commands import ip_batch, run, vsctl
 from testbed.network.names import OVS_RUN_FOLDER
-from testbed.rundir.follow import Event, EventLog
 from topos.loaders import to_json
 from topos.model import Topology
 

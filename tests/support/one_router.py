@@ -10,6 +10,7 @@ from router.predicates.parser import parse_predicate
 from router.protocol.events import (
     Action,
     ControllerFrame,
+    FrameReceived,
     Send,
 )
 from router.protocol.options import RouterOptions
@@ -74,3 +75,8 @@ def msg(issuer: int, epoch: int = 1, hop_limit: int = 9, **attributes: int) -> F
 
 def sent(actions: list[Action]) -> list[tuple[set[int], Frame]]:
     return [(set(action.interfaces), action.frame) for action in actions if isinstance(action, Send)]
+
+
+def received(router: Router, sender: int, frame: Frame, now: float = 0.0) -> list[Action]:
+    """A frame comes in from the router of node `sender`."""
+    return router.handle(FrameReceived(sender, frame), now)

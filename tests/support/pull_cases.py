@@ -11,6 +11,7 @@ from router.predicates.semantics import matches
 from router.protocol.options import RouterOptions
 from tests.support.predicate_cases import PREDICATES
 from tests.support.protocol_network import Network
+from tests.support.router_tables import predicates_of
 
 #: Two messages of this list differ for any two predicates of `PREDICATES` that do not match the same.
 PROBES = [
@@ -18,7 +19,7 @@ PROBES = [
     for a, b in product((None, *range(-1, 5)), repeat=2)
 ]
 
-OPTIONS = RouterOptions(sr_timeout=1.0, ur_freshness=3.0)
+OPTIONS = RouterOptions(sr_timeout_s=1.0, ur_freshness_s=3.0)
 
 #: What a router does at a time: set a predicate, or ask (None).
 STEPS = st.lists(st.tuples(st.integers(0, 8), st.none() | PREDICATES), max_size=14)
@@ -41,7 +42,7 @@ def table_errors(network: Network, exact: bool) -> list[str]:
     wrong = []
     for node, router in network.routers.items():
         for interface, neighbour in router.interfaces().items():
-            has = selected(router.predicates().get(interface, NOTHING))
+            has = selected(predicates_of(router).get(interface, NOTHING))
             nodes = behind(network, node, neighbour)
             wanted = [selected(network.predicates.get(other, NOTHING)) for other in nodes]
             wants = [any(column) for column in zip(*wanted, strict=True)] if wanted else [False] * len(PROBES)

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
+from router.content.registry import CONTENTS
 from testbed.config.load import load_experiment
-from testbed.config.model import Experiment
+from testbed.config.model import Experiment, RoutingOptions
+from tests.support.schemes import EXACT_SCHEMES
 from topos.model import Topology
 
 #: Virtual seconds (the time scale is 1) around a change in which the oracle leaves a message open.
@@ -35,7 +37,7 @@ first_message_s = 3
 
 @st.composite
 def experiments(draw: st.DrawFn) -> Experiment:
-    """Up to eight routers; links without loss, some of them slow."""
+    """Up to eight routers, of any scheme that loses no receiver; links without loss, some of them slow."""
     text = _EXPERIMENT.format(
         seed=draw(st.integers(0, 10_000)), nodes=draw(st.integers(4, 8)), links=draw(st.integers(1, 2))
     )
@@ -50,4 +52,9 @@ def experiments(draw: st.DrawFn) -> Experiment:
         for link in experiment.topology.links
     )
     topology = experiment.topology
-    return replace(experiment, topology=Topology(topology.name, topology.nodes, links))
+    return replace(
+        experiment,
+        topology=Topology(topology.name, topology.nodes, links),
+        routing=RoutingOptions(draw(st.sampled_from(EXACT_SCHEMES))),
+        protocol=replace(experiment.protocol, covering=draw(st.sampled_from(tuple(CONTENTS)))),
+    )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from captures.rundir.layout import RunLayout
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type, Value
 from router.wire.addresses import (
     CONTROLLER_DESTINATION,
@@ -50,6 +51,11 @@ def pcap_bytes(records: Sequence[tuple[int, bytes]]) -> bytes:
     return header + b"".join(body)
 
 
+def table_row(interface: int, predicate: str) -> dict[str, Any]:
+    """A row of logs/tables.json."""
+    return {"interface": interface, "scope": "", "predicate": predicate}
+
+
 class RunBuilder:
     """Plays frames through the line 0 - 1 - 2 and writes what captures, counters and logs would hold."""
 
@@ -68,7 +74,10 @@ class RunBuilder:
         self.oracle: list[dict[str, Any]] = []
         self.workload: list[dict[str, Any]] = []
         self.drops: Counter[str] = Counter()
-        self.routing_tables = {"0": {"1": "price < 200"}, "1": {"0": "price < 100", "2": "price < 100"}}
+        self.routing_tables = {
+            "0": [table_row(1, "price < 200")],
+            "1": [table_row(0, "price < 100"), table_row(2, "price < 100")],
+        }
 
     def tick(self, ms: int = 1) -> int:
         self.now_ns += ms * 1_000_000
@@ -157,11 +166,12 @@ class RunBuilder:
 
     def write(self, folder: Path) -> Path:
         """Writes the run folder."""
-        for name in ("pcap", "logs", "counters"):
-            (folder / name).mkdir(parents=True)
+        run = RunLayout(folder)
+        for part in (run.captures_folder, run.logs_folder, run.counters_folder):
+            part.mkdir(parents=True)
         capture = []
         for name, records in self.pcaps.items():
-            (folder / "pcap" / f"{name}.pcap").write_bytes(pcap_bytes(records))
+            run.capture(name).write_bytes(pcap_bytes(records))
             kind, *numbers = name.split("-")
             ends = (*map(int, numbers), None, None)[:2] if kind == "link" else (None, None)
             capture.append(
@@ -182,31 +192,36 @@ class RunBuilder:
             {"index": i, "u": u, "v": v, "u_port": u_port, "v_port": v_port, "cost": 1, "loss_percent": None}
             for i, (u, v, u_port, v_port) in enumerate(LINKS)
         ]
-        documents: dict[str, Any] = {
-            "capture.json": capture,
-            "topology.json": {"name": "line", "nodes": [{"id": node} for node in NODES], "links": links},
-            "manifest.json": {"time_scale": TIME_SCALE, "started_ns": START_NS},
-            "counters/routers.json": self.router,
-            "counters/ovs.json": {
+        documents: dict[Path, Any] = {
+            run.captures: capture,
+            run.topology: {"name": "line", "nodes": [{"id": node} for node in NODES], "links": links},
+            run.manifest: {"time_scale": TIME_SCALE, "started_ns": START_NS, "datapath": "user"},
+            run.routers_counters: self.router,
+            run.switches_counters: {
                 node: {
                     port: {"rx_packets": counts["rx_packets"], "tx_packets": counts["tx_packets"]}
                     for port, counts in ports.items()
                 }
                 for node, ports in self.ovs.items()
             },
+            run.routing_tables: self.routing_tables,
         }
-        for name, document in documents.items():
-            (folder / name).write_text(json.dumps(document))
-        (folder / "logs" / "tables.json").write_text(json.dumps(self.routing_tables))
-        for name, lines in {
-            "logs/applications.jsonl": self.events,
-            "oracle.jsonl": self.oracle,
-            "workload.jsonl": self.workload,
-            "logs/controller.jsonl": [
-                {"t_ns": START_NS, "event": "committed", "epoch": 1, "routers": len(NODES)}
-            ],
+        for path, document in documents.items():
+            path.write_text(json.dumps(document))
+        committed = {
+            "t_ns": START_NS,
+            "event": "committed",
+            "epoch": 1,
+            "routers": len(NODES),
+            "seconds": 0.5,
+        }
+        for path, lines in {
+            run.applications_log: self.events,
+            run.oracle: self.oracle,
+            run.workload: self.workload,
+            run.controller_log: [committed],
         }.items():
-            (folder / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+            path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         return folder
 
     def _event(self, event: str, node: int, *, late: bool = False, **fields: Any) -> None:

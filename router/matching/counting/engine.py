@@ -18,7 +18,7 @@ from zlib import crc32
 
 from router.matching.counting.index import ConstraintIndex
 from router.matching.counting.links import Links
-from router.matching.counting.options import CountingOptions
+from router.matching.counting.options import CountingOptions, parse_options
 from router.matching.counting.selectivity import Attribute, SelectivityTable
 from router.matching.counting.strings import StringIndex
 from router.predicates.model import Constraint, Filter, Message, Predicate, Type, type_of
@@ -217,3 +217,8 @@ def _bit(attribute: Attribute) -> int:
     """The bit of an attribute in Bloom filters: one hash function, as simple as the slides have it."""
     name, kind = attribute
     return 1 << (crc32(name.encode(), kind) % _BLOOM_BITS)
+
+
+def make(options: str) -> CountingMatcher:
+    """See `router.matching.factory.EngineFactory`."""
+    return CountingMatcher(parse_options(options)) if options else CountingMatcher()

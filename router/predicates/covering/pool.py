@@ -44,6 +44,41 @@ class Holder(Protocol):
     def members(self) -> Bits: ...
 
 
+class FilterAlgebra(Protocol):
+    """Filters by number, and the algebra of sets of them.
+
+    A number is valid as long as a registered holder has it. `FilterPool` knows covering and simplification;
+    `router.content.verbatim` compares filters literally.
+    """
+
+    def register(self, holder: Holder) -> None:
+        """Keeps the filters in `holder.members`, as long as the holder exists."""
+
+    def numbers(self, predicate: Predicate) -> tuple[int, ...]:
+        """Returns the numbers of the filters of a predicate."""
+
+    def add(self, members: Bits, numbers: Iterable[int], jointly: bool = True) -> Bits:
+        """Returns the union of a set and further filters; the set itself if it covers all of them."""
+
+    def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:
+        """Whether every message that matches the filter is known to match the set."""
+
+    def covers_all(self, members: Bits, others: Bits) -> bool:
+        """Whether the set is known to cover each filter of another set."""
+
+    def restricted(self, members: Bits, bound: Bits) -> Bits:
+        """Returns a set that both of two sets cover; it may match less than their intersection."""
+
+    def predicate(self, members: Bits) -> Predicate:
+        """Returns the disjunction of the filters, in an order that depends on the filters alone."""
+
+    def filters(self, members: Bits) -> list[Filter]:
+        """Returns the filters with these numbers; the same objects as long as they are held."""
+
+    def matching(self, message: Message) -> Bits:
+        """Returns all filters of the pool that match the message."""
+
+
 class FilterPool:
     """Filters by number, and the relations between them.
 

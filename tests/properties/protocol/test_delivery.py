@@ -21,6 +21,7 @@ from tests.support.predicate_cases import (
     expect_exact_delivery,
 )
 from tests.support.protocol_network import Network, graph_of, integer, one, random_graph
+from tests.support.router_tables import predicates_of
 
 
 @settings(max_examples=cases(150), deadline=None)
@@ -101,9 +102,9 @@ W, U, R, R2, V = range(5)
 EXAMPLE = [(W, U, 2), (W, R, 2), (W, R2, 2), (U, V, 2), (V, R2, 3)]
 
 
-@pytest.mark.parametrize(("strict_paper", "reached"), [(True, {R2}), (False, {R, R2})])
-def test_the_filter_of_the_paper_loses_a_receiver_on_a_cycle(strict_paper: bool, reached: set[int]) -> None:
-    network = Network(graph_of(EXAMPLE), RouterOptions(strict_paper=strict_paper), 1)
+@pytest.mark.parametrize(("scheme", "reached"), [("pif-strict", {R2}), ("pif", {R, R2})])
+def test_the_filter_of_the_paper_loses_a_receiver_on_a_cycle(scheme: str, reached: set[int]) -> None:
+    network = Network(graph_of(EXAMPLE), RouterOptions(scheme=scheme), 1)
     network.new_epoch()
     network.set_predicate(R2, one(integer("x", Operator.GT, 0)))
     network.settle()
@@ -124,8 +125,8 @@ def test_on_a_tree_both_filters_do_the_same(
     seed: int, nodes: int, changes: list[tuple[int, Predicate]]
 ) -> None:
     tables = []
-    for strict_paper in (False, True):
-        options = RouterOptions(strict_paper=strict_paper)
+    for scheme in ("pif", "pif-strict"):
+        options = RouterOptions(scheme=scheme)
         network = Network(random_graph(random.Random(seed), nodes, 0), options, seed)
         network.new_epoch()
         for node, predicate in changes:
@@ -133,7 +134,7 @@ def test_on_a_tree_both_filters_do_the_same(
             network.settle()
         tables.append(
             (
-                {node: router.predicates() for node, router in network.routers.items()},
+                {node: predicates_of(router) for node, router in network.routers.items()},
                 network.frames,
                 network.dropped(),
             )

@@ -57,7 +57,7 @@ def test_one_round_of_requests_makes_every_table_exact(
     play(network, steps)
     network.settle()
     network.loss, network.reordering = 0.0, False
-    network.now += options.ur_freshness + 0.1
+    network.now += options.ur_freshness_s + 0.1
     for node in network.rng.sample(range(nodes), nodes):
         network.request_update(node)
         network.some_steps()
@@ -89,7 +89,7 @@ def test_one_round_mends_losses_reordering_and_changes_of_the_network(
     quiet, one SR of each router makes every table exact, in the network as it then is.
     """
     options = replace(
-        OPTIONS, ur_reuse=reuse, readvertise_jitter=0.02, sr_policy=policy, sr_period=2.0, sr_threshold=1
+        OPTIONS, ur_reuse=reuse, readvertise_jitter_s=0.02, sr_policy=policy, sr_period_s=2.0, sr_threshold=1
     )
     network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
     network.new_epoch()
@@ -111,7 +111,7 @@ def test_one_round_mends_losses_reordering_and_changes_of_the_network(
             network.new_epoch(tuple(rng.sample(links, rng.randrange(min(3, len(links) + 1)))))
     network.settle_all()
     network.loss, network.reordering = 0.0, False
-    network.now += options.ur_freshness + 0.1
+    network.now += options.ur_freshness_s + 0.1
     for node in rng.sample(range(nodes), nodes):
         network.request_update(node)
         network.some_steps()
@@ -123,7 +123,7 @@ def test_one_round_mends_losses_reordering_and_changes_of_the_network(
 @given(SEEDS, st.integers(3, 7), st.booleans())
 def test_requests_while_trees_change_lose_nobody(seed: int, nodes: int, reuse: bool) -> None:
     """Links fail and return; between any two frames of the controller routers ask, change, and wait."""
-    options = replace(OPTIONS, ur_reuse=reuse, readvertise_jitter=0.02)
+    options = replace(OPTIONS, ur_reuse=reuse, readvertise_jitter_s=0.02)
     graph = random_graph(random.Random(seed), nodes, nodes)
     network = Network(graph, options, seed)
     network.new_epoch()
@@ -181,12 +181,12 @@ def test_policies_and_schedules_lose_nobody(seed: int, nodes: int, policy: Reque
     """RAs that keep their distance, SRs by the policies, messages that make them due: nobody is lost."""
     options = replace(
         OPTIONS,
-        ra_min_interval=0.5,
-        ra_jitter=0.2,
+        ra_min_interval_s=0.5,
+        ra_jitter_s=0.2,
         sr_policy=policy,
-        sr_period=0.7,
+        sr_period_s=0.7,
         sr_threshold=1,
-        sr_min_interval=0.3,
+        sr_min_interval_s=0.3,
     )
     network = Network(random_graph(random.Random(seed), nodes, nodes), options, seed)
     network.new_epoch()

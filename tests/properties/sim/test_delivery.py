@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from rich.console import Console
 
 from captures.pcap.reader import PcapReader
+from captures.rundir.layout import RunLayout
 from router.wire.addresses import HOST_PORT
 from testbed.config.model import Experiment
 from testbed.oracle.decide import judge
@@ -32,8 +33,9 @@ def test_deliveries_are_those_of_the_oracle_and_every_frame_is_counted(experimen
 
 
 def _check_deliveries(run_dir: Path) -> None:
-    judged = {(j.source, j.seq, j.application.node): j for j in judge(read_history(run_dir), _WINDOW_S)}
-    lines = map(json.loads, (run_dir / "logs" / "applications.jsonl").read_text().splitlines())
+    run = RunLayout(run_dir)
+    judged = {(j.source, j.seq, j.application.node): j for j in judge(read_history(run), _WINDOW_S)}
+    lines = map(json.loads, run.applications_log.read_text().splitlines())
     made = Counter(
         (line["source"], line["seq"], line["node"]) for line in lines if line["event"] == "deliver"
     )
@@ -43,12 +45,13 @@ def _check_deliveries(run_dir: Path) -> None:
 
 
 def _check_counters(run_dir: Path, topology: Topology) -> None:
+    run = RunLayout(run_dir)
     captured = {
         path.stem: Counter(record.data[6:12] for record in PcapReader(path).records())
-        for path in (run_dir / "pcap").iterdir()
+        for path in run.captures_folder.iterdir()
     }
-    switches = json.loads((run_dir / "counters" / "ovs.json").read_text())
-    routers = json.loads((run_dir / "counters" / "routers.json").read_text())
+    switches = json.loads(run.switches_counters.read_text())
+    routers = json.loads(run.routers_counters.read_text())
     for link in topology.links:
         at_u, at_v = switches[str(link.u)][str(link.u_port)], switches[str(link.v)][str(link.v_port)]
         assert at_u["tx_packets"] == at_v["rx_packets"]

@@ -15,17 +15,18 @@ from router.predicates.model import NOTHING, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.events import RequestUpdate
 from router.wire.addresses import LOCAL_INTERFACE
-from testbed.config.model import Experiment, ProtocolOptions
+from testbed.config.model import Experiment, ProtocolOptions, RoutingOptions
 from testbed.controller.trees import LAYERS
 from testbed.events.fault import Fault
 from testbed.events.links import LinkDown, LinkUp
 from testbed.events.nodes import NodeDown, NodeUp
-from testbed.rundir.folder import new_run_folder
+from testbed.runs.folders import new_run_folder
 from testbed.sim.clock import due_ns
 from testbed.sim.simulation import Simulation
 from testbed.terminal.progress import Progress
 from tests.support.fuzz import cases
 from tests.support.random_experiments import experiments
+from tests.support.router_tables import predicates_of
 from tests.support.routing_oracle import wrong_entries
 from topos.model import Topology
 
@@ -60,12 +61,14 @@ def troubled(draw: st.DrawFn) -> Experiment:
         sr_timeout_s=2.0,
         ur_freshness_s=3.0,
         ur_reuse=draw(st.booleans()),
+        covering=experiment.protocol.covering,
     )
     layer = draw(st.sampled_from(list(LAYERS)))
     return replace(
         experiment,
         topology=topology,
         events=tuple(sorted(events, key=lambda event: event.at_s)),
+        routing=RoutingOptions("pif"),
         protocol=protocol,
         broadcast=replace(experiment.broadcast, layer=layer),
     )
@@ -84,7 +87,7 @@ def test_one_round_of_requests_makes_every_table_exact(experiment: Experiment) -
         finally:
             simulation.close()
     topology = experiment.topology
-    tables = {router.node: router.core.predicates() for router in simulation.routers}
+    tables = {router.node: predicates_of(router.core) for router in simulation.routers}
     for node, table in tables.items():
         asked, p0 = _asked(simulation, node), table.get(LOCAL_INTERFACE, NOTHING)
         assert covers(p0, asked), node

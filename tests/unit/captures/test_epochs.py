@@ -9,7 +9,8 @@ import pytest
 
 from captures.accounting.inputs import read_epochs
 from captures.rundir.epochs import Change, epochs
-from captures.rundir.folder import RunFolder, RunFolderError
+from captures.rundir.files import RunFolderError
+from captures.rundir.layout import RunLayout
 
 STARTED: dict[str, Any] = {"event": "epoch_started", "down_links": [], "down_nodes": []}
 LINK_DOWN = {"event": "link_down", "link": 7, "u": 0, "v": 1}
@@ -85,8 +86,9 @@ def test_what_is_up_is_followed() -> None:
 
 
 def test_a_log_with_a_gap_is_named(tmp_path: Path) -> None:
-    (tmp_path / "logs").mkdir()
-    assert read_epochs(RunFolder(tmp_path)).committed == 0
-    (tmp_path / "logs" / "controller.jsonl").write_text('{"t_ns": 1, "event": "node_up"}\n')
+    run = RunLayout(tmp_path)
+    run.logs_folder.mkdir()
+    assert read_epochs(run).committed == 0
+    run.controller_log.write_text('{"t_ns": 1, "event": "node_up"}\n')
     with pytest.raises(RunFolderError, match=r"controller\.jsonl:1: no field 'node'"):
-        read_epochs(RunFolder(tmp_path))
+        read_epochs(RunLayout(tmp_path))

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from captures.capturing.tcpdump import CaptureError, CaptureSet, CaptureSpec
+from captures.capturing.tcpdump import CaptureError, CaptureSet
+from captures.frames.identity import CaptureIdentity
+from captures.rundir.layout import RunLayout
 
 FRAME = bytes.fromhex("03000000000102cb0000000088b5") + bytes(60)
 OTHER = bytes.fromhex("03000000000102cb0000000088b6") + bytes(60)
@@ -47,23 +49,22 @@ def pair() -> Iterator[tuple[str, str]]:
         subprocess.run(["ip", "link", "delete", names[0]], check=True)
 
 
-def _spec(device: str) -> CaptureSpec:
-    return CaptureSpec("link-0-1", "link", device, "pcap/link-0-1.pcap", u=0, v=1)
+LINK = CaptureIdentity("link-0-1", "link", 0, 0, 1)
 
 
 def test_same_name_twice_is_refused(tmp_path: Path) -> None:
-    specs = [
-        CaptureSpec("host-1", "host", "a", "pcap/a.pcap"),
-        CaptureSpec("host-1", "host", "b", "pcap/b.pcap"),
-    ]
+    devices = {
+        CaptureIdentity("host-1", "host", node=1): "a",
+        CaptureIdentity("host-1", "host", node=2): "b",
+    }
     with pytest.raises(ValueError, match="same name: host-1"):
-        CaptureSet(specs, tmp_path)
+        CaptureSet(devices, RunLayout(tmp_path))
 
 
 @pytest.mark.root
 def test_missing_device_is_named_and_nothing_is_left(tmp_path: Path, pair: tuple[str, str]) -> None:
-    missing = CaptureSpec("host-9", "host", "nosuchdev0", "pcap/host-9.pcap", node=9)
-    captures = CaptureSet([_spec(pair[0]), missing], tmp_path)
+    missing = CaptureIdentity("host-9", "host", node=9)
+    captures = CaptureSet({LINK: pair[0], missing: "nosuchdev0"}, RunLayout(tmp_path))
     with pytest.raises(CaptureError, match=r"host-9 on nosuchdev0 .*No such device"):
         captures.start()
     assert captures.pids == []
@@ -71,7 +72,7 @@ def test_missing_device_is_named_and_nothing_is_left(tmp_path: Path, pair: tuple
 
 @pytest.mark.root
 def test_no_frame_sent_before_stop_is_missing(tmp_path: Path, pair: tuple[str, str]) -> None:
-    captures = CaptureSet([_spec(pair[0])], tmp_path)
+    captures = CaptureSet({LINK: pair[0]}, RunLayout(tmp_path))
     captures.start()
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
         sender.bind((pair[1], 0))
@@ -81,7 +82,7 @@ def test_no_frame_sent_before_stop_is_missing(tmp_path: Path, pair: tuple[str, s
     (result,) = captures.stop()
     assert (result.captured, result.received_by_filter, result.dropped_by_kernel) == (500, 500, 0)
     assert _records(tmp_path / result.file) == 500
-    (entry,) = json.loads((tmp_path / "capture.json").read_text())
+    (entry,) = json.loads(RunLayout(tmp_path).captures.read_text())
     assert entry == {
         "name": "link-0-1",
         "kind": "link",
@@ -99,7 +100,7 @@ def test_no_frame_sent_before_stop_is_missing(tmp_path: Path, pair: tuple[str, s
 
 @pytest.mark.root
 def test_capture_that_died_is_named(tmp_path: Path, pair: tuple[str, str]) -> None:
-    captures = CaptureSet([_spec(pair[0])], tmp_path)
+    captures = CaptureSet({LINK: pair[0]}, RunLayout(tmp_path))
     captures.start()
     captures.check()
     os.kill(captures.pids[0], signal.SIGKILL)
@@ -112,16 +113,18 @@ def test_capture_that_died_is_named(tmp_path: Path, pair: tuple[str, str]) -> No
         _eventually(noticed, "the death is noticed")
     with pytest.raises(CaptureError, match="link-0-1"):
         captures.stop()
-    assert not (tmp_path / "capture.json").exists()
+    assert not RunLayout(tmp_path).captures.exists()
 
 
 @pytest.mark.root
 def test_captures_end_with_their_starter(tmp_path: Path, pair: tuple[str, str]) -> None:
     script = (
         "import os, signal, pathlib\n"
-        "from captures.capturing.tcpdump import CaptureSet, CaptureSpec\n"
-        f"spec = CaptureSpec('l', 'link', {pair[0]!r}, 'l.pcap')\n"
-        f"c = CaptureSet([spec], pathlib.Path({str(tmp_path)!r}))\n"
+        "from captures.capturing.tcpdump import CaptureSet\n"
+        "from captures.frames.identity import CaptureIdentity\n"
+        "from captures.rundir.layout import RunLayout\n"
+        f"run = RunLayout(pathlib.Path({str(tmp_path)!r}))\n"
+        f"c = CaptureSet({{CaptureIdentity('l', 'link'): {pair[0]!r}}}, run)\n"
         "c.start()\n"
         "print(c.pids[0], flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"

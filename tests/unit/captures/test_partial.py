@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from captures.accounting.uncaptured import captured_only, processed_by_counters
 from captures.frames.identity import CaptureIdentity
-from captures.rundir.folder import CapturedFile, LinkEnds
+from captures.rundir.capture_list import CapturedFile
 from router.wire.addresses import HOST_PORT
+from topos.model import Link
 
-LINKS = [LinkEnds(0, 0, 1, 1, 1, False), LinkEnds(1, 1, 2, 2, 1, False)]
+LINKS = [Link(0, 0, 1, 1, 1, False), Link(1, 1, 2, 2, 1, False)]
 ROUTERS = {node: {"frames_sent": {"MSG": node}} for node in range(3)}
 PORTS = {
     0: {HOST_PORT: {"rx_packets": 1}, 1: {"rx_packets": 2}},
     1: {HOST_PORT: {"rx_packets": 3}, 1: {"rx_packets": 4}, 2: {"rx_packets": 5}},
     2: {HOST_PORT: {"rx_packets": 6}, 1: {"rx_packets": 7}},
 }
-LINK = CapturedFile(CaptureIdentity("link-1-2", "link", 1, 1, 2), "pcap/link-1-2.pcap", 9, 0)
-HOST = CapturedFile(CaptureIdentity("host-0", "host", node=0), "pcap/host-0.pcap", 9, 0)
+LINK = CapturedFile(CaptureIdentity("link-1-2", "link", 1, 1, 2), "pcap/link-1-2.pcap", "a", 9, 9, 0)
+HOST = CapturedFile(CaptureIdentity("host-0", "host", node=0), "pcap/host-0.pcap", "b", 9, 9, 0)
 
 
 def test_only_what_has_a_capture_is_held_against_it() -> None:

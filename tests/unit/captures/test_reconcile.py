@@ -13,10 +13,11 @@ from captures.accounting.reconcile import (
     tshark_counts,
 )
 from captures.frames.identity import CaptureIdentity
-from captures.rundir.folder import CapturedFile, LinkEnds
+from captures.rundir.capture_list import CapturedFile
 from router.wire.addresses import HOST_PORT
+from topos.model import Link
 
-LINK = LinkEnds(index=0, u=0, v=1, u_port=1, v_port=1)
+LINK = Link(index=0, u=0, v=1, u_port=1, v_port=1)
 TOTALS = [
     Total("link-0-1", "link", 0, None, None, 0, 1, "MSG", 4, 400, 0),
     Total("link-0-1", "link", 0, None, None, 1, 0, "RA", 2, 200, 0),
@@ -70,15 +71,15 @@ def test_switch_port_that_differs_is_named() -> None:
 def test_lossy_link_is_left_out() -> None:
     counters = _ovs()
     counters[1][1]["rx_packets"] = 3
-    lossy = LinkEnds(index=0, u=0, v=1, u_port=1, v_port=1, loss_percent=1.0)
+    lossy = Link(index=0, u=0, v=1, u_port=1, v_port=1, loss_percent=1.0)
     assert reconcile_ovs(TOTALS, counters, [lossy]) == {"expected": 12, "found": 12, "differences": []}
 
 
 def test_tshark_and_tcpdump_counts_are_both_compared() -> None:
     captures = [
-        CapturedFile(CaptureIdentity("link-0-1", "link", 0, 0, 1), "a", captured=7, dropped=0),
-        CapturedFile(CaptureIdentity("host-0", "host", node=0), "b", captured=6, dropped=0),
-        CapturedFile(CaptureIdentity("host-1", "host", node=1), "c", captured=6, dropped=0),
+        CapturedFile(CaptureIdentity("link-0-1", "link", 0, 0, 1), "a", "device", 7, 7, 0),
+        CapturedFile(CaptureIdentity("host-0", "host", node=0), "b", "device", 6, 6, 0),
+        CapturedFile(CaptureIdentity("host-1", "host", node=1), "c", "device", 6, 6, 0),
     ]
     result = reconcile_tshark(TOTALS, {"link-0-1": 6, "host-0": 6, "host-1": 5}, captures)
     assert (result["expected"], result["found"]) == (17, 18)

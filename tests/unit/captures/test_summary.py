@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from captures.accounting import summary
-from captures.accounting.log_tables import read_applications
+from captures.accounting.log_tables import application_tables
 from captures.accounting.verdict import verdict
 from captures.datasource import document
 from captures.frames.parts import balance
-from captures.rundir.folder import RunFolder, RunFolderError
+from captures.rundir.files import RunFolderError
+from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import read_manifest
 from captures.tables import document as tables
 from tests.support.paths import DOCS
 
@@ -105,20 +107,20 @@ def test_pages_are_those_of_the_code() -> None:
 
 
 def test_missing_and_bad_files_are_named(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
+    run = RunLayout(tmp_path)
     with pytest.raises(RunFolderError, match=r"manifest\.json: missing"):
-        run.manifest()
-    (tmp_path / "manifest.json").write_text(json.dumps({"time_scale": 0}))
+        read_manifest(run)
+    run.manifest.write_text(json.dumps({"time_scale": 0, "datapath": "kernel", "started_ns": 1}))
     with pytest.raises(RunFolderError, match="time_scale: 0; expected a number above 0"):
-        run.manifest()
-    (tmp_path / "logs").mkdir()
-    log = tmp_path / "logs" / "applications.jsonl"
+        read_manifest(run)
+    run.logs_folder.mkdir()
+    log = run.applications_log
     log.write_text('{"event": "deliver", "node": 1, "t_ns": 5, "app": "a", "source": 0}\n')
     with pytest.raises(RunFolderError, match=r"applications\.jsonl:1: no field 'seq'"):
-        read_applications(run)
+        application_tables(run)
     log.write_text("\n{nonsense\n")
     with pytest.raises(RunFolderError, match=r"applications\.jsonl:2: expected JSON"):
-        read_applications(run)
+        application_tables(run)
 
 
 def test_groups_of_files_are_of_about_equal_size() -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 from captures.accounting.shortest_paths import shortest_paths
 from captures.accounting.trees import read_trees
 from captures.frames.identity import CaptureIdentity
-from captures.rundir.folder import CapturedFile, LinkEnds
+from captures.rundir.capture_list import CapturedFile
 from router.wire.addresses import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address
 from router.wire.codec import fragment
 from router.wire.frames import BroadcastTable, Frame, FrameType, TreeEntry
 from tests.support.run_folder import pcap_bytes
+from topos.model import Link
 
 TABLE = BroadcastTable(
     ((1, 11), (2, 12)),
@@ -28,8 +29,10 @@ def _frames(epoch: int, table: BroadcastTable, source: bytes, mtu: int = 1500) -
 def _read(folder: Path, frames: list[bytes]) -> list[dict[str, object]]:
     (folder / "host-5.pcap").write_bytes(pcap_bytes([(n, data) for n, data in enumerate(frames, 1)]))
     captures = [
-        CapturedFile(CaptureIdentity("host-5", "host", node=5), "host-5.pcap", len(frames), 0),
-        CapturedFile(CaptureIdentity("link-0-1", "link", 0, 0, 1), "not-read.pcap", 0, 0),
+        CapturedFile(
+            CaptureIdentity("host-5", "host", node=5), "host-5.pcap", "a", len(frames), len(frames), 0
+        ),
+        CapturedFile(CaptureIdentity("link-0-1", "link", 0, 0, 1), "not-read.pcap", "b", 0, 0, 0),
     ]
     rows: list[dict[str, object]] = read_trees(captures, folder, [5, 11]).to_pylist()
     return rows
@@ -64,7 +67,7 @@ def test_no_table_no_tree(tmp_path: Path) -> None:
 
 def test_fewest_hops_and_least_cost_may_be_different_paths() -> None:
     ends = [(0, 1, 10), (1, 2, 10), (2, 3, 10), (0, 3, 50), (4, 5, 1)]
-    links = [LinkEnds(i, u, v, 1, 1, cost) for i, (u, v, cost) in enumerate(ends)]
+    links = [Link(i, u, v, 1, 1, cost) for i, (u, v, cost) in enumerate(ends)]
     rows = shortest_paths(links, [0, 0, 9]).to_pylist()
     assert [tuple(row.values()) for row in sorted(rows, key=lambda row: row["node"])] == [
         (0, 1, 1, 10),

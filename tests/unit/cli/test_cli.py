@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import testbed
+from captures.rundir.layout import RunLayout
 from router.protocol.counters import Counters
 from testbed.cli.main import COMMANDS
 from testbed.network.shaping import KernelFeatures
@@ -204,8 +205,9 @@ def recorded(tmp_path: Path) -> Path:
 
 
 def _write_counters(run: Path, counters: dict[str, object]) -> None:
-    (run / "counters").mkdir()
-    (run / "counters" / "routers.json").write_text(json.dumps({"2": counters}))
+    RunLayout(run).counters_folder.mkdir()
+    frames: dict[str, object] = {"frames_sent": {}, "frames_received": {}}
+    RunLayout(run).routers_counters.write_text(json.dumps({"2": frames | counters}))
 
 
 def test_replay_of_a_run_without_recordings_says_what_makes_them(tmp_path: Path) -> None:
@@ -240,7 +242,7 @@ def test_a_replay_prints_the_tables_of_a_moment(recorded: Path) -> None:
     manifest = recorded / "manifest.json"
     assert _replay(str(recorded), "--at", "1")[::2] == (2, f"cbcb: {manifest}: no field 'time_scale'")
     # The recording begins at this time of the wall clock; two seconds later node 5 wants `price < 400`.
-    manifest.write_text('{"time_scale": 4, "started_ns": 1795290245819883858}')
+    manifest.write_text('{"time_scale": 4, "started_ns": 1795290245819883858, "datapath": "user"}')
     (recorded / "logs").mkdir()
     (recorded / "logs" / "applications.jsonl").write_text("")
     assert _replay(str(recorded), "--at", "2") == (0, "r2, epoch 1\n    2 (node 3): price < 400\n", "")

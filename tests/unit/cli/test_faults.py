@@ -22,7 +22,7 @@ from testbed.cli import arguments
 from testbed.cli.main import main
 from testbed.errors import InputError, MachineError, RunError
 from testbed.full_disk import naming_a_full_disk
-from testbed.rundir.folder import find_run
+from testbed.runs.folders import find_run
 from testbed.terminal.progress import Progress
 from testbed.terminal.summary import print_summary
 from tests.support.paths import ROOT

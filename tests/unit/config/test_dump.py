@@ -11,9 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from captures.rundir.layout import RunLayout
+from captures.rundir.topology import write_topology
+from router.content.registry import CONTENTS
+from router.protocol.registries import SCHEMES, SERVICES
 from testbed.config.dump import dump_experiment
 from testbed.config.load import load_experiment
-from testbed.config.model import Experiment, OracleOptions, ProtocolOptions
+from testbed.config.model import (
+    Experiment,
+    OracleOptions,
+    ProtocolOptions,
+    RoutingOptions,
+    ServiceOptions,
+)
 from testbed.config.schema import SECTIONS
 from testbed.config.shipped import find_experiment, list_experiments
 from testbed.errors import InputError
@@ -21,13 +31,13 @@ from testbed.events.applications import SendMessage
 from testbed.events.links import LinkFlap, LinkUp
 from testbed.events.nodes import NodeDown, NodeUp
 from topos.generators import ring
-from topos.loaders import to_json
 
 
 def _round_trip(folder: Path, experiment: Experiment) -> Experiment:
-    (folder / "topology.json").write_text(to_json(experiment.topology), encoding="utf-8")
-    copy = folder / "experiment.toml"
-    copy.write_text(dump_experiment(experiment), encoding="utf-8")
+    run = RunLayout(folder)
+    write_topology(run, experiment.topology)
+    copy = run.experiment
+    copy.write_text(dump_experiment(experiment, run.topology.name), encoding="utf-8")
     return load_experiment(copy)
 
 
@@ -57,8 +67,14 @@ _experiments = st.builds(
     duration_s=st.floats(10, 1e9),
     time_scale=st.floats(1e-6, 86_400),
     topology=st.just(ring(4)),
+    routing=st.builds(RoutingOptions, st.sampled_from(tuple(SCHEMES))),
+    service=st.builds(ServiceOptions, st.sampled_from(tuple(SERVICES))),
     protocol=st.builds(
-        ProtocolOptions, st.booleans(), st.none() | _positive, st.integers(1, 255), st.booleans()
+        ProtocolOptions,
+        st.booleans(),
+        st.none() | _positive,
+        st.integers(1, 255),
+        covering=st.sampled_from(tuple(CONTENTS)),
     ),
     workload=st.none(),
     events=st.lists(_events, max_size=4).map(lambda es: tuple(sorted(es, key=lambda e: e.at_s))),
@@ -100,7 +116,9 @@ def test_default_explains_every_key() -> None:
     """Each key that the experiment has, and each section, stands in the file (maybe as a comment)."""
     text = list_experiments()["default"].read_text(encoding="utf-8")
     mentioned = set(re.findall(r"^(?:# )?\[*(\w+)(?: = |\])", text, re.MULTILINE))
-    dumped = dump_experiment(load_experiment(list_experiments()["default"], {"protocol.ra_period_s": "1"}))
+    dumped = dump_experiment(
+        load_experiment(list_experiments()["default"], {"protocol.ra_period_s": "1"}), "topology.json"
+    )
     keys = set(re.findall(r"^(\w+) = ", dumped, re.MULTILINE)) - {"file"}
     assert keys | set(SECTIONS) | {"bandwidth_mbps", "delay_ms", "loss_percent"} <= mentioned
 

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from router.options import Option
-from testbed.config import schema
+from router.options import options_of
 from testbed.config.load import ExperimentError, load_experiment
 from testbed.config.model import (
     BroadcastOptions,
     Experiment,
     OracleOptions,
     ProtocolOptions,
+    RoutingOptions,
     WorkloadOptions,
 )
+from testbed.config.schema import SECTIONS
 from testbed.errors import InputError
 from testbed.events.applications import SendMessage, SetPredicate
 from testbed.events.links import LinkDown
@@ -49,7 +50,9 @@ layer = "spt"
 ra_on_change = false
 ra_period_s = 30
 hop_limit = 16
-strict_paper = true
+
+[routing]
+scheme = "pif-strict"
 
 [workload]
 senders_percent = 50
@@ -111,7 +114,8 @@ def test_every_section(tmp_path: Path) -> None:
     assert (experiment.name, experiment.seed) == ("full", 9)
     assert (experiment.duration_s, experiment.time_scale) == (600.0, 20.0)
     assert experiment.broadcast == BroadcastOptions("spt")
-    assert experiment.protocol == ProtocolOptions(False, 30.0, 16, True)
+    assert experiment.protocol == ProtocolOptions(False, 30.0, 16)
+    assert experiment.routing == RoutingOptions("pif-strict")
     assert experiment.workload == WorkloadOptions(senders_percent=50.0, filters_max=2)
     assert experiment.oracle == OracleOptions(2.0)
     assert experiment.events == (
@@ -172,17 +176,13 @@ def test_workload_false_is_none(tmp_path: Path) -> None:
     assert load_experiment(_write(tmp_path, f"{_SMALL}[workload]\n")).workload == WorkloadOptions()
 
 
-@pytest.mark.parametrize(
-    ("section", "options"),
-    [
-        (schema.PROTOCOL, ProtocolOptions),
-        (schema.WORKLOAD, WorkloadOptions),
-        (schema.BROADCAST, BroadcastOptions),
-        (schema.ORACLE, OracleOptions),
-    ],
-)
-def test_the_schema_has_every_field_of_the_model(section: tuple[Option, ...], options: type) -> None:
-    assert {field.key for field in section} == {field.name for field in fields(options)}
+@pytest.mark.parametrize("options", [each for each in SECTIONS.values() if each])
+def test_every_field_of_a_section_is_an_option_with_a_sentence(options: type) -> None:
+    declared = options_of(options)
+    assert [option.key for option in declared] == [field.name for field in fields(options)]
+    for option in declared:
+        assert option.doc.endswith("."), option.key
+        assert option.default is not None or option.example is not None, option.key
 
 
 @pytest.mark.parametrize(
@@ -310,8 +310,8 @@ def test_the_schema_has_every_field_of_the_model(section: tuple[Option, ...], op
             '[events 2] subscription: "a" is not in force at node 0 at 10 s',
         ),
         (
-            "strict_paper = true",
-            "strict_paper = true\n"
+            'scheme = "pif-strict"',
+            'scheme = "pif-strict"\n'
             + '[[events]]\nat_s = 5\naction = "subscribe"\nnode = 0\nsubscription = "a"\npredicate = "*"\n'
             * 2
             + '[[events]]\nat_s = 6\naction = "unsubscribe"\nnode = 0\nsubscription = "a"\n',
@@ -320,9 +320,34 @@ def test_the_schema_has_every_field_of_the_model(section: tuple[Option, ...], op
         ("price < 400", "price <", "[events 2] predicate: "),
         ("price = 300", "price = ", "[events 1] message: "),
         (
+            "hop_limit = 16",
+            "hop_limit = 16\nmax_filters = 9",
+            '[protocol] max_filters: excludes the scheme "pif-strict"',
+        ),
+        (
+            "hop_limit = 16",
             "strict_paper = true",
-            "strict_paper = true\nmax_filters = 9",
-            "[protocol] max_filters: excludes strict_paper",
+            '[protocol] strict_paper: is no key any more; expected [routing] scheme = "pif-strict"',
+        ),
+        (
+            'scheme = "pif-strict"',
+            'scheme = "broadcast"',
+            '[routing] scheme: "broadcast" is not valid; expected "pif" or "pif-strict" or "flooding"',
+        ),
+        (
+            'hop_limit = 16\n\n[routing]\nscheme = "pif-strict"',
+            'sr_policy = "count"\n[routing]\nscheme = "flooding"',
+            '[protocol] sr_policy: "count" is of no use with the scheme "flooding"',
+        ),
+        (
+            'hop_limit = 16\n\n[routing]\nscheme = "pif-strict"',
+            'max_filters = 9\ncovering = "none"',
+            '[protocol] max_filters: excludes covering "none"',
+        ),
+        (
+            "[oracle]",
+            '[service]\nkind = "x"\n[oracle]',
+            '[service] kind: "x" is not valid; expected "exhaustive"',
         ),
         (
             "in_flight_window_s = 2",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from captures.rundir.controller import CONTROLLER_EVENTS
+from captures.rundir.records import check
+from captures.rundir.records import fields as record_fields
 from router.wire.addresses import HOST_PORT
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from testbed.controller.distribution import Distribution, Timing
@@ -91,7 +94,10 @@ class Network:
             case SendFrame(node, frame):
                 self.sent.append(action)
                 return [] if node in self.deaf else [acknowledgement(frame)]
-            case Log():
+            case Log(event, fields):
+                # Exactly the fields that the record of the run folder has.
+                check(CONTROLLER_EVENTS[event], event, fields)
+                assert {field.name for field in record_fields(CONTROLLER_EVENTS[event])} == fields.keys()
                 self.logged.append(action)
         return []
 

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from captures.rundir.layout import RunLayout
+from captures.rundir.topology import read_topology
+from router.records.application_log import MessageDelivered, MessageSent, PredicateSet
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.live.deliveries import Deliveries
-from testbed.oracle.connectivity import Network, read_network
+from testbed.oracle.connectivity import Network
 from testbed.oracle.decide import judge
 from testbed.oracle.history import read_history
 from testbed.sim.simulation import simulate
@@ -24,22 +27,22 @@ WINDOW_S = 1.0
 FILTERS = [[["a", "integer", "=", 1]]]
 
 
-def predicate(node: int, at_ns: int, filters: list[Any] = FILTERS) -> dict[str, Any]:
-    return {
-        "t_ns": at_ns, "node": node, "app": "x", "event": "set_predicate", "requested_ns": at_ns - 1,
-        "filters": filters,
-    }  # fmt: skip
+def predicate(node: int, at_ns: int, filters: list[Any] = FILTERS) -> PredicateSet:
+    return PredicateSet(
+        event="set_predicate", t_ns=at_ns, node=node, app="x", requested_ns=at_ns - 1, predicate="",
+        filters=filters,
+    )  # fmt: skip
 
 
-def message(seq: int, at_ns: int, value: int = 1) -> dict[str, Any]:
-    return {
-        "t_ns": at_ns, "node": 0, "app": "x", "event": "send_message", "source": 0, "seq": seq,
-        "requested_ns": at_ns - 1, "attributes": {"a": value},
-    }  # fmt: skip
+def message(seq: int, at_ns: int, value: int = 1) -> MessageSent:
+    return MessageSent(
+        event="send_message", t_ns=at_ns, node=0, app="x", requested_ns=at_ns - 1, source=0, seq=seq,
+        attributes={"a": value},
+    )  # fmt: skip
 
 
-def delivery(node: int, seq: int, at_ns: int) -> dict[str, Any]:
-    return {"t_ns": at_ns, "node": node, "app": "x", "event": "deliver", "source": 0, "seq": seq}
+def delivery(node: int, seq: int, at_ns: int) -> MessageDelivered:
+    return MessageDelivered(event="deliver", t_ns=at_ns, node=node, app="x", source=0, seq=seq)
 
 
 @pytest.fixture
@@ -100,11 +103,12 @@ def test_a_change_of_trees_leaves_the_answer_open(deliveries: Deliveries) -> Non
 def test_a_run_followed_line_by_line_ends_as_its_oracle_says(tmp_path: Path) -> None:
     experiment = load_experiment(find_experiment("recovery"))
     run_dir = simulate(experiment, tmp_path, Progress(Console(file=StringIO())))
+    run = RunLayout(run_dir)
     window_s = experiment.oracle.in_flight_window_s
-    found = Deliveries(window_s, read_network(run_dir / "topology.json"))
+    found = Deliveries(window_s, Network.of(read_topology(run)))
     records = []
-    for name in ("applications", "controller"):
-        lines = (run_dir / "logs" / f"{name}.jsonl").read_text().splitlines()
+    for name, path in (("applications", run.applications_log), ("controller", run.controller_log)):
+        lines = path.read_text().splitlines()
         records += [(record["t_ns"], name, record) for record in map(json.loads, lines)]
     records.sort(key=lambda entry: entry[0])
     for at_ns, name, record in records:
@@ -112,7 +116,7 @@ def test_a_run_followed_line_by_line_ends_as_its_oracle_says(tmp_path: Path) -> 
         found.judge_until(at_ns)
     found.judge_until(2**62)
 
-    judgements = list(judge(read_history(run_dir), window_s))
+    judgements = list(judge(read_history(run), window_s))
     decided = [one for one in judgements if one.decided and one.expected]
     assert found.judged == found.sent > 100
     assert found.expected == len(decided) > 50

@@ -21,6 +21,8 @@ import pytest
 from rich.console import Console
 
 from captures.datasource.live_counts import SLOT_NS, LinkCount
+from captures.rundir.layout import RunLayout
+from router.records.application_log import MessageDelivered
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.live.server import HOST, LiveServer
@@ -71,7 +73,7 @@ def get(url: str, path: str, host: str | None = None) -> tuple[int, dict[str, st
 
 def test_a_snapshot_says_what_is_known(state: LiveState, run_dir: Path) -> None:
     snapshot = state.snapshot()
-    lines = [json.loads(line) for line in (run_dir / "logs/applications.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in RunLayout(run_dir).applications_log.read_text().splitlines()]
     messages = snapshot["messages"]
     assert messages["sent"] == sum(line["event"] == "send_message" for line in lines)
     assert messages["delivered"] == sum(line["event"] == "deliver" for line in lines)
@@ -89,7 +91,7 @@ def test_a_snapshot_says_what_is_known(state: LiveState, run_dir: Path) -> None:
 
 
 def test_what_goes_wrong_is_said(state: LiveState) -> None:
-    deliver = {"t_ns": 1, "node": 0, "app": "workload", "event": "deliver", "source": 99, "seq": 1}
+    deliver = MessageDelivered(event="deliver", t_ns=1, node=0, app="workload", source=99, seq=1)
     state.take_applications([deliver, deliver])
     state.take_counts([LinkCount(0, "undecodable", 1, 2, 100)])
     verdict = state.snapshot()["verdict"]
@@ -325,7 +327,7 @@ def test_a_browser_shows_it(server: LiveServer, state: LiveState, tmp_path: Path
 @needs_chromium
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_text_is_legible(state: LiveState, tmp_path: Path, dark: bool) -> None:
-    deliver = {"t_ns": 1, "node": 0, "app": "workload", "event": "deliver", "source": 99, "seq": 1}
+    deliver = MessageDelivered(event="deliver", t_ns=1, node=0, app="workload", source=99, seq=1)
     state.take_applications([deliver, deliver])
     with LiveServer(state, 0) as server:
         page = get(server.url, "/")[2].decode()

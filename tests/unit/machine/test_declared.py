@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
@@ -37,10 +38,12 @@ def test_without_a_checkout_required_packages_are_those_of_the_installed_project
     assert required_packages.__wrapped__() == ("psutil", "rich")
 
 
-def test_every_required_package_is_locked() -> None:
+def test_every_package_that_a_run_or_a_test_needs_is_locked() -> None:
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     locked = {line.partition("==")[0].lower() for line in lock.splitlines()}
-    assert [name for name in required_packages() if name.lower() not in locked] == []
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    required = [*required_packages(), *declared["project"]["optional-dependencies"]["dev"]]
+    assert [name for name in required if name.lower() not in locked] == []
 
 
 def test_a_package_or_command_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

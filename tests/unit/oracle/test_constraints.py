@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import ast
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,25 +88,29 @@ def test_a_value_outside_the_four_types_is_an_error() -> None:
         selects([[]], {"a": None})
 
 
-def test_the_oracle_imports_nothing_from_the_router() -> None:
-    """Neither do the two modules of captures by which the oracle follows the controller's log."""
+def _imported(module: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def test_the_oracle_judges_without_code_of_the_router() -> None:
+    """It reads and writes its files through `captures.rundir`, and imports nothing else that knows a router.
+
+    What judges stands by itself: the evaluation of predicates (`constraints`) and, of the run folder, the
+    modules that follow the log of the controller.
+    """
     folder = Path(testbed.oracle.decide.__file__).parent
     followed = [captures.rundir.epochs.__file__, captures.rundir.network_events.__file__]
     modules = [*sorted(folder.glob("*.py")), *map(Path, followed)]
     assert len(modules) >= 5
     for module in modules:
-        for node in ast.walk(ast.parse(module.read_text())):
-            names: list[str] = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                names = [node.module or ""]
-            for name in names:
-                allowed = not name.startswith("testbed.") or name.startswith(
-                    ("testbed.oracle", "testbed.errors")
-                )
-                foreign = name.split(".")[0] in {"router", "captures"} and name not in {
-                    "captures.rundir.epochs",
-                    "captures.rundir.network_events",
-                }
-                assert allowed and not foreign, f"{module.name}: {name}"
+        for name in _imported(module):
+            allowed = not name.startswith("testbed.") or name.startswith(("testbed.oracle", "testbed.errors"))
+            foreign = name.split(".")[0] in {"router", "captures"} and not name.startswith("captures.rundir")
+            assert allowed and not foreign, f"{module.name}: {name}"
+    for module in (folder / "constraints.py", *map(Path, followed)):
+        own = {name for name in _imported(module) if name.split(".")[0] not in sys.stdlib_module_names}
+        assert own <= {"captures.rundir.network_events"}, f"{module.name}: {own}"

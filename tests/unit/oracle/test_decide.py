@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from testbed.errors import InputError
+from captures.rundir.files import RunFolderError
+from captures.rundir.layout import RunLayout
 from testbed.oracle.connectivity import NEVER_NS, Connectivity, Network, connectivity, tree_changes
 from testbed.oracle.decide import judge, write_oracle
 from testbed.oracle.history import Application, History, Sending, Setting, Timeline, read_history
@@ -172,9 +173,9 @@ def test_near_a_change_it_is_open_who_is_connected() -> None:
 
 
 def write_logs(run: Path, application_lines: list[dict[str, Any]]) -> None:
-    (run / "logs").mkdir()
+    RunLayout(run).logs_folder.mkdir()
     text = "".join(json.dumps(line) + "\n" for line in application_lines)
-    (run / "logs" / "applications.jsonl").write_text(text)
+    RunLayout(run).applications_log.write_text(text)
 
 
 def test_a_run_folder_from_logs_to_oracle_jsonl(tmp_path: Path) -> None:
@@ -213,9 +214,9 @@ def test_a_run_folder_from_logs_to_oracle_jsonl(tmp_path: Path) -> None:
             },
         ],
     )
-    totals = write_oracle(tmp_path, window_s=1)
+    totals = write_oracle(RunLayout(tmp_path), window_s=1)
     assert (totals.messages, totals.applications, totals.expected, totals.undecided) == (2, 1, 1, 0)
-    lines = [json.loads(line) for line in (tmp_path / "oracle.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in RunLayout(tmp_path).oracle.read_text().splitlines()]
     assert lines == [
         {
             "source": 0,
@@ -230,14 +231,22 @@ def test_a_run_folder_from_logs_to_oracle_jsonl(tmp_path: Path) -> None:
 
 
 def test_a_malformed_line_is_named(tmp_path: Path) -> None:
-    write_logs(tmp_path, [{"t_ns": 1, "node": 1, "app": "x", "event": "set_predicate", "requested_ns": 1}])
-    with pytest.raises(InputError, match=r"applications\.jsonl:1: no field 'filters'"):
-        read_history(tmp_path)
-    (tmp_path / "logs" / "applications.jsonl").write_text("{}\n{not json\n")
-    with pytest.raises(InputError, match=r"applications\.jsonl:1: no field 'event'"):
-        read_history(tmp_path)
+    line = {
+        "t_ns": 1,
+        "node": 1,
+        "app": "x",
+        "event": "set_predicate",
+        "requested_ns": 1,
+        "predicate": "none",
+    }
+    write_logs(tmp_path, [line])
+    with pytest.raises(RunFolderError, match=r"applications\.jsonl:1: no field 'filters'"):
+        read_history(RunLayout(tmp_path))
+    RunLayout(tmp_path).applications_log.write_text("{}\n{not json\n")
+    with pytest.raises(RunFolderError, match=r"applications\.jsonl:1: no field 'event'"):
+        read_history(RunLayout(tmp_path))
 
 
-def test_a_missing_log_is_an_input_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="not found"):
-        read_history(tmp_path)
+def test_a_missing_log_is_an_error_of_the_run_folder(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match=r"applications\.jsonl: missing"):
+        read_history(RunLayout(tmp_path))

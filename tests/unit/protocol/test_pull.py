@@ -19,6 +19,8 @@ from router.protocol.events import (
     Tick,
 )
 from router.protocol.options import MAX_REQUEST_TIMEOUT, RouterOptions
+from router.protocol.replies import ReplyInput
+from router.protocol.requests import RequestInput
 from router.protocol.round_trips import INITIAL_ROUND_TRIP
 from router.protocol.router import Router
 from router.wire.frames import BroadcastTable, Commit, Flags, Frame, FrameType, SenderRequest, TreeEntry
@@ -34,6 +36,7 @@ from tests.support.one_router import (
     sent,
     set_up,
 )
+from tests.support.router_tables import predicates_of
 
 #: `TABLE` of the router's tests, and where replies may be reused.
 REUSABLE = BroadcastTable(
@@ -65,7 +68,7 @@ def received(router: Router, sender: int, frame: Frame, now: float = 0.0) -> lis
 
 
 def test_an_issuer_replaces_each_entry_by_its_reply() -> None:
-    router = set_up(RouterOptions(sr_timeout=2.0))
+    router = set_up(RouterOptions(sr_timeout_s=2.0))
     received(router, 11, ra(11, "x > 1"))
     received(router, 12, ra(12, "x > 2"))
     asked = sent(router.handle(RequestUpdate(), 1.0))
@@ -74,11 +77,11 @@ def test_an_issuer_replaces_each_entry_by_its_reply() -> None:
     assert router.next_deadline() == 3.0
     assert received(router, 11, ur(NODE, "x > 5", FIRST), 1.5) == []
     assert received(router, 13, ur(NODE, "none", FIRST), 1.5) == []
-    assert router.predicates() == {1: parse_predicate("x > 5"), 2: parse_predicate("x > 2")}
+    assert predicates_of(router) == {1: parse_predicate("x > 5"), 2: parse_predicate("x > 2")}
     # Interface 2 never answers: its entry stays.
     router.handle(Tick(), 3.0)
     assert router.idle
-    assert router.predicates()[2] == parse_predicate("x > 2")
+    assert predicates_of(router)[2] == parse_predicate("x > 2")
     assert received(router, 12, ur(NODE, "none", FIRST), 3.1) == []
     counters = router.counters
     assert (counters.srs_issued, counters.urs_received, counters.urs_applied, counters.urs_missed) == (
@@ -101,14 +104,14 @@ def test_an_issuer_replaces_each_entry_by_its_reply() -> None:
     ],
 )
 def test_what_a_reply_leaves_of_the_entry(strict: bool, heard: bool, partial: bool, expected: str) -> None:
-    router = set_up(RouterOptions(strict_paper=strict))
+    router = set_up(RouterOptions(scheme="pif-strict" if strict else "pif"))
     received(router, 11, ra(11, "x > 5"))
     router.handle(RequestUpdate(frozenset({1})), 0.0)
     if heard:
         # Covered by the entry, and still not to be forgotten.
         received(router, 11, ra(11, "x > 7", seq=2))
     received(router, 11, ur(NODE, "x > 9", FIRST, partial))
-    assert router.predicates() == {1: parse_predicate(expected)}
+    assert predicates_of(router) == {1: parse_predicate(expected)}
 
 
 def test_a_request_can_be_limited_to_interfaces_and_repeated() -> None:
@@ -121,7 +124,7 @@ def test_a_request_can_be_limited_to_interfaces_and_repeated() -> None:
     received(router, 12, ur(NODE, "x > 1", FIRST))
     received(router, 12, ur(NODE, "x > 1", FIRST + 7))
     assert router.counters.dropped == {"ur_late": 1, "ur_unexpected": 1}
-    assert router.predicates() == {}
+    assert predicates_of(router) == {}
     assert new_router().handle(RequestUpdate(), 0.0) == []
 
 
@@ -132,7 +135,7 @@ def test_trees_that_are_about_to_change_trim_nothing() -> None:
     # Node 21 lies behind interface 1 on the new trees only: what it says must survive the old SR.
     received(router, 11, ra(11, "x > 1", epoch=2))
     received(router, 11, ur(NODE, "x > 5", FIRST))
-    assert router.predicates() == {1: parse_predicate("x > 1")}
+    assert predicates_of(router) == {1: parse_predicate("x > 1")}
     control(router, FrameType.COMMIT, 2, Commit(1))
     assert router.idle
     received(router, 12, ur(NODE, "x > 1", FIRST))
@@ -150,9 +153,9 @@ def test_a_round_clears_interfaces_behind_which_nobody_lies() -> None:
         if newer_table:
             # RAs of epoch 3 may have come in already.
             control(router, FrameType.TABLE, 3, TABLE)
-        assert router.predicates() == {2: parse_predicate("x > 1")}
+        assert predicates_of(router) == {2: parse_predicate("x > 1")}
         router.handle(RequestUpdate(), 0.0)
-        assert (router.predicates() == {}) is not newer_table
+        assert (predicates_of(router) == {}) is not newer_table
 
 
 # The others.
@@ -247,14 +250,14 @@ def test_a_retired_epoch_takes_its_requests_along() -> None:
 
 
 def test_a_reply_for_another_is_reused_where_the_same_nodes_lie_beyond() -> None:
-    router = set_up(RouterOptions(ur_freshness=5.0), REUSABLE)
+    router = set_up(RouterOptions(ur_freshness_s=5.0), REUSABLE)
     received(router, 12, ra(12, "x > 1"))
     received(router, 13, ra(13, "x > 1"))
     received(router, 11, sr(11), 1.0)
     received(router, 12, ur(11, "x > 5"), 1.0)
     received(router, 13, ur(11, "x > 5"), 1.0)
     # Interface 3 is not among the reusable ones.
-    assert router.predicates() == {2: parse_predicate("x > 5"), 3: parse_predicate("x > 1")}
+    assert predicates_of(router) == {2: parse_predicate("x > 5"), 3: parse_predicate("x > 1")}
     assert router.counters.urs_reused == 1
     # Fresh: the next SR does not go on to interface 2.
     assert [interfaces for interfaces, _ in received(router, 11, sr(11, seq=2), 6.0)] == [{3}]
@@ -270,7 +273,7 @@ def test_a_reply_is_not_reused_if_it_is_partial_or_reuse_is_off(reuse: bool, par
     received(router, 12, ra(12, "x > 1"))
     received(router, 11, sr(11))
     received(router, 12, ur(11, "x > 5", partial=partial))
-    assert router.predicates() == {2: parse_predicate("x > 1")}
+    assert predicates_of(router) == {2: parse_predicate("x > 1")}
     assert [interfaces for interfaces, _ in received(router, 11, sr(11, seq=2))] == [{2, 3}]
 
 
@@ -278,7 +281,7 @@ def test_a_reply_is_not_reused_if_it_is_partial_or_reuse_is_off(reuse: bool, par
 
 
 def test_periodic_requests() -> None:
-    router = set_up(RouterOptions(sr_policy="periodic", sr_period=10.0, sr_timeout=1.0))
+    router = set_up(RouterOptions(sr_policy="periodic", sr_period_s=10.0, sr_timeout_s=1.0))
     first = router.next_deadline()
     assert first is not None and 0.0 <= first <= 10.0
     assert [interfaces for interfaces, _ in sent(router.handle(Tick(), first))] == [{1, 2, 3}]
@@ -287,7 +290,7 @@ def test_periodic_requests() -> None:
     assert router.next_deadline() == first + 10.0
     assert len(sent(router.handle(Tick(), first + 10.0))) == 1
     # While one is outstanding, no other goes the same way.
-    impatient = set_up(RouterOptions(sr_policy="periodic", sr_period=1.0, sr_timeout=10.0))
+    impatient = set_up(RouterOptions(sr_policy="periodic", sr_period_s=1.0, sr_timeout_s=10.0))
     first = impatient.next_deadline()
     assert first is not None
     assert len(sent(impatient.handle(Tick(), first))) == 1
@@ -295,7 +298,7 @@ def test_periodic_requests() -> None:
 
 
 def test_requests_by_the_count_of_messages() -> None:
-    options = RouterOptions(sr_policy="count", sr_threshold=2, sr_min_interval=5.0, sr_timeout=1.0)
+    options = RouterOptions(sr_policy="count", sr_threshold=2, sr_min_interval_s=5.0, sr_timeout_s=1.0)
     router = set_up(options)
     received(router, 12, ra(12, "x > 1"))
     received(router, 13, ra(13, "x > 5"))
@@ -323,7 +326,7 @@ def test_requests_by_the_count_of_messages() -> None:
 
 
 def test_advertisements_keep_their_distance_and_lose_no_change() -> None:
-    router = set_up(RouterOptions(ra_min_interval=10.0))
+    router = set_up(RouterOptions(ra_min_interval_s=10.0))
     assert len(sent(router.handle(SetPredicate(1, parse_predicate("x > 5")), 100.0))) == 1
     for now, text in ((101.0, "x > 4"), (102.0, "x > 3")):
         assert router.handle(SetPredicate(1, parse_predicate(text)), now) == []
@@ -338,7 +341,7 @@ def test_advertisements_keep_their_distance_and_lose_no_change() -> None:
 
 
 def test_advertisements_wait_at_random() -> None:
-    router = set_up(RouterOptions(ra_jitter=1.0))
+    router = set_up(RouterOptions(ra_jitter_s=1.0))
     assert router.handle(SetPredicate(1, EVERYTHING), 5.0) == []
     due = router.next_deadline()
     assert due is not None and 5.0 < due <= 6.0
@@ -351,7 +354,7 @@ def test_advertisements_wait_at_random() -> None:
 
 
 def test_periodic_advertisements_obey_the_least_interval() -> None:
-    router = new_router(RouterOptions(ra_period=4.0, ra_min_interval=10.0))
+    router = new_router(RouterOptions(ra_period_s=4.0, ra_min_interval_s=10.0))
     router.handle(SetPredicate(1, EVERYTHING), 0.0)
     control(router, FrameType.TABLE, 1, TABLE)
     control(router, FrameType.COMMIT, 1, Commit(1), 0.0)
@@ -373,8 +376,8 @@ def test_a_narrower_entry_elsewhere_reopens_the_filter() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        RouterOptions(ra_period=4.0),
-        RouterOptions(sr_policy="periodic", sr_period=10.0),
+        RouterOptions(ra_period_s=4.0),
+        RouterOptions(sr_policy="periodic", sr_period_s=10.0),
         RouterOptions(sr_policy="count", sr_threshold=0),
     ],
 )
@@ -396,33 +399,37 @@ def test_a_router_that_settles_starts_nothing_more(options: RouterOptions) -> No
 def test_the_tables_of_states_have_every_pair_that_can_occur() -> None:
     impossible_requests = {
         (requests.State.IDLE, given)
-        for given in (requests.Input.REPLY, requests.Input.TIMEOUT, requests.Input.NEW_EPOCH)
+        for given in (
+            RequestInput.REPLY,
+            RequestInput.TIMEOUT,
+            RequestInput.NEW_EPOCH,
+        )
     }
     impossible_replies = {
         (replies.State.IDLE, given)
         for given in (
-            replies.Input.REPLY,
-            replies.Input.COMPLETE,
-            replies.Input.TIMEOUT,
-            replies.Input.RETIRED,
+            ReplyInput.REPLY,
+            ReplyInput.COMPLETE,
+            ReplyInput.TIMEOUT,
+            ReplyInput.RETIRED,
         )
     }
-    assert requests.TRANSITIONS.keys() == set(product(requests.State, requests.Input)) - impossible_requests
-    assert replies.TRANSITIONS.keys() == set(product(replies.State, replies.Input)) - impossible_replies
+    assert requests.TRANSITIONS.keys() == set(product(requests.State, RequestInput)) - impossible_requests
+    assert replies.TRANSITIONS.keys() == set(product(replies.State, ReplyInput)) - impossible_replies
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {"sr_policy": "often"},
-        {"sr_period": 0.0},
-        {"sr_timeout": 0.0},
-        {"sr_timeout": MAX_REQUEST_TIMEOUT + 1},
+        {"sr_period_s": 0.0},
+        {"sr_timeout_s": 0.0},
+        {"sr_timeout_s": MAX_REQUEST_TIMEOUT + 1},
         {"sr_threshold": -1},
-        {"sr_min_interval": -1.0},
-        {"ur_freshness": -1.0},
-        {"ra_min_interval": -1.0},
-        {"ra_jitter": -1.0},
+        {"sr_min_interval_s": -1.0},
+        {"ur_freshness_s": -1.0},
+        {"ra_min_interval_s": -1.0},
+        {"ra_jitter_s": -1.0},
     ],
 )
 def test_bad_options_are_refused(options: dict[str, object]) -> None:

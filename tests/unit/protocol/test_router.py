@@ -47,10 +47,11 @@ from tests.support.one_router import (
     sent,
     set_up,
 )
+from tests.support.router_tables import predicates_of
 
 
 def test_hello_is_repeated_until_a_table_comes() -> None:
-    router = new_router(RouterOptions(hello_interval=2.0))
+    router = new_router(RouterOptions(hello_interval_s=2.0))
     hello = Frame(FrameType.HELLO, NODE, 1, 0, 1, Hello(INCARNATION))
     assert router.handle(Started(), 10.0) == [SendToController(hello)]
     assert router.next_deadline() == 12.0
@@ -123,7 +124,7 @@ def test_p0_is_advertised_when_it_changes_and_only_then() -> None:
     narrower = sent(router.handle(SetPredicate(1, NOTHING), 0.0))
     assert narrower == [({1, 2, 3}, ra(NODE, "x > 3", hop_limit=64, seq=FIRST + 1))]
     assert router.handle(ApplicationGone(2), 0.0) == []
-    assert router.predicates() == {}
+    assert predicates_of(router) == {}
     assert router.counters.ras_issued == 2
     quiet = set_up(RouterOptions(ra_on_change=False))
     assert quiet.handle(SetPredicate(1, EVERYTHING), 0.0) == []
@@ -140,10 +141,10 @@ def test_an_ra_goes_on_unless_its_own_class_covers_it() -> None:
     ]
     assert router.handle(FrameReceived(11, ra(11, "x > 2")), 0.0) == []
     assert router.handle(FrameReceived(13, ra(13, "x > 2")), 0.0) == []
-    assert router.predicates() == {1: parse_predicate("x > 1"), 3: parse_predicate("x > 2")}
+    assert predicates_of(router) == {1: parse_predicate("x > 1"), 3: parse_predicate("x > 2")}
     assert router.counters.dropped == {"ra_covered": 1}
     assert (router.counters.ras_received, router.counters.ras_forwarded) == (4, 2)
-    strict = set_up(RouterOptions(strict_paper=True))
+    strict = set_up(RouterOptions(scheme="pif-strict"))
     strict.handle(FrameReceived(11, ra(11, "x > 1")), 0.0)
     assert strict.handle(FrameReceived(11, ra(21, "x > 2")), 0.0) == []
     assert strict.counters.dropped == {"ra_covered": 1}
@@ -188,7 +189,7 @@ def test_what_cannot_be_used_is_counted(sender: int, frame: Frame, reason: str) 
     router = set_up()
     assert router.handle(FrameReceived(sender, frame), 0.0) == []
     assert router.counters.dropped == {reason: 1}
-    assert router.predicates() == {}
+    assert predicates_of(router) == {}
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,7 @@ def test_what_the_controller_cannot_have_meant_is_counted(frame: Frame, reason: 
 
 
 def test_a_new_epoch() -> None:
-    router = set_up(RouterOptions(readvertise_jitter=1.0))
+    router = set_up(RouterOptions(readvertise_jitter_s=1.0))
     router.handle(SetPredicate(1, parse_predicate("x > 1")), 0.0)
     router.handle(FrameReceived(11, ra(11, "y > 1")), 0.0)
     router.handle(FrameReceived(13, ra(13, "y > 2")), 0.0)
@@ -234,7 +235,7 @@ def test_a_new_epoch() -> None:
     assert [type(action) for action in actions] == [SendToController]
     assert router.epoch == 2
     # What lay beyond the vanished interface is forgotten; the rest and p0 stay.
-    assert router.predicates() == {0: parse_predicate("x > 1"), 1: parse_predicate("y > 1")}
+    assert predicates_of(router) == {0: parse_predicate("x > 1"), 1: parse_predicate("y > 1")}
     due = router.next_deadline()
     assert due is not None and 10.0 <= due <= 11.0
     assert not router.idle
@@ -255,7 +256,7 @@ def test_a_new_epoch() -> None:
 
 
 def test_periodic_advertisements() -> None:
-    router = new_router(RouterOptions(ra_on_change=False, ra_period=10.0))
+    router = new_router(RouterOptions(ra_on_change=False, ra_period_s=10.0))
     control(router, FrameType.TABLE, 1, TABLE, 100.0)
     control(router, FrameType.COMMIT, 1, Commit(1), 100.0)
     first = router.next_deadline()
@@ -271,7 +272,7 @@ def test_periodic_advertisements() -> None:
 
 
 def test_bad_options_are_refused() -> None:
-    for options in ({"hop_limit": 0}, {"hop_limit": 256}, {"ra_period": 0.0}, {"hello_interval": 0.0}):
+    for options in ({"hop_limit": 0}, {"hop_limit": 256}, {"ra_period_s": 0.0}, {"hello_interval_s": 0.0}):
         with pytest.raises(ValueError, match=next(iter(options))):
             RouterOptions(**options)
     with pytest.raises(ValueError, match="incarnation"):
@@ -281,6 +282,6 @@ def test_bad_options_are_refused() -> None:
 def test_predicates_are_values() -> None:
     router = set_up()
     router.handle(SetPredicate(1, parse_predicate("x > 1")), 0.0)
-    seen = dict(router.predicates())
+    seen = dict(predicates_of(router))
     router.handle(SetPredicate(1, Predicate()), 0.0)
     assert seen == {0: parse_predicate("x > 1")}

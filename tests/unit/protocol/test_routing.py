@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from router.content.plain import Plain
 from router.matching.counting.engine import CountingMatcher
 from router.matching.factory import ENGINES, factory
 from router.predicates.covering.algebra import covers, disjoin
@@ -16,7 +17,10 @@ from router.predicates.model import NOTHING, Filter, Message
 from router.predicates.parser import parse_predicate
 from router.protocol.options import RouterOptions
 from router.protocol.routing import RoutingTable
+from router.protocol.services.applications import ApplicationPredicates
 from router.wire.addresses import LOCAL_INTERFACE
+
+CONTENT = Plain()
 
 
 class _Counted(CountingMatcher):
@@ -33,7 +37,7 @@ class _Counted(CountingMatcher):
 
 def test_the_matcher_hears_of_the_last_change_of_interfaces_that_are_asked_for() -> None:
     engine = _Counted()
-    routing = RoutingTable(engine)
+    routing = RoutingTable(engine, CONTENT)
     for bound in range(10, 0, -1):
         assert routing.widen(1, parse_predicate(f"x > {bound}"))
         assert routing.widen(2, parse_predicate(f"x > {bound}"))
@@ -46,7 +50,7 @@ def test_the_matcher_hears_of_the_last_change_of_interfaces_that_are_asked_for()
 
 
 def test_the_matcher_forgets_interfaces_that_are_gone() -> None:
-    routing = RoutingTable(CountingMatcher())
+    routing = RoutingTable(CountingMatcher(), CONTENT)
     routing.widen(1, parse_predicate("x > 0"))
     routing.widen(2, parse_predicate("x > 0"))
     assert routing.match(Message({"x": 1}), {1, 2}) == {1, 2}
@@ -60,7 +64,7 @@ def test_the_matcher_forgets_interfaces_that_are_gone() -> None:
 
 
 def test_a_copy_grows_apart_from_its_entry() -> None:
-    routing = RoutingTable(CountingMatcher())
+    routing = RoutingTable(CountingMatcher(), CONTENT)
     routing.widen(1, parse_predicate("x > 5"))
     routing.copy_of(1).add(parse_predicate("y = 1"))
     assert routing.get(1) == parse_predicate("x > 5")
@@ -68,7 +72,7 @@ def test_a_copy_grows_apart_from_its_entry() -> None:
 
 
 def test_what_grows_beyond_twice_the_bound_is_widened_to_it() -> None:
-    routing = RoutingTable(CountingMatcher(), max_filters=3)
+    routing = RoutingTable(CountingMatcher(), CONTENT, max_filters=3)
     exact = NOTHING
     for number in range(40):
         one = parse_predicate(f"x = {number * number * 10} and y > {number}")
@@ -85,18 +89,18 @@ def test_what_grows_beyond_twice_the_bound_is_widened_to_it() -> None:
 
 
 def test_what_this_node_asks_of_others_stays_exact() -> None:
-    routing = RoutingTable(CountingMatcher(), max_filters=1)
+    routing = RoutingTable(CountingMatcher(), CONTENT, max_filters=1)
     wanted = parse_predicate("x = 1 or x = 10 or x = 100 or x = 1000")
-    routing.set_application(1, wanted)
+    ApplicationPredicates(routing, CONTENT).set(1, wanted)
     assert routing.local == wanted
     assert routing.match(Message({"x": 5}), {LOCAL_INTERFACE}) == frozenset()
 
 
 def test_bounds_that_a_router_refuses() -> None:
-    with pytest.raises(ValueError, match="max_filters: 0 is less than 1"):
+    with pytest.raises(ValueError, match="max_filters: 0 is not valid; expected an integer, 1 or more"):
         RouterOptions(max_filters=0)
-    with pytest.raises(ValueError, match="max_filters: excludes strict_paper"):
-        RouterOptions(max_filters=5, strict_paper=True)
+    with pytest.raises(ValueError, match='max_filters: excludes the scheme "pif-strict"'):
+        RouterOptions(max_filters=5, scheme="pif-strict")
 
 
 class _Listening(CountingMatcher):
@@ -114,7 +118,7 @@ class _Listening(CountingMatcher):
 
 def test_the_matcher_is_told_of_what_has_changed_only() -> None:
     engine = _Listening()
-    routing = RoutingTable(engine)
+    routing = RoutingTable(engine, CONTENT)
     for number in range(50):
         routing.widen(1, parse_predicate(f'x = {2 * number} and s = "{number}"'))
     routing.match(Message({"x": 0}), {1})
@@ -128,8 +132,8 @@ def test_the_matcher_is_told_of_what_has_changed_only() -> None:
 def test_every_engine_follows_the_table(max_filters: int | None) -> None:
     """Entries grow, are replaced and forgotten; numbers of filters that nobody holds are given again."""
     source = Random(4)
-    tables = [RoutingTable(factory(name), max_filters) for name in sorted(ENGINES)]
-    tables.append(RoutingTable(None, max_filters))
+    tables = [RoutingTable(factory(name), CONTENT, max_filters) for name in sorted(ENGINES)]
+    tables.append(RoutingTable(None, CONTENT, max_filters))
     matched = 0
     for _ in range(300):
         interface, drawn = source.randrange(4), source.random()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import combinations
 from math import dist
@@ -18,6 +19,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle, StepPatch
 from rich.console import Console
 
+from captures.rundir.files import RunFolderError
+from captures.rundir.layout import RunLayout
+from captures.rundir.topology import read_topology, write_topology
 from testbed.errors import InputError
 from testbed.report import sheets
 from testbed.report.data import TABLES, read_run
@@ -30,6 +34,8 @@ from testbed.report.topology_figure import link_frames
 from testbed.terminal import numbers
 from testbed.terminal.summary import print_summary
 from tests.support.browser import contrasts, needs_chromium, shown
+from topos.build import LinkSpec, build
+from topos.model import Link, Node
 
 NODES = 20
 DURATION_S = 1800
@@ -88,15 +94,15 @@ def synthetic_run(run: Path, **changes: Any) -> Path:
         u, v = sorted(random.sample(range(NODES), 2))
         if (u, v) not in pairs:
             pairs.append((u, v))
-    links = [
-        {"index": index, "u": u, "v": v, "u_port": 1, "v_port": 1, "cost": random.randint(1, 400)}
-        for index, (u, v) in enumerate(pairs)
-    ]
-    nodes = [{"id": node, "x": x, "y": y} for node, (x, y) in enumerate(place)]
+    specs = [LinkSpec(u, v, random.randint(1, 400)) for u, v in pairs]
+    nodes = [Node(node, x, y) for node, (x, y) in enumerate(place)]
+    topology = build("waxman,20", nodes, specs)
     manifest = {
         "experiment": "default",
         "seed": 1,
         "time_scale": 60,
+        "datapath": "kernel",
+        "started_ns": 1,
         "kernel": "6.1.0",
         "versions": {"ovs": "3.1.0", "tcpdump": "4.99.3"},
         "command_line": ["cbcb", "run", "default"],
@@ -105,6 +111,10 @@ def synthetic_run(run: Path, **changes: Any) -> Path:
         {
             "name": f"link-{u}-{v}",
             "kind": "link",
+            "u": u,
+            "v": v,
+            "node": None,
+            "file": f"pcap/link-{u}-{v}.pcap",
             "device": f"cx1s{u}-e{v}",
             "captured": random.randint(50, 900),
             "received_by_filter": 900,
@@ -112,11 +122,12 @@ def synthetic_run(run: Path, **changes: Any) -> Path:
         }
         for u, v in pairs
     ]
-    files = {"summary": summary(**changes), "manifest": manifest, "capture": captures}
-    files["topology"] = {"name": "waxman,20", "nodes": nodes, "links": links}
-    for name, content in files.items():
-        (run / f"{name}.json").write_text(json.dumps(content))
-    with (run / "workload.jsonl").open("w") as out:
+    files = RunLayout(run)
+    write_topology(files, topology)
+    files.summary.write_text(json.dumps(summary(**changes)))
+    files.manifest.write_text(json.dumps(manifest))
+    files.captures.write_text(json.dumps(captures))
+    with files.workload.open("w") as out:
         for node in range(15):
             item = {
                 "at_s": 0,
@@ -129,9 +140,9 @@ def synthetic_run(run: Path, **changes: Any) -> Path:
             sent = {"at_s": 5 + number, "node": 16 + number % 4, "action": "send_message"}
             out.write(json.dumps(sent | {"attributes": {"a": min(random.randint(0, 40), 3)}}) + "\n")
     totals = [
-        (link["index"], a, b, kind, frames, frames * 150)
-        for link in links
-        for a, b in ((link["u"], link["v"]), (link["v"], link["u"]))
+        (link.index, a, b, kind, frames, frames * 150)
+        for link in topology.links
+        for a, b in ((link.u, link.v), (link.v, link.u))
         for kind, frames in zip(KINDS, (random.randint(0, 120), random.randint(0, 20), 1, 1), strict=True)
     ]
     bins = [
@@ -155,8 +166,8 @@ def synthetic_run(run: Path, **changes: Any) -> Path:
         "type_bins": bins,
         "control_rate_curve": [(t, 2.5 * 0.98**t, 0.05) for t in times],
         "link_utilisation": [
-            (link["index"], link["u"], link["v"], float(start), random.uniform(0, 9000), None)
-            for link in links
+            (link.index, link.u, link.v, float(start), random.uniform(0, 9000), None)
+            for link in topology.links
             for start in range(0, DURATION_S, 60)
         ],
         "deliveries": [(random.lognormvariate(-5, 0.6),) for _ in range(1231)],
@@ -173,9 +184,9 @@ def synthetic_run(run: Path, **changes: Any) -> Path:
         ],
         **curves,
     }
-    (run / "parquet").mkdir()
+    files.tables.mkdir()
     for name, rows in tables.items():
-        folder = run / "parquet" / name
+        folder = files.tables / name
         folder.mkdir()
         pd.DataFrame(rows, columns=list(TABLES[name])).to_parquet(folder / "part-0.parquet")
     return run
@@ -228,7 +239,7 @@ def test_changes_of_the_network_have_a_section_of_their_own(tmp_path: Path) -> N
     assert "Changes of the network" not in write_report(run).read_text()
 
     def report(**values: Any) -> str:
-        (run / "summary.json").write_text(json.dumps(summary(**values)))
+        RunLayout(run).summary.write_text(json.dumps(summary(**values)))
         return write_report(run).read_text()
 
     changes = [
@@ -263,9 +274,9 @@ def test_a_report_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
 
 
 def test_a_run_without_traffic_says_so(tmp_path: Path) -> None:
-    topology = {"name": "none", "nodes": [{"id": 0, "x": None, "y": None}], "links": []}
-    (tmp_path / "topology.json").write_text(json.dumps(topology))
-    (tmp_path / "summary.json").write_text("{}")
+    run = RunLayout(tmp_path)
+    write_topology(run, build("none", [Node(0)], []))
+    run.summary.write_text("{}")
     text = write_report(tmp_path).read_text()
     Page(text)
     for sentence in (
@@ -293,7 +304,7 @@ def test_a_failed_run_shows_reasons_and_differences(tmp_path: Path) -> None:
         verdict_reasons=["3 deliveries missed <after> convergence"],
         reconciliation=reconciliation,
     )
-    path = run / "parquet" / "captures" / "part-0.parquet"
+    path = RunLayout(run).tables / "captures" / "part-0.parquet"
     captures = pd.read_parquet(path)
     captures.loc[20, "dropped_by_kernel"] = 17
     captures.to_parquet(path)
@@ -312,17 +323,18 @@ def test_the_same_run_gives_the_same_report(tmp_path: Path) -> None:
     assert write_report(run).read_bytes() == first
 
 
-@pytest.mark.parametrize("missing", ["summary.json", "topology.json"])
-def test_a_folder_that_is_no_finished_run_is_an_input_error(tmp_path: Path, missing: str) -> None:
+@pytest.mark.parametrize("missing", ["summary", "topology"])
+def test_a_folder_that_is_no_finished_run_is_refused(tmp_path: Path, missing: str) -> None:
     synthetic_run(tmp_path)
-    (tmp_path / missing).unlink()
-    with pytest.raises(InputError, match=missing):
+    path = getattr(RunLayout(tmp_path), missing)
+    path.unlink()
+    with pytest.raises(RunFolderError, match=f"{path}: missing"):
         write_report(tmp_path)
 
 
 def test_a_table_without_its_columns_is_an_input_error(tmp_path: Path) -> None:
     run = synthetic_run(tmp_path)
-    pd.DataFrame({"t": [1.0]}).to_parquet(run / "parquet" / "control_share_curve" / "part-0.parquet")
+    pd.DataFrame({"t": [1.0]}).to_parquet(RunLayout(run).tables / "control_share_curve" / "part-0.parquet")
     with pytest.raises(InputError, match="control_share_curve: no column t_s, fraction"):
         write_report(run)
 
@@ -334,13 +346,12 @@ def test_link_load_sums_directions_and_types_and_leaves_host_links_out() -> None
 
 
 def test_positions_come_from_the_topology_or_from_its_links() -> None:
-    nodes: list[dict[str, Any]] = [{"id": 0, "x": 1, "y": 2}, {"id": 1, "x": 3, "y": 4}]
-    links = [{"u": 0, "v": 1}]
-    assert positions({"nodes": nodes, "links": links}) == {0: (1.0, 2.0), 1: (3.0, 4.0)}
-    nodes[1]["x"] = None
-    laid_out = positions({"nodes": nodes, "links": links})
+    links = [LinkSpec(0, 1)]
+    assert positions(build("pair", [Node(0, 1, 2), Node(1, 3, 4)], links)) == {0: (1.0, 2.0), 1: (3.0, 4.0)}
+    partly = build("pair", [Node(0, 1, 2), Node(1, None, 4)], links)
+    laid_out = positions(partly)
     assert laid_out.keys() == {0, 1} and laid_out[0] != laid_out[1]
-    assert laid_out == positions({"nodes": nodes, "links": links})
+    assert laid_out == positions(partly)
 
 
 def test_frames_over_time_counts_empty_bins_as_zero() -> None:
@@ -492,10 +503,12 @@ def test_neither_page_terminal_nor_figures_show_an_exponent(tmp_path: Path) -> N
         "delivery_delay": {"median_s": 1.234, "p99_s": 61.7},
     }
     run = synthetic_run(tmp_path, **values)
-    pd.DataFrame({"delay_s": [0.5, 2.5, 4.5]}).to_parquet(run / "parquet" / "deliveries" / "part-0.parquet")
-    path = run / "parquet" / "control_rate_curve" / "part-0.parquet"
+    pd.DataFrame({"delay_s": [0.5, 2.5, 4.5]}).to_parquet(
+        RunLayout(run).tables / "deliveries" / "part-0.parquet"
+    )
+    path = RunLayout(run).tables / "control_rate_curve" / "part-0.parquet"
     pd.read_parquet(path).assign(ra_per_s=12345.6).to_parquet(path)
-    path = run / "parquet" / "link_utilisation" / "part-0.parquet"
+    path = RunLayout(run).tables / "link_utilisation" / "part-0.parquet"
     pd.read_parquet(path).assign(bits_per_s=1.234e8).to_parquet(path)
     page = re.sub(r"<style>.*?</style>|<svg.*?</svg>", "", write_report(run).read_text(), flags=re.DOTALL)
     terminal = printed(summary(**values), color_system=None)
@@ -548,7 +561,7 @@ def test_what_has_no_number_comes_last_whichever_way_a_browser_sorts(tmp_path: P
     document = shown(f"file://{tmp_path}/sorted.html", tmp_path / "profile")
     body = re.search(r"<body>(.*)</body>", document, re.DOTALL)
     assert body is not None
-    known = sum(link["bandwidth_mbps"] is not None for link in links)
+    known = sum(link.bandwidth_mbps is not None for link in links)
     for column, down in zip(json.loads(body[1]), (True, False), strict=True):
         peaks = [float(value) for value in column[:known]]
         assert peaks == sorted(peaks, reverse=down)
@@ -638,19 +651,17 @@ def test_links_without_a_bandwidth_are_no_part_of_the_use_of_those_with_one() ->
     assert silent.note.endswith("No link with a bandwidth carried a frame.")
 
 
-def with_some_bandwidths(run: Path) -> list[dict[str, Any]]:
+def with_some_bandwidths(run: Path) -> tuple[Link, ...]:
     """Gives every second link 10 Mbit/s; returns the links."""
-    topology = json.loads((run / "topology.json").read_text())
-    for link in topology["links"]:
-        link["bandwidth_mbps"] = 10.0 if link["index"] % 2 else None
-    (run / "topology.json").write_text(json.dumps(topology))
-    path = run / "parquet" / "link_utilisation" / "part-0.parquet"
+    topology = read_topology(RunLayout(run))
+    links = tuple(replace(link, bandwidth_mbps=10.0 if link.index % 2 else None) for link in topology.links)
+    write_topology(RunLayout(run), replace(topology, links=links))
+    path = RunLayout(run).tables / "link_utilisation" / "part-0.parquet"
     table = pd.read_parquet(path)
     # Link 1 carries nothing.
     table = table[table["link"] != 1]
     table["utilisation"] = (table["bits_per_s"] / 1e7).where(table["link"] % 2 == 1)
     table.to_parquet(path)
-    links: list[dict[str, Any]] = topology["links"]
     return links
 
 
@@ -661,9 +672,9 @@ def test_a_link_without_a_bandwidth_has_no_utilisation(tmp_path: Path) -> None:
     assert sheet.columns[-1][0] == "Peak utilisation"
     peaks = {(row[0].value, row[1].value): row[-1] for row in sheet.rows}
     for link in links:
-        peak = peaks[link["u"], link["v"]]
-        assert (peak.value is None) == (peak.text == "–") == (link["bandwidth_mbps"] is None)
-    assert peaks[links[1]["u"], links[1]["v"]].text == "0.0%"
+        peak = peaks[link.u, link.v]
+        assert (peak.value is None) == (peak.text == "–") == (link.bandwidth_mbps is None)
+    assert peaks[links[1].u, links[1].v].text == "0.0%"
     assert "nan" not in re.sub(r"<svg.*?</svg>", "", write_report(run).read_text(), flags=re.DOTALL)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from testbed.emulation.event_log import EventLog
 from testbed.errors import RunError
-from testbed.rundir.follow import EventLog
 
 
 def test_each_who_follows_a_log_sees_all_of_it(tmp_path: Path) -> None:

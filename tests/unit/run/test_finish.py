@@ -9,24 +9,26 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from captures.rundir.files import RunFolderError
+from captures.rundir.layout import RunLayout
 from testbed.conclude import account_and_report
 from testbed.config.shipped import find_experiment
-from testbed.errors import InputError
 from testbed.terminal.progress import Progress
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A folder as it is when the emulation has just begun."""
-    shutil.copy(find_experiment("ring5"), tmp_path / "experiment.toml")
-    (tmp_path / "manifest.json").write_text(json.dumps({"datapath": "user", "time_scale": 1.0}))
+    run = RunLayout(tmp_path)
+    shutil.copy(find_experiment("ring5"), run.experiment)
+    run.manifest.write_text(json.dumps({"datapath": "user", "time_scale": 1.0, "started_ns": 1}))
     return tmp_path
 
 
 def _refused(run: Path, message: str) -> None:
     before = sorted(run.rglob("*"))
     console = Console(quiet=True)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(RunFolderError, match=message):
         account_and_report(run, "local[2]", Progress(console), console)
     assert sorted(run.rglob("*")) == before
 
@@ -38,13 +40,13 @@ def test_interrupted_emulation_is_named_as_such(run: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("timings.json", "{", r"timings\.json: expected JSON"),
-        ("timings.json", "[]", r"timings\.json: expected a JSON object"),
-        ("timings.json", '{"run_s": "long"}', r"timings\.json: run_s: 'long'; expected a number"),
-        ("manifest.json", "{}", r"manifest\.json: no field datapath"),
+        ("timings", "{", r"timings\.json: expected JSON"),
+        ("timings", "[]", r"timings\.json: expected a JSON object"),
+        ("timings", '{"run_s": "long"}', r"timings\.json: run_s: 'long'; expected a number"),
+        ("manifest", '{"time_scale": 1, "started_ns": 1}', r"manifest\.json: no field 'datapath'"),
     ],
 )
 def test_malformed_files_are_named(run: Path, name: str, content: str, message: str) -> None:
-    (run / "timings.json").write_text("{}")
-    (run / name).write_text(content)
+    RunLayout(run).timings.write_text("{}")
+    getattr(RunLayout(run), name).write_text(content)
     _refused(run, message)

@@ -15,17 +15,21 @@ from typing import Any
 
 import pytest
 
+from router.content.plain import Plain
 from router.matching.factory import factory
 from router.predicates.model import Message, Value
 from router.predicates.parser import parse_predicate
 from router.protocol.events import ControllerFrame, Event
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
+from router.protocol.services.exhaustive import ExhaustiveSession
+from router.records.application_log import ApplicationLog
 from router.runtime.applications import Applications
 from router.runtime.client import Client, ClientError
 from router.runtime.lines import REQUEST_LIMIT
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType, TreeEntry
 from tests.support.polling import TIMEOUT, wait_for
+from tests.support.router_tables import predicates_of
 
 OUTPUT_LIMIT = 256 * 1024
 
@@ -45,6 +49,7 @@ class Node:
             4,
             path,
             self.selector,
+            self.router.session,
             self._handle,
             lambda _tables: {"node": 4},
             lambda app, _requested_ns: self.left_behind.append(app),
@@ -129,7 +134,7 @@ def test_subscriptions_of_several_applications(node: Node) -> None:
         first.unsubscribe(1)
         gets(first, 3)
         gets(second, 1, 1)
-        assert node.router.predicates()[0] == parse_predicate("x = 1 or x = 3")
+        assert predicates_of(node.router)[0] == parse_predicate("x = 1 or x = 3")
         # Numbers are not given twice.
         assert first.subscribe("x = 9") == 3
         for number in (1, 7):
@@ -137,9 +142,9 @@ def test_subscriptions_of_several_applications(node: Node) -> None:
                 first.unsubscribe(number)
         second.close()
         wait_for(lambda: None if len(node.applications) == 1 else "the second is connected")
-        assert node.router.predicates()[0] == parse_predicate("x = 3 or x = 9")
+        assert predicates_of(node.router)[0] == parse_predicate("x = 3 or x = 9")
     wait_for(lambda: f"{len(node.applications)} are connected" if len(node.applications) else None)
-    assert node.router.predicates() == {}
+    assert predicates_of(node.router) == {}
     assert node.left_behind == []
     told = [(line.get("op"), line["predicate"]) for line in lines if line["event"] == "set_predicate"]
     assert told == [
@@ -168,7 +173,7 @@ def test_who_leaves_without_a_word_is_told_of(node: Node) -> None:
         connection.close()
         wait_for(lambda: f"{len(node.applications)} are connected" if len(node.applications) else None)
     assert node.left_behind == ["declares", "subscribes"]
-    assert node.router.predicates() == {}
+    assert predicates_of(node.router) == {}
 
 
 def test_an_update_can_be_requested(node: Node) -> None:
@@ -205,7 +210,7 @@ def test_types_survive_the_socket(node: Node) -> None:
 def test_the_log_has_what_the_architecture_says(node: Node, tmp_path: Path) -> None:
     path = tmp_path / "applications.jsonl"
     before = time.time_ns()
-    with path.open("w") as log, node.client("a", log=log) as client:
+    with ApplicationLog(path) as log, node.client("a", log=log) as client:
         client.set_predicate('x > 1 and s = "q"')
         client.send_message('x = 2, s = "q"')
         next(client.deliveries(TIMEOUT))
@@ -256,7 +261,7 @@ def test_requests_may_be_pipelined_without_waiting(node: Node) -> None:
     for client in clients:
         client.close()
     wait_for(lambda: None if not len(node.applications) else f"{len(node.applications)} are connected")
-    assert node.router.predicates() == {}
+    assert predicates_of(node.router) == {}
 
 
 def raw(node: Node) -> socket.socket:
@@ -334,7 +339,15 @@ def test_who_leaves_at_once_knows_what_it_has_sent(node: Node) -> None:
 def test_without_descriptors_a_connection_waits_and_costs_nothing(tmp_path: Path) -> None:
     selector = selectors.DefaultSelector()
     path = tmp_path / "r4.sock"
-    applications = Applications(4, path, selector, lambda _event: [], lambda _tables: {}, lambda *_: None)
+    applications = Applications(
+        4,
+        path,
+        selector,
+        lambda number: ExhaustiveSession(number, Plain()),
+        lambda _event: [],
+        lambda _tables: {},
+        lambda *_: None,
+    )
     waiting = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     waiting.connect(str(path))
     free = os.dup(0)
@@ -394,5 +407,11 @@ def test_a_client_says_why_it_cannot_go_on(node: Node, tmp_path: Path) -> None:
         with pytest.raises(ClientError, match="closed the connection"):
             client.status()
         node.applications = Applications(
-            4, node.path, node.selector, node._handle, lambda _tables: {}, lambda *_: None
+            4,
+            node.path,
+            node.selector,
+            node.router.session,
+            node._handle,
+            lambda _tables: {},
+            lambda *_: None,
         )

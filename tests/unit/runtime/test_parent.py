@@ -39,11 +39,11 @@ def test_specs_survive_the_file(tmp_path: Path) -> None:
         ("{", "not JSON"),
         ("{}", "expected a list"),
         ("[3]", "router 0: expected an object"),
-        ('[{"node": 1}]', "router 0: counters_path: missing"),
+        ('[{"node": 1}]', "router 0: device: missing; expected str"),
         ('[{"nod": 1}]', "router 0: nod: no such field"),
         (
             json.dumps([{**SPEC.as_json(), "options": {"hop_limit": 0}}]),
-            "router 0: options: hop_limit: 0 is outside",
+            "router 0: options: hop_limit: 0 is not valid; expected an integer from 1 to 255",
         ),
         (json.dumps([{**SPEC.as_json(), "options": {"colour": 0}}]), "router 0: options: .*colour"),
         (json.dumps([{**SPEC.as_json(), "node": "1"}]), "router 0: node: expected int"),

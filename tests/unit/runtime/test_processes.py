@@ -21,6 +21,7 @@ import pytest
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.protocol.options import RouterOptions
 from router.recording.replay import check
+from router.records.application_log import ApplicationEvent
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
 from router.wire.addresses import (
@@ -89,7 +90,7 @@ def routers(wire: Wire, tmp_path: Path) -> Iterator[Routers]:
             socket_path=str(tmp_path / f"r{node}.sock"),
             counters_path=str(tmp_path / f"r{node}.json"),
             log_path=str(tmp_path / f"r{node}.log"),
-            options=RouterOptions(hello_interval=0.05),
+            options=RouterOptions(hello_interval_s=0.05),
             recording_path=str(tmp_path / f"r{node}.rec"),
         )
         for node in (0, 1)
@@ -108,8 +109,13 @@ def _since_ready(frames: list[bytes], counters: dict[str, Any]) -> list[bytes]:
     return frames[early:]
 
 
+def _has_heard(client: Client) -> bool:
+    """Whether the router's table has a row for interface 1."""
+    return any(row["interface"] == 1 for row in client.status()["table"])
+
+
 def test_messages_travel_and_every_frame_is_counted(wire: Wire, routers: Routers) -> None:
-    lines: list[dict[str, Any]] = []
+    lines: list[ApplicationEvent] = []
     with (
         Client(routers.specs[0].socket_path, "sender") as sender,
         Client(routers.specs[1].socket_path, "receiver", log=lines.append) as receiver,
@@ -120,24 +126,26 @@ def test_messages_travel_and_every_frame_is_counted(wire: Wire, routers: Routers
         receiver.set_predicate("x > 1")
         early = sender.send_message("x = 2")
         wire.set_up_routers()
-        wait_for(lambda: None if "1" in sender.status()["predicates"] else str(sender.status()))
+        wait_for(lambda: None if _has_heard(sender) else str(sender.status()))
         late = [sender.send_message(f'x = {x}, text = "é"') for x in (0, 1, 2, 3)]
         got = [next(receiver.deliveries(TIMEOUT)) for _ in range(2)]
         assert [(each.source, each.seq) for each in got] == late[2:]
         assert got[0].attributes == {"x": 2, "text": "é"}
         status = receiver.status()
-        assert status["predicates"] == {"0": "x > 1"}
+        assert status["table"] == [{"interface": 0, "scope": "", "predicate": "x > 1"}]
         assert (status["node"], status["epoch"], status["interfaces"], status["idle"]) == (
             1,
             1,
             {"1": 0},
             True,
         )
-        assert "predicates" not in receiver.status(tables=False)
+        assert "table" not in receiver.status(tables=False)
         assert early[1] + 1 == late[0][1]
     assert [line["event"] for line in lines] == ["set_predicate", "deliver", "deliver", "set_predicate"]
-    assert lines[0]["filters"] == [[["x", "integer", ">", 1]]]
-    assert lines[-1]["filters"] == []
+    first, last = lines[0], lines[-1]
+    assert first["event"] == last["event"] == "set_predicate"
+    assert first["filters"] == [[["x", "integer", ">", 1]]]
+    assert last["filters"] == []
     counters = routers.stop()
     wire.read()
     for node in (0, 1):
@@ -162,7 +170,7 @@ def test_a_large_predicate_crosses_in_fragments(wire: Wire, routers: Routers) ->
     )
     with Client(routers.specs[0].socket_path) as sender, Client(routers.specs[1].socket_path) as receiver:
         receiver.set_predicate(wanted)
-        wait_for(lambda: None if "1" in sender.status()["predicates"] else str(sender.status()))
+        wait_for(lambda: None if _has_heard(sender) else str(sender.status()))
         sender.send_message(Message({"name": "0042" + "x" * 200}))
         assert next(receiver.deliveries(TIMEOUT)).source == 0
         assert sender.status()["counters"]["frames_received"]["RA"] > 5

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from captures.accounting.account import account
+from captures.rundir.layout import RunLayout
 from captures.spark.session import spark_session
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
@@ -36,7 +37,7 @@ def _accounted(session: SparkSession, folder: Path, captures: Kept = "all") -> d
     with (folder / "output").open("w") as output:
         experiment = load_experiment(find_experiment("ring5"))
         run_dir = simulate(experiment, folder, Progress(Console(file=output)), captures)
-    write_oracle(run_dir, experiment.oracle.in_flight_window_s)
+    write_oracle(RunLayout(run_dir), experiment.oracle.in_flight_window_s)
     summary = account(run_dir, spark=session)
     return {key: value for key, value in summary.items() if key not in _WALL}
 

@@ -15,6 +15,8 @@ import pytest
 from rich.console import Console
 
 from captures.pcap.reader import PcapReader
+from captures.rundir.layout import RunLayout
+from captures.rundir.routing_tables import read_routing_tables
 from router.wire.addresses import node_of
 from router.wire.frames import FrameType
 from router.wire.header import decode_header
@@ -22,7 +24,6 @@ from testbed.config.load import load_experiment
 from testbed.errors import RunError
 from testbed.oracle.decide import judge
 from testbed.oracle.history import read_history
-from testbed.rundir.tables import read_tables
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.paths import ROOT
@@ -63,7 +64,8 @@ def _events(run_dir: Path, log: str) -> list[dict[str, Any]]:
 def _wrong(run_dir: Path) -> tuple[int, list[tuple[int, int, int]]]:
     """How many deliveries were expected and decided, and those missing or spurious."""
     judgements = {
-        (j.source, j.seq, j.application.node): j for j in judge(read_history(run_dir), window_s=0.5)
+        (j.source, j.seq, j.application.node): j
+        for j in judge(read_history(RunLayout(run_dir)), window_s=0.5)
     }
     made = [
         (int(e["source"]), int(e["seq"]), int(e["node"]))
@@ -93,7 +95,7 @@ def test_the_run_folder_is_that_of_an_emulation(tmp_path: Path) -> None:
     counters = json.loads((run_dir / "counters" / "routers.json").read_text())
     assert set(counters) == {"0", "1", "2", "3", "4"}
     assert counters["0"]["frames_sent"]["HELLO"] == 1
-    assert read_tables(run_dir).keys() == set(range(5))
+    assert read_routing_tables(RunLayout(run_dir)).keys() == set(range(5))
     names = [event["event"] for event in _events(run_dir, "controller.jsonl")]
     assert names.index("all_switches_ready") < names.index("epoch_started") < names.index("committed")
     assert set(json.loads((run_dir / "timings.json").read_text())) == {

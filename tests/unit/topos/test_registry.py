@@ -39,7 +39,9 @@ def double_ring(n: int) -> Topology:
 
 @pytest.fixture
 def doubled() -> Iterator[None]:
-    register(double_ring, n=option("Half of the nodes.", key="nodes", low=2))
+    register(
+        double_ring, "A ring of twice as many nodes.", n=option("Half of the nodes.", key="nodes", low=2)
+    )
     yield
     GENERATORS.unregister("double_ring")
 

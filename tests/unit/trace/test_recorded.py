@@ -15,6 +15,7 @@ from router.recording.file import Origin, Recorder
 from router.wire.frames import Body, BroadcastTable, Commit, Frame, FrameType, TreeEntry
 from testbed.errors import InputError
 from testbed.recordings.decision import decision
+from tests.support.router_tables import by_interface
 
 NODE = 5
 FIRST = (1 << 32) + 1
@@ -71,7 +72,9 @@ def _said(run: Path, source: int, seq: int) -> tuple[dict[int, str], str | None]
     found = decision(run, NODE, source, seq)
     if found is None:
         return None
-    return {i: format_predicate(predicate) for i, predicate in found.predicates.items()}, found.dropped
+    return {
+        i: format_predicate(predicate) for i, predicate in by_interface(found.table).items()
+    }, found.dropped
 
 
 def test_the_table_is_that_of_the_moment(run: Path) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from captures.rundir.layout import RunLayout
+from router.content.plain import Plain
 from router.predicates.model import Predicate
 from router.predicates.semantics import matches
 from router.protocol.events import (
@@ -25,6 +27,7 @@ from router.protocol.events import (
     SendMessage,
     SetPredicate,
 )
+from router.protocol.services.exhaustive import ExhaustiveSession
 from router.runtime.applications import Applications
 from testbed.errors import RunError
 from testbed.oracle.decide import write_oracle
@@ -48,7 +51,13 @@ class IdealNetwork:
         self._running = True
         self.nodes = {
             node: Applications(
-                node, path, self._selector, self._handler(node), lambda _verbose: {}, lambda *_: None
+                node,
+                path,
+                self._selector,
+                lambda number: ExhaustiveSession(number, Plain()),
+                self._handler(node),
+                lambda _verbose: {},
+                lambda *_: None,
             )
             for node, path in self.sockets.items()
         }
@@ -121,8 +130,9 @@ def send(at_s: float, node: int, **attributes: int) -> Item:
 
 
 def log_path(folder: Path) -> Path:
-    (folder / "logs").mkdir(exist_ok=True)
-    return folder / "logs" / "applications.jsonl"
+    run = RunLayout(folder)
+    run.logs_folder.mkdir(exist_ok=True)
+    return run.applications_log
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
@@ -194,10 +204,10 @@ def test_subscriptions_of_a_workload_come_and_go(network: IdealNetwork, tmp_path
         # Its name is free again, and of others there is nothing to revoke.
         with pytest.raises(RunError, match="node 1: unsubscribe: no subscription 'low' is in force"):
             driver.play(Workload((Item(0, 1, "unsubscribe", subscription="low"),)), 60, 1)
-    write_oracle(tmp_path, 0.0)
+    write_oracle(RunLayout(tmp_path), 0.0)
     wanted = {
         (o["source"], o["seq"], o["node"])
-        for o in map(json.loads, (tmp_path / "oracle.jsonl").read_text().splitlines())
+        for o in map(json.loads, RunLayout(tmp_path).oracle.read_text().splitlines())
         if o["expected"]
     }
     got = [(e["source"], e["seq"], e["node"]) for e in events(tmp_path) if e["event"] == "deliver"]
@@ -210,9 +220,9 @@ def test_the_log_satisfies_the_oracle(network: IdealNetwork, tmp_path: Path) -> 
     with Driver(network.sockets, workload.nodes, log_path(tmp_path)) as driver:
         driver.play(workload, time_scale=1000, duration_s=20)
         assert driver.drain(lambda: driver.delivered == 5, timeout_s=5)
-    totals = write_oracle(tmp_path, window_s=0)
+    totals = write_oracle(RunLayout(tmp_path), window_s=0)
     assert (totals.messages, totals.applications, totals.expected, totals.undecided) == (10, 1, 5, 0)
-    expected = {json.loads(line)["seq"] for line in (tmp_path / "oracle.jsonl").read_text().splitlines()}
+    expected = {json.loads(line)["seq"] for line in RunLayout(tmp_path).oracle.read_text().splitlines()}
     assert expected == {e["seq"] for e in events(tmp_path) if e["event"] == "deliver"}
 
 

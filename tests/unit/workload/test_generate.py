@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from captures.rundir.files import RunFolderError
+from captures.rundir.layout import RunLayout
 from router.predicates.model import Operator, Type
 from router.predicates.parser import parse_predicate
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment, WorkloadOptions
 from testbed.config.shipped import list_experiments
-from testbed.errors import InputError
 from testbed.events.applications import SendMessage, SetPredicate
 from testbed.events.event import Event
 from testbed.events.links import LinkDown
@@ -201,8 +202,8 @@ def test_events_are_merged_in() -> None:
 
 def test_a_workload_file_reads_back(tmp_path: Path) -> None:
     workload = generate(experiment(events=[SendMessage(1, 0, 'x = "a b"')]))
-    write_workload(workload, tmp_path / "workload.jsonl")
-    again = read_workload(tmp_path / "workload.jsonl")
+    write_workload(RunLayout(tmp_path), workload)
+    again = read_workload(RunLayout(tmp_path))
     assert again.items == workload.items
     kinds = [
         [type(v) for v in (item.attributes or {}).values()]
@@ -215,7 +216,7 @@ def test_a_workload_file_reads_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("{oops", "workload.jsonl:2: Expecting property name"),
+        ("{oops", "workload.jsonl:2: expected JSON: Expecting property name"),
         ('{"at_s":1,"node":0}', "workload.jsonl:2: no field 'action'"),
         ('{"at_s":1,"node":0,"action":"sing"}', "workload.jsonl:2: action 'sing'"),
         ('{"at_s":1,"node":0,"action":"send_message"}', "send_message at node 0: expected attributes"),
@@ -228,8 +229,10 @@ def test_a_workload_file_reads_back(tmp_path: Path) -> None:
     ],
 )
 def test_malformed_lines_are_named(tmp_path: Path, line: str, problem: str) -> None:
-    path = tmp_path / "workload.jsonl"
-    path.write_text('{"at_s":0,"node":0,"action":"set_predicate","predicate":"a = 1"}\n' + line + "\n")
-    with pytest.raises(InputError) as caught:
-        read_workload(path)
+    run = RunLayout(tmp_path)
+    run.workload.write_text(
+        '{"at_s":0,"node":0,"action":"set_predicate","predicate":"a = 1"}\n' + line + "\n"
+    )
+    with pytest.raises(RunFolderError) as caught:
+        read_workload(run)
     assert problem in str(caught.value)

@@ -1,0 +1,145 @@
+"""The captures of a run: which there are, and what tcpdump counted of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypedDict
+
+from captures.frames.identity import CaptureIdentity
+from captures.rundir.files import RunFolderError, as_object, read_json, write_json
+from captures.rundir.layout import RunLayout, host_capture_name, link_capture_name
+from captures.rundir.records import RunFile, check
+from captures.rundir.topology import read_topology
+from topos.model import Link, Topology
+
+
+class CaptureEntry(TypedDict):
+    """One capture. Counters are numbers of Ethernet frames."""
+
+    name: Annotated[str, "name of the capture"]
+    kind: Annotated[Literal["link", "host"], "a link between routers, or one between switch and router"]
+    u: Annotated[int | None, "of a link: the end at which it is captured"]
+    v: Annotated[int | None, "of a link: the other end"]
+    node: Annotated[int | None, "of a host link: its node"]
+    file: Annotated[str, "path of the capture file in the run folder"]
+    device: Annotated[str, "network device on which it was taken"]
+    captured: Annotated[int, "frames in the file"]
+    received_by_filter: Annotated[int, "frames that passed the filter of tcpdump"]
+    dropped_by_kernel: Annotated[int, "frames that passed the filter and were lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedFile:
+    """A capture that has ended.
+
+    Attributes:
+        identity: which capture it is.
+        file: path of the capture file, relative to the run folder.
+        device: network device on which it was taken.
+        captured, received_by_filter, dropped_by_kernel: Ethernet frames; see `CaptureEntry`.
+    """
+
+    identity: CaptureIdentity
+    file: str
+    device: str
+    captured: int
+    received_by_filter: int
+    dropped_by_kernel: int
+
+
+FILE = RunFile(
+    lambda run: [run.captures],
+    "The captures: a list of objects.",
+    (("", CaptureEntry),),
+)
+FILES_FILE = RunFile(
+    lambda run: [run.capture(link_capture_name("<u>", "<v>")), run.capture(host_capture_name("<n>"))],
+    "The captures: one for each link between the nodes u and v, taken at the end of u, and one for each link "
+    "between the switch and the router of node n, taken at the end of the switch.",
+)
+
+
+def link_identity(link: Link) -> CaptureIdentity:
+    """The capture of a link between routers."""
+    return CaptureIdentity(link_capture_name(link.u, link.v), "link", link.index, link.u, link.v)
+
+
+def host_identity(node: int) -> CaptureIdentity:
+    """The capture of the link between the switch and the router of a node."""
+    return CaptureIdentity(host_capture_name(node), "host", node=node)
+
+
+def identities(topology: Topology) -> Iterator[CaptureIdentity]:
+    """The captures that a run on a topology makes: of every link, then of every host link."""
+    yield from (link_identity(link) for link in topology.links)
+    yield from (host_identity(node.id) for node in topology.nodes)
+
+
+def read_captures(run: RunLayout) -> list[CapturedFile]:
+    """Reads the list of captures, each link with the index that the topology gives it.
+
+    Raises:
+        RunFolderError: the list or the topology is missing or malformed.
+    """
+    index = {frozenset((link.u, link.v)): link.index for link in read_topology(run).links}
+    entries = read_json(run.captures)
+    if not isinstance(entries, list):
+        raise RunFolderError(f"{run.captures}: expected a list")
+    found = []
+    for number, entry in enumerate(entries):
+        where = f"{run.captures}: entry {number}"
+        check(CaptureEntry, where, as_object(where, entry))
+        kind, u, v, node = entry["kind"], entry["u"], entry["v"], entry["node"]
+        link = index.get(frozenset((u, v)))
+        if kind == "link" and link is not None:
+            identity = CaptureIdentity(entry["name"], kind, link, u, v)
+        elif kind == "host" and node is not None:
+            identity = CaptureIdentity(entry["name"], kind, node=node)
+        else:
+            ends = f"kind {kind!r}, u {u!r}, v {v!r}, node {node!r}"
+            raise RunFolderError(f"{where}: {ends}; expected a link of the topology or a host")
+        found.append(
+            CapturedFile(
+                identity,
+                entry["file"],
+                entry["device"],
+                entry["captured"],
+                entry["received_by_filter"],
+                entry["dropped_by_kernel"],
+            )
+        )
+    return found
+
+
+def capture_paths(run: RunLayout) -> dict[str, CaptureIdentity]:
+    """The capture files by path: those of the list, or, while there is no list, those of the topology.
+
+    Raises:
+        RunFolderError: the list or the topology is missing or malformed.
+    """
+    if run.captures.exists():
+        return {str(run.path / capture.file): capture.identity for capture in read_captures(run)}
+    return {str(run.capture(each.name)): each for each in identities(read_topology(run))}
+
+
+def write_captures(run: RunLayout, captures: Iterable[CapturedFile]) -> None:
+    """Writes the list of captures whole or not at all."""
+    entries = []
+    for capture in captures:
+        identity = capture.identity
+        entries.append(
+            CaptureEntry(
+                name=identity.name,
+                kind="link" if identity.kind == "link" else "host",
+                u=identity.u,
+                v=identity.v,
+                node=identity.node,
+                file=capture.file,
+                device=capture.device,
+                captured=capture.captured,
+                received_by_filter=capture.received_by_filter,
+                dropped_by_kernel=capture.dropped_by_kernel,
+            )
+        )
+    write_json(run.captures, entries)

@@ -1,0 +1,216 @@
+"""The log of the controller: the record of each event, its reader and its writer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any, Self, TypedDict
+
+from captures.rundir.files import read_lines
+from captures.rundir.layout import RunLayout
+from captures.rundir.records import RunFile, check
+from router.records.json_file import json_line
+
+#: A line of the log that has been checked against the record of its event.
+ControllerEvent = Mapping[str, Any]
+
+
+class Head(TypedDict):
+    """The fields that every event begins with."""
+
+    t_ns: Annotated[int, "wall clock, ns since 1970 UTC"]
+    event: Annotated[str, "name of the event"]
+
+
+class NodeEvent(TypedDict):
+    """An event of one node."""
+
+    node: Annotated[int, "the node"]
+
+
+class LinkEvent(TypedDict):
+    """An event of one link."""
+
+    link: Annotated[int, "index of the link in the topology"]
+    u: Annotated[int, "one end of the link"]
+    v: Annotated[int, "the other end"]
+
+
+class Listening(TypedDict):
+    """The controller accepts connections of switches."""
+
+    socket: Annotated[str, "path of the Unix socket on which it listens"]
+
+
+class AllSwitchesReady(TypedDict):
+    """Every switch has its rules."""
+
+    switches: Annotated[int, "number of switches"]
+    seconds: Annotated[float, "seconds since the first switch connected"]
+
+
+class EpochStarted(TypedDict):
+    """The controller computes and distributes new broadcast tables."""
+
+    epoch: Annotated[int, "number of the epoch"]
+    routers: Annotated[int, "number of its members"]
+    down_links: Annotated[list[int], "indices of the links that the controller knows to be down"]
+    down_nodes: Annotated[list[int], "nodes that are not members"]
+
+
+class Committed(TypedDict):
+    """Every member of an epoch has its table, and may originate in the epoch."""
+
+    epoch: Annotated[int, "number of the epoch"]
+    routers: Annotated[int, "number of its members"]
+    seconds: Annotated[float, "seconds since the epoch started"]
+
+
+class RouterHello(TypedDict):
+    """A router has reported to the controller."""
+
+    node: Annotated[int, "node of the router"]
+    incarnation: Annotated[int, "number of its start; greater than at any earlier start"]
+    restarted: Annotated[bool, "whether the router had reported before with a smaller number"]
+
+
+class TableAcknowledged(TypedDict):
+    """A router has its table of an epoch."""
+
+    node: Annotated[int, "node of the router"]
+    epoch: Annotated[int, "number of the epoch"]
+
+
+class RouterUnresponsive(TypedDict):
+    """A router has acknowledged nothing for a while and is left out of the next epoch."""
+
+    node: Annotated[int, "node of the router"]
+    waited_s: Annotated[float, "seconds for which the controller waited"]
+
+
+class Failed(TypedDict):
+    """The controller ends because of an error of its own."""
+
+    error: Annotated[str, "the error"]
+
+
+class UnknownSwitch(TypedDict):
+    """A switch that is not part of the topology has connected, and was disconnected."""
+
+    dpid: Annotated[int, "datapath identifier of the switch"]
+
+
+class OpenflowError(TypedDict):
+    """A switch has refused a message."""
+
+    node: Annotated[int | None, "node of the switch; null: not known"]
+    type: Annotated[int, "error type of OpenFlow"]
+    code: Annotated[int, "error code of OpenFlow"]
+
+
+class FrameCounts(TypedDict):
+    """The counters of the controller when it ends; they count Ethernet frames."""
+
+    frames_sent: Annotated[Mapping[str, int], "frames sent, by frame type"]
+    frames_received: Annotated[Mapping[str, int], "frames received, by frame type"]
+    undecodable: Annotated[Mapping[str, int], "frames that do not decode, by reason"]
+    rejected: Annotated[Mapping[str, int], "frames that were of no use, by reason"]
+
+
+#: Name of the event -> the fields that it has beside `Head`.
+CONTROLLER_EVENTS: dict[str, type] = {
+    "listening": Listening,
+    "switch_connected": NodeEvent,
+    "switch_disconnected": NodeEvent,
+    "pipeline_installed": NodeEvent,
+    "all_switches_ready": AllSwitchesReady,
+    "epoch_started": EpochStarted,
+    "table_acknowledged": TableAcknowledged,
+    "committed": Committed,
+    "hello": RouterHello,
+    "link_down": LinkEvent,
+    "link_up": LinkEvent,
+    "node_down": NodeEvent,
+    "node_up": NodeEvent,
+    "router_unresponsive": RouterUnresponsive,
+    "router_responsive": NodeEvent,
+    "unknown_switch": UnknownSwitch,
+    "openflow_error": OpenflowError,
+    "failed": Failed,
+    "counters": FrameCounts,
+}
+
+FILE = RunFile(
+    lambda run: [run.controller_log],
+    "The events of the controller, one a line.",
+    (
+        ("Every event", Head),
+        *(
+            (", ".join(f"`{name}`" for name, each in CONTROLLER_EVENTS.items() if each is record), record)
+            for record in dict.fromkeys(CONTROLLER_EVENTS.values())
+        ),
+    ),
+)
+
+
+def read_controller(run: RunLayout) -> Iterator[tuple[str, ControllerEvent]]:
+    """Reads the events, each after its place (FILE:LINE); none if the run has no log of a controller.
+
+    Raises:
+        RunFolderError: a line is malformed.
+    """
+    if run.controller_log.exists():
+        for where, record in read_lines(run.controller_log):
+            yield where, controller_event(where, record)
+
+
+def controller_event(where: str, record: dict[str, Any]) -> ControllerEvent:
+    """A line of the log as an event. Events that are not in `CONTROLLER_EVENTS` are let through.
+
+    Raises:
+        RunFolderError: a field is missing or malformed; names `where`.
+    """
+    check(Head, where, record)
+    fields = CONTROLLER_EVENTS.get(record["event"])
+    if fields is not None:
+        check(fields, where, record)
+    return record
+
+
+class ControllerLog:
+    """Appends events to the log. A context manager.
+
+    Args:
+        path: the log; it need not exist.
+        buffered: whether events may wait in memory; otherwise each is written at once.
+
+    Raises:
+        OSError: the log cannot be opened; from every method, that it cannot be written.
+    """
+
+    def __init__(self, path: Path, *, buffered: bool = False) -> None:
+        self._file = path.open("a", buffering=-1 if buffered else 1, encoding="utf-8")
+
+    def write(self, event: str, fields: Mapping[str, Any], t_ns: int | None = None) -> None:
+        """Appends an event.
+
+        Args:
+            event: its name, a key of `CONTROLLER_EVENTS`.
+            fields: its fields.
+            t_ns: its time; None: now.
+        """
+        head = Head(t_ns=time.time_ns() if t_ns is None else t_ns, event=event)
+        self._file.write(json_line({**head, **fields}))
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

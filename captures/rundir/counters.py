@@ -1,0 +1,87 @@
+"""The counters of routers and switches at the end of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, NotRequired, TypedDict
+
+from captures.rundir.files import RunFolderError, as_object, key_number, read_object, write_json
+from captures.rundir.layout import RunLayout
+from captures.rundir.records import RunFile, check
+from router.records.counters import CORE_COUNTERS, LinkCounters
+
+PortCounters = dict[str, int]
+#: Node -> switch port -> counters.
+SwitchCounters = dict[int, dict[int, PortCounters]]
+
+
+class Port(TypedDict):
+    """The counters of one switch port, between the start and the end of the captures."""
+
+    rx_packets: Annotated[int, "Ethernet frames received by the port"]
+    tx_packets: Annotated[int, "Ethernet frames sent by the port"]
+    rx_bytes: NotRequired[Annotated[int, "bytes of the frames received"]]
+    tx_bytes: NotRequired[Annotated[int, "bytes of the frames sent"]]
+    rx_dropped: NotRequired[Annotated[int, "frames received and dropped"]]
+    tx_dropped: NotRequired[Annotated[int, "frames to be sent and dropped"]]
+
+
+ROUTERS_FILE = RunFile(
+    lambda run: [run.routers_counters],
+    "The counters of every router when it ended: an object by node, as text. Beside the fields below stand "
+    f"the counters of the protocol core: {', '.join(f'`{name}`' for name in CORE_COUNTERS)} "
+    "(`router.protocol.counters` describes them).",
+    (("Counters of one router", LinkCounters),),
+)
+SWITCHES_FILE = RunFile(
+    lambda run: [run.switches_counters],
+    "The counters of every port of every switch, counted between the start and the end of the captures: an "
+    "object by node, of objects by port, both as text.",
+    (("Counters of one port", Port),),
+)
+
+
+def read_routers_counters(run: RunLayout) -> dict[int, dict[str, Any]]:
+    """Reads the counters of the routers, by node.
+
+    Raises:
+        RunFolderError: the file is missing, or a field is missing or malformed.
+    """
+    path = run.routers_counters
+    found = {}
+    for name, counters in read_object(path).items():
+        node, where = key_number(path, name), f"{path}: node {name}"
+        check(LinkCounters, where, as_object(where, counters))
+        for way in ("frames_sent", "frames_received"):
+            for kind, count in counters[way].items():
+                if type(count) is not int:
+                    raise RunFolderError(f"{where}: {way}: {kind}: {count!r}; expected an integer")
+        found[node] = counters
+    return found
+
+
+def write_routers_counters(run: RunLayout, counters: Mapping[int, Mapping[str, Any]]) -> None:
+    """Writes the counters of the routers, by node, whole or not at all."""
+    write_json(run.routers_counters, counters)
+
+
+def read_switches_counters(run: RunLayout) -> SwitchCounters:
+    """Reads the counters of the switches.
+
+    Raises:
+        RunFolderError: the file is missing, or a field is missing or malformed.
+    """
+    path = run.switches_counters
+    found: SwitchCounters = {}
+    for name, ports in read_object(path).items():
+        own = found[key_number(path, name)] = {}
+        for port, counters in as_object(f"{path}: node {name}", ports).items():
+            where = f"{path}: node {name}: port {port}"
+            check(Port, where, as_object(where, counters))
+            own[key_number(path, port)] = counters
+    return found
+
+
+def write_switches_counters(run: RunLayout, counters: SwitchCounters) -> None:
+    """Writes the counters of the switches whole or not at all."""
+    write_json(run.switches_counters, counters)

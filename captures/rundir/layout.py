@@ -1,0 +1,197 @@
+"""The names of all files and folders of a run folder. No other module spells one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class RunLayout:
+    """The paths inside a run folder.
+
+    Every property is a path under `path`; it says where the file is, not that it exists. Parameters that
+    stand in a file name may be placeholders, such as ``"<n>"``: the document of the run folder is made that
+    way.
+
+    Attributes:
+        path: the run folder.
+    """
+
+    path: Path
+
+    # The inputs of the run.
+
+    @property
+    def experiment(self) -> Path:
+        return self.path / "experiment.toml"
+
+    @property
+    def topology(self) -> Path:
+        return self.path / "topology.json"
+
+    @property
+    def workload(self) -> Path:
+        return self.path / "workload.jsonl"
+
+    @property
+    def manifest(self) -> Path:
+        return self.path / "manifest.json"
+
+    # The captures.
+
+    @property
+    def captures_folder(self) -> Path:
+        return self.path / "pcap"
+
+    @property
+    def captures(self) -> Path:
+        """The list of the captures."""
+        return self.path / "capture.json"
+
+    def capture(self, name: str) -> Path:
+        """The capture file of the name that `link_capture_name` or `host_capture_name` gives."""
+        return self.captures_folder / f"{name}.pcap"
+
+    def relative(self, path: Path) -> str:
+        """A path of this folder as the files of the folder name it, for example ``pcap/link-0-1.pcap``."""
+        return path.relative_to(self.path).as_posix()
+
+    # The logs.
+
+    @property
+    def logs_folder(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def applications_log(self) -> Path:
+        return self.logs_folder / "applications.jsonl"
+
+    @property
+    def controller_log(self) -> Path:
+        return self.logs_folder / "controller.jsonl"
+
+    @property
+    def controller_config(self) -> Path:
+        return self.logs_folder / "controller-config.json"
+
+    @property
+    def controller_errors(self) -> Path:
+        return self.logs_folder / "controller.err"
+
+    @property
+    def routing_tables(self) -> Path:
+        return self.logs_folder / "tables.json"
+
+    @property
+    def routers_log(self) -> Path:
+        """The log of the parent process of the routers."""
+        return self.logs_folder / "routers.jsonl"
+
+    @property
+    def routers_specs(self) -> Path:
+        return self.logs_folder / "routers-specs.json"
+
+    @property
+    def routers_errors(self) -> Path:
+        return self.logs_folder / "routers.err"
+
+    @property
+    def routers_folder(self) -> Path:
+        return self.logs_folder / "routers"
+
+    def router_log(self, node: int | str) -> Path:
+        return self.routers_folder / f"r{node}.log"
+
+    def router_counters(self, node: int | str) -> Path:
+        """The counters that one router leaves when it ends; `routers_counters` collects those of all."""
+        return self.routers_folder / f"r{node}.counters.json"
+
+    @property
+    def spark_log(self) -> Path:
+        return self.logs_folder / "spark.log"
+
+    @property
+    def live_errors(self) -> Path:
+        return self.logs_folder / "live.err"
+
+    @property
+    def live_spark_log(self) -> Path:
+        return self.logs_folder / "live-spark.log"
+
+    # Recordings and counters.
+
+    @property
+    def recordings_folder(self) -> Path:
+        return self.path / "recordings"
+
+    def recording(self, node: int | str) -> Path:
+        return self.recordings_folder / f"r{node}.rec"
+
+    @property
+    def counters_folder(self) -> Path:
+        return self.path / "counters"
+
+    @property
+    def routers_counters(self) -> Path:
+        return self.counters_folder / "routers.json"
+
+    @property
+    def switches_counters(self) -> Path:
+        return self.counters_folder / "ovs.json"
+
+    # The runner's measurements, and the results.
+
+    @property
+    def timings(self) -> Path:
+        return self.path / "timings.json"
+
+    @property
+    def simulation(self) -> Path:
+        return self.path / "simulation.json"
+
+    @property
+    def oracle(self) -> Path:
+        return self.path / "oracle.jsonl"
+
+    @property
+    def tables(self) -> Path:
+        """The folder of the tables in force."""
+        return self.path / "parquet"
+
+    @property
+    def tables_new(self) -> Path:
+        """The folder of the tables that an accounting is writing."""
+        return self.path / "parquet.new"
+
+    @property
+    def tables_former(self) -> Path:
+        """The folder of the tables that the new ones replace; it exists until the summary is written."""
+        return self.path / "parquet.former"
+
+    @property
+    def tables_removed(self) -> Path:
+        """The folder of tables that are being deleted."""
+        return self.path / "parquet.removed"
+
+    @property
+    def summary(self) -> Path:
+        return self.path / "summary.json"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def figures_folder(self) -> Path:
+        return self.path / "figures"
+
+
+def link_capture_name(u: int | str, v: int | str) -> str:
+    """The name of the capture of the link between the nodes `u` and `v`."""
+    return f"link-{u}-{v}"
+
+
+def host_capture_name(node: int | str) -> str:
+    """The name of the capture of the link between the switch and the router of a node."""
+    return f"host-{node}"

@@ -1,0 +1,60 @@
+"""The manifest of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, NotRequired, TypedDict, cast
+
+from captures.rundir.files import RunFolderError, read_object, write_json
+from captures.rundir.layout import RunLayout
+from captures.rundir.records import RunFile, check
+
+#: Datapath of a simulation, in the manifest and in the summary.
+SIMULATED = "simulated"
+
+
+class Manifest(TypedDict):
+    """The facts with which a run can be repeated."""
+
+    time_scale: Annotated[float, "experiment seconds per wall second"]
+    datapath: Annotated[str, f"datapath of the switches, `kernel` or `user`; `{SIMULATED}` of a simulation"]
+    started_ns: Annotated[int, "wall clock at the start, ns since 1970 UTC; virtual in a simulation"]
+    experiment: NotRequired[Annotated[str, "name of the experiment"]]
+    seed: NotRequired[Annotated[int, "seed of everything that is drawn"]]
+    simulated_ns: NotRequired[Annotated[int, "wall clock at the start of a simulation, ns since 1970 UTC"]]
+    tag: NotRequired[Annotated[str, "tag of the run in the names of network devices; emulations only"]]
+    senders: NotRequired[Annotated[list[int], "nodes that the workload drew as senders"]]
+    receivers: NotRequired[Annotated[list[int], "nodes that the workload drew as receivers"]]
+    command: NotRequired[Annotated[list[str], "command line of the run"]]
+    kernel: NotRequired[Annotated[str, "release of the kernel"]]
+    system: NotRequired[Annotated[str, "name of the operating system"]]
+    cpus: NotRequired[Annotated[int | None, "number of processors"]]
+    memory_bytes: NotRequired[Annotated[int, "bytes of memory of the machine"]]
+    versions: NotRequired[Annotated[Mapping[str, str], "versions of Python, its packages and system tools"]]
+
+
+FILE = RunFile(
+    lambda run: [run.manifest],
+    "The facts with which the run can be repeated. A folder with this file is a run folder.",
+    (("", Manifest),),
+)
+
+
+def read_manifest(run: RunLayout) -> Manifest:
+    """Reads the manifest.
+
+    Raises:
+        RunFolderError: the file is missing, or a field is missing or malformed.
+    """
+    document = read_object(run.manifest)
+    check(Manifest, str(run.manifest), document)
+    if not document["time_scale"] > 0:
+        raise RunFolderError(
+            f"{run.manifest}: time_scale: {document['time_scale']!r}; expected a number above 0"
+        )
+    return cast("Manifest", document)
+
+
+def write_manifest(run: RunLayout, manifest: Manifest) -> None:
+    """Writes the manifest whole or not at all."""
+    write_json(run.manifest, manifest)

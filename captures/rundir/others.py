@@ -1,0 +1,50 @@
+"""Files of the run folder whose format another package owns, or that are read by people only."""
+
+from __future__ import annotations
+
+from captures.pcap.listing import INDEX_SUFFIX
+from captures.rundir.records import RunFile
+
+EXPERIMENT = RunFile(
+    lambda run: [run.experiment],
+    "The experiment as it was run, with every default filled in; `testbed.config` reads and writes it.",
+)
+CAPTURE_INDEX = RunFile(
+    lambda run: [run.captures_folder / f"*{INDEX_SUFFIX}"],
+    "Where the parts of a large capture begin (`captures.frames.index`); the accounting writes it.",
+)
+CONTROLLER_PROCESS = RunFile(
+    lambda run: [run.controller_config, run.controller_errors],
+    "The configuration of the controller process (`testbed.controller.settings`), and its standard error.",
+)
+ROUTERS_PROCESS = RunFile(
+    lambda run: [run.routers_specs, run.routers_log, run.routers_errors],
+    "The parent process of the routers (`router.runtime.parent`): the routers that it starts, a line for "
+    "each that is ready or has ended, and its standard error.",
+)
+ROUTERS = RunFile(
+    lambda run: [run.router_log("<n>"), run.router_counters("<n>")],
+    "The log of the router of node n, with its standard error, and the counters that it leaves.",
+)
+SPARK = RunFile(
+    lambda run: [run.spark_log, run.live_spark_log, run.live_errors],
+    "The logs of Spark, in the accounting and in the live view, and the standard error of the live view.",
+)
+RECORDINGS = RunFile(
+    lambda run: [run.recording("<n>")],
+    "The events that the router of node n was given, and its answers; `router.recording.file` reads and "
+    "writes it.",
+)
+TABLES = RunFile(
+    lambda run: [run.tables],
+    "The tables of the accounting, a folder of Parquet files each. docs/tables.md describes them.",
+)
+TABLES_AT_WORK = RunFile(
+    lambda run: [run.tables_new, run.tables_former, run.tables_removed],
+    "Folders of an accounting at work: the tables that it writes, the ones that they replace until the "
+    "summary is written, and tables that are being deleted (`captures.tables.store`).",
+)
+REPORT = RunFile(
+    lambda run: [run.report, run.figures_folder],
+    "The report for people, and its figures as SVG and PNG.",
+)

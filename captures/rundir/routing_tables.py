@@ -1,0 +1,56 @@
+"""The routing tables of all routers at the end of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypedDict, cast
+
+from captures.rundir.files import RunFolderError, as_object, key_number, read_object, write_json
+from captures.rundir.layout import RunLayout
+from captures.rundir.records import RunFile, check
+
+
+class TableRow(TypedDict):
+    """A row of a routing table (`router.protocol.scheme.Row`)."""
+
+    interface: Annotated[
+        int | None,
+        "interface that messages leave by; 0: the local applications; null: the row is about no single "
+        "interface",
+    ]
+    scope: Annotated[str, "the messages that the row is about, in words; empty: all messages"]
+    predicate: Annotated[str, "predicate of the messages that leave there, in the readable notation"]
+
+
+FILE = RunFile(
+    lambda run: [run.routing_tables],
+    "The table of every router at the end: a list of rows by node, as text. Rows with an empty predicate are "
+    "left out.",
+    (("", TableRow),),
+)
+
+
+def read_routing_tables(run: RunLayout) -> dict[int, list[TableRow]]:
+    """Reads the rows by node; empty if the run kept no tables.
+
+    Raises:
+        RunFolderError: the file is malformed.
+    """
+    path = run.routing_tables
+    if not path.exists():
+        return {}
+    found: dict[int, list[TableRow]] = {}
+    for name, rows in read_object(path).items():
+        own = found[key_number(path, name)] = []
+        if not isinstance(rows, list):
+            raise RunFolderError(f"{path}: node {name}: {rows!r}; expected a list of rows")
+        for position, row in enumerate(rows):
+            where = f"{path}: node {name}: row {position}"
+            check(TableRow, where, as_object(where, row))
+            own.append(cast("TableRow", row))
+    return found
+
+
+def write_routing_tables(run: RunLayout, tables: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
+    """Writes the rows by node whole or not at all."""
+    write_json(run.routing_tables, {str(node): list(rows) for node, rows in sorted(tables.items())})

@@ -1,0 +1,29 @@
+"""The summary of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from captures.rundir.files import read_object, write_json
+from captures.rundir.layout import RunLayout
+from captures.rundir.records import RunFile
+
+FILE = RunFile(
+    lambda run: [run.summary],
+    "The results of the run in numbers. docs/summary.md describes its keys.",
+)
+
+
+def read_summary(run: RunLayout) -> dict[str, Any]:
+    """Reads the summary.
+
+    Raises:
+        RunFolderError: the file is missing or malformed.
+    """
+    return read_object(run.summary)
+
+
+def write_summary(run: RunLayout, summary: Mapping[str, Any]) -> None:
+    """Writes the summary whole or not at all."""
+    write_json(run.summary, summary)

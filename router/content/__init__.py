@@ -1,0 +1,1 @@
+"""What the protocol needs of messages and predicates, behind one interface."""

@@ -1,0 +1,73 @@
+"""What the parts of one router share."""
+
+from __future__ import annotations
+
+import random
+
+from router.content.base import Content
+from router.predicates.model import Message, Predicate
+from router.protocol.broadcast import Branch, BroadcastTables
+from router.protocol.counters import Counters, Drop
+from router.protocol.events import Action
+from router.protocol.options import RouterOptions
+from router.protocol.parts import Parts
+from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.frames import COUNTER_BITS, Flags, Frame, FrameType, SenderRequest
+
+_CUT_OFF = Branch(LOCAL_INTERFACE, frozenset(), 0, frozenset(), frozenset())
+
+
+class Context:
+    """The identity of a router, its options, broadcast tables, counters and randomness.
+
+    Attributes:
+        node: the router's node identifier.
+        incarnation: the high half of its sequence numbers.
+        rng: source of jitter.
+        content: what predicates and messages are.
+        tables: the broadcast tables by epoch.
+        parts: all parts of the router: a part tells the others through it.
+    """
+
+    def __init__(
+        self, node: int, options: RouterOptions, incarnation: int, rng: random.Random, content: Content
+    ) -> None:
+        self.node = node
+        self.options = options
+        self.incarnation = incarnation
+        self.rng = rng
+        self.content = content
+        self.counters = Counters()
+        self.tables = BroadcastTables(node)
+        self.parts = Parts()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch in which this router originates; 0 before the first."""
+        current = self.tables.current
+        return current.epoch if current is not None else 0
+
+    def own_branch(self) -> Branch:
+        """The root's part in this router's own tree; no children if the router is cut off from everyone."""
+        current = self.tables.current
+        own = current.branches.get(self.node) if current is not None else None
+        return own if own is not None else _CUT_OFF
+
+    def sequence_number(self, count: int) -> int:
+        """The `count`-th number of this incarnation, from 1."""
+        return self.incarnation << COUNTER_BITS | count
+
+    def issued(
+        self,
+        frame_type: FrameType,
+        seq: int,
+        body: Message | Predicate | SenderRequest,
+        flags: Flags = Flags.NONE,
+    ) -> Frame:
+        """A frame of this router, in the current epoch."""
+        return Frame(frame_type, self.node, seq, self.epoch, self.options.hop_limit, body, flags)
+
+    def drop(self, reason: Drop) -> list[Action]:
+        """Counts what was dropped; no actions."""
+        self.counters.drop(reason)
+        return []

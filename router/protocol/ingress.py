@@ -1,0 +1,29 @@
+"""What a scheme's RA ingress filter does for the parts of a router (section 3.5.1)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.model import Predicate
+from router.protocol.broadcast import Branch
+
+
+class IngressFilter(Protocol):
+    """Decides about an RA, and updates the routing table with it."""
+
+    def accept(self, epoch: int, branch: Branch, predicate: Predicate, spreads: bool) -> bool:
+        """Takes an RA that came in on `branch.parent` in `epoch`.
+
+        Args:
+            spreads: it may be forwarded; False when its hop limit ends at this router.
+
+        Returns:
+            False if the RA is covered and must go no further.
+        """
+
+    def restrict_to(self, interface: int, reported: PredicateBuilder) -> None:
+        """A UR to another router says that `reported`, which is not changed, is all behind `interface`."""
+
+    def retire(self, epochs: frozenset[int]) -> None:
+        """Only these epochs are still in use."""

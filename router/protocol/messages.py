@@ -1,0 +1,114 @@
+"""Messages as a part of a router: taking them from applications and neighbours, and sending them on.
+
+Protocol paper, sections 2 and 3.3. The scheme says where a message goes, the service which
+applications get it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from router.predicates.model import Message
+from router.protocol.broadcast import Branch
+from router.protocol.context import Context
+from router.protocol.counters import Drop
+from router.protocol.events import Accepted, Action, Deliver, Refused
+from router.protocol.frame_table import FrameHandler, OnTree
+from router.protocol.parts import Part
+from router.protocol.scheme import Scheme
+from router.wire.frames import Frame, FrameType
+from router.wire.header import DecodeError
+
+
+class Messages(Part):
+    """Sends, forwards and delivers messages; holds those that applications send before the first epoch.
+
+    Attributes:
+        receivers: which applications get a message that p0 selects; the service's.
+    """
+
+    receivers: Callable[[Message], tuple[int, ...]]
+
+    def __init__(self, context: Context, scheme: Scheme) -> None:
+        self._context = context
+        self._scheme = scheme
+        #: Number and content of the messages that wait for the first epoch.
+        self._held: deque[tuple[int, Message]] = deque()
+        self._accepted = 0
+
+    def frames(self) -> Mapping[FrameType, FrameHandler]:
+        content = self._context.content
+        return {content.message_frame: OnTree(content.message_bodies, self._received)}
+
+    @property
+    def idle(self) -> bool:
+        return not self._held
+
+    def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
+        """Sends what was held."""
+        actions: list[Action] = []
+        while self._held:
+            actions += self._originate(*self._held.popleft(), now)
+        return actions
+
+    def submit(self, app: int, message: Message, now: float) -> list[Action]:
+        """Takes a message of a local application: `Accepted` with its number, or `Refused`."""
+        context = self._context
+        ready = context.tables.current is not None
+        if not ready and len(self._held) >= context.options.held_messages:
+            context.drop(Drop.HELD_QUEUE_FULL)
+            return [Refused(app, "the router has no broadcast table yet, and holds no more messages")]
+        self._accepted += 1
+        context.counters.messages_sent += 1
+        seq = context.sequence_number(self._accepted)
+        accepted = Accepted(app, context.node, seq)
+        if not ready:
+            self._held.append((seq, message))
+            return [accepted]
+        return [accepted, *self._originate(seq, message, now)]
+
+    def _originate(self, seq: int, message: Message, now: float) -> list[Action]:
+        """Sends a message of this node down its own tree; the node itself is among its receivers."""
+        context = self._context
+        frame = context.issued(context.content.message_frame, seq, message)
+        outputs = self._scheme.outputs(context.own_branch(), frame)
+        actions: list[Action] = []
+        if outputs.interfaces:
+            actions += self._scheme.sends(outputs, frame)
+            actions += context.parts.message_sent(outputs.interfaces, now)
+        if outputs.local:
+            actions += self._deliver(context.node, seq, message)
+        elif not outputs.interfaces:
+            context.counters.messages_unmatched += 1
+        return actions
+
+    def _received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
+        counters, content = self._context.counters, self._context.content
+        try:
+            outputs = self._scheme.outputs(branch, frame)
+            message = content.message_of(content.message_in(frame)) if outputs.local else None
+        except DecodeError as error:
+            counters.dropped[error.reason.value] += 1
+            return []
+        counters.messages_received += 1
+        actions: list[Action] = []
+        if outputs.interfaces:
+            if frame.hop_limit > 1:
+                counters.messages_forwarded += 1
+                actions += self._scheme.sends(outputs, frame.one_hop_less())
+                actions += self._context.parts.message_sent(outputs.interfaces, now)
+            else:
+                counters.drop(Drop.HOP_LIMIT)
+        if message is not None:
+            actions += self._deliver(frame.issuer, frame.seq, message)
+        elif not outputs.interfaces:
+            counters.messages_unwanted += 1
+        return actions
+
+    def _deliver(self, source: int, seq: int, message: Message) -> list[Action]:
+        apps = self.receivers(message)
+        if not apps:
+            return []
+        self._context.counters.messages_delivered += 1
+        return [Deliver(apps, source, seq, message)]

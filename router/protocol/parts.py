@@ -1,0 +1,111 @@
+"""The parts of a router: what they may hear of, and the list that passes it to them.
+
+A part takes some frames and events of its own, may have deadlines, and hears of what happens to the router as
+a whole. `Router` loops over its parts. A part joins by a line in the list of a scheme, of a service or of the
+router.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from router.protocol.clock import earlier
+from router.protocol.events import Action
+from router.protocol.frame_table import FrameHandler
+from router.wire.frames import FrameType
+
+#: Takes an event of one type and the time.
+EventHandler = Callable[[Any, float], list[Action]]
+
+
+class Part:
+    """A part of a router. Every method has a default that does nothing."""
+
+    def frames(self) -> Mapping[FrameType, FrameHandler]:
+        """The frames that the part takes. Each type has one taker in a router."""
+        return {}
+
+    def events(self) -> Mapping[type, EventHandler]:
+        """The events that the part takes. Each type has one taker in a router."""
+        return {}
+
+    @property
+    def idle(self) -> bool:
+        """True if the part owes nothing and awaits nothing."""
+        return True
+
+    def next_deadline(self) -> float | None:
+        """When `tick` has something to do; the time may have passed. None: not before something comes in."""
+        return None
+
+    def tick(self, now: float) -> list[Action]:  # noqa: ARG002
+        """Does what is due."""
+        return []
+
+    def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
+        """The current epoch changed, and perhaps older ones were retired.
+
+        Args:
+            first: the router had no epoch before.
+        """
+        return []
+
+    def local_changed(self, now: float) -> list[Action]:  # noqa: ARG002
+        """The predicate of this node, p0, changed."""
+        return []
+
+    def message_sent(self, interfaces: frozenset[int], now: float) -> list[Action]:  # noqa: ARG002
+        """A message went out of `interfaces`."""
+        return []
+
+    def settle(self) -> None:
+        """Nothing more is to be started unasked."""
+
+
+class Parts:
+    """All parts of a router, in the order in which they hear."""
+
+    def __init__(self) -> None:
+        self._parts: list[Part] = []
+        self._deadlines: list[Callable[[], float | None]] = []
+        self._message_sent: list[Callable[[frozenset[int], float], list[Action]]] = []
+
+    def join(self, parts: Iterable[Part]) -> None:
+        """Adds parts, after those that are there."""
+        for part in parts:
+            self._parts.append(part)
+            # Both are asked with each message: only of the parts that have something to say.
+            if type(part).next_deadline is not Part.next_deadline:
+                self._deadlines.append(part.next_deadline)
+            if type(part).message_sent is not Part.message_sent:
+                self._message_sent.append(part.message_sent)
+
+    def __iter__(self) -> Iterator[Part]:
+        return iter(self._parts)
+
+    @property
+    def idle(self) -> bool:
+        return all(part.idle for part in self._parts)
+
+    def next_deadline(self) -> float | None:
+        at = None
+        for deadline in self._deadlines:
+            at = earlier(at, deadline())
+        return at
+
+    def tick(self, now: float) -> list[Action]:
+        return [action for part in self._parts for action in part.tick(now)]
+
+    def epoch_changed(self, now: float, first: bool) -> list[Action]:
+        return [action for part in self._parts for action in part.epoch_changed(now, first)]
+
+    def local_changed(self, now: float) -> list[Action]:
+        return [action for part in self._parts for action in part.local_changed(now)]
+
+    def message_sent(self, interfaces: frozenset[int], now: float) -> list[Action]:
+        return [action for heard in self._message_sent for action in heard(interfaces, now)]
+
+    def settle(self) -> None:
+        for part in self._parts:
+            part.settle()

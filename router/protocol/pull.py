@@ -1,0 +1,155 @@
+"""Pull routing as a part of a router: sender requests, update replies, and when to ask.
+
+Protocol paper, sections 3.5.2 to 3.5.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from router.predicates.model import Predicate
+from router.protocol.broadcast import Branch
+from router.protocol.clock import earlier
+from router.protocol.context import Context
+from router.protocol.events import Action, HandlingTime, RequestUpdate, Send
+from router.protocol.frame_table import FrameHandler, FromNeighbour, OnTree
+from router.protocol.ingress import IngressFilter
+from router.protocol.parts import EventHandler, Part
+from router.protocol.replies import Replies
+from router.protocol.reply_rules import ReplyRules
+from router.protocol.request_policy import RequestPolicy
+from router.protocol.requests import Reply, Requests
+from router.protocol.round_trips import RoundTripEstimator
+from router.protocol.routing import RoutingTable
+from router.wire.frames import Flags, Frame, FrameType, SenderRequest
+
+
+class PullRouting(Part):
+    """The SR/UR protocol at a router.
+
+    Args:
+        rules: what URs do to the table.
+        ingress: the RA filter, which must not rely on what a UR has taken out of tables beyond.
+    """
+
+    def __init__(
+        self, context: Context, routing: RoutingTable, rules: ReplyRules, ingress: IngressFilter
+    ) -> None:
+        options, counters, content = context.options, context.counters, context.content
+        self._context = context
+        self._routing = routing
+        self._rules = rules
+        self._round_trips = RoundTripEstimator()
+        self._policy = RequestPolicy(options, context.rng)
+        self._requests = Requests(rules, self._round_trips, counters, content)
+        self._replies = Replies(options, routing, ingress, rules, self._round_trips, counters, content)
+        self._issued = 0
+
+    def frames(self) -> Mapping[FrameType, FrameHandler]:
+        content = self._context.content
+        return {
+            FrameType.SR: OnTree((SenderRequest,), self._request_received),
+            # A UR goes against its tree: whether it comes from the right side is for its SR to say.
+            content.reply_frame: FromNeighbour(content.predicate_bodies, self._reply_received),
+        }
+
+    def events(self) -> Mapping[type, EventHandler]:
+        return {RequestUpdate: self._update_requested, HandlingTime: self._handling_measured}
+
+    @property
+    def idle(self) -> bool:
+        """True if no UR is owed or awaited."""
+        return not self._replies.pending and not self._requests.waiting
+
+    def next_deadline(self) -> float | None:
+        at = earlier(self._requests.next_deadline(), self._replies.next_deadline())
+        if self._context.options.sr_policy == "never":
+            return at
+        return earlier(at, self._policy.next_deadline(self._askable()))
+
+    def tick(self, now: float) -> list[Action]:
+        self._requests.tick(now)
+        actions = self._replies.tick(now)
+        if self._policy.periodic(now):
+            self._forget_dead_ends()
+            actions += self._issue(self._askable(), now)
+        return actions + self._issue(self._policy.exceeding(self._askable(), now), now)
+
+    def settle(self) -> None:
+        """No more SRs by policy."""
+        self._policy.stop()
+
+    def epoch_changed(self, now: float, first: bool) -> list[Action]:
+        self._requests.epoch_changed()
+        self._replies.retire(self._context.tables.epochs())
+        self._rules.forget()
+        self._policy.keep_only(self._children())
+        if first:
+            self._policy.start(now)
+        return []
+
+    def message_sent(self, interfaces: frozenset[int], now: float) -> list[Action]:
+        """A message went out of `interfaces`, which may make an SR due."""
+        if self._context.options.sr_policy != "count":
+            return []
+        self._policy.forwarded(interfaces)
+        return self._issue(self._policy.exceeding(self._askable(), now), now)
+
+    def advertised(self, interface: int, predicate: Predicate) -> None:
+        """An RA came in on the interface towards its issuer, covered or not."""
+        self._requests.advertised(interface, predicate)
+        self._replies.advertised(interface, predicate)
+
+    def _update_requested(self, event: RequestUpdate, now: float) -> list[Action]:
+        """Issues an SR as far as this router's own tree goes on beyond the interfaces."""
+        if event.interfaces is None:
+            self._forget_dead_ends()
+            return self._issue(self._children(), now)
+        return self._issue(self._children() & event.interfaces, now)
+
+    def _handling_measured(self, event: HandlingTime, _now: float) -> list[Action]:
+        self._round_trips.computed(event.seconds)
+        return []
+
+    def _request_received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
+        assert isinstance(frame.body, SenderRequest)
+        self._context.counters.srs_received += 1
+        return self._replies.request(branch, frame, frame.body, now)
+
+    def _reply_received(self, interface: int, frame: Frame, now: float) -> list[Action]:
+        assert isinstance(frame.body, Predicate)
+        self._context.counters.urs_received += 1
+        reply = Reply(interface, frame.seq, frame.epoch, frame.body, Flags.PARTIAL in frame.flags)
+        if frame.issuer == self._context.node:
+            self._requests.reply(reply, now)
+            return []
+        return self._replies.reply(frame.issuer, reply, now)
+
+    def _forget_dead_ends(self) -> None:
+        """Drops what older epochs left for interfaces behind which nobody lies: no UR comes from there."""
+        current = self._context.tables.current
+        if current is not None and self._rules.current(current.epoch):
+            self._routing.keep_only(self._children())
+
+    def _issue(self, interfaces: frozenset[int], now: float) -> list[Action]:
+        current = self._context.tables.current
+        if current is None or not interfaces:
+            return []
+        number, timeout = self._next_number(), self._context.options.sr_timeout_s
+        self._policy.issued(interfaces, now)
+        self._requests.ask(interfaces, number, current.epoch, now, timeout)
+        self._context.counters.srs_issued += 1
+        body = SenderRequest(int(timeout * 1_000_000))
+        return [Send(interfaces, self._context.issued(FrameType.SR, number, body))]
+
+    def _next_number(self) -> int:
+        self._issued += 1
+        return self._context.sequence_number(self._issued)
+
+    def _children(self) -> frozenset[int]:
+        """The interfaces from which this router's SRs are answered."""
+        return self._context.own_branch().on_tree
+
+    def _askable(self) -> frozenset[int]:
+        """Interfaces through which nothing is outstanding: the policies do not ask twice at a time."""
+        return self._children() - self._requests.waiting

@@ -1,0 +1,36 @@
+"""The replaceable parts of a router by name. A new one joins by one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from router.registry import Registry
+
+if TYPE_CHECKING:  # these modules need the options, which ask the registries
+    from router.protocol.scheme import Scheme
+    from router.protocol.service import Service
+
+#: Routing schemes: `[routing] scheme` of an experiment.
+SCHEMES: Registry[type[Scheme]] = Registry("routing scheme")
+SCHEMES.register_lazily(
+    "pif", "router.protocol.schemes.per_interface:PerInterface", "A predicate for each interface."
+)
+SCHEMES.register_lazily(
+    "pif-strict",
+    "router.protocol.schemes.per_interface_strict:PerInterfaceStrict",
+    "The rules of sections 3.5.1 to 3.5.3 to the letter, which may lose receivers.",
+)
+SCHEMES.register_lazily(
+    "flooding", "router.protocol.schemes.flooding:Flooding", "Every message goes to every router of its tree."
+)
+
+#: Services offered to applications: `[service] kind` of an experiment.
+SERVICES: Registry[type[Service]] = Registry("service")
+SERVICES.register_lazily(
+    "exhaustive",
+    "router.protocol.services.exhaustive:Exhaustive",
+    "Every application gets every message that its predicate selects.",
+)
+
+DEFAULT_SCHEME = "pif"
+DEFAULT_SERVICE = "exhaustive"

@@ -1,0 +1,124 @@
+"""The interface of routing schemes: what advertisements and replies mean, and where a message goes.
+
+The protocol paper's forwarding function (section 3.3) is (B(source, incoming interface) with I0) intersected
+with F_C(m). A scheme decides what stands in the place of F_C, and how its tables come about.
+`router.protocol.registries.SCHEMES` has the schemes by name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from router.predicates.model import Predicate
+from router.predicates.printer import format_predicate
+from router.protocol.broadcast import Branch
+from router.protocol.context import Context
+from router.protocol.events import Action, Send
+from router.protocol.parts import Part
+from router.protocol.routing import RoutingTable
+from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.frames import Frame
+
+_LOCAL = frozenset({LOCAL_INTERFACE})
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where a message goes on to: link interfaces, and whether p0 selects it."""
+
+    interfaces: frozenset[int]
+    local: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a routing table.
+
+    Attributes:
+        interface: the interface that messages leave by; 0: the local applications; None: the row is about no
+            single interface (such as the predicate of a remote node).
+        scope: the messages that the row is about, in words; empty: all messages.
+        predicate: a message that matches it leaves by the interface.
+    """
+
+    interface: int | None
+    scope: str
+    predicate: Predicate
+
+    def as_json(self) -> dict[str, Any]:
+        """The row with its predicate in the readable notation."""
+        return {
+            "interface": self.interface,
+            "scope": self.scope,
+            "predicate": format_predicate(self.predicate),
+        }
+
+
+class Scheme(Part, ABC):
+    """A routing scheme at one router.
+
+    As a `Part` it hears of a new epoch before every other part: it must then forget what its tables hold for
+    epochs and interfaces that are gone.
+
+    Args:
+        context: of the router.
+        routing: a table of predicates with a matcher, whose entry for interface 0 is p0. The scheme chooses
+            what its other entries are: interfaces, or numbers that stand for an interface and a class of
+            messages.
+    """
+
+    def __init__(self, context: Context, routing: RoutingTable) -> None:
+        self.context = context
+        self.routing = routing
+
+    @classmethod
+    def conflicts(cls, sr_policy: str, max_filters: int | None) -> Mapping[str, str]:  # noqa: ARG003
+        """Which of these options contradict the scheme, and why: name of the option -> text of the error."""
+        return {}
+
+    def parts(self) -> Sequence[Part]:
+        """The parts of the router that the scheme needs: how predicates spread, their timers and frames."""
+        return ()
+
+    @abstractmethod
+    def outputs(self, branch: Branch, frame: Frame) -> Outputs:
+        """Where a message goes.
+
+        Args:
+            branch: this router's part in the tree of the frame's issuer.
+            frame: as it came in; at the source, as it is issued.
+
+        Raises:
+            DecodeError: the message breaks a rule of the format.
+        """
+
+    def sends(self, outputs: Outputs, frame: Frame) -> list[Action]:
+        """The frames that carry a message on: by default the same one to all interfaces.
+
+        Args:
+            frame: as it leaves, one hop less.
+        """
+        return [Send(outputs.interfaces, frame)]
+
+    @abstractmethod
+    def rows(self) -> Iterable[Row]:
+        """The routing table, in the order of interfaces and scopes; empty predicates are left out."""
+
+
+# A router has few sets of interfaces, and many messages.
+
+
+@lru_cache(maxsize=4096)
+def with_local(children: frozenset[int]) -> frozenset[int]:
+    """The interfaces, and that of the local applications."""
+    return children | _LOCAL
+
+
+@lru_cache(maxsize=4096)
+def outputs_of(matched: frozenset[int]) -> Outputs:
+    """The outputs of a message that matches the predicates of these interfaces."""
+    return Outputs(matched - _LOCAL, LOCAL_INTERFACE in matched)

@@ -1,0 +1,72 @@
+"""Per-interface forwarding, as in CBCB, with the rules that lose no receiver: `[routing] scheme = "pif"`.
+
+The table holds a predicate for each interface: what the nodes beyond it ask for, whatever the source of a
+message. RAs widen it, SRs and URs replace it (protocol paper, sections 3.3 to 3.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from router.predicates.model import Predicate
+from router.protocol.advertising import Advertising
+from router.protocol.broadcast import Branch
+from router.protocol.context import Context
+from router.protocol.counters import Drop
+from router.protocol.events import Action
+from router.protocol.ingress import IngressFilter
+from router.protocol.parts import Part
+from router.protocol.pull import PullRouting
+from router.protocol.reply_rules import ReplyRules
+from router.protocol.routing import RoutingTable
+from router.protocol.scheme import Outputs, Row, Scheme, outputs_of, with_local
+from router.protocol.schemes.subtree_filter import SubtreeFilter
+from router.wire.frames import Flags, Frame
+
+
+class PerInterface(Scheme):
+    """Per-interface forwarding: B(source, i) intersected with F_C."""
+
+    ra_flags = Flags.NONE
+
+    def __init__(self, context: Context, routing: RoutingTable) -> None:
+        super().__init__(context, routing)
+        self._ingress = self.ingress_filter()
+        self._pull = PullRouting(context, routing, self.reply_rules(), self._ingress)
+        self._advertising = Advertising(context, routing, self)
+
+    def ingress_filter(self) -> IngressFilter:
+        """Which RAs go on."""
+        return SubtreeFilter(self.routing, self.context.content)
+
+    def reply_rules(self) -> ReplyRules:
+        """What URs do to the table."""
+        return ReplyRules(self.context, self.routing)
+
+    def parts(self) -> Sequence[Part]:
+        return self._advertising, self._pull
+
+    def worth_advertising(self, predicate: Predicate) -> bool:
+        """An RA can only widen tables: an empty one tells nothing."""
+        return bool(predicate)
+
+    def advertised(self, branch: Branch, frame: Frame) -> Drop | None:
+        """Widens p_i by an RA, and drops one that the routers beyond need not hear of."""
+        predicate = frame.body
+        assert isinstance(predicate, Predicate)
+        self._pull.advertised(branch.parent, predicate)
+        accepted = self._ingress.accept(frame.epoch, branch, predicate, spreads=frame.hop_limit > 1)
+        return None if accepted else Drop.RA_COVERED
+
+    def outputs(self, branch: Branch, frame: Frame) -> Outputs:
+        body = self.context.content.message_in(frame)
+        return outputs_of(self.routing.match(body, among=with_local(branch.children)))
+
+    def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
+        tables = self.context.tables
+        self._ingress.retire(tables.epochs())
+        self.routing.keep_only(tables.current.neighbours if tables.current is not None else ())
+        return []
+
+    def rows(self) -> Iterable[Row]:
+        return (Row(interface, "", predicate) for interface, predicate in self.routing.entries())

@@ -1,0 +1,87 @@
+"""RA ingress filtering that loses no receiver.
+
+Protocol paper, section 3.5.1, and ARCHITECTURE.md, "Where we differ".
+"""
+
+from __future__ import annotations
+
+from router.content.base import Content
+from router.predicates.covering.bitset import Bits
+from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.model import Predicate
+from router.protocol.broadcast import Branch
+from router.protocol.routing import RoutingTable
+
+
+class SubtreeFilter:
+    """An RA is dropped when RAs of its own class cover it that the nodes below this router still know of.
+
+    A class holds the issuers whose RAs come in on the same interface and whose trees have the same nodes
+    below this router. F(class) is a predicate that every node below has in its table for the interface that
+    leads to this router, or that is on its way there. p_i itself is the disjunction over all classes. It may
+    cover an RA that still has to go on, and the table of a router says nothing of the tables of others: every
+    RA goes into p_i, and SRs of this router leave F unchanged.
+
+    **Trimming.** Let u, below this router w, send an SR through w. When it is answered in full, u replaces
+    what it knew by its UR, and F may then claim too much: if r narrows p0 from p to q, u trims, and r widens
+    back to p, an F that still covers p would drop an RA that u needs. So w intersects F with each whole
+    UR that it takes from a child c for another's SR (`restrict_to`), and a router that collects a UR
+    adds to it every RA that comes in on c in the meantime (`replies`).
+
+    *Then nothing is lost*, if links neither lose nor reorder. Let the path from u to r be u = x0, x1, ...,
+    xk = r, and let A_j be the time when x_j sends its UR towards u. What r advertised before A_k its UR says.
+    Take an RA q that r issues after A_k. Either it reaches u (which widens its table, and adds to the UR the
+    RAs that came in since its SR), or some x_j drops it:
+
+    - before the UR of x_(j+1) came in. Then q left x_(j+1) before A_(j+1). Go down the path to the first x_m
+      that took q after the UR of x_(m+1); there is one, as r sent q after its UR. It had not answered yet, so
+      its UR contains q, and so does u's.
+    - after that UR, before A_j: the UR of x_j contains q.
+    - after A_j: F(x_j) covers q. F lay within the UR of x_(j+1) and the RAs added to it, all of which
+      x_j's UR contains, and has grown by RAs that x_j took before A_j (its UR contains them) or passed on
+      towards u behind its UR, and those u learns of, by induction on j.
+
+    A router that answers for c from its own table bounds F by that answer in the same way; whatever F
+    of a router further down covers has reached, or is on its way to, the one that answered. A PARTIAL UR
+    trims no table, so it bounds nothing. The intersection need only be bounded from above: too small an F
+    costs RAs, never receivers.
+    """
+
+    def __init__(self, routing: RoutingTable, content: Content) -> None:
+        self._routing = routing
+        self._pool = content.pool
+        # Class numbers are the controller's, per router and epoch: epoch -> interface -> class -> F.
+        self._advertised: dict[int, dict[int, dict[int, Bits]]] = {}
+        self._pool.register(self)
+
+    @property
+    def members(self) -> Bits:
+        """All filters of all F."""
+        found: Bits = 0
+        for interfaces in self._advertised.values():
+            for classes in interfaces.values():
+                for known in classes.values():
+                    found |= known
+        return found
+
+    def accept(self, epoch: int, branch: Branch, predicate: Predicate, spreads: bool) -> bool:
+        self._routing.widen(branch.parent, predicate)
+        classes = self._advertised.setdefault(epoch, {}).setdefault(branch.parent, {})
+        known = classes.get(branch.subtree_id, 0)
+        wider = self._pool.add(known, self._pool.numbers(predicate))
+        # What did not reach the nodes below must not stop a later RA that can.
+        if spreads:
+            classes[branch.subtree_id] = wider
+        return wider != known
+
+    def restrict_to(self, interface: int, reported: PredicateBuilder) -> None:
+        """Intersects F with `reported` in every class of the interface: any may hold the SR's issuer."""
+        for interfaces in self._advertised.values():
+            classes = interfaces.get(interface, {})
+            for number, known in classes.items():
+                if not self._pool.covers_all(reported.members, known):
+                    classes[number] = self._pool.restricted(known, reported.members)
+
+    def retire(self, epochs: frozenset[int]) -> None:
+        for epoch in self._advertised.keys() - epochs:
+            del self._advertised[epoch]

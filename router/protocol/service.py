@@ -1,0 +1,82 @@
+"""The interface of services: what a router offers to the applications on its node.
+
+Protocol paper, section 2: `set_predicate` and `send_message`. A service says which events and socket commands
+there are, what p0 is, and which applications get a message. `router.protocol.registries.SERVICES` has the
+services by name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from router.content.base import Content
+from router.predicates.model import Message
+from router.protocol.context import Context
+from router.protocol.events import Action, Event
+from router.protocol.messages import Messages
+from router.protocol.parts import Part
+from router.protocol.routing import RoutingTable
+
+#: A request of an application, decoded from JSON.
+Request = Mapping[str, Any]
+#: Passes an event to the core; returns the actions that are for applications.
+Handle = Callable[[Event], Iterable[Action]]
+#: Serves a request. Returns the answer and the actions to carry out after it. Raises RequestError.
+Command = Callable[[Request, Handle], tuple[dict[str, Any], Iterable[Action]]]
+
+
+class RequestError(ValueError):
+    """A request that cannot be served; the message tells the application why."""
+
+
+class Session(ABC):
+    """An application that is connected to the socket of its router.
+
+    Args:
+        number: the application's, as events name it.
+        content: what predicates and messages are.
+    """
+
+    def __init__(self, number: int, content: Content) -> None:
+        self.number = number
+        self.content = content
+
+    @abstractmethod
+    def commands(self) -> Mapping[str, Command]:
+        """The commands of the service: value of `op` -> how it is served."""
+
+    @property
+    @abstractmethod
+    def receiving(self) -> bool:
+        """Whether a predicate of the application is in force."""
+
+
+class Service(Part, ABC):
+    """A service at one router.
+
+    Args:
+        context: of the router.
+        routing: its entry for interface 0 is p0, which the service keeps; other entries are the scheme's.
+            After a change of p0 the service calls `context.parts.local_changed`.
+        messages: takes the messages of applications.
+    """
+
+    def __init__(self, context: Context, routing: RoutingTable, messages: Messages) -> None:
+        self.context = context
+        self.routing = routing
+        self.messages = messages
+
+    def parts(self) -> Sequence[Part]:
+        """Further parts of the router that the service needs."""
+        return ()
+
+    @abstractmethod
+    def receivers(self, message: Message) -> tuple[int, ...]:
+        """The applications that get a message which p0 selects; each call is about another message."""
+
+    @classmethod
+    @abstractmethod
+    def session(cls, number: int, content: Content) -> Session:
+        """A newly connected application."""

@@ -1,0 +1,1 @@
+"""Services that routers offer to applications."""

@@ -1,0 +1,74 @@
+"""The stateful layer on top of `set_predicate`: the predicate of an application, made of subscriptions.
+
+INFOCOM paper, section II: a service layer keeps the predicates of several applications apart, and lets
+each build up its own by issuing and revoking subscriptions; the network only hears of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from router.content.base import Content
+from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.model import NOTHING, Predicate
+
+
+class Subscriptions:
+    """The predicate of an application: what it declared by `set_predicate`, or any of its subscriptions.
+
+    Args:
+        content: how predicates are united.
+    """
+
+    def __init__(self, content: Content) -> None:
+        self._content = content
+        self._declared = NOTHING
+        self._numbered: dict[int, Predicate] = {}
+        #: All of it, while there are subscriptions; None: it is to be built anew.
+        self._whole: PredicateBuilder | None = None
+
+    @property
+    def declared(self) -> Predicate:
+        """The last `set_predicate`."""
+        return self._declared
+
+    @property
+    def numbered(self) -> Mapping[int, Predicate]:
+        """The subscriptions in force, by number."""
+        return self._numbered
+
+    @property
+    def predicate(self) -> Predicate:
+        """The whole, simplified; a declared predicate that is alone stays as it is."""
+        if not self._numbered:
+            return self._declared
+        if self._whole is None:
+            self._whole = self._content.builder(self._declared)
+            for predicate in self._numbered.values():
+                self._whole.add(predicate)
+        return self._whole.predicate
+
+    def declare(self, predicate: Predicate) -> None:
+        """Overwrites what was declared before; subscriptions stay."""
+        self._declared = predicate
+        self._whole = None
+
+    def add(self, number: int, predicate: Predicate) -> None:
+        """A subscription; its number must be new."""
+        if self._numbered and self._whole is not None:
+            self._whole.add(predicate)
+        self._numbered[number] = predicate
+
+    def remove(self, number: int) -> None:
+        """Revokes a subscription.
+
+        Raises:
+            KeyError: there is none of that number.
+        """
+        del self._numbered[number]
+        self._whole = None
+
+    def clear(self) -> None:
+        """Revokes all subscriptions; what was declared stays."""
+        self._numbered.clear()
+        self._whole = None

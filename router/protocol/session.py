@@ -1,0 +1,77 @@
+"""The session with the controller as a part of a router: HELLO, tables, epochs (docs/wire-format.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from router.protocol.context import Context
+from router.protocol.counters import Drop
+from router.protocol.events import Action, SendToController, Started
+from router.protocol.frame_table import FrameHandler, FromController
+from router.protocol.parts import EventHandler, Part
+from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
+
+
+class ControllerSession(Part):
+    """Repeats HELLO until a table comes, takes tables and commits, and acknowledges them."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._hellos = 0
+        # When the next HELLO is due; None: no more.
+        self._hello_at: float | None = None
+
+    def frames(self) -> Mapping[FrameType, FrameHandler]:
+        return {
+            FrameType.TABLE: FromController((BroadcastTable,), self._table_received),
+            FrameType.COMMIT: FromController((Commit,), self._commit_received),
+        }
+
+    def events(self) -> Mapping[type, EventHandler]:
+        return {Started: lambda _event, now: self._hello(now)}
+
+    @property
+    def idle(self) -> bool:
+        """True if the router has an epoch."""
+        return self._context.tables.current is not None
+
+    def next_deadline(self) -> float | None:
+        return self._hello_at
+
+    def tick(self, now: float) -> list[Action]:
+        if self._hello_at is None or now < self._hello_at:
+            return []
+        return self._hello(now)
+
+    def _hello(self, now: float) -> list[Action]:
+        self._hellos += 1
+        self._hello_at = now + self._context.options.hello_interval_s
+        return [self._to_controller(FrameType.HELLO, self._hellos, 0, Hello(self._context.incarnation))]
+
+    def _table_received(self, frame: Frame, _now: float) -> list[Action]:
+        assert isinstance(frame.body, BroadcastTable)
+        try:
+            self._context.tables.store(frame.epoch, frame.body)
+        except ValueError:
+            return self._context.drop(Drop.BAD_TABLE)
+        self._hello_at = None
+        return [self._acknowledge(frame)]
+
+    def _commit_received(self, frame: Frame, now: float) -> list[Action]:
+        assert isinstance(frame.body, Commit)
+        tables = self._context.tables
+        first = tables.current is None
+        try:
+            changed = tables.commit(frame.epoch, frame.body.oldest_epoch)
+        except KeyError:
+            return self._context.drop(Drop.UNKNOWN_EPOCH)
+        actions = [self._acknowledge(frame)]
+        if changed:
+            actions += self._context.parts.epoch_changed(now, first)
+        return actions
+
+    def _acknowledge(self, frame: Frame) -> Action:
+        return self._to_controller(FrameType.ACK, frame.seq, frame.epoch, Ack(frame.type))
+
+    def _to_controller(self, frame_type: FrameType, seq: int, epoch: int, body: Hello | Ack) -> Action:
+        return SendToController(Frame(frame_type, self._context.node, seq, epoch, 1, body))

@@ -1,0 +1,189 @@
+"""Actions of the protocol core as bytes and as text.
+
+A frame is written as on the wire, whole: the header of the Ethernet frame that completed it, and its body.
+A frame that is passed on is the one that came in with one hop less, and a message that is delivered is mostly
+the one that came in: neither is written a second time.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any
+
+from router.predicates.model import Message
+from router.predicates.printer import format_message
+from router.protocol.events import (
+    Accepted,
+    Action,
+    Deliver,
+    Event,
+    FrameReceived,
+    Send,
+    SendMessage,
+    SendToController,
+)
+from router.recording.events import listed
+from router.recording.frames import describe_frame, read_whole_frame, whole_frame
+from router.wire.frames import Body, EncodedMessage, Frame
+from router.wire.message import message_of
+
+_U32 = struct.Struct("<I")
+
+
+class _ActionKind(IntEnum):
+    #: Send the frame that came in, with one hop less.
+    FORWARD = 1
+    SEND = 2
+    SEND_TO_CONTROLLER = 3
+    #: Deliver the message that the event brought.
+    DELIVER = 4
+    DELIVER_OTHER = 5
+    ACCEPTED = 6
+    REFUSED = 7
+
+
+_FORWARD, _SEND, _SEND_TO_CONTROLLER = (
+    bytes((kind,)) for kind in (_ActionKind.FORWARD, _ActionKind.SEND, _ActionKind.SEND_TO_CONTROLLER)
+)
+_DELIVER = struct.Struct("<BIQ")
+
+
+def encode_actions(event: Event, actions: Iterable[Action]) -> bytes:
+    """The actions that answered `event`: equal actions give equal bytes."""
+    return b"".join(_action(event, action) for action in actions)
+
+
+def _action(event: Event, action: Action) -> bytes:
+    if isinstance(action, Send):
+        if isinstance(event, FrameReceived) and _passes_on(event.frame, action.frame):
+            return _FORWARD + _ports(action.interfaces)
+        return _SEND + _ports(action.interfaces) + _sized(_frame_or_reason(action.frame))
+    if isinstance(action, Deliver):
+        came = action.message is _message_of(event)
+        kind = _ActionKind.DELIVER if came else _ActionKind.DELIVER_OTHER
+        head = _DELIVER.pack(kind, action.source, action.seq) + _applications(action.apps)
+        return head if came else head + _sized(_json(action.message))
+    if isinstance(action, SendToController):
+        return _SEND_TO_CONTROLLER + _sized(_frame_or_reason(action.frame))
+    if isinstance(action, Accepted):
+        return struct.pack("<BIIQ", _ActionKind.ACCEPTED, action.app, action.source, action.seq)
+    return struct.pack("<BI", _ActionKind.REFUSED, action.app) + _sized(action.reason.encode())
+
+
+def _passes_on(came: Frame, goes: Frame) -> bool:
+    return (
+        goes.body is came.body
+        and goes.hop_limit == came.hop_limit - 1
+        and goes.seq == came.seq
+        and goes.issuer == came.issuer
+        and goes.epoch == came.epoch
+        and goes.type is came.type
+        and goes.flags == came.flags
+    )
+
+
+def _message_of(event: Event) -> Body | None:
+    if isinstance(event, FrameReceived):
+        body = event.frame.body
+        return body.decoded if isinstance(body, EncodedMessage) else body
+    return event.message if isinstance(event, SendMessage) else None
+
+
+def _frame_or_reason(frame: Frame) -> bytes:
+    """The frame, or why no router can send it; a router drops and counts such a frame."""
+    try:
+        return whole_frame(frame)
+    except ValueError as error:
+        return str(error).encode()
+
+
+def describe_actions(event: Event, data: bytes) -> list[str]:
+    """What `encode_actions` wrote, a line for each action.
+
+    Raises:
+        ValueError: the bytes are not of that form.
+    """
+    try:
+        return list(_described(event, data))
+    except (struct.error, IndexError, TypeError) as error:
+        raise ValueError(f"actions: {error}") from error
+
+
+def _described(event: Event, data: bytes) -> Iterator[str]:
+    at = 0
+    while at < len(data):
+        kind = _ActionKind(data[at])
+        at += 1
+        if kind in (_ActionKind.FORWARD, _ActionKind.SEND):
+            (count,) = struct.unpack_from("<H", data, at)
+            ports = struct.unpack_from(f"<{count}H", data, at + 2)
+            at += 2 + 2 * count
+            if kind is _ActionKind.FORWARD:
+                yield f"pass on through interfaces {listed(ports)}"
+                continue
+            frame, at = _take(data, at)
+            yield f"send through interfaces {listed(ports)}: {_frame_or_text(frame)}"
+        elif kind is _ActionKind.SEND_TO_CONTROLLER:
+            frame, at = _take(data, at)
+            yield f"send to the controller: {_frame_or_text(frame)}"
+        elif kind in (_ActionKind.DELIVER, _ActionKind.DELIVER_OTHER):
+            source, seq, count = struct.unpack_from("<IQH", data, at)
+            apps = struct.unpack_from(f"<{count}I", data, at + 14)
+            at += 14 + 4 * count
+            if kind is _ActionKind.DELIVER_OTHER:
+                text, at = _take(data, at)
+                message = Message(json.loads(text))
+            elif isinstance(event, SendMessage):
+                message = event.message
+            elif isinstance(event, FrameReceived) and isinstance(event.frame.body, Message | EncodedMessage):
+                message = message_of(event.frame.body)
+            else:
+                raise ValueError("a delivery, where the event brought no message")
+            yield f"deliver {source}/{seq} to applications {listed(apps)}: {format_message(message)}"
+        elif kind is _ActionKind.ACCEPTED:
+            app, source, seq = struct.unpack_from("<IIQ", data, at)
+            at += 16
+            yield f"accepted from application {app} as {source}/{seq}"
+        else:
+            (app,) = _U32.unpack_from(data, at)
+            reason, at = _take(data, at + 4)
+            yield f"refused to application {app}: {reason.decode()}"
+
+
+def _frame_or_text(data: bytes) -> str:
+    try:
+        return describe_frame(read_whole_frame(data))
+    except ValueError:
+        return data.decode(errors="replace")
+
+
+# Pieces.
+
+
+# A router sends through few sets of interfaces, and delivers to few sets of applications.
+@lru_cache(maxsize=1024)
+def _ports(interfaces: frozenset[int]) -> bytes:
+    return struct.pack(f"<H{len(interfaces)}H", len(interfaces), *sorted(interfaces))
+
+
+@lru_cache(maxsize=1024)
+def _applications(numbers: tuple[int, ...]) -> bytes:
+    return struct.pack(f"<H{len(numbers)}I", len(numbers), *numbers)
+
+
+def _sized(data: bytes) -> bytes:
+    return _U32.pack(len(data)) + data
+
+
+def _take(data: bytes, at: int) -> tuple[bytes, int]:
+    (length,) = _U32.unpack_from(data, at)
+    end = at + 4 + length
+    return data[at + 4 : end], end
+
+
+def _json(content: Any) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode()

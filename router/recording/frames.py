@@ -1,0 +1,57 @@
+"""Frames in recordings: whole, as on the wire, and on one line for people."""
+
+from __future__ import annotations
+
+from router.predicates.model import Message
+from router.predicates.printer import format_message, format_predicate
+from router.wire.codec import HEADER_LENGTH, decode_header, forwarded_frame, fragment
+from router.wire.frames import EncodedMessage, Frame, FrameType, Hello, SenderRequest
+from router.wire.header import DecodeError
+from router.wire.message import message_of
+
+_U16_MAX = 65_535
+_LARGEST_FRAGMENT = HEADER_LENGTH + _U16_MAX
+
+
+def whole_frame(frame: Frame) -> bytes:
+    """Header and whole body of a frame, whatever its length.
+
+    Raises:
+        ValueError: no router could send it (`router.wire.codec.fragment`).
+    """
+    payloads = fragment(frame, _LARGEST_FRAGMENT)
+    if len(payloads) == 1:
+        return payloads[0]
+    return payloads[-1][:HEADER_LENGTH] + b"".join(payload[HEADER_LENGTH:] for payload in payloads)
+
+
+def read_whole_frame(data: bytes) -> Frame:
+    """Reads what `whole_frame` wrote, or a receiver put together. Raises ValueError."""
+    return forwarded_frame(decode_header(data), data[HEADER_LENGTH:])
+
+
+def describe_frame(frame: Frame) -> str:
+    """A frame on one line: type, issuer/number, epoch, hops left, content."""
+    body = frame.body
+    if isinstance(body, Message | EncodedMessage):
+        content = _describe_message(body)
+    elif frame.type in (FrameType.RA, FrameType.UR):
+        content = format_predicate(body)  # type: ignore[arg-type]
+    elif isinstance(body, SenderRequest):
+        content = f"timeout {body.timeout_us} us"
+    elif isinstance(body, Hello):
+        content = f"incarnation {body.incarnation}"
+    else:
+        content = str(body)
+    flags = f" {frame.flags.name}" if frame.flags else ""
+    return (
+        f"{frame.type.name} {frame.issuer}/{frame.seq}{flags}, epoch {frame.epoch}, "
+        f"hop limit {frame.hop_limit}: {content}"
+    )
+
+
+def _describe_message(body: Message | EncodedMessage) -> str:
+    try:
+        return format_message(message_of(body))
+    except DecodeError as error:
+        return f"not decodable: {error}"

@@ -1,0 +1,65 @@
+"""The counters of a router, as a live router leaves them and a simulated router reports them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, NotRequired, TypedDict
+
+from router.protocol.counters import Counters
+
+#: Names of the counters of the protocol core, which stand beside those of `LinkCounters`.
+CORE_COUNTERS = tuple(Counters().as_dict())
+
+
+class LinkCounters(TypedDict):
+    """What a router counts of its link to the switch, of its applications and of its process.
+
+    The counters of frames and bytes count Ethernet frames.
+    """
+
+    frames_received: Annotated[Mapping[str, int], "frames received, by frame type"]
+    frames_sent: Annotated[Mapping[str, int], "frames sent, by frame type"]
+    bytes_received: NotRequired[Annotated[int, "bytes of the frames received"]]
+    bytes_sent: NotRequired[Annotated[int, "bytes of the frames sent"]]
+    dropped: NotRequired[
+        Annotated[
+            Mapping[str, int],
+            "Ethernet frames that could not be used and protocol frames that the core dropped, by reason",
+        ]
+    ]
+    socket_drops: NotRequired[Annotated[int, "frames that the kernel dropped at the socket of the router"]]
+    applications_disconnected_slow: NotRequired[
+        Annotated[int, "applications disconnected because they did not read"]
+    ]
+    cpu_user_s: NotRequired[Annotated[float, "CPU seconds in user mode; live routers only"]]
+    cpu_system_s: NotRequired[Annotated[float, "CPU seconds in the kernel; live routers only"]]
+
+
+def router_counters(
+    core: Counters,
+    *,
+    frames_received: Mapping[str, int],
+    frames_sent: Mapping[str, int],
+    bytes_received: int,
+    bytes_sent: int,
+    dropped: Mapping[str, int],
+    socket_drops: int = 0,
+    applications_disconnected_slow: int = 0,
+) -> dict[str, Any]:
+    """All counters of one router.
+
+    Args:
+        core: the counters of the protocol core; its drops are added to `dropped`.
+        dropped: Ethernet frames that could not be used, by reason.
+    """
+    drops = {reason: dropped.get(reason, 0) + core.dropped[reason] for reason in [*dropped, *core.dropped]}
+    link = LinkCounters(
+        frames_received=dict(frames_received),
+        frames_sent=dict(frames_sent),
+        bytes_received=bytes_received,
+        bytes_sent=bytes_sent,
+        dropped={reason: count for reason, count in drops.items() if count},
+        socket_drops=socket_drops,
+        applications_disconnected_slow=applications_disconnected_slow,
+    )
+    return {**link, **core.as_dict()}

@@ -1,0 +1,33 @@
+"""JSON documents and JSON lines as this project writes them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes a JSON document whole or not at all: a reader never sees a part of it.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    partial = path.with_name(path.name + ".new")
+    with partial.open("w", encoding="utf-8") as file:
+        json.dump(value, file, indent=1)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def json_line(record: Mapping[str, Any], *, ascii_only: bool = True) -> str:
+    """A record as one line of a JSON Lines file, the line feed included.
+
+    Args:
+        ascii_only: write other characters as escapes; text that is no valid Unicode can then be written too.
+    """
+    return json.dumps(record, ensure_ascii=ascii_only, separators=(",", ":")) + "\n"

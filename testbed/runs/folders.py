@@ -1,0 +1,75 @@
+"""Making the folder of a new run, and finding the folder of a run."""
+
+from __future__ import annotations
+
+import errno
+from datetime import UTC, datetime
+from pathlib import Path
+
+from captures.rundir.layout import RunLayout
+from testbed.errors import InputError, MachineError
+from testbed.full_disk import FULL, naming_a_full_disk
+
+#: The folder of the run folders, unless the user names another.
+DEFAULT_RUNS = Path(__file__).resolve().parents[2] / "captures" / "runs"
+
+
+def new_run_folder(runs: Path, name: str) -> Path:
+    """Makes the folder of a new run: `<UTC time>-<experiment>`, with a number if that is taken.
+
+    Raises:
+        InputError: the folder cannot be made.
+        MachineError: its file system is full.
+    """
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    number = 1
+    while True:
+        folder = runs / (f"{stamp}-{name}" if number == 1 else f"{stamp}-{name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+            continue
+        except OSError as error:
+            kind = MachineError if error.errno in FULL else InputError
+            raise kind(f"cannot make the run folder {folder}: {error.strerror}") from error
+        run = RunLayout(folder)
+        with naming_a_full_disk(folder):
+            for part in (run.captures_folder, run.logs_folder, run.counters_folder):
+                part.mkdir()
+        return folder
+
+
+def find_run(runs: Path, wanted: str | None) -> Path:
+    """The run folder that `wanted` names: a path, an id under `runs`, or None for the newest.
+
+    Raises:
+        InputError: there is none.
+        PermissionError: it is in a folder that may not be read.
+    """
+    if wanted is None:
+        # Not by glob(), to which a folder that may not be read is an empty one.
+        folders = sorted(runs.iterdir(), reverse=True) if runs.is_dir() else []
+        for folder in folders:
+            if RunLayout(folder).manifest.is_file():
+                return folder
+        raise InputError(f"no runs in {runs}; `cbcb run` makes one")
+    for folder in (Path(wanted), runs / wanted):
+        if _is_file(RunLayout(folder).manifest):
+            return folder
+    name = RunLayout(Path()).manifest
+    raise InputError(f"{wanted}: not a run folder (expected a path or an id under {runs} with a {name})")
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is a file of this name; no file has a name that is longer than names may be.
+
+    Raises:
+        PermissionError: the file would be in a folder that may not be read.
+    """
+    try:
+        return path.is_file()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        raise

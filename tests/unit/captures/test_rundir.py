@@ -1,0 +1,333 @@
+"""The run folder: names that stand once, records that are checked, files that are whole."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from pathlib import Path
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+import pytest
+
+from captures.frames.identity import CaptureIdentity
+from captures.rundir.applications import application_event, read_applications
+from captures.rundir.capture_list import CapturedFile, capture_paths, read_captures, write_captures
+from captures.rundir.controller import ControllerLog, Failed, read_controller
+from captures.rundir.counters import (
+    read_routers_counters,
+    read_switches_counters,
+    write_routers_counters,
+    write_switches_counters,
+)
+from captures.rundir.document import FILES
+from captures.rundir.files import RunFolderError, read_json, read_lines, read_object, write_json, write_lines
+from captures.rundir.follow import Follower
+from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import Manifest, read_manifest, write_manifest
+from captures.rundir.oracle import OracleAnswer, read_oracle, write_oracle
+from captures.rundir.records import check, fields
+from captures.rundir.routing_tables import TableRow, read_routing_tables, write_routing_tables
+from captures.rundir.simulation import SimulationCost, read_simulation, write_simulation
+from captures.rundir.summary import read_summary, write_summary
+from captures.rundir.timings import read_timings, write_timings
+from captures.rundir.topology import read_topology, write_topology
+from router.predicates.parser import parse_predicate
+from router.records.application_log import (
+    ApplicationEvent,
+    ApplicationLog,
+    MessageDelivered,
+    MessageSent,
+    predicate_set,
+)
+from tests.support.paths import ROOT
+from topos.generators import ring
+
+#: Where the names are spelled; this module looks for them, and the document is made from the layout.
+_LAYOUT = Path("captures/rundir/layout.py")
+#: A path of a run folder that ends in one of these is a file whose name must stand in the layout alone.
+_SUFFIXES = (".json", ".jsonl", ".toml", ".html", ".log", ".err")
+#: Names that are ordinary words, of which a quoted one need not mean the folder.
+_WORDS = {"figures", "pcap", "counters", "logs", "recordings", "parquet", "routers"}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunLayout:
+    found = RunLayout(tmp_path)
+    for folder in (found.logs_folder, found.captures_folder, found.counters_folder):
+        folder.mkdir()
+    return found
+
+
+def _names() -> set[str]:
+    """The name of every file and folder of a run folder, placeholders left out."""
+    paths = [path for file in FILES for path in file.names(RunLayout(Path()))]
+    names = {part for path in paths for part in path.parts}
+    return {name for name in names if not set("<*") & set(name)}
+
+
+def test_every_property_of_the_layout_is_in_the_document() -> None:
+    run = RunLayout(Path())
+    documented = {path for file in FILES for path in file.names(run)}
+    documented |= {parent for path in documented for parent in path.parents}
+    properties = [name for name, value in vars(RunLayout).items() if isinstance(value, property)]
+    assert len(properties) > 30
+    assert [name for name in properties if getattr(run, name) not in documented] == []
+
+
+def test_the_names_of_the_run_folder_stand_in_the_layout_alone() -> None:
+    files = {name for name in _names() if name.endswith(_SUFFIXES)}
+    assert {"topology.json", "manifest.json", "applications.jsonl", "routers.json", "spark.log"} <= files
+    quoted = re.compile(rf"""["'/](?:{"|".join(map(re.escape, sorted(files)))})["']""")
+    folders = re.compile(rf"""/ f?["'](?:{"|".join(sorted(_names() & _WORDS))})["'/]""")
+    spelled = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for package in ("router", "topos", "captures", "testbed")
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if path.relative_to(ROOT) != _LAYOUT
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if quoted.search(line) or folders.search(line)
+    ]
+    assert spelled == []
+
+
+def test_every_field_of_every_record_has_a_meaning() -> None:
+    records = [record for file in FILES for _, record in file.records]
+    assert len(records) > 15
+    assert [
+        f"{record.__name__}.{field.name}"
+        for record in records
+        for field in fields(record)
+        if not field.meaning and field.name != "event"
+    ] == []
+
+
+class _Record(TypedDict):
+    """A record of the tests."""
+
+    number: Annotated[int, "a number"]
+    kind: Annotated[Literal["a", "b"], "a choice"]
+    share: NotRequired[Annotated[float | None, "a share"]]
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({"kind": "a"}, "here: no field 'number'"),
+        ({"number": "1", "kind": "a"}, "here: number: '1'; expected an integer"),
+        ({"number": True, "kind": "a"}, "here: number: True; expected an integer"),
+        ({"number": 1, "kind": 2}, "here: kind: 2; expected `a` or `b`"),
+        ({"number": 1, "kind": "a", "share": "x"}, "here: share: 'x'; expected a number or null"),
+    ],
+)
+def test_a_record_that_is_not_of_its_type_is_named(value: dict[str, object], problem: str) -> None:
+    with pytest.raises(RunFolderError, match=re.escape(problem)):
+        check(_Record, "here", value)
+
+
+def test_a_record_may_have_other_fields_and_lack_those_that_are_not_required() -> None:
+    check(_Record, "here", {"number": 1, "kind": "b", "more": []})
+    check(_Record, "here", {"number": 1, "kind": "b", "share": 1})
+    check(_Record, "here", {"number": 1, "kind": "b", "share": None})
+
+
+def test_what_is_written_reads_back(run: RunLayout) -> None:
+    topology = ring(3)
+    write_topology(run, topology)
+    assert read_topology(run) == topology
+    manifest = Manifest(
+        time_scale=2.5, datapath="user", started_ns=7, tag="abc", senders=[1], receivers=[0, 2]
+    )
+    write_manifest(run, manifest)
+    assert read_manifest(run) == manifest
+    write_timings(run, {"run_s": 1.5})
+    assert read_timings(run) == {"run_s": 1.5}
+    cost = SimulationCost(
+        events=1,
+        set_up_cpu_s=0.1,
+        cpu_s=0.0,
+        events_per_cpu_s=None,
+        virtual_s=3.0,
+        memory_per_router_bytes=5,
+        peak_memory_bytes=6,
+    )
+    write_simulation(run, cost)
+    assert read_simulation(run) == cost
+    routers = {1: {"frames_sent": {"RA": 2}, "frames_received": {}, "ras_issued": 2}}
+    write_routers_counters(run, routers)
+    assert read_routers_counters(run) == routers
+    switches = {0: {1: {"rx_packets": 1, "tx_packets": 2}}}
+    write_switches_counters(run, switches)
+    assert read_switches_counters(run) == switches
+    assert read_routing_tables(run) == {}
+    row = TableRow(interface=0, scope="", predicate="a = 1")
+    write_routing_tables(run, {2: [row], 1: []})
+    assert read_routing_tables(run) == {1: [], 2: [row]}
+    write_summary(run, {"verdict": "holds"})
+    assert read_summary(run) == {"verdict": "holds"}
+    answer = OracleAnswer(source=1, seq=2**63, sent_ns=5, node=0, app="x", expected=True, decided=False)
+    write_oracle(run, [answer])
+    assert list(read_oracle(run)) == [(f"{run.oracle}:1", answer)]
+
+
+def test_captures_have_the_index_of_their_link(run: RunLayout) -> None:
+    write_topology(run, ring(3))
+    # While there is no list, those that the topology has.
+    expected = {str(run.capture(name)) for name in ("link-0-1", "link-1-2", "link-2-0")}
+    assert {path for path, identity in capture_paths(run).items() if identity.kind == "link"} == expected
+    link = CaptureIdentity("link-1-2", "link", 1, 1, 2)
+    host = CaptureIdentity("host-0", "host", node=0)
+    captures = [
+        CapturedFile(identity, run.relative(run.capture(identity.name)), "device", 5, 6, 1)
+        for identity in (link, host)
+    ]
+    write_captures(run, captures)
+    assert read_captures(run) == captures
+    assert capture_paths(run) == {str(run.capture("link-1-2")): link, str(run.capture("host-0")): host}
+    entries = json.loads(run.captures.read_text())
+    entries[0]["u"] = 7
+    run.captures.write_text(json.dumps(entries))
+    with pytest.raises(RunFolderError, match=r"entry 0: .*u 7.*expected a link of the topology or a host"):
+        read_captures(run)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("[]", "expected a JSON object"),
+        ('{"x": {}}', "'x'; expected a number as the key"),
+        ('{"1": []}', "node 1: expected a JSON object"),
+        ('{"1": {"frames_sent": {}}}', "node 1: no field 'frames_received'"),
+        (
+            '{"1": {"frames_sent": {"RA": "2"}, "frames_received": {}}}',
+            "frames_sent: RA: '2'; expected an integer",
+        ),
+    ],
+)
+def test_counters_that_are_none_are_named(run: RunLayout, content: str, problem: str) -> None:
+    run.routers_counters.write_text(content)
+    with pytest.raises(RunFolderError, match=re.escape(problem)):
+        read_routers_counters(run)
+
+
+def test_errors_name_file_and_line(tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    with pytest.raises(RunFolderError, match=f"{path}: missing"):
+        list(read_lines(path))
+    with pytest.raises(RunFolderError, match=f"{path}: missing"):
+        read_json(path)
+    path.write_text('{"a": "\u2028"}\n\n[1]\n')
+    found = read_lines(path)
+    assert next(found) == (f"{path}:1", {"a": "\u2028"})
+    with pytest.raises(RunFolderError, match=f"{path}:3: expected a JSON object"):
+        next(found)
+    path.write_bytes(b'{"a": "\xff"}\n')
+    with pytest.raises(RunFolderError, match=f"{path}:1: expected JSON"):
+        list(read_lines(path))
+    with pytest.raises(RunFolderError, match=f"{path}: expected text in UTF-8"):
+        read_object(path)
+    with pytest.raises(RunFolderError, match=f"{tmp_path}: Is a directory; expected a file of a run"):
+        read_json(tmp_path)
+
+
+def test_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_json(path, {"a": 1})
+    with pytest.raises(TypeError):
+        write_json(path, {"a": object()})
+    assert read_object(path) == {"a": 1}
+
+    def failing() -> list[dict[str, object]]:
+        return [{"b": 1}, {"b": object()}]
+
+    (tmp_path / f"file.{2**31}.new").write_text("left by a process that is gone")
+    with pytest.raises(TypeError):
+        write_lines(path, failing())
+    assert read_object(path) == {"a": 1}
+    write_lines(path, [{"b": "é"}, {"b": 2}])
+    assert path.read_text() == '{"b":"\\u00e9"}\n{"b":2}\n'
+    assert sorted(file.name for file in tmp_path.glob("file.*.new")) == []
+
+
+def test_lines_of_several_writers_of_the_applications_log_do_not_mix(run: RunLayout) -> None:
+    def append(node: int, buffer_bytes: int) -> None:
+        with ApplicationLog(run.applications_log, buffer_bytes=buffer_bytes) as log:
+            for seq in range(500):
+                log(MessageDelivered(event="deliver", t_ns=1, node=node, app="x" * 300, source=0, seq=seq))
+
+    threads = [
+        threading.Thread(target=append, args=(node, size)) for node, size in enumerate((0, 0, 5000, 70_000))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = [event for _, event in read_applications(run)]
+    assert len(found) == 2000
+    for node in range(4):
+        own = [event["seq"] for event in found if event["node"] == node and event["event"] == "deliver"]
+        assert own == list(range(500))
+
+
+def test_events_of_applications_read_back(run: RunLayout) -> None:
+    added = predicate_set(2, 1, "é", 1, parse_predicate("a < 3"), "subscribe", 4)
+    withdrawn = predicate_set(3, 1, "é", 3, parse_predicate("none"))
+    sent = MessageSent(
+        event="send_message",
+        t_ns=5,
+        node=0,
+        app="b",
+        requested_ns=4,
+        source=0,
+        seq=2**63,
+        attributes={"a": 1},
+    )
+    delivered = MessageDelivered(event="deliver", t_ns=6, node=1, app="é", source=0, seq=2**63)
+    events: list[ApplicationEvent] = [added, withdrawn, sent, delivered]
+    with ApplicationLog(run.applications_log) as log:
+        for event in events:
+            log(event)
+    assert [event for _, event in read_applications(run)] == events
+    assert (added["predicate"], added["filters"]) == ("a < 3", [[["a", "integer", "<", 3]]])
+    assert "op" not in withdrawn and withdrawn["filters"] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ({"t_ns": 1}, "f:1: no field 'event'"),
+        ({"event": "sing"}, "f:1: event: 'sing'; expected set_predicate or send_message or deliver"),
+        ({"event": "deliver", "t_ns": 1, "node": 1, "app": 5}, "f:1: app: 5; expected text"),
+    ],
+)
+def test_lines_that_are_no_event_are_named(line: dict[str, object], problem: str) -> None:
+    with pytest.raises(RunFolderError, match=re.escape(problem)):
+        application_event("f:1", line)
+
+
+def test_events_of_the_controller_read_back(run: RunLayout) -> None:
+    assert list(read_controller(run)) == []
+    with ControllerLog(run.controller_log) as log:
+        log.write("failed", Failed(error="x"), 5)
+        log.write("of a later version", {"a": 1}, 6)
+    assert [event for _, event in read_controller(run)] == [
+        {"t_ns": 5, "event": "failed", "error": "x"},
+        {"t_ns": 6, "event": "of a later version", "a": 1},
+    ]
+    with run.controller_log.open("a") as file:
+        file.write('{"t_ns": 7, "event": "committed", "epoch": 1, "routers": "all", "seconds": 1}\n')
+    with pytest.raises(RunFolderError, match=r":3: routers: 'all'; expected an integer"):
+        list(read_controller(run))
+
+
+def test_a_follower_takes_whole_lines_and_names_bad_ones(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    follower = Follower(path, lambda where, record: (where, record["a"]))
+    assert follower.read() == []
+    path.write_text('{"a": 1}\n{"a": 2}\n{"a"')
+    assert follower.read() == [(f"{path}:1", 1), (f"{path}:2", 2)]
+    assert follower.read() == []
+    with path.open("a") as file:
+        file.write(": 3}\n{\n")
+    with pytest.raises(RunFolderError, match=f"{path}:4: expected JSON"):
+        follower.read()

@@ -1,0 +1,42 @@
+"""The archive of the code holds all that workers of a cluster import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from captures.spark.shipping import _archive
+
+#: Without `site`, whose path files lead to the source tree.
+_IMPORT = """
+import importlib, sys
+sys.path[:0], sys.path[len(sys.path):] = [sys.argv[1]], [sys.argv[2]]
+print(importlib.import_module(sys.argv[3]).__file__)
+"""
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "captures.datasource.formats",
+        "captures.datasource.hadoop",
+        "captures.accounting.paths",
+        "captures.frames.decoder",
+        "captures.frames.loops",
+    ],
+)
+def test_workers_can_import_from_the_archive_alone(tmp_path: Path, module: str) -> None:
+    archive = _archive(tmp_path)
+    command = [sys.executable, "-S", "-P", "-c", _IMPORT]
+    done = subprocess.run(
+        [*command, str(archive), sysconfig.get_path("purelib"), module],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.stdout.strip() == f"{archive}/{module.replace('.', '/')}.py", done.stderr

@@ -1,0 +1,145 @@
+"""The list of parts, and the table of frames that parts contribute to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pytest
+
+from router.protocol.broadcast import Branch, BroadcastTables
+from router.protocol.context import Context
+from router.protocol.counters import Counters
+from router.protocol.events import Action, RequestUpdate, Send, Settle, Tick
+from router.protocol.frame_table import FrameHandler, FrameTable, FromController, FromNeighbour, OnTree
+from router.protocol.options import RouterOptions
+from router.protocol.parts import EventHandler, Part, Parts
+from router.protocol.registries import SCHEMES
+from router.protocol.routing import RoutingTable
+from router.protocol.schemes.flooding import Flooding
+from router.wire.frames import Frame, FrameType, SenderRequest
+from tests.support.one_router import control, msg, received, set_up
+
+
+class _Beacon(Part):
+    """Takes SR frames as beacons: passes them on, and sends one of its own each second."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._due_at: float | None = None
+        self.sent_through: list[frozenset[int]] = []
+
+    def frames(self) -> Mapping[FrameType, FrameHandler]:
+        return {FrameType.SR: OnTree((SenderRequest,), self._received)}
+
+    def events(self) -> Mapping[type, EventHandler]:
+        return {RequestUpdate: lambda _event, now: self._send(now)}
+
+    @property
+    def idle(self) -> bool:
+        return self._due_at is None
+
+    def next_deadline(self) -> float | None:
+        return self._due_at
+
+    def tick(self, now: float) -> list[Action]:
+        return self._send(now) if self._due_at is not None and now >= self._due_at else []
+
+    def epoch_changed(self, now: float, first: bool) -> list[Action]:
+        return self._send(now) if first else []
+
+    def message_sent(self, interfaces: frozenset[int], now: float) -> list[Action]:  # noqa: ARG002
+        self.sent_through.append(interfaces)
+        return []
+
+    def settle(self) -> None:
+        self._due_at = None
+
+    def _send(self, now: float) -> list[Action]:
+        self._due_at = now + 1
+        frame = self._context.issued(FrameType.SR, 1, SenderRequest(0))
+        return [Send(self._context.own_branch().children, frame)]
+
+    def _received(self, branch: Branch, frame: Frame, _now: float) -> list[Action]:
+        return [Send(branch.children, frame.one_hop_less())]
+
+
+class _Beacons(Flooding):
+    """Flooding, and a part with frames, events and deadlines."""
+
+    def __init__(self, context: Context, routing: RoutingTable) -> None:
+        super().__init__(context, routing)
+        self.beacon = _Beacon(context)
+
+    def parts(self) -> Sequence[Part]:
+        return (self.beacon,)
+
+
+@pytest.fixture
+def beacons() -> Iterator[None]:
+    SCHEMES.register("beacons", _Beacons)
+    yield
+    SCHEMES.unregister("beacons")
+
+
+@pytest.mark.usefixtures("beacons")
+def test_a_part_joins_by_one_line_of_its_scheme() -> None:
+    router = set_up(RouterOptions(scheme="beacons"))
+    assert not router.idle
+    assert router.next_deadline() == 1.0
+    assert router.handle(Tick(), 0.5) == []
+    (own,) = router.handle(Tick(), 1.0)
+    assert isinstance(own, Send)
+    assert (own.interfaces, own.frame.type) == (frozenset({1, 2, 3}), FrameType.SR)
+    # Of another router: down its tree, checked against the reverse path.
+    beacon = Frame(FrameType.SR, 11, 1, 1, 9, SenderRequest(0))
+    (passed_on,) = received(router, 11, beacon)
+    assert isinstance(passed_on, Send)
+    assert (passed_on.interfaces, passed_on.frame.hop_limit) == (frozenset({2, 3}), 8)
+    assert received(router, 12, beacon) == []
+    assert received(router, 11, Frame(FrameType.SR, 11, 1, 1, 9, msg(11, x=1).body)) == []
+    assert received(router, 11, Frame(FrameType.UR, 11, 1, 1, 9, SenderRequest(0))) == []
+    assert router.counters.dropped == {"reverse_path": 1, "malformed": 1, "not_handled": 1}
+    assert len(router.handle(RequestUpdate(), 1.5)) == 1
+    received(router, 11, msg(11, x=1))
+    router.handle(Settle(), 2.0)
+    assert router.idle
+    assert router.next_deadline() is None
+
+
+def test_frames_from_where_they_may_not_come() -> None:
+    router = set_up()
+    received(router, 11, Frame(FrameType.HELLO, 11, 1, 1, 9, SenderRequest(0)))
+    control(router, FrameType.MSG, 1, msg(11, x=1).body)
+    control(router, FrameType.COMMIT, 1, msg(11, x=1).body)
+    assert router.counters.dropped == {"not_from_controller": 1, "not_from_router": 1, "malformed": 1}
+
+
+def test_two_parts_cannot_take_one_type_of_frame() -> None:
+    table = FrameTable(1, BroadcastTables(1), Counters())
+    table.add({FrameType.UR: FromNeighbour((), lambda _interface, _frame, _now: [])})
+    with pytest.raises(ValueError, match="two parts of a router take UR frames"):
+        table.add({FrameType.UR: FromController((), lambda _frame, _now: [])})
+
+
+class _Due(Part):
+    def __init__(self, at: float | None) -> None:
+        self.at = at
+        self.settled = 0
+
+    def next_deadline(self) -> float | None:
+        return self.at
+
+    def settle(self) -> None:
+        self.settled += 1
+
+
+def test_the_earliest_deadline_of_all_parts_counts_and_all_settle() -> None:
+    parts = Parts()
+    assert parts.next_deadline() is None
+    due = [_Due(None), _Due(3.0), _Due(2.0)]
+    parts.join([Part(), *due])
+    assert parts.next_deadline() == 2.0
+    assert parts.idle
+    parts.settle()
+    assert [part.settled for part in due] == [1, 1, 1]
+    assert parts.tick(5.0) == parts.epoch_changed(5.0, True) == parts.local_changed(5.0) == []

@@ -1,0 +1,165 @@
+"""A second service runs through router, socket, experiment file and simulator by registration alone."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from router.predicates.model import Message
+from router.predicates.parser import parse_predicate
+from router.protocol.events import Action, Deliver, Event, SendMessage, SetPredicate, Started, Tick
+from router.protocol.options import RouterOptions
+from router.protocol.registries import SERVICES
+from router.protocol.router import Router
+from router.protocol.service import RequestError
+from router.recording.file import Origin, Recorder, Recording
+from router.recording.replay import check, describe, replay
+from testbed.config.errors import ExperimentError
+from testbed.config.load import load_experiment
+from testbed.sim.simulation import simulate
+from testbed.terminal.progress import Progress
+from tests.support import limited_service
+from tests.support.limited_service import NAME, QUOTA, WINDOW, SetQuota
+from tests.support.one_router import msg, received, set_up
+from tests.support.protocol_network import Network, random_graph
+
+
+@pytest.fixture(autouse=True)
+def service() -> Iterator[None]:
+    with limited_service.registered():
+        yield
+
+
+def _delivered(router: Router, x: int, now: float = 0.0) -> tuple[int, ...]:
+    actions = router.handle(SendMessage(9, Message({"x": x})), now)
+    return next((action.apps for action in actions if isinstance(action, Deliver)), ())
+
+
+def test_the_service_chooses_who_gets_a_message_and_its_timer_opens_the_next_window() -> None:
+    router = set_up(RouterOptions(service=NAME))
+    for app, text in ((1, "x > 0"), (2, "x > 1")):
+        router.handle(SetPredicate(app, parse_predicate(text)), 0.0)
+    assert [_delivered(router, x) for x in (1, 2, 3, 4)] == [(1,), (1, 2), (2,), ()]
+    assert router.next_deadline() == WINDOW
+    router.handle(Tick(), WINDOW)
+    assert _delivered(router, 5, WINDOW) == (1, 2)
+
+
+def test_messages_of_other_nodes_too() -> None:
+    router = set_up(RouterOptions(service=NAME))
+    router.handle(SetPredicate(1, parse_predicate("x = 1")), 0.0)
+    came = [received(router, 11, msg(11, x=1)) for _ in range(QUOTA + 1)]
+    assert [any(isinstance(action, Deliver) for action in actions) for actions in came] == [True, True, False]
+    assert router.counters.messages_delivered == QUOTA
+
+
+def test_a_recording_holds_the_events_of_a_service(tmp_path: Path) -> None:
+    origin = Origin(5, RouterOptions(service=NAME), "naive", 1, 1)
+    router, recorder = origin.router(), Recorder(tmp_path / "r5.rec", origin)
+    predicate, message = parse_predicate("x = 1"), Message({"x": 1})
+    events = (Started(), SetPredicate(1, predicate), SetQuota(1, 1), SendMessage(1, message))
+    for event in events:
+        recorder.event(event, 0.0)
+        recorder.actions(event, router.handle(event, 0.0))
+    recorder.end()
+    recorder.close()
+    again = [step.input.event for step in replay(Recording(tmp_path / "r5.rec"))]
+    assert again == list(events)
+    replayed = check(tmp_path / "r5.rec")
+    assert (replayed.difference, replayed.cut) == (None, None)
+    assert "application 1: quota 1" in " ".join(describe(Recording(tmp_path / "r5.rec")))
+
+
+def test_an_event_and_a_command_of_its_own() -> None:
+    router = set_up(RouterOptions(service=NAME))
+    session = router.session(1)
+    commands = session.commands()
+
+    def handle(event: Event) -> list[Action]:
+        return router.handle(event, 0.0)
+
+    answer, _ = commands["set_predicate"]({"predicate": "x = 1"}, handle)
+    assert (answer, session.receiving) == ({"ok": True}, True)
+    assert commands["quota"]({"messages": 1}, handle)[0] == {"ok": True}
+    assert [_delivered(router, 1) for _ in range(2)] == [(1,), ()]
+    with pytest.raises(RequestError, match="messages: expected a number of messages, got 'many'"):
+        commands["quota"]({"messages": "many"}, handle)
+    router.handle(SetQuota(1, 5), 0.0)
+    assert _delivered(router, 1) == (1,)
+
+
+def test_a_router_with_another_service_does_not_know_the_event() -> None:
+    router = set_up()
+    assert router.handle(SetQuota(1, 5), 0.0) == []
+    assert "quota" not in router.session(1).commands()
+
+
+@pytest.mark.parametrize("scheme", ["pif", "flooding"])
+def test_in_a_network_no_node_passes_more_than_the_quota_up(scheme: str) -> None:
+    options = RouterOptions(service=NAME, scheme=scheme)
+    network = Network(random_graph(random.Random(3), 6, 4), options, 3)
+    network.new_epoch()
+    for node in range(6):
+        network.set_predicate(node, parse_predicate("x > 0"))
+    network.settle()
+    for number in range(4):
+        network.send(number, Message({"x": 1}))
+    network.settle()
+    passed_up = Counter(node for nodes in network.delivered.values() for node in nodes.elements())
+    assert passed_up == dict.fromkeys(range(6), QUOTA)
+
+
+_EXPERIMENT = f"""
+duration_s = 8
+[topology]
+generator = "line"
+nodes = 3
+[service]
+kind = "{NAME}"
+[[events]]
+at_s = 0
+action = "set_predicate"
+node = 2
+predicate = "x > 0"
+""" + "".join(
+    f"""
+[[events]]
+at_s = {at_s}
+action = "send_message"
+node = 0
+message = "x = {at_s}"
+"""
+    for at_s in (2, 3, 4, 5)
+)
+
+
+def test_an_experiment_names_it_and_the_simulator_runs_it(tmp_path: Path) -> None:
+    path = tmp_path / "limited.toml"
+    path.write_text(_EXPERIMENT)
+    experiment = load_experiment(path, {"workload": "false"})
+    assert experiment.service.kind == NAME
+    with (tmp_path / "output").open("w") as output:
+        run_dir = simulate(experiment, tmp_path, Progress(Console(file=output)))
+    lines = [json.loads(line) for line in (run_dir / "logs" / "applications.jsonl").read_text().splitlines()]
+    sent = [line["seq"] for line in lines if line["event"] == "send_message"]
+    assert len(sent) == 4
+    assert [line["seq"] for line in lines if line["event"] == "deliver"] == sent[:QUOTA]
+
+
+def test_a_service_that_is_not_registered_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "limited.toml"
+    path.write_text(_EXPERIMENT)
+    SERVICES.unregister(NAME)
+    try:
+        with pytest.raises(ExperimentError, match=r'\[service\] kind: "limited" is not valid; expected "exh'):
+            load_experiment(path)
+        with pytest.raises(ValueError, match="unknown service 'limited'; expected one of exhaustive"):
+            RouterOptions(service=NAME)
+    finally:
+        SERVICES.register(NAME, limited_service.Limited)
