@@ -20,12 +20,12 @@ from router.predicates.covering.budget import Allowance, Chunk, chunks, fits_in_
 from router.predicates.model import EVERYTHING, Filter, Predicate
 from router.protocol.context import Context
 from router.protocol.counters import Drop
-from router.protocol.events import Action
+from router.protocol.events import Action, FrameReceived
 from router.protocol.parts import Part
 from router.wire.frames import Frame
 
-#: Takes the sender of a frame, the frame, and the time.
-Dispatch = Callable[[int, Frame, float], list[Action]]
+#: Takes a frame of another router, and the time.
+Dispatch = Callable[[FrameReceived, float], list[Action]]
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -89,14 +89,17 @@ class Intake(Part):
             self._issuers = {node: each for node, each in self._issuers.items() if node in current.branches}
         return []
 
-    def frame_received(self, sender: int, frame: Frame, now: float) -> list[Action]:
+    def frame_received(self, event: FrameReceived, now: float) -> list[Action]:
         """Handles a frame of another router, or puts it aside until its predicate has been read."""
-        predicate = frame.body
-        if frame.type not in self._types or not isinstance(predicate, Predicate):
-            return self._dispatch(sender, frame, now)
+        frame = event.frame
+        if frame.type not in self._types:
+            return self._dispatch(event, now)
+        sender, predicate = event.sender, frame.body
+        if not isinstance(predicate, Predicate):
+            return self._dispatch(event, now)
         table = self._context.tables.get(frame.epoch)
         if table is None or sender not in table.interfaces or frame.issuer not in table.branches:
-            return self._dispatch(sender, frame, now)  # It will be dropped.
+            return self._dispatch(event, now)  # It will be dropped.
         queue = self._waiting.get(sender)
         if queue is None and fits_in_turn(predicate, self._limits):
             weight = sum(map(weight_of, predicate))
@@ -166,7 +169,7 @@ class Intake(Part):
 
     def _handle(self, sender: int, frame: Frame, now: float) -> list[Action]:
         with self._pool.bounded(self._limits.turn_pairs):
-            return self._dispatch(sender, frame, now)
+            return self._dispatch(FrameReceived(sender, frame), now)
 
     def _allowed(self, sender: int, issuer: int, now: float) -> int:
         """The weight that the sender and the issuer may send at this time."""

@@ -76,7 +76,7 @@ class Router:
         self._intake = Intake(context, self._frames.from_router)
         self._parts.join([self._intake])
         self._events: dict[type, EventHandler] = {
-            FrameReceived: self._frame_received,
+            FrameReceived: self._intake.frame_received,
             ControllerFrame: lambda event, now: self._frames.from_controller(event.frame, now),
             Tick: lambda _event, now: self._parts.tick(now),
             Settle: self._settle,
@@ -132,9 +132,6 @@ class Router:
         """
         handler = self._events.get(type(event))
         return handler(event, now) if handler is not None else []
-
-    def _frame_received(self, event: FrameReceived, now: float) -> list[Action]:
-        return self._intake.frame_received(event.sender, event.frame, now)
 
     def _settle(self, _event: Settle, _now: float) -> list[Action]:
         self._parts.settle()
