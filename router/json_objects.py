@@ -1,4 +1,4 @@
-"""Dataclasses as JSON objects: how one process hands its settings to another, checked.
+"""Dataclasses as JSON objects: settings that a process hands to its children.
 
 The types of the fields are those of the annotations: str, int, float, bool, `pathlib.Path` (as text), None,
 unions of them, and dataclasses. Fields that are options (`router.options`) are held against their
@@ -79,7 +79,7 @@ def _value(hint: Any, value: object, decoders: Mapping[type, Decoder]) -> Any:
 
 
 def _kinds(hint: Any) -> tuple[type, ...]:
-    """The types of a union, or the one type; of a Literal, str."""
+    """The types of a union, or the type itself; of a Literal, str."""
     if isinstance(hint, UnionType):
         return get_args(hint)
     return (hint,) if get_origin(hint) is None else (str,)

@@ -58,7 +58,7 @@ class Option:
         file_name: the string becomes part of a file name.
         default: the value without the key; None if there is none.
         unit: of the value.
-        doc: the meaning, in one sentence.
+        doc: the meaning, in a sentence.
         wall_high: of experiment seconds, the greatest value in wall seconds; greater ones are cut to it.
         example: a value for documents, where there is no default.
     """
@@ -79,7 +79,7 @@ class Option:
 
     @property
     def expected(self) -> str:
-        """What the key takes, for an error."""
+        """The values that the key takes, for an error."""
         if self.kind == "boolean":
             return "true or false"
         if self.kind == "pair":

@@ -56,7 +56,7 @@ class Registry(Mapping[str, T]):
         """Adds an entry and returns it.
 
         Args:
-            doc: one sentence about the entry, for the documents of experiment files.
+            doc: a sentence about the entry, for the documents of experiment files.
 
         Raises:
             ValueError: the name is registered already.

@@ -93,6 +93,12 @@ def _is_new_name(name: int, names: Any, known: int) -> bool:
 
 
 @callee
+def _may_be_skipped(tlv: int) -> bool:
+    """Whether a TLV type is unknown: a function of its own, so that the loops over known TLVs stay short."""
+    return tlv not in NEVER_SKIPPED
+
+
+@callee
 def _is_message(at: int, end: int, names: Any) -> bool:
     """`names` has room for `_MOST_ATTRIBUTES` numbers."""
     known = 0
@@ -106,7 +112,7 @@ def _is_message(at: int, end: int, names: Any) -> bool:
         tlv = load_u8(at)
         at = behind
         if tlv != _ATTRIBUTE:
-            if tlv in NEVER_SKIPPED:
+            if not _may_be_skipped(tlv):
                 return False
             continue
         if name == behind or load_u8(name) == 0 or known == _MOST_ATTRIBUTES:
@@ -134,7 +140,7 @@ def _is_predicate(at: int, end: int) -> bool:
             return False
         tlv = load_u8(at)
         if tlv != _FILTER:
-            if tlv in NEVER_SKIPPED:
+            if not _may_be_skipped(tlv):
                 return False
             at = behind
             continue
@@ -175,7 +181,7 @@ def _is_sender_request(at: int, end: int) -> bool:
             if known or behind - start != _TIMEOUT_LENGTH:
                 return False
             known = True
-        elif tlv in NEVER_SKIPPED:
+        elif not _may_be_skipped(tlv):
             return False
     return known
 

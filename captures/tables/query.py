@@ -5,6 +5,7 @@ DuckDB answers them in this process, in a fraction of a second; `captures.tables
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,22 @@ from captures.tables.catalogue import TABLES, Column
 
 #: A database that holds the tables of a run.
 Database: TypeAlias = duckdb.DuckDBPyConnection
+#: Statements that touch nothing but the database in memory.
+_STATEMENTS = frozenset(
+    getattr(duckdb.StatementType, name)
+    for name in (
+        "SELECT",
+        "CREATE",
+        "INSERT",
+        "UPDATE",
+        "DELETE",
+        "DROP",
+        "ALTER",
+        "RELATION",
+        "VARIABLE_SET",
+    )
+)
+_EXPLAIN = re.compile(r"^\s*explain\s+(analyze\s+)?", re.IGNORECASE)
 #: Rows of a batch of an answer.
 _BATCH_ROWS = 50_000
 
@@ -74,6 +91,7 @@ def ask(run: Path, sql: str) -> Iterator[pa.RecordBatch]:
     """
     with connect(run) as database:
         try:
+            _check(sql)
             result = database.sql(sql)
             if result is None:
                 raise QueryError("nothing was asked; expected SQL, such as SELECT * FROM messages")
@@ -84,13 +102,28 @@ def ask(run: Path, sql: str) -> Iterator[pa.RecordBatch]:
             raise QueryError(str(error).strip()) from error
 
 
+def _check(sql: str) -> None:
+    """Raises QueryError for a statement that would write a file, which the run's own folder would permit."""
+    for statement in duckdb.extract_statements(sql):
+        if statement.type == duckdb.StatementType.EXPLAIN:
+            _check(_EXPLAIN.sub("", statement.query))
+        elif statement.type not in _STATEMENTS:
+            raise QueryError(
+                f"{statement.query.strip()}: a question reads the run's tables and writes no file;"
+                " expected SELECT, or CREATE TABLE and the like in memory (--output FILE writes the answer)"
+            )
+
+
 def connect(run: Path) -> Database:
-    """A database in memory with a view for each table of a run. It never uses the network.
+    """A database in memory with a view for each table of a run.
+
+    It reads the tables alone: no other file, and nothing from the network.
 
     Raises:
         QueryError: the run has no tables, or a table cannot be read.
     """
     names = table_names(run)
+    run = run.resolve()
     # Extensions would come over the network; names of tables must not refer to variables of this process.
     settings = {
         "autoinstall_known_extensions": "false",
@@ -110,6 +143,9 @@ def connect(run: Path) -> Database:
         except duckdb.Error as error:
             database.close()
             raise QueryError(f"{store.folder(run, name)}: {error}; {store.remedy(run)}") from error
+    database.execute("set allowed_directories = [$folder]", {"folder": f"{store.folder(run, '')}/"})
+    database.execute("set enable_external_access = false")
+    database.execute("set lock_configuration = true")
     return database
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from router.protocol.broadcast import Branch, BroadcastTables
 from router.protocol.counters import Counters, Drop
-from router.protocol.events import Action
+from router.protocol.events import Action, FrameReceived
 from router.wire.frames import Frame, FrameType
 
 #: Types between a router and its controller: such a frame of a router, or of another type of the controller,
@@ -88,8 +88,9 @@ class FrameTable:
             raise ValueError(f"two parts of a router take {min(taken).name} frames")
         self._handlers.update(handlers)
 
-    def from_router(self, sender: int, frame: Frame, now: float) -> list[Action]:
-        """A whole frame came in from the router of node `sender`."""
+    def from_router(self, event: FrameReceived, now: float) -> list[Action]:
+        """A whole frame came in from the router of node `event.sender`."""
+        sender, frame = event.sender, event.frame
         handler = self._handlers.get(frame.type)
         if isinstance(handler, OnTree):
             branch = self._accepted_branch(sender, frame)

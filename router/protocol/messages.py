@@ -33,6 +33,9 @@ class Messages(Part):
     def __init__(self, context: Context, scheme: Scheme) -> None:
         self._context = context
         self._scheme = scheme
+        self._counters = context.counters
+        self._content = context.content
+        self._parts = context.parts
         #: Number and content of the messages that wait for the first epoch.
         self._held: deque[tuple[int, Message]] = deque()
         self._accepted = 0
@@ -84,7 +87,7 @@ class Messages(Part):
         return actions
 
     def _received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
-        counters, content = self._context.counters, self._context.content
+        counters, content = self._counters, self._content
         try:
             outputs = self._scheme.outputs(branch, frame)
             message = content.message_of(content.message_in(frame)) if outputs.local else None
@@ -96,8 +99,8 @@ class Messages(Part):
         if outputs.interfaces:
             if frame.hop_limit > 1:
                 counters.messages_forwarded += 1
-                actions += self._scheme.sends(outputs, frame.one_hop_less())
-                actions += self._context.parts.message_sent(outputs.interfaces, now)
+                actions = self._scheme.sends(outputs, frame.one_hop_less())
+                actions += self._parts.message_sent(outputs.interfaces, now)
             else:
                 counters.drop(Drop.HOP_LIMIT)
         if message is not None:

@@ -1,4 +1,4 @@
-"""Options of one router, each declared once: schema, conversion and documents of [protocol] follow."""
+"""Options of a router, each declared once: schema, conversion and documents of [protocol] follow."""
 
 from __future__ import annotations
 

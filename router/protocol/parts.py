@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from router.protocol.clock import earlier
 from router.protocol.events import Action
 from router.protocol.frame_table import FrameHandler
 from router.wire.frames import FrameType
@@ -89,9 +88,11 @@ class Parts:
         return all(part.idle for part in self._parts)
 
     def next_deadline(self) -> float | None:
-        at = None
+        at: float | None = None
         for deadline in self._deadlines:
-            at = earlier(at, deadline())
+            due = deadline()
+            if due is not None and (at is None or due < at):
+                at = due
         return at
 
     def tick(self, now: float) -> list[Action]:
@@ -104,6 +105,8 @@ class Parts:
         return [action for part in self._parts for action in part.local_changed(now)]
 
     def message_sent(self, interfaces: frozenset[int], now: float) -> list[Action]:
+        if not self._message_sent:
+            return []
         return [action for heard in self._message_sent for action in heard(interfaces, now)]
 
     def settle(self) -> None:

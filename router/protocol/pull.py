@@ -88,13 +88,6 @@ class PullRouting(Part):
             self._policy.start(now)
         return []
 
-    def message_sent(self, interfaces: frozenset[int], now: float) -> list[Action]:
-        """A message went out of `interfaces`, which may make an SR due."""
-        if self._context.options.sr_policy != "count":
-            return []
-        self._policy.forwarded(interfaces)
-        return self._issue(self._policy.exceeding(self._askable(), now), now)
-
     def advertised(self, interface: int, predicate: Predicate) -> None:
         """An RA came in on the interface towards its issuer, covered or not."""
         self._requests.advertised(interface, predicate)
@@ -153,3 +146,20 @@ class PullRouting(Part):
     def _askable(self) -> frozenset[int]:
         """Interfaces through which nothing is outstanding: the policies do not ask twice at a time."""
         return self._children() - self._requests.waiting
+
+
+class CountingPullRouting(PullRouting):
+    """The SR/UR protocol with the policy `count`."""
+
+    def message_sent(self, interfaces: frozenset[int], now: float) -> list[Action]:
+        """A message went out of `interfaces`, which may make an SR due."""
+        self._policy.forwarded(interfaces)
+        return self._issue(self._policy.exceeding(self._askable(), now), now)
+
+
+def pull_routing(
+    context: Context, routing: RoutingTable, rules: ReplyRules, ingress: IngressFilter
+) -> PullRouting:
+    """The SR/UR protocol by the router's request policy: only `count` has to hear of each message."""
+    counts = context.options.sr_policy == "count"
+    return (CountingPullRouting if counts else PullRouting)(context, routing, rules, ingress)

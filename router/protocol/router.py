@@ -73,7 +73,7 @@ class Router:
         self._parts.join([self._service, *self._service.parts(), messages])
         self._frames = FrameTable(node, context.tables, context.counters)
         self._events: dict[type, EventHandler] = {
-            FrameReceived: self._frame_received,
+            FrameReceived: self._frames.from_router,
             ControllerFrame: lambda event, now: self._frames.from_controller(event.frame, now),
             Tick: lambda _event, now: self._parts.tick(now),
             Settle: self._settle,
@@ -129,9 +129,6 @@ class Router:
         """
         handler = self._events.get(type(event))
         return handler(event, now) if handler is not None else []
-
-    def _frame_received(self, event: FrameReceived, now: float) -> list[Action]:
-        return self._frames.from_router(event.sender, event.frame, now)
 
     def _settle(self, _event: Settle, _now: float) -> list[Action]:
         self._parts.settle()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from captures.rundir.layout import RunLayout
 from router.records.application_log import ApplicationLog
 from router.runtime.client import Client, ClientError
 from testbed.errors import InputError, RunError
-from testbed.network.state import RunState, live_runs
+from testbed.network.state import CHECKOUT, RunState, live_runs
 
 
 def add_node(parser: ArgumentParser) -> None:
@@ -31,6 +32,7 @@ def connected(arguments: Namespace) -> Iterator[Client]:
         RunError: the router refused a request, or does not answer.
     """
     state = _find_run(arguments.run)
+    print(f"cbcb: run {state.tag}, {state.run_dir}", file=sys.stderr)
     node = _node(arguments.node, state)
     app = arguments.app or f"{arguments.command}-{os.getpid()}"
     with ApplicationLog(RunLayout(Path(state.run_dir)).applications_log) as log:
@@ -42,9 +44,17 @@ def connected(arguments: Namespace) -> Iterator[Client]:
 
 
 def _find_run(tag: str | None) -> RunState:
-    runs = live_runs()
+    """The live run with a tag; without one, the live run of this checkout."""
+    live = live_runs()
     if tag is not None:
-        runs = [state for state in runs if state.tag == tag]
+        runs = [state for state in live if state.tag == tag]
+    else:
+        runs = [state for state in live if state.checkout == CHECKOUT]
+        if live and not runs:
+            tags = ", ".join(f"{state.tag} ({state.run_dir})" for state in live)
+            raise InputError(
+                f"no emulation of this checkout is running, but of others {tags}: choose with --run TAG"
+            )
     if not runs:
         raise InputError(
             f"no live run {tag}" if tag else "no emulation is running; `cbcb run --hold` starts one"

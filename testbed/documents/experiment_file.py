@@ -84,7 +84,7 @@ def _default(option: Option) -> str:
 
 
 def _choices(options: Iterable[Option]) -> Iterable[str]:
-    """What the names of a registry stand for."""
+    """The meanings of the names of a registry."""
     for option in options:
         if isinstance(option.choices, Registry):
             yield f"\n| `{option.key}` | meaning |\n|---|---|\n"

@@ -21,10 +21,10 @@ _PREDICATE = option('Predicate in the readable notation, such as `dest = "ORD" a
 
 
 class ApplicationControl(Protocol):
-    """What events do with the application of a node; emulation and simulation implement it."""
+    """The requests of events to the application of a node; emulation and simulation implement them."""
 
     def set_predicate(self, node: int, predicate: str) -> None:
-        """Replaces the predicate of the application by one in the readable notation."""
+        """Replaces the predicate of the application; `predicate` is in the readable notation."""
 
     def subscribe(self, node: int, subscription: str, predicate: str) -> None:
         """Adds a predicate under a name."""

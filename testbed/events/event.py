@@ -1,4 +1,4 @@
-"""Events of an experiment, [[events]] in its file: one class for each action.
+"""Events of an experiment, [[events]] in its file: a class for each action.
 
 The fields of a class are the keys of its section (`router.options.option`). `testbed.events.catalogue` lists
 all classes.
@@ -23,7 +23,7 @@ class Event:
 
     Attributes:
         action: name of the class in experiment files.
-        doc: one sentence, for the documents.
+        doc: a sentence for the documents.
     """
 
     action: ClassVar[str]

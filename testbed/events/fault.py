@@ -1,9 +1,9 @@
 """Faults: events that befall the network, and how they reach an emulation and a simulation.
 
-A fault is one class: its fields are its keys, `check` holds them against the topology, and `steps` does what
-it stands for through `NetworkControl`, which the emulated and the simulated network implement. What follows
-is the network's answer to it: the controller logs events (`leads_to`), from which the oracle, the accounting,
-the report and the live view know of the fault.
+A fault is a class: its fields are its keys, `check` holds them against the topology, and `steps` applies it
+through `NetworkControl`, which the emulated and the simulated network implement. The controller notices the
+change and logs events (`leads_to`), from which the oracle, the accounting, the report and the live view know
+of the fault.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from testbed.events.event import Event
 
 
 class NetworkControl(Protocol):
-    """What faults may do with a network.
+    """The changes that faults make to a network.
 
     Links and nodes are taken down independently: a link is up if neither it nor one of its nodes is down.
     """
 
     def set_link(self, u: int, v: int, up: bool) -> None:
-        """Takes the link between two nodes down, or up again."""
+        """Takes the link between two nodes down or up."""
 
     def set_node(self, node: int, up: bool) -> None:
-        """Cuts a node off from the network, its host link and all its links, or joins it again."""
+        """Cuts a node off from the network, its host link and all its links, or joins it to the network."""
 
 
 #: A moment in experiment seconds, and what is done with the network then.
@@ -46,16 +46,16 @@ class Fault(Event):
     leads_to: ClassVar[tuple[NetworkEvent, ...]]
 
     def apply(self, network: NetworkControl) -> None:
-        """Does what the fault stands for, at once."""
+        """Applies the fault to a network, at once."""
         raise NotImplementedError
 
     def steps(self) -> Iterator[Step]:
-        """Yields what is done, and when; a fault that happens at one moment has one step, `apply`."""
+        """Yields the steps of the fault; a fault of a single moment has a single step, `apply`."""
         yield self.at_s, self.apply
 
 
 def steps_of(events: Iterable[Event]) -> list[Step]:
-    """What the faults among some events do, in order of time; events of applications are left out.
+    """The steps of the faults among some events, in order of time; events of applications are left out.
 
     Raises:
         TypeError: an event is neither a fault nor an event of an application.

@@ -37,7 +37,7 @@ class LinkDown(LinkFault):
 @dataclass(frozen=True)
 class LinkUp(LinkFault):
     action = "link_up"
-    doc = "The link comes up again, unless one of its nodes is down."
+    doc = "The link comes up, unless a node of it is down."
     leads_to = (LINK_UP,)
 
     def apply(self, network: NetworkControl) -> None:
@@ -47,7 +47,7 @@ class LinkUp(LinkFault):
 @dataclass(frozen=True)
 class LinkFlap(LinkFault):
     action = "link_flap"
-    doc = "The link goes down and comes up again after `down_s`, unless one of its nodes is down."
+    doc = "The link goes down and after `down_s` comes up, unless a node of it is down."
     leads_to = (LINK_DOWN, LINK_UP)
 
     down_s: float = field(

@@ -6,7 +6,7 @@ from topos.model import Link, Topology
 
 
 class NetworkState:
-    """What faults have taken down, and so which links are up.
+    """The links and nodes that faults have taken down, and so the links that are up.
 
     Args:
         topology: of the network; everything is up to begin with.
@@ -21,7 +21,7 @@ class NetworkState:
         self.down_nodes: set[int] = set()
 
     def set_link(self, u: int, v: int, up: bool) -> Link:
-        """Notes that a link is taken down, or up again; returns it.
+        """Notes that a link is taken down or up; returns it.
 
         Raises:
             ValueError: the nodes are not joined.
@@ -33,7 +33,7 @@ class NetworkState:
         return link
 
     def set_node(self, node: int, up: bool) -> list[Link]:
-        """Notes that a node is cut off, or joined again; returns its links, by index."""
+        """Notes that a node is cut off or joined; returns its links, by index."""
         (self.down_nodes.discard if up else self.down_nodes.add)(node)
         return [link for link in self._links.values() if node in (link.u, link.v)]
 

@@ -14,7 +14,7 @@ from topos.model import Topology
 
 @dataclass(frozen=True)
 class NodeFault(Fault):
-    """A fault of one node."""
+    """A fault of a node."""
 
     node: int = field(metadata=option("The node.", low=0))
 
@@ -35,7 +35,7 @@ class NodeDown(NodeFault):
 @dataclass(frozen=True)
 class NodeUp(NodeFault):
     action = "node_up"
-    doc = "The node is joined again; links that were taken down by themselves stay down."
+    doc = "The node is joined to the network; links that were taken down by themselves stay down."
     leads_to = (NODE_UP, LINK_UP)
 
     def apply(self, network: NetworkControl) -> None:

@@ -17,6 +17,8 @@ from testbed.errors import RunError
 from testbed.network.names import Names, new_tag
 
 STATE_ROOT = Path("/run/cbcb")
+#: The source tree of this process.
+CHECKOUT = str(Path(__file__).resolve().parents[2])
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,17 @@ def start_time(pid: int) -> int | None:
 
 @dataclass
 class RunState:
-    """The contents of state.json."""
+    """The contents of state.json.
+
+    Attributes:
+        checkout: the source tree of the run.
+    """
 
     tag: str
     owner: ProcessId
     run_dir: str
     nodes: int = 0
+    checkout: str = CHECKOUT
     processes: list[ProcessId] = field(default_factory=list)
 
     @property
@@ -125,6 +132,7 @@ def load(folder: Path) -> RunState | None:
             owner=ProcessId(**raw["owner"]),
             run_dir=raw["run_dir"],
             nodes=raw["nodes"],
+            checkout=raw.get("checkout", ""),
             processes=[ProcessId(**process) for process in raw["processes"]],
         )
     except (OSError, ValueError, KeyError, TypeError):

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from captures.tables.query import Description
 from testbed.errors import InputError
+from testbed.terminal.printable import printable
 
 #: Characters of a value that the aligned table shows.
 _WIDEST = 60
@@ -94,7 +95,8 @@ def _write_table(answer: Iterator[pa.RecordBatch], file: IO[str], most: int) -> 
         count += batch.num_rows
         kept = batch if not most else batch.slice(0, max(0, most - len(lines)))
         lines += [[_cell(value) for value in row] for row in _rows(kept)]
-    widths = [max(map(len, column)) for column in zip(schema.names, *lines, strict=True)]
+    names = [printable(name) for name in schema.names]
+    widths = [max(map(len, column)) for column in zip(names, *lines, strict=True)]
     right = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in schema.types]
 
     def line(cells: list[str]) -> str:
@@ -104,7 +106,7 @@ def _write_table(answer: Iterator[pa.RecordBatch], file: IO[str], most: int) -> 
         )
         return "  ".join(padded).rstrip()
 
-    print(line(schema.names), file=file)
+    print(line(names), file=file)
     print("  ".join("-" * width for width in widths), file=file)
     for cells in lines:
         print(line(cells), file=file)
@@ -176,7 +178,7 @@ def _cell(value: Any) -> str:
         return f"{value:.6g}"
     if isinstance(value, (dict, list)):
         value = _json(value)
-    text = str(value).replace("\n", " ")
+    text = printable(str(value).replace("\n", " "))
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from testbed.terminal.printable import printable
 from testbed.trace.find import Listed
 from testbed.trace.model import Branch, Pruned, Receiver, Stop, Trace
 
@@ -50,7 +51,7 @@ def lines(trace: Trace, width: int | None = None) -> Iterator[str]:
         waiting += reversed(following)
     for node, receivers in trace.unreached.items():
         for receiver in receivers:
-            yield f"r{node} (not reached): {_receiver(receiver)}"
+            yield _cut(f"r{node} (not reached): {_receiver(receiver)}", width)
     if any(
         branch.pruned and branch.pruned.known == "end" for stop in trace.stops for branch in stop.branches
     ):
@@ -164,4 +165,5 @@ def _ms(seconds: float) -> str:
 
 
 def _cut(text: str, width: int | None) -> str:
+    text = printable(text)
     return text if width is None or len(text) <= width else text[: width - 1] + "…"

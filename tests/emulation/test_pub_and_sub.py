@@ -45,7 +45,9 @@ def test_a_published_message_reaches_the_subscriber(cbcb: Callable[..., Cbcb], t
     poll(delivered, 30, "the messages arrive")
     status, printed = subscriber.wait()
     assert status == 0, printed
-    assert printed.startswith("0/")
+    first, *_, last = printed.splitlines()
+    assert first.startswith("cbcb: run ")
+    assert last.startswith("0/")
     assert 'dest = "ORD"' in printed
 
     # It can tell nobody that it no longer wants anything.

@@ -66,6 +66,31 @@ def test_answers_as_table_csv_json_and_parquet(
     assert pq.read_table(file)["expected"].to_pylist() == [2, 0, 0, 2]
 
 
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("copy messages to '{folder}/written.csv'", "writes no file"),
+        ("explain analyze copy messages to '{run}/parquet/written.csv'", "writes no file"),
+        ("export database '{folder}/written'", "writes no file"),
+        ("select * from read_csv('/etc/passwd')", "Permission Error"),
+        ("attach '{folder}/written.db'", "writes no file"),
+        ("install httpfs", "writes no file"),
+        ("set enable_external_access = true", "writes no file"),
+    ],
+)
+def test_a_question_reads_the_tables_alone(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], sql: str, said: str
+) -> None:
+    assert main(["query", str(run), sql.format(run=run, folder=tmp_path)]) == 2
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+    assert not (run / "parquet" / "written.csv").exists()
+
+
+def test_a_terminal_is_shown_no_control_characters(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _ask(run, capsys, "select chr(27) || '[31mred' as \"a\"").splitlines()[2] == "\\x1b[31mred"
+
+
 def test_values_that_a_form_lacks(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sql = "select 'x\\xFF'::blob as b, {'at': timestamp '2020-01-01', 'b': '\\xFF'::blob} as s"
     nested = {"at": "2020-01-01 00:00:00", "b": "ff"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from router.predicates.model import Predicate
+from router.predicates.model import Message, Predicate
 from router.protocol.advertising import Advertising
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context
@@ -16,12 +16,12 @@ from router.protocol.counters import Drop
 from router.protocol.events import Action
 from router.protocol.ingress import IngressFilter
 from router.protocol.parts import Part
-from router.protocol.pull import PullRouting
+from router.protocol.pull import pull_routing
 from router.protocol.reply_rules import ReplyRules
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Outputs, Row, Scheme, outputs_of, with_local
 from router.protocol.schemes.subtree_filter import SubtreeFilter
-from router.wire.frames import Flags, Frame
+from router.wire.frames import EncodedMessage, Flags, Frame
 
 
 class PerInterface(Scheme):
@@ -32,7 +32,7 @@ class PerInterface(Scheme):
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         super().__init__(context, routing)
         self._ingress = self.ingress_filter()
-        self._pull = PullRouting(context, routing, self.reply_rules(), self._ingress)
+        self._pull = pull_routing(context, routing, self.reply_rules(), self._ingress)
         self._advertising = Advertising(context, routing, self)
 
     def ingress_filter(self) -> IngressFilter:
@@ -59,7 +59,8 @@ class PerInterface(Scheme):
         return None if accepted else Drop.RA_COVERED
 
     def outputs(self, branch: Branch, frame: Frame) -> Outputs:
-        body = self.context.content.message_in(frame)
+        # The table of frames has checked the class of the body.
+        body: Message | EncodedMessage = frame.body  # type: ignore[assignment]
         return outputs_of(self.routing.match(body, among=with_local(branch.children)))
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
