@@ -4,36 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from router.content.registry import CONTENTS, DEFAULT_CONTENT
 from router.options import SECONDS_MAX, Unit, check, option
 from router.predicates.covering.budget import DEFAULT_LIMITS, PredicateLimits
 from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
-from router.registry import Registry
 
 RequestPolicyName = Literal["never", "periodic", "count"]
 #: Longest timeout of an SR, in seconds: the field of the frame holds 32 bits of microseconds.
 MAX_REQUEST_TIMEOUT = 4_000.0
 
 
-def conflicts(
-    scheme: str, service: str, covering: str, sr_policy: str, max_filters: int | None
-) -> Mapping[str, str]:
-    """Which of these options contradict each other or name nothing, and why: option -> text of the error."""
-    found: dict[str, str] = {}
-    registries: tuple[tuple[str, str, Registry[Any]], ...] = (
-        ("scheme", scheme, SCHEMES),
-        ("service", service, SERVICES),
-        ("covering", covering, CONTENTS),
-    )
-    for key, name, registry in registries:
-        if name not in registry:
-            found[key] = f"unknown {registry.noun} {name!r}; expected one of {', '.join(registry)}"
-    if not found:
-        found.update(SCHEMES[scheme].conflicts(sr_policy, max_filters))
-        if max_filters is not None and not CONTENTS[covering].widens:
-            found["max_filters"] = f'excludes covering "{covering}", which keeps filters as declared'
+def conflicts(scheme: str, covering: str, sr_policy: str, max_filters: int | None) -> Mapping[str, str]:
+    """Which of these options, each valid alone, contradict each other: option -> text of the error."""
+    found = dict(SCHEMES[scheme].conflicts(sr_policy, max_filters))
+    if max_filters is not None and not CONTENTS[covering].widens:
+        found["max_filters"] = f'excludes covering "{covering}", which keeps filters as declared'
     return found
 
 
@@ -236,7 +223,5 @@ class RouterOptions(ChosenOptions):
 
     def __post_init__(self) -> None:
         check(self)
-        for name, reason in conflicts(
-            self.scheme, self.service, self.covering, self.sr_policy, self.max_filters
-        ).items():
+        for name, reason in conflicts(self.scheme, self.covering, self.sr_policy, self.max_filters).items():
             raise ValueError(f"{name}: {reason}")
