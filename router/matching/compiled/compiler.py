@@ -6,6 +6,11 @@ from router.native.compiler import Compiler
 
 #: The machine code contains constants of the model and of the wire format.
 COMPILER = Compiler(
-    "matching", "router.matching.compiled", "router.predicates.model", "router.wire.format", "router.wire.tlv"
+    "matching",
+    "router.matching.compiled",
+    "router.predicates.model",
+    "router.wire.format",
+    "router.wire.message",
+    "router.wire.tlv",
 )
 kernel, callee = COMPILER.kernel, COMPILER.callee
