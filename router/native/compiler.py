@@ -93,7 +93,7 @@ class Compiler:
     def inlined(function: _Function) -> _Function:
         """Inlines a function into its callers before compilation.
 
-        For small functions without loops that are called in few places: this saves a call with its checks, but
+        For small functions without loops, called in few places: it saves a call with its checks, but
         the time of compilation grows with the size of the result.
         """
         compiled: _Function = numba.njit(inline="always")(function)
@@ -141,7 +141,7 @@ class Compiler:
     def _give_file(self, function: Callable[..., Any]) -> None:
         """Gives a function of a module in a zip file, as on Spark's workers, a source file of its own.
 
-        Numba stores machine code by the path of the source, and the path of a zip file differs between sessions.
+        Numba stores machine code by the path of the source; that of a zip file differs between sessions.
         """
         code = function.__code__
         if Path(code.co_filename).exists():
