@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
 from weakref import WeakSet
 
@@ -67,6 +68,15 @@ class VerbatimPool:
 
     def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:  # noqa: ARG002
         return bool(members >> number & 1)
+
+    def bounded(self, pairs: int | None) -> AbstractContextManager[None]:  # noqa: ARG002
+        return nullcontext()
+
+    def assume(self, predicate: Predicate, numbers: Iterable[int]) -> None:
+        """Not needed: a look-up takes less time than storing the answer."""
+
+    def search(self, numbers: Iterable[int]) -> None:
+        """Not needed: filters are not related."""
 
     def covers_all(self, members: Bits, others: Bits) -> bool:
         return not others & ~members

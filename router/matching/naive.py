@@ -1,4 +1,4 @@
-"""Matching by evaluating every predicate: slow and plainly right, the oracle of the other engines."""
+"""Matching by evaluating every predicate: the reference for the other engines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from router.predicates.semantics import matches
 
 
 class NaiveMatcher:
-    """The definition of matching, interface by interface."""
+    """Evaluates the predicate of each interface."""
 
     def __init__(self) -> None:
         self._predicates: dict[int, Predicate] = {}

@@ -1,1 +1,1 @@
-"""Machine code from Python functions: compiling it, keeping it, memory by address. Imports numba."""
+"""Machine code from Python functions: compilation, storage, memory by address. Imports Numba."""

@@ -1,4 +1,4 @@
-"""Compiling with Numba, once for all processes: where the machine code is kept, and when it is made anew."""
+"""Compilation with Numba, once for all processes: storage and invalidation of the machine code."""
 
 from __future__ import annotations
 
@@ -16,53 +16,65 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numba
 from numba.core import config
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-#: A number (int64) or an array in a compiled function, whose types Numba infers and checks.
-Native = Any
+# Numba infers the types in compiled functions, and checks them; annotations name them for the reader.
+#: A number in a compiled function: int64.
+I64: TypeAlias = Any
+#: The address, as int64, of an array or of a row (`router.native.memory`).
+Address: TypeAlias = Any
+#: A NumPy array.
+Array: TypeAlias = Any
+#: A truth value.
+Flag: TypeAlias = Any
+#: A double.
+Real: TypeAlias = Any
+#: Several values.
+Tuple: TypeAlias = Any
 #: Modules on which all machine code depends.
 _ALWAYS = ("router.native",)
-#: Directories of other versions that are left alone beside the one in use.
+#: Number of directories of other versions that are kept.
 _KEPT = 4
-#: Numba's setting is the process's, and captures are read in several threads.
+#: Numba's setting belongs to the process, and captures are read in several threads.
 _DECLARING = threading.Lock()
 
 
 class Compiler:
-    """Compiles the functions of some modules into machine code that lasts as long as their sources do.
+    """Compiles the functions of some modules; the machine code is valid until one of the sources changes.
 
-    Numba's own check sees changes of a function's file alone, and not of the functions and numbers that were
-    compiled into it from other files: each state of all these sources has a directory of its own.
+    Numba detects changes of the file of a function only, not of functions and constants that were compiled
+    into it from other files. Therefore each state of all the sources has a directory of its own.
 
     Attributes:
         sources: the names of the modules.
     """
 
     def __init__(self, name: str, *sources: str) -> None:
-        """Sets up what is compiled later.
+        """Declares the sources; functions are compiled when they are first called.
 
         Args:
-            name: of the directories, beside their versions.
-            sources: the modules on which the machine code depends; packages mean all modules right in them.
+            name: the directories are named after it and the version.
+            sources: the modules on which the machine code depends; a package stands for its modules, without
+                subpackages.
 
         Raises:
-            ModuleNotFoundError: one of these is not there.
+            ModuleNotFoundError: a source does not exist.
         """
         self._name = name
         self.sources = [module for source in (*_ALWAYS, *sources) for module in _modules(source)]
 
     def kernel(self, function: _Function) -> _Function:
-        """Compiles at the first call, or loads what an earlier process compiled; runs without the GIL.
+        """Compiles a function at its first call, or loads the machine code of an earlier process.
 
-        Nothing is raised for a division by zero.
+        The function runs without the GIL. A division by zero does not raise.
         """
         with _DECLARING:
             before = config.CACHE_DIR
-            # Numba asks for the directory here.
+            # Numba reads the setting in `njit`.
             config.CACHE_DIR = str(self.code_directory)
             try:
                 self._give_file(function)
@@ -73,31 +85,31 @@ class Compiler:
 
     @staticmethod
     def callee(function: _Function) -> _Function:
-        """Compiles a function that kernels call, as part of their machine code; LLVM may inline it."""
+        """Compiles a function into the machine code of the kernels that call it; LLVM may inline it."""
         compiled: _Function = numba.njit(nogil=True, error_model="numpy")(function)
         return compiled
 
     @staticmethod
     def inlined(function: _Function) -> _Function:
-        """Puts a function into those that call it before anything is compiled.
+        """Inlines a function into its callers before compilation.
 
-        For small ones with no loops, in few places: a call with its checks takes longer, but the time to
-        compile grows with the size of what comes of it.
+        For small functions without loops, called in few places: it saves a call with its checks, but
+        the time of compilation grows with the size of the result.
         """
         compiled: _Function = numba.njit(inline="always")(function)
         return compiled
 
     @cached_property
     def code_directory(self) -> Path:
-        """Where this version's machine code is: a directory that is ours and can be written.
+        """The directory of this version's machine code: writable, and owned by this user alone.
 
-        The first that can be used of: the Python environment, the user's cache, a directory for this user
-        among temporary files. Machine code of other versions is removed but for the last few.
+        The first usable one of the Python environment, the user's cache, and a directory for this user among
+        temporary files. Machine code of all but the last few other versions is removed.
         """
         for room in _rooms():
             directory = room / f"{self._name}-{self.version}"
             try:
-                # Each for itself: the mode is only the last one's.
+                # Two calls: the mode applies to the last directory only.
                 room.parent.mkdir(parents=True, exist_ok=True)
                 room.mkdir(exist_ok=True, mode=0o700)
                 if not _is_ours(room):
@@ -108,28 +120,28 @@ class Compiler:
                     return directory
             except OSError:
                 continue
-        # Compiled by every process anew, but it serves.
+        # Every process compiles again, but it works.
         directory = Path(tempfile.mkdtemp(prefix="cbcb-numba-"))
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
         return directory
 
     @property
     def has_code(self) -> bool:
-        """Whether there is machine code of this version; else whoever calls a kernel first waits."""
+        """Whether machine code of this version exists; otherwise the first call of a kernel compiles."""
         return any(self.code_directory.glob("*/*.nbi"))
 
     @cached_property
     def version(self) -> str:
-        """Names all that the machine code depends on; Numba itself minds the processor."""
+        """A digest of everything that the machine code depends on, except the processor (Numba adds it)."""
         digest = hashlib.sha256(f"{sys.version} {numba.__version__}".encode())
         for name in self.sources:
             digest.update(name.encode() + b"\0" + _source(name))
         return digest.hexdigest()[:16]
 
     def _give_file(self, function: Callable[..., Any]) -> None:
-        """Lets a function of a module in a zip file, as Spark's workers have them, seem to be of a copy.
+        """Gives a function of a module in a zip file, as on Spark's workers, a source file of its own.
 
-        Numba keeps machine code by the place of its source; that of a zip file is another in every session.
+        Numba stores machine code by the path of the source; that of a zip file differs between sessions.
         """
         code = function.__code__
         if Path(code.co_filename).exists():
@@ -145,7 +157,7 @@ class Compiler:
         os.utime(current)
         others = []
         for path in room.glob(f"{self._name}-*"):
-            # Another process may be removing it just now.
+            # Another process may be removing it at the same time.
             with contextlib.suppress(FileNotFoundError):
                 if path != current:
                     others.append((path.stat().st_mtime, path))
@@ -154,7 +166,7 @@ class Compiler:
 
 
 def _modules(source: str) -> list[str]:
-    """The module of this name, or those of the package: without subpackages, which may be other code."""
+    """The module of this name, or the modules of the package without its subpackages."""
     spec = find_spec(source)
     if spec is None:
         raise ModuleNotFoundError(f"no module {source}", name=source)
@@ -181,7 +193,7 @@ def _rooms() -> Iterator[Path]:
 
 
 def _is_ours(room: Path) -> bool:
-    """Whether nobody else can put machine code there."""
+    """Whether no other user can write to the directory."""
     status = room.lstat()
     return (
         stat.S_ISDIR(status.st_mode)

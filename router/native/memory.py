@@ -1,8 +1,8 @@
-"""Reading and writing arrays by their address: how one call hands a whole table to compiled code.
+"""Reading and writing of arrays by address, so that one argument passes a whole table to compiled code.
 
-Each array among the arguments of a compiled function costs some 100 ns a call, and is seven numbers where it
-is handed on from function to function. So a table is one number: the address of a row in which the addresses
-of its arrays stand. Whoever passes an address keeps the array alive during the call. Nothing is checked.
+Each array among the arguments of a compiled function costs some 100 ns a call, and is passed on between
+functions as seven numbers. A table is therefore passed as one number: the address of a row that contains the
+addresses of its arrays. The caller keeps the arrays alive during the call. Nothing is checked.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from router.native.compiler import Native
+from router.native.compiler import I64, Address
 
 
 class Reader(Protocol):
-    """Reads an item of an array as int64."""
+    """Reads an element of an array as int64."""
 
-    def __call__(self, address: Native, index: Native) -> Native: ...
+    def __call__(self, address: Address, index: I64) -> I64: ...
 
 
 class Writer(Protocol):
-    """Writes an item of an array, cut to its width."""
+    """Writes an element of an array, truncated to its width."""
 
-    def __call__(self, address: Native, index: Native, value: Native) -> None: ...
+    def __call__(self, address: Address, index: I64, value: I64) -> None: ...
 
 
 def _reader(bits: int, *, signed: bool) -> Reader:
@@ -58,9 +58,9 @@ def _writer(bits: int) -> Writer:
 
 
 class Loader(Protocol):
-    """Reads the unsigned number in network order that lies at an address, as int64."""
+    """Reads the unsigned number in network byte order at an address, as int64."""
 
-    def __call__(self, address: Native) -> Native: ...
+    def __call__(self, address: Address) -> I64: ...
 
 
 def _loader(bits: int) -> Loader:
@@ -88,12 +88,12 @@ load_u8, load_u16, load_u32 = _loader(8), _loader(16), _loader(32)
 
 
 def address_of(array: npt.NDArray[np.generic]) -> int:
-    """Where an array's items stand.
+    """Returns the address of the elements of an array.
 
     Raises:
-        ValueError: they do not stand one after the other.
+        ValueError: the array is not contiguous.
     """
     if not array.flags.c_contiguous:
         raise ValueError("expected a contiguous array")
-    # Several times faster than by `ctypes`; a small table has some thirty arrays.
+    # Several times faster than `ctypes`; a small table has some thirty arrays.
     return int(array.__array_interface__["data"][0])

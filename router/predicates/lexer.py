@@ -1,7 +1,7 @@
 """Tokens of the readable notation for predicates and messages, with their positions.
 
-The lexer knows nothing of grammar, so that every textual front end can share it. Operators are read
-greedily (`=*` is one operator); `//` starts a comment that runs to the end of the line.
+The lexer is independent of the grammar, so that all textual front ends share it. Operators are read greedily
+(`=*` is one operator); `//` starts a comment that extends to the end of the line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from router.predicates.model import INTEGER_MAX, INTEGER_MIN, Operator, Value
 
 
 class ParseError(ValueError):
-    """Text that is not in the notation.
+    """Error: a text is not in the notation.
 
     Attributes:
         line, column: position of the offending text, both from 1; columns count characters.
@@ -27,7 +27,7 @@ class ParseError(ValueError):
 
 
 class TokenKind(Enum):
-    """Kinds of token; the values describe them in error messages."""
+    """The kinds of tokens; the values describe them in error messages."""
 
     WORD = "a word"
     STRING = "a string"
@@ -46,9 +46,9 @@ class TokenKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token: its text as written, where it stands, and what it denotes.
+    """One token: its text, position and value.
 
-    `value` is the value of a STRING, INTEGER or DOUBLE and None for every other kind.
+    `value` is the value of a STRING, INTEGER or DOUBLE, and None for every other kind.
     """
 
     kind: TokenKind
@@ -58,7 +58,7 @@ class Token:
     value: Value | None = None
 
     def describe(self) -> str:
-        """The token as an error message names it."""
+        """Returns the description of the token for an error message."""
         if self.kind is TokenKind.END:
             return "the end"
         shown = self.text if len(self.text) <= 40 else self.text[:37] + "..."
@@ -104,15 +104,15 @@ _ESCAPED = {
     **dict(zip("ntrabfv", "\n\t\r\a\b\f\v", strict=True)),
     **{character: character for character in "\\\"'"},
 }
-#: Longest text of a 64-bit integer, with room for zeros in front; int() need not see more.
+#: Longest accepted text of a 64-bit integer, with leading zeros; longer ones are not converted.
 _INTEGER_DIGITS = 40
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of `text`, the last of kind END.
+    """Returns the tokens of `text`; the last one has the kind END.
 
     Raises:
-        ParseError: `text` holds something that is not a token.
+        ParseError: a part of `text` is not a token.
     """
     tokens: list[Token] = []
     offset, line, line_start = 0, 1, 0

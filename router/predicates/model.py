@@ -3,7 +3,7 @@
 Source: protocol paper, section 2. A message is a set of typed, named attributes; a predicate is a
 disjunction of filters, each a conjunction of constraints on single attributes. All values here are
 immutable and hashable; the order of constraints in a filter and of filters in a predicate is kept
-as given, and `canonical` forms are the business of `router.predicates.covering.algebra`.
+as given; `router.predicates.covering.algebra` makes canonical forms.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Operator(IntEnum):
     ANY = 10
 
 
-#: Operators as they are written, in both notations.
+#: The text of each operator, in both notations.
 SYMBOLS: Mapping[Operator, str] = {
     Operator.EQ: "=",
     Operator.NE: "!=",
@@ -65,10 +65,10 @@ STRING_ONLY = frozenset({Operator.PREFIX, Operator.SUFFIX, Operator.SUBSTRING})
 
 
 def type_of(value: Value) -> Type:
-    """The CBCB type of a Python value.
+    """Returns the CBCB type of a Python value.
 
     Raises:
-        TypeError: the value is of none of the four types.
+        TypeError: the value has none of the four types.
     """
     if isinstance(value, bool):
         return Type.BOOLEAN
@@ -161,14 +161,14 @@ class Predicate:
         return bool(self.filters)
 
 
-#: The content-based address of a node that wants nothing.
+#: The content-based address of a node that receives no message.
 NOTHING = Predicate()
-#: The content-based address of a node that wants every message.
+#: The content-based address of a node that receives every message.
 EVERYTHING = Predicate((Filter(),))
 
 
 class Message(dict[str, Value]):
-    """A set of typed attributes, by name. Treat it as immutable once it is built.
+    """A set of typed attributes, by name. It must not be changed after construction.
 
     Raises:
         ValueError, TypeError: a name or value is outside the model.

@@ -1,4 +1,4 @@
-"""What it means that a message matches: the definition that every matching engine is held to.
+"""The definition of matching, to which every matching engine is compared.
 
 Source: protocol paper, section 2. A message matches a constraint if it has an attribute of the same
 name *and type* whose value satisfies the operator: the integer 3 does not match a constraint on the
@@ -12,7 +12,7 @@ from typing import Any
 
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, type_of
 
-#: For each operator but `any`: whether a value, given first, satisfies it with a constraint's value.
+#: For each operator except `any`: whether a value (first argument) satisfies it with the constraint's value.
 #: The order of Python's strings (by code point) is that of their UTF-8 bytes.
 TESTS: dict[Operator, Callable[[Any, Any], bool]] = {
     Operator.EQ: lambda value, bound: bool(value == bound),

@@ -31,6 +31,8 @@ class Drop(StrEnum):
     #: A UR that this router asked of no neighbour, for itself or for another.
     UR_UNEXPECTED = "ur_unexpected"
     HELD_QUEUE_FULL = "held_queue_full"
+    #: An RA or UR of a neighbour of which too many wait to be read, where predicates cannot be widened.
+    INTAKE_FULL = "intake_full"
 
 
 @dataclass(slots=True)
@@ -47,6 +49,8 @@ class Counters:
     `srs_saved` counts interfaces through which an SR need not go on because the table had the answer.
     `urs_applied` are URs to SRs issued here, `urs_reused` those to others' that replaced an entry of this
     router's table; `urs_missed` are interfaces from which none came in time.
+
+    `predicates_widened` counts RAs and URs whose predicate exceeded a limit and was widened.
     """
 
     messages_sent: int = 0
@@ -68,6 +72,7 @@ class Counters:
     urs_applied: int = 0
     urs_reused: int = 0
     urs_missed: int = 0
+    predicates_widened: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
 
     def drop(self, reason: Drop) -> None:

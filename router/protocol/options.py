@@ -4,35 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from router.content.registry import CONTENTS, DEFAULT_CONTENT
 from router.options import SECONDS_MAX, Unit, check, option
+from router.predicates.covering.budget import DEFAULT_LIMITS, PredicateLimits
 from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
-from router.registry import Registry
 
 RequestPolicyName = Literal["never", "periodic", "count"]
 #: Longest timeout of an SR, in seconds: the field of the frame holds 32 bits of microseconds.
 MAX_REQUEST_TIMEOUT = 4_000.0
 
 
-def conflicts(
-    scheme: str, service: str, covering: str, sr_policy: str, max_filters: int | None
-) -> Mapping[str, str]:
-    """Which of these options contradict each other or name nothing, and why: option -> text of the error."""
-    found: dict[str, str] = {}
-    registries: tuple[tuple[str, str, Registry[Any]], ...] = (
-        ("scheme", scheme, SCHEMES),
-        ("service", service, SERVICES),
-        ("covering", covering, CONTENTS),
-    )
-    for key, name, registry in registries:
-        if name not in registry:
-            found[key] = f"unknown {registry.noun} {name!r}; expected one of {', '.join(registry)}"
-    if not found:
-        found.update(SCHEMES[scheme].conflicts(sr_policy, max_filters))
-        if max_filters is not None and not CONTENTS[covering].widens:
-            found["max_filters"] = f'excludes covering "{covering}", which keeps filters as declared'
+def conflicts(scheme: str, covering: str, sr_policy: str, max_filters: int | None) -> Mapping[str, str]:
+    """Which of these options, each valid alone, contradict each other: option -> text of the error."""
+    found = dict(SCHEMES[scheme].conflicts(sr_policy, max_filters))
+    if max_filters is not None and not CONTENTS[covering].widens:
+        found["max_filters"] = f'excludes covering "{covering}", which keeps filters as declared'
     return found
 
 
@@ -185,10 +173,55 @@ class RouterOptions(ChosenOptions):
             "Messages that applications may send before the first epoch; more are refused.", low=0
         ),
     )
+    # Bounds on the predicates of other routers: `router.predicates.covering.budget.PredicateLimits`.
+    filter_weight: int = field(
+        default=DEFAULT_LIMITS.filter_weight,
+        metadata=option("Greatest weight of a filter of another router; a heavier one is widened.", low=1),
+    )
+    predicate_weight: int = field(
+        default=DEFAULT_LIMITS.predicate_weight,
+        metadata=option("Greatest weight of an RA's or UR's predicate; a heavier one is widened.", low=1),
+    )
+    predicate_filters: int = field(
+        default=DEFAULT_LIMITS.predicate_filters,
+        metadata=option("Most filters of an RA's or UR's predicate; one with more is widened.", low=1),
+    )
+    turn_weight: int = field(
+        default=DEFAULT_LIMITS.turn_weight,
+        metadata=option("Weight of the filters that are read in one turn of a router.", low=2),
+    )
+    turn_pairs: int = field(
+        default=DEFAULT_LIMITS.turn_pairs,
+        metadata=option("Pairs of filters that are compared in one turn of a router.", low=1),
+    )
+    predicate_burst: int = field(
+        default=DEFAULT_LIMITS.burst,
+        metadata=option("Weight that a neighbour, or an issuer, may send at once; more is widened.", low=1),
+    )
+    predicate_rate: int = field(
+        default=DEFAULT_LIMITS.rate,
+        metadata=option("Weight a wall second that a neighbour, or an issuer, may send for long.", low=1),
+    )
+    predicates_waiting: int = field(
+        default=DEFAULT_LIMITS.waiting,
+        metadata=option("RAs and URs of a neighbour that may wait to be read; more are widened.", low=1),
+    )
+
+    @property
+    def limits(self) -> PredicateLimits:
+        """The bounds on the predicates of other routers."""
+        return PredicateLimits(
+            filter_weight=self.filter_weight,
+            predicate_weight=self.predicate_weight,
+            predicate_filters=self.predicate_filters,
+            turn_weight=self.turn_weight,
+            turn_pairs=self.turn_pairs,
+            burst=self.predicate_burst,
+            rate=self.predicate_rate,
+            waiting=self.predicates_waiting,
+        )
 
     def __post_init__(self) -> None:
         check(self)
-        for name, reason in conflicts(
-            self.scheme, self.service, self.covering, self.sr_policy, self.max_filters
-        ).items():
+        for name, reason in conflicts(self.scheme, self.covering, self.sr_policy, self.max_filters).items():
             raise ValueError(f"{name}: {reason}")

@@ -20,6 +20,7 @@ from router.protocol.context import Context
 from router.protocol.counters import Counters
 from router.protocol.events import Action, ControllerFrame, Event, FrameReceived, Settle, Tick
 from router.protocol.frame_table import FrameTable
+from router.protocol.intake import Intake
 from router.protocol.messages import Messages
 from router.protocol.options import RouterOptions
 from router.protocol.parts import EventHandler
@@ -72,8 +73,10 @@ class Router:
         self._parts.join([ControllerSession(context), self._scheme, *self._scheme.parts()])
         self._parts.join([self._service, *self._service.parts(), messages])
         self._frames = FrameTable(node, context.tables, context.counters)
+        self._intake = Intake(context, self._frames.from_router)
+        self._parts.join([self._intake])
         self._events: dict[type, EventHandler] = {
-            FrameReceived: self._frames.from_router,
+            FrameReceived: self._intake.frame_received,
             ControllerFrame: lambda event, now: self._frames.from_controller(event.frame, now),
             Tick: lambda _event, now: self._parts.tick(now),
             Settle: self._settle,

@@ -76,7 +76,7 @@ def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None
     broadcast = _section(problems, sections, "broadcast", BroadcastOptions)
     routing = _section(problems, sections, "routing", RoutingOptions)
     service = _section(problems, sections, "service", ServiceOptions)
-    protocol = _protocol(problems, sections, routing, service)
+    protocol = _protocol(problems, sections, routing)
     oracle = _section(problems, sections, "oracle", OracleOptions)
     workload = None
     if "workload" in sections:
@@ -152,7 +152,6 @@ def _protocol(
     problems: Problems,
     sections: Mapping[str, dict[str, Any]],
     routing: RoutingOptions,
-    service: ServiceOptions,
 ) -> ProtocolOptions:
     table = dict(sections.get("protocol", {}))
     if table.pop("strict_paper", None) is not None:
@@ -160,7 +159,7 @@ def _protocol(
             "protocol", "strict_paper", 'is no key any more; expected [routing] scheme = "pif-strict"'
         )
     options = _section(problems, {"protocol": table}, "protocol", ProtocolOptions)
-    found = conflicts(routing.scheme, service.kind, options.covering, options.sr_policy, options.max_filters)
+    found = conflicts(routing.scheme, options.covering, options.sr_policy, options.max_filters)
     for key, text in found.items():
         problems.add("protocol", key, text)
     return options

@@ -1,4 +1,4 @@
-"""Filters of `ifconfig` statements, as columns, in whatever order they come."""
+"""Collects the filters of `ifconfig` statements, in any order of interfaces, as columns."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ import numpy as np
 from router.matching.common.columns import ColumnsBuilder, ConstraintColumns
 from router.predicates.model import Constraint
 
-#: A constraint without its name: type, operator and value as `ConstraintColumns` has them.
+#: A constraint without its name: type, operator and value as in `ConstraintColumns`.
 Coded = tuple[int, int, int]
 
 
 class FilterCollector(ColumnsBuilder):
-    """Collects filters, constraint by constraint, until they are taken.
+    """Collects filters constraint by constraint, until `take`.
 
-    Names and strings keep their numbers beyond that.
+    Names and strings keep their numbers after `take`.
     """
 
     def clear(self) -> None:
-        """Drops what was collected."""
+        """Removes all collected filters."""
         self._interface, self._start = array("i"), array("q", [0])
         self._name, self._type, self._operator, self._value = array("i"), array("B"), array("B"), array("q")
 
     def __len__(self) -> int:
-        """How many filters there are."""
+        """Returns the number of collected filters."""
         return len(self._interface)
 
     @property
     def constraints(self) -> int:
-        """How many constraints there are."""
+        """The number of collected constraints."""
         return len(self._name)
 
     def name_number(self, name: str) -> int:
-        """The index of an attribute name."""
+        """Returns the index of an attribute name."""
         return self._names.setdefault(name, len(self._names))
 
     def coded(self, constraint: Constraint) -> Coded:
-        """A constraint as numbers."""
+        """Returns a constraint as numbers."""
         value = constraint.value
         return constraint.type, constraint.operator, 0 if value is None else self._as_number(value)
 
     def add_constraint(self, name: int, coded: Coded) -> None:
-        """One more constraint of the filter that is being collected."""
+        """Adds a constraint to the current filter."""
         kind, operator, value = coded
         self._name.append(name)
         self._type.append(kind)
@@ -51,12 +51,12 @@ class FilterCollector(ColumnsBuilder):
         self._value.append(value)
 
     def end_filter(self, interface: int) -> None:
-        """The constraints added since the last one are a filter of this interface."""
+        """Ends the current filter, which belongs to this interface."""
         self._interface.append(interface)
         self._start.append(len(self._name))
 
     def take(self) -> ConstraintColumns:
-        """What was collected, filters of one interface in the order in which they came; begins anew."""
+        """Returns and removes the collected filters; those of one interface are in order of collection."""
         table = self.build()
         self.clear()
         return table if (np.diff(table.interface) >= 0).all() else _in_order(table)

@@ -1,8 +1,8 @@
-"""The dictionary of synthetic matching workloads: words in order of how often they are used.
+"""The dictionary of synthetic matching workloads: words in descending order of frequency.
 
-The words are made up of syllables, four letters and longer, about as long as those of English. The dictionary
-depends on nothing but its size, and a smaller one is the beginning of a larger one, so tables and messages
-that were generated apart share their words.
+The words consist of syllables, have four letters or more, and are about as long as English words. The
+dictionary depends on its size alone, and a smaller dictionary is a prefix of a larger one, so tables and
+messages that are generated separately share their words.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Files of tables and messages: the Siena Fast Forwarding driver's language, and JSON lines.
 
-Both are written piece by piece; no more than a few megabytes of text are held at a time. A JSON line is
+Both are written in batches of a few megabytes of text. A JSON line is
 ``{"interface": n, "filter": [[name, type, operator, value], ...]}`` (the predicate of an interface is the
 disjunction of its filters, which follow one another) or ``{"attributes": {name: value, ...}}``.
 """
@@ -16,14 +16,14 @@ from router.matching.common.columns import ConstraintColumns, number_value
 from router.predicates.model import SYMBOLS, Message, Operator, Type
 from testbed.siena_ff.notation import driver_name, driver_value
 
-#: Filters, or messages, written at a time.
+#: Number of filters, or messages, in a batch.
 _BATCH = 20_000
-#: Called with how many filters and messages have been written.
+#: Called with the number of filters and messages written so far.
 Report = Callable[[int], None]
 
 
 def write_driver(table: ConstraintColumns, messages: Iterable[Message], out: TextIO, report: Report) -> None:
-    """`ifconfig` statements, one filter a line; `consolidate`; `select` statements."""
+    """Writes `ifconfig` statements, one filter a line; `consolidate`; `select` statements."""
     names = [driver_name(name.decode()) for name in table.names]
     values = [driver_value(value.decode()) for value in table.strings]
     operators = {int(o): f" {symbol} " for o, symbol in SYMBOLS.items()}
@@ -57,7 +57,7 @@ def write_driver(table: ConstraintColumns, messages: Iterable[Message], out: Tex
 
 
 def write_json(table: ConstraintColumns, messages: Iterable[Message], out: TextIO, report: Report) -> None:
-    """One line a filter, then one a message."""
+    """Writes a line for each filter, then a line for each message."""
     names = [_json(name.decode()) for name in table.names]
     values = [_json(value.decode()) for value in table.strings]
     types = {int(kind): _json(kind.name.lower()) for kind in Type}

@@ -1,4 +1,4 @@
-"""Synthetic forwarding tables and messages, drawn as `testbed.siena_ff.parameters` says."""
+"""Generator of synthetic forwarding tables and messages (`testbed.siena_ff.parameters`)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from testbed.errors import InputError
 from testbed.siena_ff.dictionary import dictionary, zipf
 from testbed.siena_ff.parameters import MatchingWorkload
 
-#: Messages are drawn so many at a time.
+#: Number of messages drawn at a time.
 _BATCH = 10_000
 
 
 def draw_table(workload: MatchingWorkload) -> ConstraintColumns:
-    """The table that `workload` describes; some seconds and 20 bytes a constraint at a time.
+    """Returns the table that `workload` describes; takes seconds, and 20 bytes a constraint.
 
     Raises:
         InputError: there are more interfaces than filters.
@@ -57,7 +57,7 @@ def draw_table(workload: MatchingWorkload) -> ConstraintColumns:
 
 
 def draw_messages(workload: MatchingWorkload) -> Iterator[Message]:
-    """The messages that `workload` describes, one by one."""
+    """Yields the messages that `workload` describes."""
     random = _random(workload, 1)
     words = dictionary(workload.words)
     fewest, most = workload.message_attributes
@@ -74,7 +74,7 @@ def draw_messages(workload: MatchingWorkload) -> Iterator[Message]:
 
 
 def _random(workload: MatchingWorkload, stream: int) -> np.random.Generator:
-    """Tables and messages have streams of their own: one does not change with the size of the other."""
+    """Returns one of two independent streams: messages do not change with the size of the table."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence((workload.seed, stream))))
 
 
@@ -84,7 +84,7 @@ def _integers(random: np.random.Generator, fewest: int, most: int, count: int) -
 
 
 def _filter_starts(workload: MatchingWorkload, random: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Where each filter begins [F + 1]: sizes are drawn until there are enough constraints."""
+    """Returns the first constraint of each filter [F + 1]; draws sizes until there are enough constraints."""
     fewest, most = workload.filter_constraints
     ends = np.zeros(1, np.int64)
     while ends[-1] < workload.constraints:
@@ -100,9 +100,10 @@ def _filter_starts(workload: MatchingWorkload, random: np.random.Generator) -> n
 def _different_names(
     workload: MatchingWorkload, random: np.random.Generator, start: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int32]:
-    """A rank of the dictionary for each place [start[-1]], different within a group.
+    """Returns a rank of the dictionary for each place [start[-1]], distinct within each group.
 
-    Drawn one place of all groups after the other; a rank that its group has already is drawn again.
+    Draws the first places of all groups, then the second places, and so on; a rank that the group has already
+    is drawn again.
     """
     cumulative = zipf(workload.words, workload.zipf)
     names = np.empty(int(start[-1]), np.int32)

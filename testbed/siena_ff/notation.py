@@ -1,16 +1,16 @@
 """The notation of the Siena Fast Forwarding (SFF) driver for predicates and messages: tokens and literals.
 
-It is the grammar of `router.predicates.parser` with other tokens, those of the driver's scanner:
+The grammar is that of `router.predicates.parser`, with the tokens of the driver's scanner:
 
-- the words and, or and none are ordinary names (`,` `&` `&&` `/\\` and `|` `||` `\\/` join); only `any` is
-  not;
-- names may hold `/`; comments are `// ...`, `/* ... */` and lines that start with `#`;
-- integers may be hexadecimal (0x1F) or octal (017), and such of 64 bits with the highest set are negative, as
-  in C;
+- the words and, or and none are ordinary names (the operators are `,` `&` `&&` `/\\` and `|` `||` `\\/`);
+  only `any` is reserved;
+- names may contain `/`; comments are `// ...`, `/* ... */` and lines that start with `#`;
+- integers may be hexadecimal (0x1F) or octal (017); such an integer of 64 bits whose highest bit is set is
+  negative, as in C;
 - strings may span lines; \\ooo and \\x with any number of digits are the character of the code, modulo 256,
   and an unknown escape is its character.
 
-A code beyond 127 is a code point here, in SFF a byte.
+A code beyond 127 is a code point; in SFF it is a byte.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Statements of the Siena Fast Forwarding driver's language, from text that comes in pieces.
+"""Reader of the statements of the Siena Fast Forwarding driver's language, from text in pieces.
 
 ::
 
     ifconfig N predicate ;        select attributes ;       consolidate ;      clear [recycle] ;
     output on | off | count ;     statistics ["format"] ;   timer start | stop ;    set NAME = VALUE ;
 
-Attributes stand side by side or with commas between; predicates are those of `testbed.siena_ff.notation`. A
-constraint that one regular expression takes in whole is not tokenised: that is five times as fast and the
-same grammar, and whatever else there is goes to the parser, which reads it or says what is wrong with it.
+Attributes are separated by blanks or commas; `testbed.siena_ff.notation` describes predicates. A constraint
+that a single regular expression matches is not tokenized, which is five times as fast. The expression accepts
+a subset of the grammar; all other text goes to the parser, which reads it or reports the error.
 """
 
 from __future__ import annotations

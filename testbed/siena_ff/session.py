@@ -1,9 +1,9 @@
 """`cbcb match`: answers the statements of a Siena Fast Forwarding (SFF) file, with any matching engine.
 
-Where statements come in another order than a table, `consolidate`, messages: `select` consolidates by itself,
-as in SFF. The `ifconfig` statements of one interface between two consolidations add up, as they do in SFF
-(whose documentation leaves it open). After a consolidation SFF refuses `ifconfig` until `clear`; here the
-interface gets the new predicate in place of the one it had.
+The usual order of statements is a table, `consolidate`, messages. `select` consolidates the table if
+necessary, as in SFF. The `ifconfig` statements of one interface between two consolidations add filters, as
+in SFF (its documentation leaves this open). After a consolidation, SFF refuses `ifconfig` until `clear`;
+this program replaces the predicate of the interface.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from testbed.memory import resident_bytes
 from testbed.siena_ff.collector import FilterCollector
 from testbed.siena_ff.reader import Reader, Statement
 
-#: What `statistics` prints unless told otherwise: SFF's own.
+#: The default format of `statistics`, as in SFF.
 _FORMAT = "i=%i f=%f c=%c n=%n a=%a w=%w W=%W m=%m M=%M s=%s\n"
 _ESCAPES = {"n": "\n", "t": "\t", "a": "\a", "v": "\v", "\\": "\\"}
 
@@ -36,8 +36,8 @@ class Session:
     """One run of the driver.
 
     Args:
-        engine: as `router.matching.factory` has it.
-        out: where answers go.
+        engine: a name of `router.matching.factory`.
+        out: the file for the answers.
     """
 
     def __init__(self, engine: str, out: TextIO) -> None:

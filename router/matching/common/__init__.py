@@ -1,1 +1,1 @@
-"""What every matching engine offers, and the tables that engines are given."""
+"""The interface of matching engines, and tables as columns."""

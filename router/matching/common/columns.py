@@ -1,6 +1,6 @@
-"""A table of predicates as columns: the form in which large tables are generated, parsed and indexed.
+"""Tables of predicates as columns: the form in which large tables are generated, parsed and indexed.
 
-Five million constraints as Python objects take minutes and gigabytes; as arrays they take seconds and 20
+Five million constraints take minutes and gigabytes as Python objects; as arrays they take seconds, and 20
 bytes each.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,18 +21,18 @@ _BITS = struct.Struct("<q")
 
 @dataclass(frozen=True, slots=True)
 class ConstraintColumns:
-    """F filters with C constraints in all, of any number of interfaces.
+    """F filters of any number of interfaces, with C constraints in all.
 
     Attributes:
         interface: int32 [F], the interface of each filter, in ascending order.
         start: int64 [F + 1], filter f has the constraints start[f] to start[f + 1] - 1.
         name: int32 [C], index into `names`.
         type: uint8 [C], `router.predicates.model.Type`.
-        operator: uint8 [C], `router.predicates.model.Operator` as a number of the wire format.
-        value: int64 [C]; an integer as it is, a boolean as 0 or 1, a double by its bit pattern, a string
-            as its index into `strings`; 0 for the operator `any`.
-        names: different names, UTF-8.
-        strings: different strings, UTF-8.
+        operator: uint8 [C], `router.predicates.model.Operator`.
+        value: int64 [C]; an integer itself, a boolean as 0 or 1, the bit pattern of a double, the index of a
+            string in `strings`; 0 for the operator `any`.
+        names: the distinct names, UTF-8.
+        strings: the distinct strings, UTF-8.
     """
 
     interface: npt.NDArray[np.int32]
@@ -55,7 +54,7 @@ class ConstraintColumns:
 
 
 class ColumnsBuilder:
-    """Collects filters, in ascending order of their interfaces, into `ConstraintColumns`."""
+    """Builds `ConstraintColumns` from filters in ascending order of their interfaces."""
 
     def __init__(self) -> None:
         self._interface, self._start = array("i"), array("q", [0])
@@ -64,10 +63,10 @@ class ColumnsBuilder:
         self._strings: dict[str, int] = {}
 
     def add(self, interface: int, filter_: Filter) -> None:
-        """One more filter.
+        """Adds a filter.
 
         Raises:
-            ValueError: its interface is below that of the filter before.
+            ValueError: its interface is less than that of the previous filter.
         """
         if self._interface and interface < self._interface[-1]:
             raise ValueError(f"interface {interface} after {self._interface[-1]}; expected ascending order")
@@ -89,7 +88,7 @@ class ColumnsBuilder:
         return int(value)
 
     def build(self) -> ConstraintColumns:
-        """What was added so far."""
+        """Returns the filters that were added."""
         return ConstraintColumns(
             np.array(self._interface, np.int32),
             np.array(self._start, np.int64),
@@ -102,17 +101,8 @@ class ColumnsBuilder:
         )
 
 
-def to_columns(table: Mapping[int, Predicate]) -> ConstraintColumns:
-    """The predicates of a table, by interface, as columns."""
-    builder = ColumnsBuilder()
-    for interface in sorted(table):
-        for filter_ in table[interface]:
-            builder.add(interface, filter_)
-    return builder.build()
-
-
 def to_predicates(columns: ConstraintColumns) -> dict[int, Predicate]:
-    """The predicates that columns hold, by interface; for tables that fit in memory as objects.
+    """Returns the predicates of a table by interface; for tables that fit into memory as objects.
 
     Raises:
         ValueError: a constraint is outside the model.
@@ -139,14 +129,14 @@ def to_predicates(columns: ConstraintColumns) -> dict[int, Predicate]:
 
 
 def _value(strings: list[str], kind: int, operator: int, number: int) -> Value | None:
-    """What a constraint of this type and operator holds, of which the columns hold `number`."""
+    """The value of a constraint from the number in the column `value`."""
     if operator == Operator.ANY:
         return None
     return strings[number] if kind == Type.STRING else number_value(kind, number)
 
 
 def number_value(kind: int, number: int) -> int | float | bool:
-    """The value of a type other than string of which the columns hold `number`."""
+    """Returns the value of a type other than string from the number in the column `value`."""
     if kind == Type.DOUBLE:
         return float(_DOUBLE.unpack(_BITS.pack(number))[0])
     return bool(number) if kind == Type.BOOLEAN else number

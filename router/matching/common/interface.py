@@ -1,4 +1,4 @@
-"""The forwarding function F_C: whose predicates a message matches (protocol paper, section 3.2)."""
+"""The interface of matching engines: the forwarding function F_C (protocol paper, section 3.2)."""
 
 from __future__ import annotations
 
@@ -8,60 +8,64 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from router.predicates.model import Filter, Message, Predicate
 
 if TYPE_CHECKING:
-    from router.matching.common.columns import ConstraintColumns  # NumPy: not for a router that does without
+    from router.matching.common.columns import ConstraintColumns  # NumPy, which other engines do not need
 
 
 class Matcher(Protocol):
-    """A table of predicates by interface that answers for messages.
+    """A table of predicates by interface, and the interfaces whose predicate a message matches.
 
-    Every engine gives the answers of `router.predicates.semantics`.
+    Every engine gives the answers that `router.predicates.semantics` defines.
     """
 
     def set_predicate(self, interface: int, predicate: Predicate) -> None:
-        """Associate the interface with this predicate, in place of the one it had."""
+        """Sets the predicate of an interface, in place of an earlier one."""
 
     def remove(self, interface: int) -> None:
-        """Forget the interface; no effect if it has no predicate."""
+        """Removes an interface; no effect if it has no predicate."""
 
     def match(self, message: Message, among: Collection[int] | None = None) -> frozenset[int]:
-        """The interfaces whose predicate the message matches.
+        """Returns the interfaces whose predicate the message matches.
 
-        With `among`, of these interfaces only, and no work is spent on others.
+        Args:
+            message: the message.
+            among: the interfaces to consider; None for all. Other interfaces take no time.
         """
 
 
 @runtime_checkable
 class ChangeMatcher(Matcher, Protocol):
-    """A matcher that is told of a predicate's change, at a cost that follows the change."""
+    """A matcher that can change a predicate in time that grows with the change."""
 
     def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
-        """Associate the interface with its predicate without some filters, and with others.
+        """Removes filters from the predicate of an interface and adds others.
 
         Args:
-            gone: filters of it, the very objects that were given.
-            added: what it has already makes no difference.
+            interface: the interface.
+            gone: the filters to remove: the same objects that were added.
+            added: the filters to add; filters that the interface has already are ignored.
         """
 
 
 @runtime_checkable
 class TableMatcher(Matcher, Protocol):
-    """A matcher that takes a whole table at once, without an object for each constraint."""
+    """A matcher that can load a whole table without an object for each constraint."""
 
     def load(self, table: ConstraintColumns) -> None:
-        """Associate every interface of `table` with its filters; forget all others."""
+        """Replaces the whole content by `table`."""
 
     @property
     def nbytes(self) -> int:
-        """Memory of the table and its index, in bytes."""
+        """The memory of the table and its index, in bytes."""
 
 
 @runtime_checkable
 class EncodedMatcher(Matcher, Protocol):
-    """A matcher that reads messages as they are on the wire."""
+    """A matcher that reads messages in the wire format."""
 
     def match_encoded(self, body: bytes, among: Collection[int] | None = None) -> frozenset[int] | None:
-        """As `match`, for a message given as the body of its frame (docs/wire-format.md).
+        """As `match`, for the body of a message's frame (docs/wire-format.md).
 
-        None if the body may break a rule of the format, or uses what this matcher does not know: then it is
-        to be decoded, which tells, and matched as a message.
+        Returns:
+            None if the body may break a rule of the format, or contains something that this matcher does not
+            know. The caller then decodes the body, which finds the error if there is one, and calls `match`.
         """

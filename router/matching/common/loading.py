@@ -1,4 +1,4 @@
-"""Whole tables into engines of either kind."""
+"""Loading of whole tables into engines with and without support for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from router.matching.common.interface import Matcher, TableMatcher
 
 
 def load(matcher: Matcher, table: ConstraintColumns) -> None:
-    """Fill an empty matcher with `table`."""
+    """Loads a table into an empty matcher."""
     if isinstance(matcher, TableMatcher):
         matcher.load(table)
         return

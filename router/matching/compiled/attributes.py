@@ -1,4 +1,4 @@
-"""The body of a MSG read by compiled code: checked as `router.wire.message.decode_message` checks it.
+"""Reading of the body of a MSG in compiled code, with the checks of `router.wire.message.decode_message`.
 
 Layout: docs/wire-format.md. TLVs of unknown types are skipped. A body with an error or with more than `FEW`
 attributes is left to that function, which names the error, or finds that there is none.
@@ -30,15 +30,15 @@ from router.matching.compiled.layout import (
     Search,
 )
 from router.matching.compiled.normal import key_of_double
-from router.native.compiler import Native
+from router.native.compiler import I64, Address, Flag
 from router.native.memory import byte_at, long_at, put_long
 from router.predicates.model import STRING_MAX_BYTES
 from router.wire.format import Tlv
 from router.wire.tlv import NEVER_SKIPPED, TLV_HEADER_LENGTH
 
-#: Attributes whose names are compared with each other.
+#: The number of attributes whose names are compared with each other.
 FEW = 64
-#: Instead of a number of attributes: the codec must decide; there are more attributes than rows.
+#: Error codes: the codec must read the body; the body has more attributes than there are rows.
 UNUSUAL, NO_ROOM = -1, -2
 
 _ATTRIBUTE = int(Tlv.ATTRIBUTE)
@@ -48,14 +48,14 @@ _ROWS, _ROWS_SIZE, _POLYNOMIALS = int(Search.ROWS), int(Search.ROWS_SIZE), int(S
 
 
 @callee
-def read_attributes(search: Native, body: Native, size: Native, trusted: Native) -> Native:
+def read_attributes(search: Address, body: Address, size: I64, trusted: I64) -> I64:
     """Fills the rows of a search; returns the number of attributes, `UNUSUAL` or `NO_ROOM`.
 
     Args:
-        search: address of a row; see `layout.Search`. There is room for the polynomials of the whole body.
-        body: address of the body.
-        size: its length.
-        trusted: 1 if the body was found to keep the format's rules, 0 to check them.
+        search: the address of a row (`layout.Search`) with space for the polynomials of the whole body.
+        body: the address of the body.
+        size: the length of the body, in bytes.
+        trusted: 1 if the body is known to follow the rules of the format, 0 to check it.
     """
     rows, room, polynomials = (
         long_at(search, _ROWS),
@@ -107,8 +107,8 @@ def read_attributes(search: Native, body: Native, size: Native, trusted: Native)
 
 
 @callee
-def _number(body: Native, at: Native, size: Native) -> Native:
-    """An integer in network byte order; one of eight bytes is signed."""
+def _number(body: Address, at: I64, size: I64) -> I64:
+    """Returns an integer in network byte order; eight bytes are read as a signed integer."""
     value = np.uint64(0)
     for position in range(at, at + size):
         value = value << _BYTE | np.uint64(byte_at(body, position))
@@ -116,10 +116,8 @@ def _number(body: Native, at: Native, size: Native) -> Native:
 
 
 @callee
-def _read_value(
-    row: Native, body: Native, type_: Native, at: Native, length: Native, polynomials: Native
-) -> Native:
-    """Fills in key and hash; False if the value is none of its type."""
+def _read_value(row: Address, body: Address, type_: I64, at: I64, length: I64, polynomials: Address) -> Flag:
+    """Fills in key and hash; False if the bytes are no value of the type."""
     if type_ == STRING:
         if length > STRING_MAX_BYTES:
             return False
@@ -149,8 +147,8 @@ def _read_value(
 
 
 @callee
-def _is_new(rows: Native, count: Native) -> Native:
-    """Whether attribute `count` has another name than those before it, as far as hashes tell."""
+def _is_new(rows: Address, count: I64) -> Flag:
+    """Whether the name of attribute `count` differs from all earlier names, by their hashes."""
     if count >= FEW:
         return False
     row = rows + count * ATTRIBUTE_BYTES
@@ -164,7 +162,7 @@ def _is_new(rows: Native, count: Native) -> Native:
 
 
 @callee
-def _is_utf8(body: Native, at: Native, end: Native) -> Native:
+def _is_utf8(body: Address, at: I64, end: I64) -> Flag:
     """Whether body[at:end] is UTF-8: RFC 3629, section 4."""
     while at < end:
         lead = byte_at(body, at)

@@ -1,4 +1,4 @@
-"""The compiled engine: forwarding with access predicates, and updates at the cost of the change."""
+"""The compiled engine: matching with access predicates; an update takes time that grows with the change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from router.predicates.model import Filter, Message, Predicate
 from router.wire.message import encode_message
 
 _NONE: frozenset[int] = frozenset()
-#: Filters that one interface holds: by identity, the filter and its number (None: not yet in a segment).
+#: The filters of an interface by identity: the filter and its number (None: not in a segment yet).
 _Held = dict[int, tuple[Filter, int | None]]
 _GONE: tuple[None, None] = None, None
 
@@ -25,10 +25,9 @@ _GONE: tuple[None, None] = None, None
 class CompiledMatcher:
     """See `router.matching.common.interface.EncodedMatcher`.
 
-    What changes is collected, and becomes part of the table when a message is matched: a burst of changes is
-    one change. `set_predicate` compares an interface's old and new predicate by the identity of their
-    filters: one that grew by one filter costs one filter, and a look at each of the others, which `change`
-    spares.
+    Changes are collected and applied when a message is matched, so that a burst of changes is one change.
+    `set_predicate` compares the old and the new predicate of an interface by the identity of their filters.
+    For a predicate that grew by one filter it adds one filter, but visits all others; `change` does not.
     """
 
     def __init__(self) -> None:
@@ -36,11 +35,11 @@ class CompiledMatcher:
         self._interfaces = Interfaces()
         self._segments = Segments()
         self._held: dict[int, _Held] = {}
-        #: Interfaces of a table that was loaded, whose filters are known to the segments only: how many, and
-        #: their constraints.
+        #: Interfaces of a loaded table, whose filters only the segments store: numbers of filters and of
+        #: constraints.
         self._loaded: dict[int, tuple[int, int]] = {}
-        #: By interface, its filters that are not in a segment yet, by identity.
-        self._untold: dict[int, list[int]] = {}
+        #: By interface, the identities of its filters that are not in a segment yet.
+        self._unsynced: dict[int, list[int]] = {}
 
     # The table.
 
@@ -57,7 +56,7 @@ class CompiledMatcher:
         """See `ChangeMatcher`.
 
         Raises:
-            ValueError: the interface's predicate came with a whole table, without objects.
+            ValueError: the interface's predicate was loaded with a table (`load`), without objects.
         """
         if interface in self._loaded:
             raise ValueError(f"interface {interface}: its filters are not known one by one")
@@ -66,7 +65,7 @@ class CompiledMatcher:
             self._take_out(taken)
         if came := {id(filter_): (filter_, None) for filter_ in added if id(filter_) not in held}:
             held.update(came)
-            self._untold.setdefault(interface, []).extend(came)
+            self._unsynced.setdefault(interface, []).extend(came)
         if not held:
             self.remove(interface)
         elif interface not in self._held:
@@ -80,7 +79,7 @@ class CompiledMatcher:
         held = self._held.pop(interface, None)
         if held is not None:
             self._take_out(list(held.values()))
-            self._untold.pop(interface, None)
+            self._unsynced.pop(interface, None)
             self._interfaces.remove(interface)
 
     def load(self, table: ConstraintColumns) -> None:
@@ -92,7 +91,7 @@ class CompiledMatcher:
         numbers, first, counts = np.unique(table.interface, return_index=True, return_counts=True)
         normal = normal_table(table, np.repeat(np.arange(1, len(numbers) + 1, dtype=np.int32), counts))
         self.finish_merges()
-        self._interfaces, self._segments, self._held, self._untold = Interfaces(), Segments(), {}, {}
+        self._interfaces, self._segments, self._held, self._unsynced = Interfaces(), Segments(), {}, {}
         self._interfaces.add_all(numbers)
         self._memory.fit_interfaces(len(numbers) + 1)
         constraints = table.start[first + counts] - table.start[first]
@@ -108,21 +107,21 @@ class CompiledMatcher:
     def _take_out(self, filters: list[tuple[Filter, int | None]]) -> None:
         self._segments.take_out(number for _, number in filters if number is not None)
 
-    def _tell(self) -> None:
-        """Makes a segment of the filters that came since the last one, and of what is due to be merged."""
+    def _sync(self) -> None:
+        """Makes a segment of the filters added since the last one; starts the merges that are due."""
         builder, numbers, dense = ColumnsBuilder(), [], []
-        for interface, added in self._untold.items():
+        for interface, added in self._unsynced.items():
             held, own = self._held[interface], self._interfaces[interface]
             for which in added:
                 filter_, number = held.get(which, _GONE)
-                # It may have been taken out again, and another may have got its identity.
+                # It may have been removed again, and another filter may have its identity.
                 if filter_ is not None and number is None:
                     number = self._segments.number()
                     held[which] = filter_, number
                     builder.add(0, filter_)
                     numbers.append(number)
                     dense.append(own)
-        self._untold.clear()
+        self._unsynced.clear()
         if numbers:
             self._memory.fit_interfaces(len(self._interfaces.retired))
             table = normal_table(builder.build(), np.array(dense, np.int32))
@@ -139,8 +138,8 @@ class CompiledMatcher:
         return self._match(body, among, 0)
 
     def _match(self, body: bytes, among: Collection[int] | None, trusted: int) -> frozenset[int] | None:
-        if self._untold:
-            self._tell()
+        if self._unsynced:
+            self._sync()
         elif self._segments.merging:
             self._segments.settle(self._interfaces.retired)
         asked = self._interfaces.asked(among if among is None else frozenset(among))
@@ -154,18 +153,18 @@ class CompiledMatcher:
             return None if number else _NONE
         return self._interfaces.names(memory.found[:number].tolist())
 
-    # What an observer may ask.
+    # Observation.
 
     @property
     def nbytes(self) -> int:
-        """Memory of the table and its index, in bytes; filters given as objects belong to who gave them."""
+        """Memory of the table and its index, in bytes, without filters that callers passed as objects."""
         objects = sum(150 * len(held) for held in self._held.values())
         objects += getsizeof(self._loaded) + sum(map(getsizeof, self._loaded.values()))
         return self._segments.nbytes + self._interfaces.nbytes + objects
 
     @property
     def merging(self) -> bool:
-        """Whether segments are being merged in the background."""
+        """Whether a thread is merging segments."""
         return self._segments.merging
 
     def statistics(self) -> Mapping[str, int]:
@@ -180,9 +179,9 @@ class CompiledMatcher:
         }
 
     def finish_merges(self) -> None:
-        """Waits for what is done in the background. Matching does not need it; measurements do."""
-        if self._untold:
-            self._tell()
+        """Waits for the thread that merges segments. Measurements need this; matching does not."""
+        if self._unsynced:
+            self._sync()
         self._segments.wait(self._interfaces.retired)
 
 

@@ -1,4 +1,4 @@
-"""Interfaces under dense numbers, and sets of them as compiled code reads them."""
+"""Dense numbers of interfaces, and sets of interfaces as compiled code reads them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from router.native.memory import address_of
 
-#: Bytes of sets that are kept; beyond, all are made anew.
+#: Memory of cached sets, in bytes; beyond it, the cache is cleared.
 _KEPT_BYTES = 16 * 1024 * 1024
-#: Bytes of two numbers, as objects.
+#: Memory of two numbers as objects, in bytes.
 _NUMBERS = 64
-#: What a set costs beside its array, roughly.
+#: Approximate memory of a set apart from its array, in bytes.
 _OVERHEAD = 500
 
 
@@ -23,9 +23,9 @@ class Asked:
     """A set of interfaces that messages are matched against.
 
     Attributes:
-        open: uint8 [dense numbers], 1 for those that have filters.
-        address: of `open`.
-        count: how many there are.
+        open: uint8 [dense numbers], 1 for the interfaces of the set that have filters.
+        address: the address of `open`.
+        count: the number of interfaces of the set that have filters.
     """
 
     open: npt.NDArray[np.uint8]
@@ -34,10 +34,10 @@ class Asked:
 
 
 class Interfaces:
-    """Dense numbers from 1 for the interfaces that have filters; 0 is no interface.
+    """Dense numbers, from 1, of the interfaces that have filters; 0 is no interface.
 
     Attributes:
-        retired: bool [dense numbers], those that stand in segments but for no interface any more; 0 is one.
+        retired: bool [dense numbers], True for 0 and for numbers that segments contain and no interface has.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Interfaces:
         return self._dense[interface]
 
     def add(self, interface: int) -> int:
-        """The dense number of an interface that has one, or gets one."""
+        """Returns the dense number of an interface; assigns one if it has none."""
         known = self._dense.get(interface)
         if known is not None:
             return known
@@ -73,7 +73,11 @@ class Interfaces:
         return dense
 
     def add_all(self, interfaces: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """The same for many, in ascending order and each once, where there is none yet."""
+        """Bulk `add` into an empty map.
+
+        Args:
+            interfaces: sorted and unique.
+        """
         self._interface = [0, *interfaces.tolist()]
         self._dense = {interface: dense for dense, interface in enumerate(self._interface) if dense}
         self.retired = np.zeros(max(64, len(self._interface)), np.bool_)
@@ -83,19 +87,19 @@ class Interfaces:
         return np.arange(1, len(self._interface), dtype=np.int32)
 
     def remove(self, interface: int) -> None:
-        """The interface has no filters any more, nor do segments hold its number."""
+        """Removes an interface without filters whose number no segment contains."""
         dense = self.retire(interface)
         self._free.append(dense)
 
     def retire(self, interface: int) -> int:
-        """The interface gives its dense number up, which stays in segments."""
+        """Removes an interface whose number segments still contain; returns the number."""
         dense = self._dense.pop(interface)
         self.retired[dense] = True
         self._forget_sets()
         return dense
 
     def asked(self, among: frozenset[int] | None) -> Asked:
-        """These interfaces, or all."""
+        """Returns a set of interfaces for compiled code; None stands for all interfaces."""
         known = self._asked.get(among)
         if known is not None:
             return known
@@ -112,7 +116,7 @@ class Interfaces:
         return asked
 
     def names(self, dense: list[int]) -> frozenset[int]:
-        """The interfaces of dense numbers."""
+        """Returns the interfaces with these dense numbers."""
         interface = self._interface
         return frozenset([interface[number] for number in dense])
 

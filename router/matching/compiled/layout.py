@@ -1,4 +1,8 @@
-"""What arrays hold, as numbers: shared by the code that builds segments and the code that searches them."""
+"""The layout of the arrays that make up a segment and the state of a search.
+
+The code that builds segments and the code that searches them share these definitions.
+docs/matching-internals.md has a diagram of segment, slot, group, posting and record.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +17,22 @@ HIGHEST = 2**63 - 1
 
 
 class Test(IntEnum):
-    """What a record asks of the value in its slot.
+    """The test that a record applies to the value of its slot.
 
-    Values are compared as int64 keys. An integer and a boolean are their own; doubles are mapped to keys that
-    order as they do; a string's key is its first eight bytes, and decides where it differs from the other's.
+    Values are compared by int64 keys. The key of an integer or boolean is its value; doubles map to keys in
+    the same order; the key of a string is its first eight bytes. If the keys of two strings differ, they
+    order as the strings do; otherwise the strings are compared.
     """
 
     __test__ = False
 
-    #: a <= key <= b: = < > <= >= and `any` on numbers, and what they make together.
+    #: a <= key <= b: the operators = < > <= >= and `any` on numbers, and their conjunctions.
     RANGE = 0
     #: key != a, on numbers.
     DIFFERS = 1
     #: `any` on strings.
     IS_STRING = 2
-    #: The others have the number of a string in b, and the last four its key in a.
+    #: All further tests have the number of a string in b; the last four have its key in a.
     EQUAL = 3
     UNEQUAL = 4
     PREFIX = 5
@@ -40,14 +45,15 @@ class Test(IntEnum):
 
 
 class Access(IntEnum):
-    """How a filter is come by: through which of its constraints, and where its posting is filed.
+    """The access constraint of a filter: which of its constraints leads to its posting.
 
-    Within a slot, postings stand in this order. A *unit* has no other constraint and nothing to be verified.
+    The postings of a slot are in this order. A *unit* is a filter without other constraints, which matches
+    without verification.
     """
 
-    #: The attribute is there.
+    #: The message has the attribute.
     PRESENT_UNIT = 0
-    #: Sorted by their bound: those that the value satisfies come first.
+    #: Sorted by the bound, so that the satisfied ones come first.
     FROM_UNIT = 1
     UP_TO_UNIT = 2
     #: Both bounds; sorted by the lower one.
@@ -56,45 +62,45 @@ class Access(IntEnum):
     FROM = 5
     UP_TO = 6
     BETWEEN = 7
-    #: From here on grouped by value and found by hash; units come first in each group.
+    #: This access and the next three are grouped by value and found by hash; units come first in each group.
     EQUAL = 8
     PREFIX = 9
     SUFFIX = 10
     SUBSTRING = 11
-    #: No constraint at all, or one that nothing satisfies.
+    #: The filter has no constraints, or one that no value satisfies.
     ALWAYS = 14
     NEVER = 15
 
 
 LISTS = int(Access.EQUAL)
-#: Slot and access make one number.
+#: An access of a slot is the number slot * ACCESSES + access; a test of a slot likewise.
 ACCESSES = 16
 
-#: Of the row of a slot (int32 [SLOT_WIDTH]): where each list's postings begin, and the last one's end.
+#: Columns of the row of a slot (int32 [SLOT_WIDTH]). First posting of each list; end of the last list.
 SLOT_LISTS = 0
-#: Type, and offset and length of the name.
+#: Type; offset and length of the name.
 SLOT_TYPE = LISTS + 1
 SLOT_NAME = LISTS + 2
 SLOT_NAME_LENGTH = LISTS + 3
-#: Where the lengths of its prefixes, suffixes and substrings begin, and the last one's end.
+#: Index of the first length of its prefixes, suffixes and substrings, and the end of the last ones.
 SLOT_LENGTHS = LISTS + 4
-#: Whether a filter is filed under equality.
+#: 1 if a filter of the slot has the access EQUAL.
 SLOT_EQUAL = LISTS + 8
 SLOT_WIDTH = 20
 
-#: Of the row of a group (int32 [GROUP_WIDTH]): its access of a slot; where its postings begin, where those
-#: that are no units begin, and where they end. Its value (int64) stands elsewhere.
+#: Columns of the row of a group (int32 [GROUP_WIDTH]): its access of a slot; its first posting; the first
+#: posting that is not a unit; the end. The value of the group (int64) is in `Part.GROUP_VALUE`.
 GROUP_KEY, GROUP_UNITS, GROUP_OTHERS, GROUP_END, GROUP_WIDTH = 0, 1, 2, 3, 4
 
-#: Kinds of hashes, apart from those of accesses of slots, which are not negative.
+#: The third argument of `hashing.mixed` for strings and names; accesses of slots are not negative.
 STRING_HASH, NAME_HASH = -1, -8
 
-#: Postings in a block of which the highest upper bound is kept, and blocks in a block of blocks.
+#: Postings in a block whose highest upper bound is stored, and blocks in a block of the second level.
 BLOCK = 16
 
 
 class Part(IntEnum):
-    """Of the row that describes a segment (int64): address or number."""
+    """Columns of the row that describes a segment (int64): the address of an array, or a number."""
 
     SLOTS = 0  # number of slots
     SLOT_TABLE = 1  # int32 [2^n]: slot or -1, by hash of name and type
@@ -122,7 +128,7 @@ class Part(IntEnum):
     LENGTHS = 23  # int32 [lengths]
     LENGTHS_SIZE = 24
     POSTINGS = 25  # number of postings
-    INTERFACE = 26  # int32 [postings]: dense number of the interface, 0 if the filter is gone
+    INTERFACE = 26  # int32 [postings]: dense number of the interface, 0 if the filter was removed
     NEEDS = 27  # int64 [postings]: a bit for each slot of the filter; 0: a unit
     RECORD_START = 28  # int32 [postings + 1]
     LOWER = 29  # int64 [postings]
@@ -139,15 +145,15 @@ class Part(IntEnum):
 
 
 class Search(IntEnum):
-    """Of the row that a search works on (int64): address or number."""
+    """Columns of the row that holds the state of a search (int64): the address of an array, or a number."""
 
     ROWS = 0  # int64 [ROWS_SIZE, ATTRIBUTE_WIDTH]
     ROWS_SIZE = 1
-    POLYNOMIALS = 2  # int64 [POLYNOMIALS_SIZE]: at the offset of a string + k, that of its first k bytes
+    POLYNOMIALS = 2  # int64 [POLYNOMIALS_SIZE]: [offset of a string + k] is that of its first k bytes
     POLYNOMIALS_SIZE = 3
     ATTRIBUTE_OF = 4  # int64 [slots of the largest segment]: the row of its attribute; 0 between searches
     ATTRIBUTE_OF_SIZE = 5
-    HITS = 6  # int64 [HITS_SIZE, 2]: ranges of postings to be verified
+    HITS = 6  # int64 [HITS_SIZE, 2]: ranges of postings that are to be verified
     HITS_SIZE = 7
     POWERS = 8  # int64 [POWERS_SIZE]: `hashing.powers_of_base`
     POWERS_SIZE = 9
@@ -155,21 +161,21 @@ class Search(IntEnum):
     FOUND_SIZE = 11
     SEEN = 12  # int64 [groups of the largest segment]: the round in which a substring was last found
     SEEN_SIZE = 13
-    ROUND = 14  # how many segments were searched up to now
+    ROUND = 14  # number of segments searched so far
     BODY = 15  # the message
-    COUNT = 16  # its attributes
-    OPEN = 17  # uint8 [interfaces]: 1 for each interface that is asked for and has not matched
-    WANTED = 18  # how many are asked for
-    NUMBER = 19  # how many have matched
-    HIT = 20  # how many ranges are noted
-    HAVE = 21  # a bit for each slot (modulo 64) of the segment that the message has
+    COUNT = 16  # number of its attributes
+    OPEN = 17  # uint8 [interfaces]: 1 if the interface is to be matched and has not matched yet
+    WANTED = 18  # number of interfaces to be matched
+    NUMBER = 19  # number of interfaces that have matched
+    HIT = 20  # number of ranges in HITS
+    HAVE = 21  # a bit for each slot (modulo 64) of the segment whose attribute the message has
     SIZE = 22
 
 
-#: Columns of an attribute's row (int64 [ATTRIBUTE_WIDTH]): of the name, the polynomial, offset and length
-#: in the body, and the hash of name and type; of the value, type, offset, length, key and, of strings, hash.
+#: Columns of an attribute's row (int64 [ATTRIBUTE_WIDTH]): polynomial, offset and length of the name in the
+#: body; hash of name and type; type, offset, length and key of the value; hash of a string value.
 NAME, NAME_AT, NAME_LENGTH, NAMED, TYPE, AT, LENGTH, KEY, HASH = range(9)
-#: In the segment at hand: slot (or -1), and number of the string (or -1).
+#: In the segment that is being searched: slot, and number of the string value; -1 if there is none.
 SLOT, TEXT = 9, 10
 ATTRIBUTE_WIDTH = 12
 ATTRIBUTE_BYTES = 8 * ATTRIBUTE_WIDTH

@@ -1,7 +1,10 @@
-"""One message against a table of segments: a single call into compiled code.
+"""Matching of one message against the segments of a table, in a single call of compiled code.
 
-In each segment, what its units match is found first: they need no verification, and an interface that has
-matched is not looked at again. Then the other filters whose access constraint is satisfied are verified.
+In each segment, units are found first: they need no verification, and an interface that has matched is
+skipped afterwards. Then the other filters whose access is satisfied are verified.
+
+`search` and `segment` are addresses of rows (`layout.Search`, `layout.Part`), `row` is that of an attribute.
+Functions that add matching interfaces return True when all interfaces that are to be matched have matched.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from router.matching.compiled.layout import (
 )
 from router.matching.compiled.patterns import find_equal, find_patterns, verify_hits
 from router.matching.compiled.verifying import same_bytes, take, verify
-from router.native.compiler import Native
+from router.native.compiler import I64, Address, Array, Flag
 from router.native.memory import int_at, long_at, put_byte, put_long
 
 _UNITS, _OTHERS = int(Access.PRESENT_UNIT), int(Access.PRESENT)
@@ -52,23 +55,24 @@ _BLOCK_UPPER, _BLOCKS_UPPER = int(Part.BLOCK_UPPER), int(Part.BLOCKS_UPPER)
 _ROWS, _ATTRIBUTE_OF, _FOUND, _ROUND = (int(Search[n]) for n in ("ROWS", "ATTRIBUTE_OF", "FOUND", "ROUND"))
 _BODY, _COUNT, _OPEN, _WANTED = (int(Search[n]) for n in ("BODY", "COUNT", "OPEN", "WANTED"))
 _NUMBER, _HIT, _HAVE = (int(Search[n]) for n in ("NUMBER", "HIT", "HAVE"))
-#: Of a table's row: the search, the number of segments, and their addresses.
+#: Columns of the row of a table: the search, the number of segments, and their addresses.
 TABLE_SEARCH, TABLE_COUNT, TABLE_SEGMENTS = range(3)
 
 
 @kernel
-def match(body: Native, table: Native, open_interfaces: Native, wanted: Native, trusted: Native) -> Native:
-    """Writes the interfaces that match to the search's `FOUND`, as dense numbers.
+def match(body: Array, table: Address, open_interfaces: Address, wanted: I64, trusted: I64) -> I64:
+    """Writes the dense numbers of the interfaces that match to the array `Search.FOUND`.
 
     Args:
-        body: bytes of a MSG's body.
-        table: address of a row of int64: address of the search, number of segments, address of each.
-        open_interfaces: address of uint8 [interfaces]: 1 for each interface that is asked for; [0] is 0.
-        wanted: how many are asked for: when as many have matched, it ends.
+        body: the bytes of the body of a MSG.
+        table: the address of a row (int64): address of the search, number of segments, address of each.
+        open_interfaces: the address of a uint8 array by dense number: 1 for each interface to be matched; the
+            first element is 0.
+        wanted: the number of interfaces to be matched; the search ends when all of them have matched.
         trusted: see `read_attributes`.
 
     Returns:
-        How many match, or what `read_attributes` returns in place of a number.
+        The number of interfaces that match, or the error code of `read_attributes`.
     """
     data = np.frombuffer(body, np.uint8)
     address = np.int64(data.ctypes.data)
@@ -91,8 +95,8 @@ def match(body: Native, table: Native, open_interfaces: Native, wanted: Native, 
 
 
 @callee
-def _search(search: Native, segment: Native) -> Native:
-    """Searches one segment. True: all matched."""
+def _search(search: Address, segment: Address) -> Flag:
+    """Searches one segment."""
     if take(search, segment, long_at(segment, _ALWAYS_START), long_at(segment, _ALWAYS_END)):
         return True
     if not _find_attributes(search, segment):
@@ -109,8 +113,8 @@ def _search(search: Native, segment: Native) -> Native:
 
 
 @callee
-def _search_accesses(search: Native, segment: Native) -> Native:
-    """Whatever the attributes lead to. True: all matched."""
+def _search_accesses(search: Address, segment: Address) -> Flag:
+    """Matches the postings whose access the attributes of the message satisfy."""
     rows, count = long_at(search, _ROWS), long_at(search, _COUNT)
     for number in range(count):
         if _search_lists(search, segment, rows + number * ATTRIBUTE_BYTES, _UNITS):
@@ -135,8 +139,8 @@ def _search_accesses(search: Native, segment: Native) -> Native:
 
 
 @callee
-def _find_attributes(search: Native, segment: Native) -> Native:
-    """Finds the slots and strings of the message's attributes; False if there are none of its slots."""
+def _find_attributes(search: Address, segment: Address) -> Flag:
+    """Finds slots and strings of the message's attributes; False if the segment has none of the slots."""
     row, attribute_of, have = long_at(search, _ROWS), long_at(search, _ATTRIBUTE_OF), 0
     for _ in range(long_at(search, _COUNT)):
         slot = _find_slot(search, segment, row)
@@ -152,8 +156,8 @@ def _find_attributes(search: Native, segment: Native) -> Native:
 
 
 @callee
-def _find_slot(search: Native, segment: Native, row: Native) -> Native:
-    """The slot of an attribute's name and type, or -1."""
+def _find_slot(search: Address, segment: Address, row: Address) -> I64:
+    """Returns the slot of an attribute's name and type, or -1."""
     table, hashes = long_at(segment, _SLOT_TABLE), long_at(segment, _SLOT_HASH)
     mask = (1 << long_at(segment, _SLOT_BITS)) - 1
     place = long_at(row, NAMED) & mask
@@ -176,8 +180,8 @@ def _find_slot(search: Native, segment: Native, row: Native) -> Native:
 
 
 @callee
-def _find_string(search: Native, segment: Native, row: Native) -> Native:
-    """The number of an attribute's string, or -1."""
+def _find_string(search: Address, segment: Address, row: Address) -> I64:
+    """Returns the number of an attribute's string value, or -1."""
     table, hashes = long_at(segment, _STRING_TABLE), long_at(segment, _STRING_HASH)
     mask = (1 << long_at(segment, _STRING_BITS)) - 1
     place = long_at(row, HASH) & mask
@@ -196,8 +200,8 @@ def _find_string(search: Native, segment: Native, row: Native) -> Native:
 
 
 @callee
-def _search_lists(search: Native, segment: Native, row: Native, first: Native) -> Native:
-    """What an attribute's slot has in lists, four accesses from `first` on. True: all matched."""
+def _search_lists(search: Address, segment: Address, row: Address, first: I64) -> Flag:
+    """Matches the satisfied postings in four lists of an attribute's slot, from the access `first` on."""
     slot, key = long_at(row, SLOT), long_at(row, KEY)
     if slot < 0:
         return False
@@ -223,16 +227,16 @@ def _search_lists(search: Native, segment: Native, row: Native, first: Native) -
 
 
 @callee
-def _satisfied(search: Native, segment: Native, begin: Native, end: Native, first: Native) -> Native:
-    """Postings whose access is satisfied: units, or filters to be verified. True: all matched."""
+def _satisfied(search: Address, segment: Address, begin: I64, end: I64, first: I64) -> Flag:
+    """Matches postings whose access is satisfied: units directly, others after verification."""
     if first == _UNITS:
         return take(search, segment, begin, end)
     return verify(search, segment, begin, end)
 
 
 @callee
-def _reached(lower: Native, begin: Native, end: Native, key: Native) -> Native:
-    """The end of those bounds, in ascending order, that are at most `key`."""
+def _reached(lower: Address, begin: I64, end: I64, key: I64) -> I64:
+    """Returns the end of the bounds that are at most `key`; they are in ascending order."""
     while begin < end:
         middle = (begin + end) >> 1
         if long_at(lower, middle) <= key:
@@ -243,8 +247,8 @@ def _reached(lower: Native, begin: Native, end: Native, key: Native) -> Native:
 
 
 @callee
-def _reaching(upper: Native, begin: Native, end: Native, key: Native) -> Native:
-    """The end of those bounds, in descending order, that are at least `key`."""
+def _reaching(upper: Address, begin: I64, end: I64, key: I64) -> I64:
+    """Returns the end of the bounds that are at least `key`; they are in descending order."""
     while begin < end:
         middle = (begin + end) >> 1
         if long_at(upper, middle) >= key:
@@ -255,8 +259,8 @@ def _reaching(upper: Native, begin: Native, end: Native, key: Native) -> Native:
 
 
 @callee
-def _next_reaching(segment: Native, upper: Native, posting: Native, end: Native, key: Native) -> Native:
-    """The first posting from this one on with an upper bound of at least `key`; none if it is >= `end`."""
+def _next_reaching(segment: Address, upper: Address, posting: I64, end: I64, key: I64) -> I64:
+    """Returns the first posting with an upper bound of at least `key`; `end` or more if there is none."""
     block_upper, blocks_upper = long_at(segment, _BLOCK_UPPER), long_at(segment, _BLOCKS_UPPER)
     while posting < end:
         if posting % BLOCK == 0:

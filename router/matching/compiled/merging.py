@@ -1,4 +1,4 @@
-"""Several segments as one table, without the filters that are gone."""
+"""Merging of several segments into one table, without the removed filters."""
 
 from __future__ import annotations
 
@@ -18,24 +18,29 @@ _FIRST_STRING_TEST = int(Test.EQUAL)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A segment, and which of its postings live: int64, ascending."""
+    """A segment, and its postings (int64, ascending) that were not removed."""
 
     segment: Segment
     living: _Longs
 
     @property
     def records(self) -> int:
-        """Of the whole segment."""
+        """The number of records of the whole segment."""
         return self.segment.records
 
 
 def source_of(segment: Segment, retired: npt.NDArray[np.bool_]) -> Source:
-    """Args: retired: bool [interfaces], dense numbers that are not in use any more; [0] is True."""
+    """Returns the source of a segment.
+
+    Args:
+        segment: the segment.
+        retired: bool [dense numbers], True for interfaces that are no longer in use; [0] is True.
+    """
     return Source(segment, np.flatnonzero(~retired[segment.interface]))
 
 
 def merged_table(sources: Sequence[Source]) -> NormalTable:
-    """The living filters of all sources, one source after the other, in the order of their postings."""
+    """Returns the filters of all sources, source by source, in the order of their postings."""
     names: dict[bytes, int] = {}
     strings: dict[bytes, int] = {}
     codes, tests, lows, highs, lengths, satisfiable = [], [], [], [], [], []
@@ -44,7 +49,7 @@ def merged_table(sources: Sequence[Source]) -> NormalTable:
         starts = segment.record_start.astype(np.int64)
         sizes = starts[living + 1] - starts[living]
         ends = np.cumsum(sizes)
-        # The records of living postings, one posting after the other.
+        # The records of the postings that were not removed, in order.
         records = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(
             starts[living] - (ends - sizes), sizes
         )
@@ -81,9 +86,9 @@ def merged_table(sources: Sequence[Source]) -> NormalTable:
     )
 
 
-def _numbers(known: dict[bytes, int], texts: Texts, wanted: npt.NDArray[np.integer]) -> _Longs:
-    """By number in `texts`, the number among all sources' of those that are wanted."""
+def _numbers(known: dict[bytes, int], texts: Texts, used: npt.NDArray[np.integer]) -> _Longs:
+    """Maps text number -> merged text number, for the texts in `used`; -1 for the others."""
     numbers = np.full(len(texts) + 1, -1, np.int64)
-    for number in wanted.tolist():
+    for number in used.tolist():
         numbers[number] = known.setdefault(texts[number], len(known))
     return numbers

@@ -1,8 +1,8 @@
-"""Tables in normal form: what is left of filters when each constraint has become a test of an int64 key.
+"""Normal tables: filters whose constraints have become tests of int64 keys.
 
-Equal strings are one string, constraints on one numeric attribute are one interval, and the operators that
-matching need not tell apart are one test (`layout.Test`). Segments are built from this form, and
-merged in it.
+Each distinct string is stored once, constraints on one numeric attribute become one interval, and operators
+that matching need not distinguish become one test (`layout.Test`). Segments are built from normal tables and
+merged as normal tables.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from router.matching.common.columns import ConstraintColumns
 from router.matching.compiled.compiler import callee, kernel
 from router.matching.compiled.layout import ACCESSES, BOOLEAN, DOUBLE, HIGHEST, LOWEST, STRING, Test
-from router.native.compiler import Native
+from router.native.compiler import I64, Array, Tuple
 from router.predicates.model import Operator
 
 _EQ, _NE, _LT, _GT, _LE, _GE = (int(o) for o in list(Operator)[:6])
@@ -25,13 +25,13 @@ _EQUAL, _UNEQUAL, _BELOW, _ABOVE = int(Test.EQUAL), int(Test.UNEQUAL), int(Test.
 _AT_MOST, _AT_LEAST = int(Test.AT_MOST), int(Test.AT_LEAST)
 _STARTS, _ENDS, _HOLDS = int(Test.PREFIX), int(Test.SUFFIX), int(Test.SUBSTRING)
 _BYTE, _SIGN = np.uint64(8), np.uint64(1 << 63)
-#: A test of a filter is joined with one of so many before it, in filters of any length.
+#: A test is combined with an equal one among this many preceding tests of the filter.
 _LOOK_BACK = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Byte strings one after the other: number i is text[start[i]:start[i + 1]]."""
+    """Consecutive byte strings: number i is text[start[i]:start[i + 1]]."""
 
     start: npt.NDArray[np.int32]
     text: npt.NDArray[np.uint8]
@@ -44,7 +44,11 @@ class Texts:
 
 
 def texts_of(strings: list[bytes]) -> Texts:
-    """Raises ValueError: they have 2 GiB or more in all."""
+    """Returns byte strings as `Texts`.
+
+    Raises:
+        ValueError: the strings have 2 GiB or more in all.
+    """
     start = np.zeros(len(strings) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, strings), np.int64, len(strings)), out=start[1:])
     if start[-1] >= 2**31:
@@ -59,11 +63,11 @@ class NormalTable:
     Attributes:
         interface: int32 [F], dense number of the interface of each filter.
         start: int64 [F + 1], filter f has the records start[f] to start[f + 1] - 1.
-        satisfiable: bool [F], False for filters that nothing matches; they have no records.
+        satisfiable: bool [F], False for filters that no message matches; they have no records.
         test: int32 [R], slot * ACCESSES + `layout.Test`.
         a, b: int64 [R], see `layout.Test`.
         slot_name, slot_type: int32 [S], of each slot: index into `names`, and `model.Type`.
-        names, strings: without repetition.
+        names, strings: without duplicates.
     """
 
     interface: npt.NDArray[np.int32]
@@ -79,17 +83,21 @@ class NormalTable:
 
 
 def normal_table(columns: ConstraintColumns, interface: npt.NDArray[np.int32]) -> NormalTable:
-    """The normal form of columns, whose filters belong to these (dense) interfaces.
+    """Returns the normal form of columns.
+
+    Args:
+        columns: the filters.
+        interface: int32 [F], the dense number of the interface of each filter.
 
     Raises:
-        ValueError: a type, operator, name or string is not there or they do not go together.
+        ValueError: a type, operator, name or string does not exist, or an operator does not fit the type.
     """
     _check(columns)
     names, strings = texts_of(columns.names), texts_of(columns.strings)
     pair = columns.name.astype(np.int64) * 4 + (columns.type - np.uint8(1))
     counts = np.bincount(pair, minlength=4 * len(columns.names))
     slots = np.flatnonzero(counts)
-    # The most frequent first: the first 64 share their bits in `Part.NEEDS` with rarer ones only.
+    # The most frequent first: each of the first 64 shares its bit in `Part.NEEDS` with rarer slots only.
     slots = slots[np.argsort(-counts[slots], kind="stable")]
     slot_of = np.full(len(counts), -1, np.int32)
     slot_of[slots] = np.arange(len(slots), dtype=np.int32)
@@ -144,16 +152,16 @@ def _check(columns: ConstraintColumns) -> None:
 
 
 @callee
-def key_of_double(bits: Native) -> Native:
-    """A double's bit pattern as a number that orders as doubles do; -0.0 is 0.0."""
+def key_of_double(bits: I64) -> I64:
+    """Maps the bit pattern of a double to a key in the order of doubles; -0.0 is mapped as 0.0."""
     if bits == LOWEST:
         return 0
     return bits ^ ((bits >> 63) & HIGHEST)
 
 
 @callee
-def key_of_text(text: Native, start: Native, end: Native) -> Native:
-    """The first eight bytes of text[start:end], filled up with zeros, as a number that orders as they do."""
+def key_of_text(text: Array, start: I64, end: I64) -> I64:
+    """Maps the first eight bytes of text[start:end], padded with zeros, to a key in their order."""
     key = np.uint64(0)
     for position in range(start, start + 8):
         key = key << _BYTE | np.uint64(text[position] if position < end else 0)
@@ -161,8 +169,8 @@ def key_of_text(text: Native, start: Native, end: Native) -> Native:
 
 
 @callee
-def _range(operator: Native, key: Native) -> Native:
-    """The keys that satisfy an operator with this one: lowest and highest."""
+def _range(operator: I64, key: I64) -> Tuple:
+    """Returns the lowest and the highest key that satisfy an operator with this key."""
     if operator == _EQ:
         return key, key
     if operator == _LT:
@@ -177,8 +185,8 @@ def _range(operator: Native, key: Native) -> Native:
 
 
 @callee
-def _string_test(operator: Native, empty: Native) -> Native:
-    """The test of an operator on strings; every string holds the empty one."""
+def _string_test(operator: I64, empty: I64) -> I64:
+    """Returns the test of an operator on strings; a pattern may be the empty string."""
     if operator == _EQ:
         return _EQUAL
     if operator == _NE:
@@ -200,15 +208,15 @@ def _string_test(operator: Native, empty: Native) -> Native:
 
 @kernel
 def _normalise(
-    starts: Native,
-    slots: Native,
-    types: Native,
-    operators: Native,
-    values: Native,
-    string_start: Native,
-    text: Native,
-    result: Native,
-) -> Native:
+    starts: Array,
+    slots: Array,
+    types: Array,
+    operators: Array,
+    values: Array,
+    string_start: Array,
+    text: Array,
+    result: Array,
+) -> I64:
     """Fills the arrays of a `NormalTable`; returns the number of records."""
     start, satisfiable, tests, lows, highs = result
     used = 0

@@ -1,4 +1,8 @@
-"""What a segment has filed under =, prefixes, suffixes and substrings: found by hash, verified by bytes."""
+"""The groups of a segment: postings with an access of =, prefix, suffix or substring, found by hash.
+
+`search` and `segment` are addresses of rows (`layout.Search`, `layout.Part`), `row` is that of an attribute.
+Functions that add matching interfaces return True when all interfaces that are to be matched have matched.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ from router.matching.compiled.layout import (
     Search,
 )
 from router.matching.compiled.verifying import same_bytes, take, verify
-from router.native.compiler import Native
+from router.native.compiler import I64, Address, Flag
 from router.native.memory import byte_at, int_at, long_at, put_long
 
 _EQUAL, _PREFIX, _SUFFIX, _SUBSTRING = (int(Access[n]) for n in ("EQUAL", "PREFIX", "SUFFIX", "SUBSTRING"))
@@ -42,16 +46,16 @@ _SEEN, _ROUND = int(Search.SEEN), int(Search.ROUND)
 
 
 @callee
-def find_equal(search: Native, segment: Native, row: Native) -> Native:
-    """The groups filed under equality with the value of an attribute. True: all matched."""
+def find_equal(search: Address, segment: Address, row: Address) -> Flag:
+    """Matches the group of the access = with the value of an attribute."""
     value = long_at(row, TEXT) if long_at(row, TYPE) == STRING else long_at(row, KEY)
     code = long_at(row, SLOT) * ACCESSES + _EQUAL
     return _hit(search, segment, _find(segment, mixed(value, 0, code), code, value, 0))
 
 
 @callee
-def find_patterns(search: Native, segment: Native, row: Native) -> Native:
-    """The groups filed under patterns of a string. True: all matched."""
+def find_patterns(search: Address, segment: Address, row: Address) -> Flag:
+    """Matches the groups of the patterns that the string value of an attribute has."""
     slot, at, length = long_at(row, SLOT), long_at(row, AT), long_at(row, LENGTH)
     polynomials, powers = long_at(search, _POLYNOMIALS), long_at(search, _POWERS)
     lengths, value = long_at(segment, _LENGTHS), long_at(search, _BODY) + at
@@ -90,7 +94,7 @@ def find_patterns(search: Native, segment: Native, row: Native) -> Native:
                 break
             polynomial = ending(long_at(polynomials, at + first + size), before, long_at(powers, size))
             group = _find_pattern(segment, slot * ACCESSES + _SUBSTRING, polynomial, value + first, size)
-            # A substring may stand in a string many times.
+            # A string may contain a substring several times.
             if group >= 0 and long_at(seen, group) != long_at(search, _ROUND):
                 put_long(seen, group, long_at(search, _ROUND))
                 if _hit(search, segment, group):
@@ -99,8 +103,8 @@ def find_patterns(search: Native, segment: Native, row: Native) -> Native:
 
 
 @callee
-def verify_hits(search: Native, segment: Native) -> Native:
-    """Verifies what was noted. True: all matched."""
+def verify_hits(search: Address, segment: Address) -> Flag:
+    """Verifies the postings in `Search.HITS`."""
     hits = long_at(search, _HITS)
     for hit in range(long_at(search, _HIT)):
         if verify(search, segment, long_at(hits, 2 * hit), long_at(hits, 2 * hit + 1)):
@@ -109,8 +113,8 @@ def verify_hits(search: Native, segment: Native) -> Native:
 
 
 @callee
-def _hit(search: Native, segment: Native, group: Native) -> Native:
-    """Takes the units of a group (none if it is -1), and notes the others."""
+def _hit(search: Address, segment: Address, group: I64) -> Flag:
+    """Matches the units of a group, and puts its other postings into `Search.HITS`; -1 is no group."""
     if group < 0:
         return False
     group_row = long_at(segment, _GROUP_ROWS) + 4 * GROUP_WIDTH * group
@@ -132,8 +136,8 @@ def _hit(search: Native, segment: Native, group: Native) -> Native:
 
 
 @callee
-def _find_pattern(segment: Native, code: Native, polynomial: Native, text: Native, length: Native) -> Native:
-    """The group of a pattern, or -1."""
+def _find_pattern(segment: Address, code: I64, polynomial: I64, text: Address, length: I64) -> I64:
+    """Returns the group of a pattern, or -1."""
     hashed = mixed(polynomial, length, code)
     bit = hashed >> 24 & (long_at(segment, _BLOOM_WORDS) * 64 - 1)
     if long_at(long_at(segment, _BLOOM), bit >> 6) >> (bit & 63) & 1:
@@ -142,13 +146,14 @@ def _find_pattern(segment: Native, code: Native, polynomial: Native, text: Nativ
 
 
 @callee
-def _find(segment: Native, hashed: Native, code: Native, value: Native, length: Native) -> Native:
-    """The group of an access, or -1.
+def _find(segment: Address, hashed: I64, code: I64, value: I64, length: I64) -> I64:
+    """Returns the group of an access and a value, or -1.
 
     Args:
-        code: access of a slot.
-        value: that of an equality; of a pattern, the address of its text.
-        length: of the text.
+        hashed: the hash of the group.
+        code: slot * ACCESSES + access.
+        value: the value of an equality, or the address of the text of a pattern.
+        length: the length of the text.
     """
     table, hashes = long_at(segment, _GROUP_TABLE), long_at(segment, _GROUP_HASH)
     mask = (1 << long_at(segment, _GROUP_BITS)) - 1

@@ -1,4 +1,4 @@
-"""Working memory of the matching code: one for the process, whatever the number of tables in it."""
+"""The working memory of matching; all tables of a process share it."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from router.matching.compiled.hashing import powers_of_base
 from router.matching.compiled.layout import ATTRIBUTE_WIDTH, Search
 from router.native.memory import address_of
 
-#: Ranges of postings that are noted before any is verified; beyond, they are verified at once.
+#: Number of ranges of postings that can wait for verification; further ranges are verified at once.
 _HITS = 4096
-#: Bytes of the smallest ATTRIBUTE: TLV header, length of the name, name, type, value of no bytes.
+#: Bytes of the smallest ATTRIBUTE: TLV header, length of the name, name, type, empty value.
 _LEAST_ATTRIBUTE = 8
-#: Bytes of messages for which there is always room.
+#: Messages of this many bytes always fit.
 _USUAL_BODY = 9_000
-#: Room for longer ones is given back.
+#: Memory for messages of more bytes is released after use.
 _KEPT_BODY = 1_000_000
 
 
 class WorkingMemory:
-    """Arrays that grow to what the largest table and message need.
+    """Arrays that grow with the largest table and message.
 
     Matching is not reentrant: a process matches in one thread.
 
     Attributes:
-        row: int64 [Search.SIZE], which refers to the arrays.
-        address: of `row`.
+        row: int64 [Search.SIZE], the row of the search, which refers to the arrays.
+        address: the address of `row`.
         found: int32, the answer of the last search.
-        body: bytes of the longest message for which there is room.
+        body: the length in bytes of the longest message that fits.
     """
 
     def __init__(self) -> None:
@@ -46,28 +46,28 @@ class WorkingMemory:
         self.fit_segment(64, 64)
 
     def fit_body(self, size: int) -> None:
-        """Makes room for messages of so many bytes."""
+        """Allocates memory for messages of `size` bytes."""
         self.body = size
         self._put(Search.POLYNOMIALS, np.empty(size + 1, np.int64))
         self._put(Search.ROWS, np.empty((size // _LEAST_ATTRIBUTE + 1, ATTRIBUTE_WIDTH), np.int64))
 
     @property
     def is_large(self) -> bool:
-        """Whether a long message has made it larger than is usual."""
+        """Whether memory was allocated for an unusually long message."""
         return self.body > _KEPT_BODY
 
     def shrink(self) -> None:
-        """Gives back what a long message needed."""
+        """Releases the memory for long messages."""
         self.fit_body(_USUAL_BODY)
 
     def fit_interfaces(self, interfaces: int) -> None:
-        """Makes room for answers of so many interfaces."""
+        """Allocates memory for answers of this many interfaces."""
         if interfaces > len(self.found):
             self.found = np.empty(2 * interfaces, np.int32)
             self._put(Search.FOUND, self.found)
 
     def fit_segment(self, slots: int, groups: int) -> None:
-        """Makes room for segments of so many slots and groups."""
+        """Allocates memory for segments of this many slots and groups."""
         if slots > self.row[Search.ATTRIBUTE_OF_SIZE]:
             self._put(Search.ATTRIBUTE_OF, np.zeros(2 * slots, np.int64))
         if groups > self.row[Search.SEEN_SIZE]:
@@ -81,5 +81,5 @@ class WorkingMemory:
 
 @cache
 def working_memory() -> WorkingMemory:
-    """The one of this process."""
+    """Returns the working memory of the process."""
     return WorkingMemory()

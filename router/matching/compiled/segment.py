@@ -1,9 +1,9 @@
-"""Segments: an index over filters that never changes, but for filters that are taken out of it.
+"""Segments: an immutable index over filters, except that filters can be removed from it.
 
-Access predicates (Fabret et al., "Filtering algorithms and implementation for very fast publish/subscribe
-systems", SIGMOD 2001): a filter is filed under one of its constraints, the one that messages are least
-likely to satisfy, and is not looked at before a message satisfies that one. Its other constraints are then
-verified, from records that stand one after the other.
+Source: access predicates (Fabret et al., "Filtering algorithms and implementation for very fast
+publish/subscribe systems", SIGMOD 2001). A filter has one posting, which is filed under one of its
+constraints, called its access: the one that messages are least likely to satisfy. Only if a message satisfies
+the access are the other constraints verified, from consecutive records (docs/matching-internals.md).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from router.matching.compiled.layout import (
     Test,
 )
 from router.matching.compiled.normal import NormalTable, Texts
-from router.native.compiler import Native
+from router.native.compiler import I64, Array, Real, Tuple
 from router.native.memory import address_of
 
 _RANGE, _DIFFERS, _IS_STRING, _SAME = int(Test.RANGE), int(Test.DIFFERS), int(Test.IS_STRING), int(Test.EQUAL)
@@ -57,8 +57,9 @@ class Segment:
     """An index over a normal table.
 
     Attributes:
-        parts: int64 [Part.SIZE], what compiled code reads; it refers to arrays that live as long as this.
-        position: int32 [F], where the posting of each filter of the table stands.
+        parts: int64 [Part.SIZE], the row that compiled code reads; the segment owns the arrays to which it
+            refers.
+        position: int32 [F], the number of the posting of each filter of the table.
     """
 
     def __init__(self, table: NormalTable) -> None:
@@ -130,7 +131,7 @@ class Segment:
 
     @property
     def records(self) -> int:
-        """How many records its filters have in all."""
+        """The number of records of all filters."""
         return len(self.test)
 
     @property
@@ -143,7 +144,7 @@ class Segment:
 
     @property
     def nbytes(self) -> int:
-        """Memory of its arrays."""
+        """The memory of the arrays, in bytes."""
         return sum(array.nbytes for array in self._arrays) + self.position.nbytes
 
     def _slot_rows(self, access: _Longs) -> _Ints:
@@ -161,7 +162,7 @@ class Segment:
         return _named_hashes(self.slot_name, self.slot_type, *_arrays(self.names))
 
     def _groups(self, access: _Longs, key: _Longs, rows: _Ints) -> tuple[_Ints, _Longs, _Ints, _Longs]:
-        """Rows and values of the groups, the lengths of patterns, the first bytes of substrings."""
+        """Returns rows and values of the groups, the lengths of patterns, the first bytes of substrings."""
         kind = access % ACCESSES
         grouped = (kind >= _EQUAL) & (kind <= _SUBSTRING)
         change = np.ones(len(access), np.bool_)
@@ -180,7 +181,7 @@ class Segment:
         patterns = kind >= _PREFIX
         text = values[patterns]
         lengths = self.strings.start[text + 1] - self.strings.start[text]
-        # Each length of each slot and kind once, in that order.
+        # Each distinct length of each access of each slot, in this order.
         coded = np.unique(access[first][patterns] << 20 | lengths)
         bounds = np.arange(len(rows), dtype=np.int64)[:, None] * ACCESSES + np.arange(_PREFIX, _SUBSTRING + 2)
         rows[:, SLOT_LENGTHS : SLOT_LENGTHS + 4] = np.searchsorted(coded, bounds << 20)
@@ -196,35 +197,50 @@ def _arrays(texts: Texts) -> tuple[_Ints, npt.NDArray[np.uint8]]:
 
 
 def _bits(items: int) -> int:
-    """Size of a hash table at most half full, as a power of two."""
+    """Returns the exponent of the size of a hash table that is at most half full."""
     return max(3, (2 * items - 1).bit_length())
 
 
+# The cost model of accesses. Nothing is known about future messages, so the filters of the table stand for
+# them: an attribute that many filters constrain is assumed to be in many messages, and a value that many
+# filters ask for to be a frequent one. The constants are estimates that need to be right only in order.
+
+#: Share of values that satisfy one bound, and a lower and an upper bound.
+_ONE_BOUND, _TWO_BOUNDS = 0.4, 0.1
+#: A prefix or suffix of n characters is in 0.25 ** n of the strings (a skewed alphabet), n at most 8; a
+#: substring can be at any of about six places.
+_PER_CHARACTER, _LONGEST_COUNTED, _PLACES = 0.25, 8, 6
+#: The share of strings that a substring is in, at most.
+_SUBSTRING_MOST = 0.9
+#: Added to the number of equalities of a slot: among few, a value is not known to be rare.
+_EQUALITIES_PRIOR = 30.0
+
+
 @callee
-def _likelihood(test: Native, low: Native, high: Native, share: Native) -> Native:
-    """How likely a value is to pass a test.
+def _likelihood(test: I64, low: I64, high: I64, share: Real) -> Real:
+    """Estimates the share of the values of an attribute that pass a test.
 
     Args:
-        high: of a pattern, its length.
-        share: of an equality, how large a part of the slot's equalities are with this value.
+        high: the length, if the test is a pattern.
+        share: if the test is an equality, the share of this value in the equalities of the slot.
     """
     if test == _SAME or (test == _RANGE and low == high):
         return share
     if test == _RANGE:
         if low == LOWEST or high == HIGHEST:
-            return 1.0 if low == LOWEST and high == HIGHEST else 0.4
-        return 0.1
+            return 1.0 if low == LOWEST and high == HIGHEST else _ONE_BOUND
+        return _TWO_BOUNDS
     if test in (_DIFFERS, _IS_STRING, _UNEQUAL):
         return 1.0
     if _STARTS <= test <= _HOLDS:
-        rarity = 0.25 ** min(high, 8)
-        return min(0.9, 6 * rarity) if test == _HOLDS else rarity
-    return 0.4
+        rarity = _PER_CHARACTER ** min(high, _LONGEST_COUNTED)
+        return min(_SUBSTRING_MOST, _PLACES * rarity) if test == _HOLDS else rarity
+    return _ONE_BOUND
 
 
 @callee
-def _place(table: Native, keys: Native, slot: Native, value: Native) -> Native:
-    """Where in a table of counts a value of a slot has its count."""
+def _place(table: Array, keys: Array, slot: I64, value: I64) -> I64:
+    """Returns the index, in an open-addressing table of counts, of a value of a slot."""
     mask = len(table) - 1
     at = mixed(value, 0, slot) & mask
     while table[at] != 0 and (keys[at, 0] != slot or keys[at, 1] != value):
@@ -234,15 +250,22 @@ def _place(table: Native, keys: Native, slot: Native, value: Native) -> Native:
 
 @kernel
 def _choose_accesses(
-    starts: Native,
-    satisfiable: Native,
-    tests: Native,
-    lows: Native,
-    highs: Native,
-    string_start: Native,
-    slots: Native,
-) -> Native:
-    """For each filter: access of a slot, the record that is its access, and what postings sort by."""
+    starts: Array,
+    satisfiable: Array,
+    tests: Array,
+    lows: Array,
+    highs: Array,
+    string_start: Array,
+    slots: I64,
+) -> Tuple:
+    """Chooses the access of each filter: the constraint that fewest messages are expected to satisfy.
+
+    The expected number is (constraints of all filters on the attribute) * `_likelihood`.
+
+    Returns:
+        For each filter: its access of a slot, the index of the record that is its access (-1: none), and two
+        sort keys of its posting, the value and 0 for a unit.
+    """
     filters = len(starts) - 1
     in_slot, equal_in_slot = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
     equal = 0
@@ -274,7 +297,7 @@ def _choose_accesses(
             share = 1.0
             high = highs[at]
             if test == _SAME or (test == _RANGE and lows[at] == high):
-                share = counts[_place(counts, keys, slot, high)] / (equal_in_slot[slot] + 30.0)
+                share = counts[_place(counts, keys, slot, high)] / (equal_in_slot[slot] + _EQUALITIES_PRIOR)
             elif _STARTS <= test <= _HOLDS:
                 high = np.int64(string_start[high + 1] - string_start[high])
             likelihood = in_slot[slot] * _likelihood(test, lows[at], high, share)
@@ -302,7 +325,7 @@ def _choose_accesses(
         elif test in (_DIFFERS, _UNEQUAL):
             access, value, exact = _PRESENT, 0, False
         else:
-            # Keys are the first bytes only: whoever has the bound's key is to be verified.
+            # A key has the first bytes only: a string with the key of the bound must be verified.
             exact = False
             below = test in (_BELOW, _TEST_AT_MOST)
             access, value = (_UP_TO, ~low) if below else (_FROM, low)
@@ -316,16 +339,16 @@ def _choose_accesses(
 
 @kernel
 def _file(
-    order: Native,
-    chosen: Native,
-    accesses: Native,
-    interfaces: Native,
-    starts: Native,
-    tests: Native,
-    lows: Native,
-    highs: Native,
-) -> Native:
-    """Postings and records in their order; the record that is a filter's access comes first."""
+    order: Array,
+    chosen: Array,
+    accesses: Array,
+    interfaces: Array,
+    starts: Array,
+    tests: Array,
+    lows: Array,
+    highs: Array,
+) -> Tuple:
+    """Lays out postings and records in order; the record that is a filter's access becomes its first."""
     filters, records = len(order), len(tests)
     interface, needs = np.empty(filters, np.int32), np.zeros(filters, np.int64)
     lower, upper = np.zeros(filters, np.int64), np.full(filters, LOWEST, np.int64)
@@ -338,7 +361,7 @@ def _file(
         access, first = accesses[position] % ACCESSES, chosen[number]
         for at in range(starts[number], starts[number + 1]):
             to = used + at - starts[number]
-            # The chosen one and the first change places.
+            # The access and the first record change places.
             source = first if at == starts[number] else (starts[number] if at == first else at)
             test[to], a[to], b[to] = tests[source], lows[source], highs[source]
             needs[position] |= np.int64(1) << (tests[source] // ACCESSES & 63)
@@ -346,7 +369,7 @@ def _file(
         if access < _PRESENT or access == _ALWAYS or (alone and _EQUAL <= access <= _SUBSTRING):
             needs[position] = 0
         if access < _EQUAL and access % _TO_UNIT != 0:
-            # A string's bound has one key, in a.
+            # The bound of a string has one key, in a.
             text = tests[first] % ACCESSES != _RANGE
             lower[position] = lows[first]
             upper[position] = lows[first] if text else highs[first]
@@ -357,7 +380,7 @@ def _file(
 
 @kernel
 def _highest(values: _Longs, block: int) -> _Longs:
-    """The highest of each block of values."""
+    """Returns the highest value of each block of values."""
     highest = np.full((len(values) + block - 1) // block, LOWEST, np.int64)
     for at in range(len(values)):
         highest[at // block] = max(highest[at // block], values[at])
@@ -396,8 +419,8 @@ def _group_hashes(groups: _Ints, values: _Longs, start: _Ints, text: npt.NDArray
 
 
 @kernel
-def _hash_table(hashes: _Longs, bits: int) -> Native:
-    """Open addressing: the number of each item, -1 where there is none, and its hash."""
+def _hash_table(hashes: _Longs, bits: int) -> Tuple:
+    """Makes an open-addressing table: the number of the item in each place (-1: none), and its hash."""
     items, held = np.full(1 << bits, -1, np.int32), np.zeros(1 << bits, np.int64)
     mask = (1 << bits) - 1
     for item in range(len(hashes)):
@@ -410,7 +433,7 @@ def _hash_table(hashes: _Longs, bits: int) -> Native:
 
 @kernel
 def _bloom(groups: _Ints, hashes: _Longs) -> _Longs:
-    """One bit for each pattern's hash, 16 to 32 times as many as there are patterns."""
+    """Makes a Bloom filter with one bit for each pattern, of 16 to 32 bits a pattern."""
     patterns = 0
     for number in range(len(groups)):
         if groups[number, GROUP_KEY] % ACCESSES != _EQUAL:

@@ -1,9 +1,9 @@
-"""The segments of a table, and how they are kept few.
+"""The segments of a table, and the merging that keeps their number small.
 
-As in a log-structured merge tree (O'Neil et al., 1996): changes make a small segment, segments of like size
-are merged, so that a filter is moved a number of times that grows with the logarithm of the table. What is
-taken out is only marked until then. Merges that would take long are done in a thread, while matching goes on
-with the old segments, of which nothing changes but marks.
+As in a log-structured merge tree (O'Neil et al., 1996), changes make a small segment, and segments of similar
+size are merged. Each filter is copied a number of times that grows with the logarithm of the table. A removed
+filter is marked, and left out by the next merge. A merge that takes long runs in a thread, while matching
+continues with the old segments, in which nothing but marks changes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from router.matching.compiled.scratch import working_memory
 from router.matching.compiled.segment import Segment
 from router.native.memory import address_of
 
-#: A segment is merged with those after it if it has less than so many times as many filters.
+#: A segment is merged with the later ones if it has fewer than this many times as many filters as they have.
 _RATIO = 4
-#: Merges of more records than this are done in a thread (some 10 ms).
+#: A merge of more records (some 10 ms) runs in a thread.
 BACKGROUND_RECORDS = 20_000
-#: Number of a filter that is not taken out by itself.
+#: The number of a filter that is never removed by itself.
 ANONYMOUS = -1
 
 _Longs = npt.NDArray[np.int64]
@@ -36,7 +36,7 @@ _Bools = npt.NDArray[np.bool_]
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """A segment; by posting, the numbers under which its filters can be taken out; how many are gone."""
+    """A segment, the number of the filter of each posting, and how many of the filters were removed."""
 
     serial: int
     segment: Segment
@@ -50,7 +50,7 @@ class _Held:
 
 @dataclass(slots=True)
 class _Merge:
-    """A merge under way, of some segments that stand next to each other."""
+    """A running merge of consecutive segments."""
 
     held: list[_Held]
     sources: list[Source]
@@ -68,13 +68,14 @@ class Segments:
     """All segments of one table.
 
     Attributes:
-        address: of the row for `matching.match`; it changes with every change but `take_out`.
+        address: the address of the row that `matching.match` reads; every method that changes the segments
+            changes it, except `take_out`.
     """
 
     def __init__(self) -> None:
         self._held: list[_Held] = []
         self._merge: _Merge | None = None
-        #: By number of a filter: serial number of what holds it (-1: nothing), and where its posting stands.
+        #: By number of a filter: serial number of its `_Held` (-1: none), and its posting there.
         self._holder: _Longs = np.full(64, -1, np.int64)
         self._position: _Longs = np.zeros(64, np.int64)
         self._numbers = 0
@@ -93,11 +94,11 @@ class Segments:
 
     @property
     def merging(self) -> bool:
-        """Whether a merge is under way in a thread."""
+        """Whether a merge is running in a thread."""
         return self._merge is not None
 
     def number(self) -> int:
-        """A number for a filter that is about to be added."""
+        """Returns a number for a filter that is to be added."""
         if self._free:
             return self._free.pop()
         if self._numbers == len(self._position):
@@ -107,12 +108,12 @@ class Segments:
         return self._numbers - 1
 
     def add(self, table: NormalTable, numbers: _Longs, retired: _Bools) -> None:
-        """A new segment.
+        """Adds filters as a new segment.
 
         Args:
-            table: its filters.
-            numbers: int64 [F], of each filter, or `ANONYMOUS`.
-            retired: bool [dense numbers], interfaces not in use any more.
+            table: the filters.
+            numbers: int64 [F], the number of each filter, or `ANONYMOUS`.
+            retired: bool [dense numbers], True for interfaces that are no longer in use.
         """
         segment = Segment(table)
         ordered = np.empty(len(numbers), np.int64)
@@ -123,7 +124,7 @@ class Segments:
         self.settle(retired)
 
     def take_out(self, numbers: Iterable[int]) -> None:
-        """These filters are gone; their numbers may be given again."""
+        """Removes filters; their numbers may be assigned again."""
         for number in numbers:
             held, position = self._by_serial.get(int(self._holder[number])), self._position[number]
             if held is not None:
@@ -134,12 +135,12 @@ class Segments:
             self._free.append(number)
 
     def retire(self, dense: int) -> None:
-        """An interface whose filters have no numbers is not in use any more: counts them as gone."""
+        """Counts the filters of an interface as removed: they have no numbers, and it is no longer in use."""
         for held in self._held:
             held.gone += int(np.count_nonzero(held.segment.interface == dense))
 
     def settle(self, retired: _Bools) -> None:
-        """Finishes a merge that is done, and begins the next ones that are due."""
+        """Takes over the result of a finished merge, and starts the merges that are due."""
         if self._merge is not None and not self._merge.thread.is_alive():
             merge, self._merge = self._merge, None
             self._adopt(merge, retired)
@@ -157,18 +158,18 @@ class Segments:
         self._point()
 
     def wait(self, retired: _Bools) -> None:
-        """Waits until no merge is under way or due."""
+        """Waits until no merge is running or due."""
         while self._merge is not None:
             self._merge.thread.join()
             self.settle(retired)
 
     def _due(self) -> list[_Held]:
-        """The segments to be merged next, of those that are not being merged."""
+        """Returns the segments to merge next; a segment that is being merged is not among them."""
         busy = [] if self._merge is None else self._merge.held
         for held in self._held:
             if held.gone * 2 > held.segment.filters and held not in busy:
                 return [held]
-        # Those that came since stand behind.
+        # Segments that were added since the merge began come after the merged ones.
         oldest = self._held.index(busy[-1]) + 1 if busy else 0
         first, living = len(self._held), 0
         while first > oldest and (not living or self._held[first - 1].living < _RATIO * living):
@@ -178,7 +179,7 @@ class Segments:
         return due if len(due) > 1 else []
 
     def _adopt(self, merge: _Merge, retired: _Bools) -> None:
-        """The result of a merge takes the place of what it was made of."""
+        """Replaces the segments of a merge by its result."""
         if not merge.result:
             raise RuntimeError("a merge of forwarding tables failed; see the traceback of its thread")
         (segment,) = merge.result
@@ -187,7 +188,7 @@ class Segments:
         numbers = np.concatenate([held.numbers[source.living] for held, source in pairs])
         ordered = np.empty(len(numbers), np.int64)
         ordered[segment.position] = numbers
-        # Some were taken out since it began.
+        # Some filters were removed while the merge ran.
         segment.interface[segment.position[before == 0]] = 0
         held = _Held(next(self._serials), segment, ordered, int(np.count_nonzero(retired[segment.interface])))
         first = self._held.index(merge.held[0])
@@ -205,7 +206,7 @@ class Segments:
             self._by_serial[held.serial] = held
 
     def _point(self) -> None:
-        """Makes the row that compiled code starts from."""
+        """Makes the row that `matching.match` reads."""
         memory = working_memory()
         row = np.empty(TABLE_SEGMENTS + len(self._held), np.int64)
         row[TABLE_SEARCH], row[TABLE_COUNT] = memory.address, len(self._held)

@@ -1,7 +1,7 @@
-"""Postings whose access constraint is satisfied: taking units, verifying the rest.
+"""Verification of the postings whose access is satisfied.
 
-`search` and `segment` are addresses of rows; see `layout.Search` and `layout.Part`. Functions on postings
-return True when every interface that was asked for has matched.
+`search` and `segment` are addresses of rows (`layout.Search`, `layout.Part`), `row` is that of an attribute.
+Functions on postings return True when all interfaces that are to be matched have matched.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 from router.matching.compiled.compiler import callee
 from router.matching.compiled.layout import ACCESSES, AT, KEY, LENGTH, TEXT, Part, Search, Test
-from router.native.compiler import Native
+from router.native.compiler import I64, Address, Flag
 from router.native.memory import byte_at, int_at, long_at, put_byte, put_int, put_long
 
 _RANGE, _DIFFERS, _IS_STRING, _SAME = int(Test.RANGE), int(Test.DIFFERS), int(Test.IS_STRING), int(Test.EQUAL)
@@ -24,8 +24,8 @@ _BODY, _HAVE, _ATTRIBUTE_OF = int(Search.BODY), int(Search.HAVE), int(Search.ATT
 
 
 @callee
-def same_bytes(one: Native, other: Native, length: Native) -> Native:
-    """Whether the bytes at two addresses are the same."""
+def same_bytes(one: Address, other: Address, length: I64) -> Flag:
+    """Whether the bytes at two addresses are equal."""
     for offset in range(length):  # noqa: SIM110 - a loop that compiles
         if byte_at(one, offset) != byte_at(other, offset):
             return False
@@ -33,8 +33,8 @@ def same_bytes(one: Native, other: Native, length: Native) -> Native:
 
 
 @callee
-def take(search: Native, segment: Native, begin: Native, end: Native) -> Native:
-    """The interfaces of these postings match."""
+def take(search: Address, segment: Address, begin: I64, end: I64) -> Flag:
+    """Adds the interface of every posting in [begin, end)."""
     open_, interface = long_at(search, _OPEN), long_at(segment, _INTERFACE)
     for posting in range(begin, end):
         which = int_at(interface, posting)
@@ -44,8 +44,8 @@ def take(search: Native, segment: Native, begin: Native, end: Native) -> Native:
 
 
 @callee
-def verify(search: Native, segment: Native, begin: Native, end: Native) -> Native:
-    """The interfaces of those of these postings match whose records the message passes."""
+def verify(search: Address, segment: Address, begin: I64, end: I64) -> Flag:
+    """Adds the interface of every posting in [begin, end) whose records all accept the message."""
     open_, interface, needs = long_at(search, _OPEN), long_at(segment, _INTERFACE), long_at(segment, _NEEDS)
     missing = ~long_at(search, _HAVE)
     for posting in range(begin, end):
@@ -61,8 +61,8 @@ def verify(search: Native, segment: Native, begin: Native, end: Native) -> Nativ
 
 
 @callee
-def _matched(search: Native, open_: Native, which: Native) -> Native:
-    """Notes an interface that matches."""
+def _matched(search: Address, open_: Address, which: I64) -> Flag:
+    """Adds an interface to the answer."""
     number = long_at(search, _NUMBER)
     put_byte(open_, which, 0)
     put_int(long_at(search, _FOUND), number, which)
@@ -71,7 +71,7 @@ def _matched(search: Native, open_: Native, which: Native) -> Native:
 
 
 @callee
-def _passes_all(search: Native, segment: Native, posting: Native) -> Native:
+def _passes_all(search: Address, segment: Address, posting: I64) -> Flag:
     start, tests = long_at(segment, _RECORD_START), long_at(segment, _RECORD_TEST)
     attribute_of = long_at(search, _ATTRIBUTE_OF)
     for record in range(int_at(start, posting), int_at(start, posting + 1)):
@@ -83,8 +83,8 @@ def _passes_all(search: Native, segment: Native, posting: Native) -> Native:
 
 
 @callee
-def _passes(search: Native, segment: Native, row: Native, test: Native, record: Native) -> Native:
-    """Whether the value in the row of an attribute passes the test of a record."""
+def _passes(search: Address, segment: Address, row: Address, test: I64, record: I64) -> Flag:
+    """Whether the value of an attribute passes the test of a record."""
     a, b = long_at(long_at(segment, _RECORD_A), record), long_at(long_at(segment, _RECORD_B), record)
     key = long_at(row, KEY)
     if test == _RANGE:
@@ -119,8 +119,8 @@ def _passes(search: Native, segment: Native, row: Native, test: Native, record: 
 
 
 @callee
-def _compare(value: Native, length: Native, text: Native, size: Native) -> Native:
-    """Negative, 0 or positive as a value is below, equal to or above a text."""
+def _compare(value: Address, length: I64, text: Address, size: I64) -> I64:
+    """Returns a negative number, 0 or a positive number: the value is below, equal to or above the text."""
     for offset in range(min(length, size)):
         difference = byte_at(value, offset) - byte_at(text, offset)
         if difference != 0:
@@ -129,7 +129,7 @@ def _compare(value: Native, length: Native, text: Native, size: Native) -> Nativ
 
 
 @callee
-def _contains(value: Native, length: Native, text: Native, size: Native) -> Native:
+def _contains(value: Address, length: I64, text: Address, size: I64) -> Flag:
     first = byte_at(text, 0)
     for offset in range(length - size + 1):
         if byte_at(value, offset) == first and same_bytes(value + offset, text, size):

@@ -1,4 +1,4 @@
-"""Everything that is compiled, called once: before a process forks, or measures."""
+"""Loading of all machine code of the engine, before a process forks or measures."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from router.predicates.model import Constraint, Filter, Message, Operator, Predi
 
 
 def warm() -> None:
-    """Loads the machine code, or compiles it (a minute at most), and tries it.
+    """Loads the machine code, or compiles it (within a minute), and tests it on a small table.
 
     Raises:
-        RuntimeError: it does not give the right answer.
+        RuntimeError: an answer is wrong.
     """
     matcher = CompiledMatcher()
     wants = Predicate((Filter((Constraint("a", Type.STRING, Operator.SUBSTRING, "b"),)),))

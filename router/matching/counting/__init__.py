@@ -1,1 +1,1 @@
-"""The counting algorithm, with the optimisations of the forwarding paper."""
+"""The counting algorithm, with the optimisations of the forwarding papers."""

@@ -1,13 +1,14 @@
-"""Matching by counting satisfied constraints: the algorithm of the forwarding papers, whole, in plain Python.
+"""Matching by counting satisfied constraints: the complete algorithm of the forwarding papers, in Python.
 
 Source: Carzaniga and Wolf, "Forwarding in a content-based network", SIGCOMM 2003, and the slides on it. Each
-attribute of the message is looked up in the index of constraints on its name and type; each satisfied
-constraint adds one to the count of every filter that it is part of; a filter whose count reaches its number
-of constraints matches, and with it its interface, of which nothing more is evaluated. Before that, the
-selectivity table excludes interfaces; a Bloom filter of its attributes passes over a filter that the message
-cannot match. Unlike the paper's table, which is rebuilt, this one is changed in place, by the difference
-between an interface's old and new predicate. Ours keeps the type with an attribute's name throughout, as the
-index does.
+attribute of the message is looked up in the index of constraints on its name and type. Each satisfied
+constraint increments the count of every filter that contains it. A filter whose count reaches its number of
+constraints matches, and so does its interface, which is not evaluated further. Before that, the selectivity
+table excludes interfaces, and Bloom filters of attributes exclude filters that the message cannot match.
+
+The papers' table is rebuilt at each change; this table is changed in place, by the difference between the old
+and the new predicate of an interface. Selectivity table and Bloom filters contain the type of an attribute
+along with its name.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from router.matching.counting.strings import StringIndex
 from router.predicates.model import Constraint, Filter, Message, Predicate, Type, type_of
 from router.predicates.semantics import matches_filter
 
-#: The index finds the satisfied constraints of all interfaces. Where fewer than one filter in this many is
-#: asked for, evaluating those directly is faster (measured: 0.5 us a filter against 0.04 us).
+#: The index finds the satisfied constraints of all interfaces. If fewer than one filter in this many is to be
+#: matched, direct evaluation is faster (measured: 0.5 us a filter against 0.04 us).
 _DIRECT_SHARE = 12
-#: Bits of a filter's Bloom filter: two digits of a Python integer.
+#: Bits of the Bloom filter of a filter: two digits of a Python integer.
 _BLOOM_BITS = 60
 
 
@@ -35,20 +36,20 @@ class CountingMatcher:
     """The counting algorithm over a constraint index.
 
     Args:
-        options: which optimisations are on.
+        options: the optimisations to use.
     """
 
     def __init__(self, options: CountingOptions | None = None) -> None:
         self._options = options or CountingOptions()
         self._indexes: dict[Attribute, ConstraintIndex] = {}
         self._selectivity = SelectivityTable(self._options.rounds) if self._options.rounds else None
-        #: For each interface, its filters and the number that each has in the index.
+        #: For each interface, its filters and their numbers in the index.
         self._filters: dict[int, dict[Filter, int]] = {}
-        #: By filter number: its interface, and how many different constraints it has.
+        #: By number of a filter: its interface, and the number of its distinct constraints.
         self._interface: list[int] = []
         self._size: list[int] = []
         self._free: list[int] = []
-        #: Interfaces with a filter without constraints: they match every message.
+        #: Interfaces with a filter without constraints, which match every message.
         self._always: set[int] = set()
 
     def set_predicate(self, interface: int, predicate: Predicate) -> None:
@@ -73,8 +74,8 @@ class CountingMatcher:
         self._filters.pop(interface, None)
 
     def match(self, message: Message, among: Collection[int] | None = None) -> frozenset[int]:
-        """See `Matcher`. What `among` leaves out is the papers' broadcast exclusion set."""
-        #: Interfaces of which nothing (more) is to be found out.
+        """See `Matcher`. The interfaces outside `among` are the papers' broadcast exclusion set."""
+        # Interfaces that need no (further) evaluation.
         excluded = set() if among is None else self._filters.keys() - set(among)
         matched = self._always - excluded
         excluded |= self._always
@@ -106,9 +107,9 @@ class CountingMatcher:
         return frozenset(matched)
 
     def _singles(self, satisfied: list[Links], excluded: set[int]) -> set[int]:
-        """Interfaces not in `excluded` with a filter of one constraint, which is satisfied.
+        """Returns the interfaces not in `excluded` that have a satisfied filter of one constraint.
 
-        With the short circuit, adds them to `excluded`.
+        Adds them to `excluded` if the short circuit is on.
         """
         matched: set[int] = set()
         for links in satisfied:
@@ -121,10 +122,15 @@ class CountingMatcher:
         return matched
 
     def _count(self, satisfied: list[Links], excluded: set[int], missing: int) -> set[int]:
-        """Interfaces not in `excluded` with a filter of which all constraints are among those satisfied.
+        """Returns the interfaces not in `excluded` that have a filter whose constraints are all satisfied.
 
-        With the short circuit, adds them to `excluded`. `missing` has the bits of the Bloom filter that no
-        attribute of the message sets; 0 lets every filter be counted.
+        Adds them to `excluded` if the short circuit is on.
+
+        Args:
+            satisfied: the links of the satisfied constraints.
+            excluded: interfaces that are not evaluated.
+            missing: the bits of the Bloom filter that no attribute of the message sets; 0 to count every
+                filter.
         """
         matched: set[int] = set()
         counts: dict[int, int] = {}
@@ -148,7 +154,7 @@ class CountingMatcher:
 
     @property
     def _in_use(self) -> int:
-        """How many filters there are."""
+        """The number of filters."""
         return len(self._size) - len(self._free)
 
     def _add(self, interface: int, filter_: Filter) -> None:
@@ -214,7 +220,7 @@ def _attribute(constraint: Constraint) -> Attribute:
 
 @lru_cache(maxsize=4096)
 def _bit(attribute: Attribute) -> int:
-    """The bit of an attribute in Bloom filters: one hash function, as simple as the slides have it."""
+    """Returns the bit of an attribute in Bloom filters; one hash function, as on the slides."""
     name, kind = attribute
     return 1 << (crc32(name.encode(), kind) % _BLOOM_BITS)
 

@@ -1,8 +1,8 @@
-"""Index of the constraints on one attribute name and type: which of them does a value satisfy?
+"""Index of the constraints on one attribute name and type: finds those that a value satisfies.
 
 Source: Carzaniga and Wolf, "Forwarding in a content-based network", SIGCOMM 2003 (constraint index). Equality
-is a hash look-up, inequalities are sorted arrays; `router.matching.counting.strings` has the rest. A
-constraint that several filters share is stored, and tested, once.
+is a hash look-up; inequalities are sorted arrays; `router.matching.counting.strings` adds the operators on
+strings. A constraint that several filters contain is stored and tested once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from router.predicates.model import Constraint, Operator, Value
 
 
 class _Sorted:
-    """Constraints of one inequality: bounds in ascending order, and the links of each."""
+    """Constraints with one inequality operator: bounds in ascending order, and their links."""
 
     def __init__(self) -> None:
         self.bounds: list[Any] = []
@@ -78,24 +78,24 @@ class ConstraintIndex:
         return self._constraints
 
     def add(self, constraint: Constraint) -> Links:
-        """The links of the constraint, which is there from now on."""
+        """Returns the links of a constraint; adds the constraint if the index lacks it."""
         links: Links = self._parts[constraint.operator].add(constraint.value)
         if not links:
             self._constraints += 1
         return links
 
     def find(self, constraint: Constraint) -> Links:
-        """The links of a constraint that is there."""
+        """Returns the links of a constraint of the index."""
         links: Links = self._parts[constraint.operator].find(constraint.value)
         return links
 
     def drop(self, constraint: Constraint) -> None:
-        """Forget a constraint that is there."""
+        """Removes a constraint of the index."""
         self._parts[constraint.operator].drop(constraint.value)
         self._constraints -= 1
 
     def satisfied(self, value: Any) -> list[Links]:
-        """The links of each constraint that a value (of the index's type) satisfies."""
+        """Returns the links of each constraint that a value of the index's type satisfies."""
         found: list[Links] = []
         if links := self._equal.links.get(value):
             found.append(links)

@@ -1,14 +1,14 @@
-"""From a constraint to the filters that it is part of."""
+"""Links from a constraint to the filters that contain it."""
 
 from __future__ import annotations
 
 
 class Links:
-    """The filters that share one constraint.
+    """The filters that contain one constraint.
 
     Attributes:
-        single: interface -> how many of its filters consist of this constraint alone.
-        counted: number of each other filter -> its Bloom filter, which decides about most of them.
+        single: interface -> number of its filters that consist of this constraint alone.
+        counted: number of each other filter -> its Bloom filter, which excludes most of them.
     """
 
     __slots__ = ("counted", "single")
@@ -21,11 +21,11 @@ class Links:
         return bool(self.single or self.counted)
 
     def add_single(self, interface: int) -> None:
-        """One more filter that is this constraint alone."""
+        """Adds a filter that consists of this constraint alone."""
         self.single[interface] = self.single.get(interface, 0) + 1
 
     def drop_single(self, interface: int) -> None:
-        """Undo `add_single`."""
+        """Removes such a filter."""
         if self.single[interface] == 1:
             del self.single[interface]
         else:

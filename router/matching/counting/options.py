@@ -1,4 +1,4 @@
-"""Switches of the counting engine, as `--engine counting:rounds=10,bloom=off` spells them."""
+"""Options of the counting engine, written as `--engine counting:rounds=10,bloom=off`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ _SWITCHES = {"on": True, "off": False}
 
 @dataclass(frozen=True, slots=True)
 class CountingOptions:
-    """What the counting engine does beside counting: optimisations, none of which changes an answer.
+    """The optimisations of the counting engine. None of them changes an answer.
 
     Attributes:
-        rounds: pre-processing rounds: how many attributes of the selectivity table are looked at (SIGCOMM
-            2003 paper, which has 10; slides, "Selectivity Preprocessing"). 0: there is no table. With this
-            index it costs more than it saves (docs/matching.md).
-        bloom: filters of which the message lacks an attribute are passed over by a Bloom filter of
-            attributes, before anything is counted (slides, "Bloom Filters").
-        short_circuit: nothing more is evaluated for an interface that has matched (paper).
+        rounds: the number of pre-processing rounds: attributes of the selectivity table that are considered
+            (SIGCOMM 2003 paper, which has 10; slides, "Selectivity Preprocessing"). 0: no table. With this
+            index, the table costs more time than it saves (docs/matching.md).
+        bloom: a Bloom filter of attributes excludes filters with an attribute that the message lacks, before
+            anything is counted (slides, "Bloom Filters").
+        short_circuit: an interface that has matched is not evaluated further (paper).
         single: filters of one constraint are not counted: their interfaces match at once (not in the papers).
-        direct: where few filters are asked for, they are evaluated without the index (not in the papers).
+        direct: if few filters are to be matched, they are evaluated without the index (not in the papers).
     """
 
     rounds: int = 0
@@ -31,10 +31,10 @@ class CountingOptions:
 
 
 def parse_options(text: str) -> CountingOptions:
-    """Options from ``NAME=VALUE,...``; those not named keep their defaults.
+    """Returns the options of ``NAME=VALUE,...``; absent ones have their defaults.
 
     Raises:
-        ValueError: an option is unknown, or its value is not one.
+        ValueError: an option is unknown, or its value is not valid.
     """
     known = {field.name: type(field.default) for field in fields(CountingOptions)}
     chosen: dict[str, Any] = {}

@@ -1,8 +1,8 @@
-"""The attribute selectivity table: interfaces that no message without a certain attribute can match.
+"""The attribute selectivity table: excludes interfaces by the attributes that a message lacks.
 
 Source: Carzaniga and Wolf, SIGCOMM 2003 (determinant attributes), and the slides ("Selectivity Table"). An
-attribute is selective for an interface if every filter of its predicate has a constraint on it. The papers
-compute the table when the forwarding table is built; this one follows every change of a filter.
+attribute is selective for an interface if every filter of its predicate has a constraint on the attribute.
+The papers compute the table when the forwarding table is built; this table is updated with each filter.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from heapq import nlargest
 
 from router.predicates.model import Type
 
-#: Name and type: a constraint asks for both.
+#: Name and type: a constraint requires both.
 Attribute = tuple[str, Type]
 
 
 class SelectivityTable:
-    """Attributes that are selective for interfaces.
+    """The attributes that are selective for each interface.
 
     Args:
-        rounds: how many attributes are looked at for a message: those selective for most interfaces.
+        rounds: the number of attributes to check for a message: those that are selective for most interfaces.
     """
 
     def __init__(self, rounds: int) -> None:
         self._rounds = rounds
-        #: By interface: how many filters there are, and how many of them have a constraint on an attribute.
+        #: By interface: the number of filters, and of those with a constraint on each attribute.
         self._filters: Counter[int] = Counter()
         self._having: dict[int, Counter[Attribute]] = {}
         self._selective: dict[Attribute, set[int]] = {}
@@ -35,13 +35,13 @@ class SelectivityTable:
         self._best: list[tuple[Attribute, set[int]]] = []
 
     def add(self, interface: int, attributes: Iterable[Attribute]) -> None:
-        """The interface has one more filter, with constraints on these attributes (each given once)."""
+        """Adds a filter of an interface, with constraints on these attributes (without duplicates)."""
         self._filters[interface] += 1
         self._having.setdefault(interface, Counter()).update(attributes)
         self._stale.add(interface)
 
     def drop(self, interface: int, attributes: Iterable[Attribute]) -> None:
-        """Undo `add`."""
+        """Removes a filter that was added."""
         self._filters[interface] -= 1
         having = self._having[interface]
         for attribute in attributes:
@@ -51,7 +51,7 @@ class SelectivityTable:
         self._stale.add(interface)
 
     def exclude(self, attributes: Container[Attribute], excluded: set[int]) -> None:
-        """Adds to `excluded` interfaces that a message of these attributes cannot match."""
+        """Adds to `excluded` the interfaces that a message with these attributes cannot match."""
         if self._stale:
             self._refresh()
         for attribute, interfaces in self._best:

@@ -1,9 +1,9 @@
 """Index of the constraints on one attribute of type string, for all operators.
 
-The papers have one ternary search tree for `=`, `<`, `>`, prefixes, suffixes and substrings, and backtrack in
-it. Here equality is hashed, `<` and `>` are sorted arrays, and prefixes, suffixes and substrings are hashed
-by their first characters (suffixes: their last), four at most: what a value has there leads to the few that
-can be satisfied. `./run.sh bench match --figure strings` measures that beside a ternary search tree.
+The papers search one ternary search tree, with backtracking, for `=`, `<`, `>`, prefixes, suffixes and
+substrings. This index hashes equalities, sorts the bounds of `<` and `>`, and hashes prefixes and substrings
+by their first characters, and suffixes by their last ones, at most four. The grams of a value lead to the few
+constraints that it can satisfy. `./run.sh bench match --figure strings` compares it with a search tree.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from router.matching.counting.links import Links
 from router.predicates.model import Operator, Value
 
 _GRAM = 4
-#: Cutting out and looking up a gram costs about as much as trying a substring in a value of this size.
+#: Looking up a gram takes about the time of searching a value of this length for a substring.
 _LONG = 64
 
 
 class PatternPart:
-    """Prefixes, suffixes or substrings by their grams.
+    """The prefixes, suffixes or substrings by their grams.
 
     Args:
-        at_end: the grams are their last characters.
+        at_end: whether the grams are the last characters.
     """
 
     def __init__(self, at_end: bool = False) -> None:
         self._at_end = at_end
-        #: Size of the gram (shorter than `_GRAM`: the whole text) -> gram -> texts with their links.
+        #: Size of the gram (less than `_GRAM`: the whole text) -> gram -> texts with their links.
         self.by_size: dict[int, dict[str, tuple[tuple[str, Links], ...]]] = {}
         self.texts = 0
 
@@ -34,7 +34,7 @@ class PatternPart:
         return text[-_GRAM:] if self._at_end else text[:_GRAM]
 
     def add(self, value: Value | None) -> Links:
-        """The links of a text, which is there from now on."""
+        """Returns the links of a text; adds the text if it is absent."""
         text = str(value)
         gram = self._gram(text)
         grams = self.by_size.setdefault(len(gram), {})
@@ -47,12 +47,12 @@ class PatternPart:
         return links
 
     def find(self, value: Value | None) -> Links:
-        """The links of a text that is there."""
+        """Returns the links of a text that was added."""
         gram = self._gram(str(value))
         return next(links for text, links in self.by_size[len(gram)][gram] if text == value)
 
     def drop(self, value: Value | None) -> None:
-        """Forget a text that is there."""
+        """Removes a text that was added."""
         gram = self._gram(str(value))
         grams = self.by_size[len(gram)]
         grams[gram] = tuple(pair for pair in grams[gram] if pair[0] != value)
@@ -76,7 +76,7 @@ class StringIndex(ConstraintIndex):
     def satisfied(self, value: str) -> list[Links]:
         """See `ConstraintIndex`."""
         found = super().satisfied(value)
-        # A gram of no characters is in every value; value[-0:] would be all of it.
+        # The empty gram is in every value; value[-0:] would be the whole value.
         for size, grams in self._prefixes.by_size.items():
             for text, links in grams.get(value[:size], ()):
                 if value.startswith(text):
@@ -94,7 +94,7 @@ class StringIndex(ConstraintIndex):
         if len(value) > _LONG + self._substrings.texts:
             pairs = (pair for grams in by_size.values() for bucket in grams.values() for pair in bucket)
             return [links for text, links in pairs if text in value]
-        # By text: one that is in the value several times counts once.
+        # By text, so that one that occurs several times in the value counts once.
         found = {
             text: links
             for size, grams in by_size.items()

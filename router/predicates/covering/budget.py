@@ -10,8 +10,9 @@ every message that the original matches. Nobody loses a message by it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 from router.predicates.covering.merging import merge
 from router.predicates.covering.normal import Attribute, NormalFilter, normalise
@@ -30,10 +31,12 @@ class PredicateLimits:
     Attributes:
         filter_weight: weight of one filter; the last constraints of a heavier one are left out.
         predicate_weight: weight of one predicate; the filters beyond it are merged (`chunks`).
+        predicate_filters: filters of one predicate, likewise: the memory of a table grows with their square.
         turn_weight: weight of the filters that are added to tables in one turn of the router.
         turn_pairs: pairs of filters that are compared in one turn (`FilterPool.bounded`).
         burst: weight that one neighbour, or one issuer, may send at once; see `Allowance`.
         rate: weight a second that one neighbour, or one issuer, may send for long.
+        waiting: predicates of one neighbour that may wait to be read.
 
     Raises:
         ValueError: a bound is less than 1, or `turn_weight` is less than 2.
@@ -41,17 +44,28 @@ class PredicateLimits:
 
     filter_weight: int = 512
     predicate_weight: int = 100_000
+    predicate_filters: int = 10_000
     turn_weight: int = 192
-    turn_pairs: int = 4_000
-    burst: int = 400_000
-    rate: int = 20_000
+    turn_pairs: int = 2_000
+    burst: int = 200_000
+    rate: int = 5_000
+    waiting: int = 1_000
 
     def __post_init__(self) -> None:
-        for name in ("filter_weight", "predicate_weight", "turn_pairs", "burst", "rate"):
+        for name in (each.name for each in fields(self)):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is less than 1")
         if self.turn_weight < 2:
             raise ValueError(f"turn_weight: {self.turn_weight} is less than 2")
+
+    def unbounded(self) -> PredicateLimits:
+        """Returns the limits without those that lead to widening."""
+        most = sys.maxsize
+        return replace(self, filter_weight=most, predicate_weight=most, predicate_filters=most)
+
+
+#: Predicates of 10,000 filters of up to nine constraints are exact.
+DEFAULT_LIMITS = PredicateLimits()
 
 
 class Allowance:
@@ -108,26 +122,29 @@ class Chunk:
         predicate: its filters; it may be empty.
         weight: of the filters that were read for it.
         widened: whether filters read so far were widened.
+        last: whether it is the last chunk of the predicate.
     """
 
     predicate: Predicate
     weight: int
     widened: bool
+    last: bool = False
 
 
 def chunks(predicate: Predicate, limits: PredicateLimits, allowed: int) -> Iterator[Chunk]:
     """Divides a predicate into chunks, whose disjunction covers it.
 
-    The disjunction is equivalent to the predicate if no filter is heavier than `filter_weight` and all of
-    them together are not heavier than `allowed`. Otherwise the leading constraints of a heavy filter are
-    kept, and the filters beyond `allowed` are merged into one filter for each set of attributes, or into one
-    in all if there are many such sets. Each step of the iterator reads filters of the weight of a turn.
+    The disjunction is equivalent to the predicate if no filter is heavier than `filter_weight`, all of them
+    together are not heavier than `allowed`, and they are not more than `predicate_filters`. Otherwise the
+    leading constraints of a heavy filter are kept, and the filters beyond the bounds are merged into
+    one filter for each set of attributes, or into one in all if there are many such sets. Each step of
+    the iterator reads filters of the weight of a turn.
 
     Args:
         allowed: at most `predicate_weight` counts.
     """
     allowed = min(allowed, limits.predicate_weight)
-    total, weight, widened = 0, 0, False
+    total, kept, weight, widened = 0, 0, 0, False
     waiting: list[Filter] = []
     rest = _Hulls()
     for original in predicate:
@@ -142,13 +159,14 @@ def chunks(predicate: Predicate, limits: PredicateLimits, allowed: int) -> Itera
             waiting, weight = [], 0
         total += own
         weight += own
-        if total <= allowed:
+        if total <= allowed and kept < limits.predicate_filters:
+            kept += 1
             waiting.append(filter_)
         else:
             widened = True
             rest.add(filter_)
     waiting += rest.filters()
-    yield Chunk(Predicate(tuple(waiting)), weight, widened)
+    yield Chunk(Predicate(tuple(waiting)), weight, widened, last=True)
 
 
 def widen_to(predicate: Predicate, limits: PredicateLimits, allowed: int | None = None) -> Predicate:

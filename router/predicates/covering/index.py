@@ -174,12 +174,12 @@ class FilterIndex:
                 found &= index.patterns.with_patterns_of(values)
         return found
 
-    def mergeable(self, filter_: NormalFilter, attribute: Attribute) -> Bits:
-        """Returns the members that differ from the filter in the intervals of one attribute only.
+    def mergeable(self, filter_: NormalFilter, attribute: Attribute, among: Bits = -1) -> Bits:
+        """Returns the members of `among` that differ from the filter in the intervals of one attribute only.
 
         Members whose range of values is neither overlapping nor adjacent are left out.
         """
-        family = self._families.get(filter_.families[attribute], 0)
+        family = self._families.get(filter_.families[attribute], 0) & among
         if not family:
             return 0
         name = attribute[0]

@@ -78,11 +78,15 @@ def includes(a: Intervals, b: Intervals) -> bool:
 
 def contains(intervals: Intervals, key: Key) -> bool:
     """Whether the key is in the set."""
+    if len(intervals) == 1:
+        return bool(intervals[0][0] <= key < intervals[0][1])
     return any(low <= key < high for low, high in intervals)
 
 
 def contains_below(intervals: Intervals, top: Key) -> bool:
     """Whether an interval of the set extends to `top`, so that the keys just below `top` are in the set."""
+    if len(intervals) == 1:
+        return bool(intervals[0][0] < top <= intervals[0][1])
     return any(low < top <= high for low, high in intervals)
 
 

@@ -38,12 +38,14 @@ class PatternIndex:
         self._tails: dict[str, Bits] = {}
         self._texts: dict[str, Bits] = {}
         self._long: dict[Bits, tuple[str, ...]] = {}
-        #: Members that `_tails` and `_texts` lack: nothing has asked for them yet.
+        #: Members that `_tails` and `_texts` lack, as long as no member requires a suffix or substring.
         self._waiting: list[tuple[Bits, ValueSet]] = []
 
     def add(self, values: ValueSet, bit: Bits) -> None:
         """Adds a member that allows these values."""
         self._waiting.append((bit, values))
+        if self._suffixed or self._containing:
+            self._index_waiting()
         if values.suffix:
             self._suffixed |= bit
             _put(self._suffixes, gram_of(values.suffix), bit)

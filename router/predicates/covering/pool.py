@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeVar
 from weakref import WeakSet, ref
 
@@ -33,6 +33,12 @@ V = TypeVar("V")
 
 #: The least number of filters at which the pool looks for filters that no table holds any more.
 _SWEEP_AT = 2048
+#: Each question takes the time of this many comparisons of two filters, even if no filter is related.
+_QUESTION_PAIRS = 4
+#: A search in the index takes the time of this many comparisons of two filters.
+_SEARCH_PAIRS = 16
+#: The comparison of filters with suffixes or substrings takes the time of this many others.
+_PATTERN_PAIRS = 8
 #: Number of entries of each cache.
 _CACHE_SIZE = 4096
 
@@ -62,6 +68,15 @@ class FilterAlgebra(Protocol):
 
     def covers(self, members: Bits, number: int, jointly: bool = True) -> bool:
         """Whether every message that matches the filter is known to match the set."""
+
+    def bounded(self, pairs: int | None) -> AbstractContextManager[None]:
+        """Bounds the pairs of filters that questions within a `with` block consider; None: no bound."""
+
+    def assume(self, predicate: Predicate, numbers: Iterable[int]) -> None:
+        """Takes over the numbers of all filters of a predicate, which `numbers` gave for parts of it."""
+
+    def search(self, numbers: Iterable[int]) -> None:
+        """Looks up the filters to which each of some filters is related; later questions take less time."""
 
     def covers_all(self, members: Bits, others: Bits) -> bool:
         """Whether the set is known to cover each filter of another set."""
@@ -152,6 +167,15 @@ class FilterPool:
         self._prepare(predicate, found)
         return found
 
+    def assume(self, predicate: Predicate, numbers: Iterable[int]) -> None:
+        """See `FilterAlgebra`."""
+        self._prepare(predicate, tuple(sorted(numbers, key=lambda number: self.filter(number).key)))
+
+    def search(self, numbers: Iterable[int]) -> None:
+        """See `FilterAlgebra`."""
+        for number in numbers:
+            self._related(number, self._index.members)
+
     def simplified(self, predicate: Predicate) -> Bits:
         """Returns the filters of a predicate as a simplified set.
 
@@ -209,13 +233,15 @@ class FilterPool:
             jointly: whether to look for several members that cover the filter together and differ from it
                 in more than one attribute.
         """
-        relations = self._relations[number]
-        if members & relations.bit:
+        if members >> number & 1:
             return True
+        if not self._spend(_QUESTION_PAIRS):
+            return False
+        relations = self._related(number, members)
         near = members & relations.possible_covers
         if not near:
             return False
-        if not self._spend(near.bit_count()):
+        if not self._spend(near.bit_count() * (1 if relations.is_box else _PATTERN_PAIRS)):
             return False
         if new := near & ~relations.compared_covers:
             self._compare(number, relations, new)
@@ -246,7 +272,15 @@ class FilterPool:
             jointly: as for `covers`.
         """
         for number in numbers:
-            if not self.covers(members, number, jointly):
+            if members >> number & 1:
+                continue
+            if not self._spend(_QUESTION_PAIRS):
+                members |= 1 << number
+                continue
+            relations = self._related(number, members)
+            if not members & relations.possible_covers and not members & relations.affected:
+                members |= relations.bit
+            elif not self.covers(members, number, jointly):
                 members = self._with(members, number)
         return members
 
@@ -279,9 +313,9 @@ class FilterPool:
 
     def covered_members(self, number: int, members: Bits) -> tuple[Bits, Bits]:
         """The members that a filter covers, and those that it covers but for values of one attribute."""
-        relations = self._relations[number]
+        relations = self._related(number, members)
         near = members & relations.possibly_covered
-        if not near or not self._spend(near.bit_count()):
+        if not near or not self._spend(near.bit_count() * (1 if relations.is_box else _PATTERN_PAIRS)):
             return 0, 0
         new = near & ~relations.compared_covered
         if new:
@@ -301,7 +335,7 @@ class FilterPool:
         All of them differ in the intervals of one attribute only, and the filters are no more than the
         members. Both are empty if there is no such attribute.
         """
-        for attribute, mergeable in self._relations[number].mergeable.items():
+        for attribute, mergeable in self._related(number, members).mergeable.items():
             merging = members & mergeable
             if not merging or not self._spend(merging.bit_count()):
                 continue
@@ -319,7 +353,7 @@ class FilterPool:
         waiting = [number]
         while waiting:
             new = waiting.pop()
-            relations = self._relations[new]
+            relations = self._related(new, members)
             if not members & relations.affected:
                 members |= relations.bit
                 continue
@@ -338,6 +372,9 @@ class FilterPool:
 
     def _without_covered(self, members: Bits, candidates: Bits) -> Bits:
         """The members without those of the candidates that others cover together, on one attribute."""
+        # Each of them may be related to filters that were interned after it: see `_related`.
+        if not self._spend(_SEARCH_PAIRS * candidates.bit_count()):
+            return members
         found: Bits = 0
         for number in numbers_in(candidates):
             if self.covers(members & ~(1 << number), number, jointly=False):
@@ -365,7 +402,8 @@ class FilterPool:
     def _compare(self, number: int, relations: Relations, others: Bits) -> None:
         """Computes the relations of a filter to others of its possible covers."""
         filter_ = self.filter(number)
-        theirs = filter_.attributes
+        lows = {name: values.intervals[0][0] for name, values in filter_.attributes.items()}
+        highs = {name: values.intervals[-1][1] for name, values in filter_.attributes.items()}
         for other in numbers_in(others):
             bit = 1 << other
             candidate = self.filter(other)
@@ -375,10 +413,14 @@ class FilterPool:
             elif len(failed) == 1:
                 relations.covers_except[failed[0]] = relations.covers_except.get(failed[0], 0) | bit
             if relations.is_box:
-                pairs = [(values.intervals, theirs[name]) for name, values in candidate.attributes.items()]
-                if all(iv.contains(own, values.intervals[0][0]) for own, values in pairs):
+                contains_low = contains_high = True
+                for name, values in candidate.attributes.items():
+                    own, low, high = values.intervals, lows[name], highs[name]
+                    contains_low = contains_low and iv.contains(own, low)
+                    contains_high = contains_high and iv.contains_below(own, high)
+                if contains_low:
                     relations.low_corner |= bit
-                if all(iv.contains_below(own, values.intervals[-1][1]) for own, values in pairs):
+                if contains_high:
                     relations.high_corner |= bit
         relations.compared_covers |= others
 
@@ -396,30 +438,24 @@ class FilterPool:
     # Adding and removing filters.
 
     def _intern(self, filter_: NormalFilter, key: tuple[tuple[str, ValueSet], ...]) -> int:
-        index, own = self._index, Relations(filter_)
-        own.possible_covers = index.possible_covers(filter_)
-        own.possibly_covered = index.possibly_covered(filter_)
-        for attribute in own.mergeable:
-            own.mergeable[attribute] = index.mergeable(filter_, attribute)
-        bit = index.add(filter_)
+        bit = self._index.add(filter_)
         number = self._numbers[key] = bit.bit_length() - 1
-        own.bit = own.covers = bit
-        own.affected = own.possibly_covered
-        self._relations[number] = own
-        for other in numbers_in(own.possible_covers):
-            theirs = self._relations[other]
-            theirs.possibly_covered |= bit
-            theirs.affected |= bit
-        for other in numbers_in(own.possibly_covered):
-            self._relations[other].possible_covers |= bit
-        for attribute, bits in own.mergeable.items():
-            own.affected |= bits
-            for other in numbers_in(bits):
-                theirs = self._relations[other]
-                theirs.mergeable[attribute] |= bit
-                theirs.affected |= bit
+        self._relations[number] = Relations(filter_, bit)
         self._version += 1
         return number
+
+    def _related(self, number: int, members: Bits) -> Relations:
+        """The relations of a filter, up to date as far as the members are concerned."""
+        relations = self._relations[number]
+        if members & ~relations.searched:
+            filter_, index, others = self.filter(number), self._index, ~relations.bit
+            relations.possible_covers = index.possible_covers(filter_) & others
+            relations.affected = relations.possibly_covered = index.possibly_covered(filter_) & others
+            for attribute in relations.mergeable:
+                found = relations.mergeable[attribute] = index.mergeable(filter_, attribute, others)
+                relations.affected |= found
+            relations.searched = index.members
+        return relations
 
     def _held(self) -> Bits:
         live: Bits = 0

@@ -18,9 +18,10 @@ Every relation of a filter f is a set of numbers of filters g:
 `affected`             what adding f to a table can change: `possibly_covered` and all `mergeable`
 =====================  ====================================================================================
 
-`possible_covers`, `possibly_covered` and `mergeable` are kept complete when a filter is interned. Each of
-them is a property of the two filters alone, whichever was interned first. The other relations are computed
-when a question needs them.
+`possible_covers`, `possibly_covered` and `mergeable` are complete as far as the filters in `searched` are
+concerned; if a question is about further filters, they are looked up in the index again. Each of them is a
+property of the two filters alone, whichever was interned first. The other relations are computed when a
+question needs them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from router.predicates.covering.normal import Attribute, NormalFilter
 
 _SETS = (
     *("possible_covers", "compared_covers", "covers", "low_corner", "high_corner"),
-    *("possibly_covered", "compared_covered", "covered", "covered_except_one", "affected"),
+    *("possibly_covered", "compared_covered", "covered", "covered_except_one", "affected", "searched"),
 )
 
 
@@ -39,6 +40,7 @@ class Relations:
 
     Attributes:
         bit: the set of this filter alone.
+        searched: the filters among which relations were looked up in the index.
         is_box: whether the filter constrains intervals only. If so, every set of filters that covers it
             has a member in `low_corner` and one in `high_corner`.
     """
@@ -55,11 +57,12 @@ class Relations:
     covered: Bits
     covered_except_one: Bits
     affected: Bits
+    searched: Bits
 
-    def __init__(self, filter_: NormalFilter) -> None:
+    def __init__(self, filter_: NormalFilter, bit: Bits) -> None:
         for name in _SETS:
             setattr(self, name, 0)
-        self.bit: Bits = 0
+        self.bit = self.covers = bit
         self.covers_except: dict[str, Bits] = {}
         self.is_box = all(values.is_plain for values in filter_.attributes.values())
         self.mergeable: dict[Attribute, Bits] = dict.fromkeys((name for name, _ in filter_.items()), 0)

@@ -181,6 +181,8 @@ def common_texts(values: ValueSet) -> tuple[str, tuple[str, ...]]:
     Every suffix that all values have is a suffix of the tail, and every substring that all values have is
     contained in one of the texts. The converse does not hold: a part of a text need not be in all values.
     """
+    if values.intervals[0] == _DOMAINS[Type.STRING]:
+        return values.suffix, (values.suffix, *values.substrings)
     for low, high in values.intervals:
         if not (high.startswith(low) and not high[len(low) :].strip(b"\0")):
             # The interval has cones, in which any text can follow the prefix: see `_has_patterns`.
@@ -215,6 +217,9 @@ def tidy(values: ValueSet) -> ValueSet:
     intervals is closed if its strings lack them; a suffix or substring that all strings of the set have in
     any case is removed.
     """
+    if values.intervals == (_DOMAINS[Type.STRING],):
+        substrings = _without_implied(values.intervals, values.suffix, values.substrings)
+        return ValueSet(Type.STRING, values.intervals, values.suffix, substrings)
     gaps: list[iv.Interval] = []
     for low, high in iv.gaps(values.intervals):
         parts = take_apart(low, high)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.matching.common.columns import to_columns
 from router.matching.compiled import segments
 from router.matching.compiled.engine import CompiledMatcher
 from router.matching.compiled.warm import warm
@@ -30,6 +29,7 @@ from router.predicates.model import (
 from router.predicates.parser import parse_message, parse_predicate
 from router.wire.header import DecodeError
 from router.wire.message import decode_message, encode_message
+from tests.support.matching_columns import to_columns
 from tests.support.predicate_worlds import MIXED, MIXED_WORLD, predicates
 
 _LONG = "ab" * 20_000

@@ -45,7 +45,9 @@ def test_counts_each_frame_of_growing_captures_once(tmp_path: Path, spark: Spark
         assert found == []
         for part in (0.3, 0.7, 1.0):
             for file, content in whole.items():
-                file.write_bytes(content[: round(part * len(content))])
+                # Not `write_bytes`, which first empties the file: the stream would see it shrink.
+                with file.open("ab") as growing:
+                    growing.write(content[growing.tell() : round(part * len(content))])
             query.processAllAvailable()
     finally:
         query.stop()

@@ -111,6 +111,13 @@ def test_beyond_its_weight_a_predicate_is_merged_by_attributes() -> None:
     assert widen_to(predicate, limits, 0) == parse_predicate("x > 0 and x < 10 or y > 2 and y < 6")
 
 
+def test_beyond_a_number_of_filters_a_predicate_is_merged() -> None:
+    limits = PredicateLimits(predicate_filters=2)
+    predicate = parse_predicate("x = 1 or y = 2 or x = 5 or x = 9")
+    assert widen_to(predicate, limits) == parse_predicate("x = 1 or y = 2 or x > 4 and x < 10")
+    assert widen_to(parse_predicate("x = 1 or y = 2"), limits) == parse_predicate("x = 1 or y = 2")
+
+
 def test_a_filter_keeps_its_leading_constraints() -> None:
     limits = PredicateLimits(filter_weight=3)
     assert widen_to(parse_predicate("x = 1 and y = 2 and z = 3"), limits) == parse_predicate(

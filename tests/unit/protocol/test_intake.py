@@ -1,0 +1,172 @@
+"""Large predicates of other routers: read in several turns, in order, and widened beyond their bounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from router.predicates.covering.algebra import covers
+from router.predicates.covering.budget import PredicateLimits
+from router.predicates.covering.pool import FilterPool
+from router.predicates.model import Predicate
+from router.predicates.parser import parse_predicate
+from router.protocol.events import Action, FrameReceived, Send, Tick
+from router.protocol.options import RouterOptions
+from router.protocol.router import Router
+from router.wire.frames import Frame, FrameType
+from tests.support.one_router import msg, ra, sent, set_up
+
+_SMALL = PredicateLimits(predicate_weight=1_000, turn_weight=20, burst=10_000, rate=10, waiting=3)
+
+
+def _options(limits: PredicateLimits, covering: str = "full") -> RouterOptions:
+    options = RouterOptions(
+        filter_weight=limits.filter_weight,
+        predicate_weight=limits.predicate_weight,
+        predicate_filters=limits.predicate_filters,
+        turn_weight=limits.turn_weight,
+        turn_pairs=limits.turn_pairs,
+        predicate_burst=limits.burst,
+        predicate_rate=limits.rate,
+        predicates_waiting=limits.waiting,
+        covering=covering,
+    )
+    assert options.limits == limits
+    return options
+
+
+def _points(first: int, count: int) -> str:
+    return " or ".join(f"x = {2 * number}" for number in range(first, first + count))
+
+
+def _until_idle(router: Router, now: float) -> tuple[int, list[Action]]:
+    """The number of turns until no predicate waits, and what the router answered."""
+    turns, actions = 0, []
+    while not router.idle:
+        deadline = router.next_deadline()
+        assert deadline is not None
+        assert deadline <= now
+        actions += router.handle(Tick(), now)
+        turns += 1
+    return turns, actions
+
+
+def _table(router: Router, interface: int) -> Predicate:
+    return next((row.predicate for row in router.rows() if row.interface == interface), Predicate())
+
+
+def test_a_large_ra_takes_several_turns_and_goes_on_whole() -> None:
+    router = set_up(_options(_SMALL))
+    frame = ra(11, _points(0, 100))
+    assert router.handle(FrameReceived(11, frame), 1.0) == []
+    assert not router.idle
+    assert not _table(router, 1)
+    turns, actions = _until_idle(router, 1.0)
+    assert turns == 10 + 10  # 100 filters of weight 2, 20 in a turn; then the relations of 10 in a turn.
+    assert sent(actions) == [({2, 3}, frame.one_hop_less())]
+    assert len(_table(router, 1)) == 100
+    assert router.counters.predicates_widened == 0
+    assert router.counters.ras_received == 1
+
+
+def test_messages_are_forwarded_while_a_predicate_is_read() -> None:
+    router = set_up(_options(_SMALL))
+    router.handle(FrameReceived(12, ra(12, "x = 1")), 1.0)
+    router.handle(FrameReceived(11, ra(11, _points(0, 100))), 1.0)
+    assert [
+        set(action.interfaces)
+        for action in router.handle(FrameReceived(11, msg(11, x=1)), 1.0)
+        if isinstance(action, Send)
+    ] == [{2}]
+
+
+def test_ras_of_one_neighbour_stay_in_order_and_others_do_not_wait() -> None:
+    router = set_up(_options(_SMALL))
+    router.handle(FrameReceived(11, ra(11, _points(0, 40))), 1.0)
+    assert router.handle(FrameReceived(11, ra(11, "x = 1", seq=2)), 1.0) == []
+    assert len(sent(router.handle(FrameReceived(12, ra(12, "x = 1")), 1.0))) == 1
+    turns, actions = _until_idle(router, 1.0)
+    assert turns == 4 + 4 + 1 + 1
+    assert [frame.seq for _, frame in sent(actions)] == [1, 2]
+
+
+def test_predicates_of_two_neighbours_are_read_in_alternation() -> None:
+    router = set_up(_options(_SMALL))
+    router.handle(FrameReceived(11, ra(11, _points(0, 100))), 1.0)
+    router.handle(FrameReceived(12, ra(12, _points(200, 20))), 1.0)
+    for _ in range(8):
+        router.handle(Tick(), 1.0)
+    assert len(_table(router, 2)) == 20
+    assert not _table(router, 1)
+
+
+def test_beyond_its_weight_a_predicate_is_widened_counted_and_passed_on_widened() -> None:
+    router = set_up(_options(_SMALL))
+    predicate = parse_predicate(_points(0, 1_000))
+    frame = Frame(FrameType.RA, 11, 1, 1, 9, predicate, received=b"as received")
+    router.handle(FrameReceived(11, frame), 1.0)
+    _, actions = _until_idle(router, 1.0)
+    table = _table(router, 1)
+    assert len(table) == 501
+    assert covers(table, predicate)
+    assert router.counters.predicates_widened == 1
+    ((_, forwarded),) = sent(actions)
+    assert isinstance(forwarded.body, Predicate)
+    assert forwarded.received is None
+    assert covers(forwarded.body, table)
+
+
+def test_a_neighbour_that_sends_more_than_its_allowance_is_widened_until_time_has_passed() -> None:
+    limits = replace(_SMALL, burst=50)
+    router = set_up(_options(limits))
+    router.handle(FrameReceived(11, ra(11, _points(0, 20))), 1.0)
+    _until_idle(router, 1.0)
+    assert router.counters.predicates_widened == 0
+    router.handle(FrameReceived(11, ra(11, _points(20, 9), seq=2)), 1.0)
+    _until_idle(router, 1.0)
+    assert router.counters.predicates_widened == 1
+    assert covers(_table(router, 1), parse_predicate(_points(0, 29)))
+    router.handle(FrameReceived(11, ra(11, "y = 1", seq=3)), 20.0)
+    assert router.counters.predicates_widened == 1
+    assert router.idle
+
+
+def test_what_waits_is_bounded_and_the_rest_matches_everything() -> None:
+    router = set_up(_options(_SMALL))
+    for seq in range(1, 4):
+        router.handle(FrameReceived(11, ra(11, _points(50 * seq, 50), seq=seq)), 1.0)
+    actions = router.handle(FrameReceived(11, ra(11, "y = 7", seq=4)), 1.0)
+    assert len(sent(actions)) == 1
+    assert router.counters.predicates_widened == 1
+    assert _table(router, 1) == parse_predicate("*")
+    _until_idle(router, 1.0)
+    assert _table(router, 1) == parse_predicate("*")
+
+
+def test_literal_predicates_are_read_in_several_turns_but_never_widened() -> None:
+    limits = replace(_SMALL, predicate_weight=10, burst=10)
+    router = set_up(_options(limits, covering="none"))
+    router.handle(FrameReceived(11, ra(11, _points(0, 100))), 1.0)
+    turns, _ = _until_idle(router, 1.0)
+    assert turns == 10 + 10
+    assert len(_table(router, 1)) == 100
+    assert router.counters.predicates_widened == 0
+
+
+def test_a_turn_interns_no_more_than_its_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    interned: list[int] = []
+    whole = FilterPool.number
+
+    def number(self: FilterPool, filter_: object) -> int:
+        interned.append(1)
+        return whole(self, filter_)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(FilterPool, "number", number)
+    router = set_up(_options(_SMALL))
+    router.handle(FrameReceived(11, ra(11, " or ".join(f's ** "text{n:04}"' for n in range(90)))), 1.0)
+    assert interned == []
+    while not router.idle:
+        interned.clear()
+        router.handle(Tick(), 1.0)
+        assert len(interned) <= 10
