@@ -54,13 +54,14 @@ class Option:
         kind: "pair" is a list of two node ids; a "number" may be written as an integer.
         low, high: least and greatest value of an integer or number (None: any).
         above_low: `low` itself is excluded.
-        choices: the only values of a string, if there are any; a registry is asked at each check.
+        choices: the permitted values of a string (empty: any); a registry is read at each check.
         file_name: the string becomes part of a file name.
         default: the value without the key; None if there is none.
         unit: of the value.
         doc: the meaning, in a sentence.
-        wall_high: of experiment seconds, the greatest value in wall seconds; greater ones are cut to it.
-        example: a value for documents, where there is no default.
+        wall_high: of experiment seconds, the greatest value in wall seconds; greater values are reduced to
+            it.
+        example: a value for documents, if the option has no default.
     """
 
     key: str
@@ -101,10 +102,11 @@ class Option:
         return f"{noun} from {self.low:g} to {self.high:g}"
 
     def convert(self, value: object) -> Any:
-        """The value as the dataclass has it.
+        """Returns the value in the type of the dataclass field.
 
         Raises:
-            ValueError: it is not of the type or not in the range; the message says what was expected.
+            ValueError: the value is not of the type or not in the range; the message states the expected
+                values.
         """
         if not self._has_type(value) or not self._in_range(value):
             raise ValueError(f"{_show(value)} is not valid; expected {self.expected}")
@@ -113,14 +115,14 @@ class Option:
         return tuple(value) if self.kind == "pair" else value  # type: ignore[arg-type]
 
     def scaled(self, value: Any, time_scale: float) -> Any:
-        """A value with experiment seconds made wall seconds; other units, and None, stay as they are."""
+        """Returns experiment seconds as wall seconds; other units, and None, are returned unchanged."""
         if value is None or self.unit is not Unit.EXPERIMENT_SECONDS:
             return value
         wall = value / time_scale
         return wall if self.wall_high is None else min(wall, self.wall_high)
 
     def in_wall_seconds(self) -> Option:
-        """The option as `scaled` leaves its values."""
+        """Returns the option for values returned by `scaled`."""
         if self.unit is not Unit.EXPERIMENT_SECONDS:
             return self
         return replace(self, high=self.wall_high, unit=Unit.WALL_SECONDS)
@@ -151,7 +153,7 @@ class Option:
 
 @dataclass(frozen=True)
 class _Declared:
-    """An option without what its field says, and its default, or MISSING."""
+    """An option before `_complete` adds the facts of its field, and its default, or MISSING."""
 
     option: Option
     default: Any
@@ -175,11 +177,11 @@ def option(
     example: Any = None,
     default: Any = MISSING,
 ) -> Declaration:
-    """The `metadata` of a dataclass field that is an option. See `Option`.
+    """Returns the `metadata` of a dataclass field that is an option. See `Option`.
 
     Key (unless given), type and default are those of the field, or of the parameter of a function:
-    `options_of` and `parameters_of` complete the declaration. A `default` given in the declaration is
-    that of files that leave out the key of a field that has none.
+    `options_of` and `parameters_of` complete the declaration. A `default` in the declaration applies to files
+    without the key if the field has no default.
     """
     declared = Option(
         key,
@@ -198,11 +200,11 @@ def option(
 
 
 def options_of(cls: type) -> tuple[Option, ...]:
-    """The options among the fields of a dataclass, in their order.
+    """Returns the options among the fields of a dataclass, in their order.
 
     Raises:
-        TypeError: an option is neither bool, int, float, str, a Literal of strings nor tuple[int, int], nor
-            one of them or None.
+        TypeError: the type of an option is neither bool, int, float, str, a Literal of strings nor tuple[int,
+            int], nor one of these types or None.
     """
     return _options_of(cls)
 
@@ -219,7 +221,7 @@ def _options_of(cls: Hashable) -> tuple[Option, ...]:
 
 
 def parameters_of(function: Callable[..., Any], declared: Mapping[str, Declaration]) -> dict[str, Option]:
-    """The options among the parameters of a function, by parameter, as `declared` by `option`.
+    """Returns the options among the parameters of a function, by parameter, as `declared` by `option`.
 
     Raises:
         TypeError: as `options_of`.
@@ -235,7 +237,7 @@ def parameters_of(function: Callable[..., Any], declared: Mapping[str, Declarati
 
 
 def check(options: object) -> None:
-    """Holds the values of a dataclass of options against their declarations, as wall seconds.
+    """Checks the values of a dataclass of options, in wall seconds, against their declarations.
 
     Raises:
         ValueError: a value is outside its range; names the option.
@@ -265,7 +267,7 @@ def _complete(declared: _Declared, name: str, hint: Any, default: Any) -> Option
 
 
 def _kind(hint: Any) -> tuple[Kind, tuple[str, ...]]:
-    """The type of an option, and the choices of a Literal."""
+    """Returns the type of an option, and the choices of a Literal."""
     kinds: dict[Any, Kind] = {
         bool: "boolean",
         int: "integer",

@@ -1,4 +1,4 @@
-"""Registries: the implementations of a seam, by the name that experiment files and commands give.
+"""Registries of the implementations of an interface, by the names that experiment files and commands use.
 
 The module uses the standard library alone and every package may import it.
 """
@@ -23,7 +23,7 @@ class UnknownNameError(KeyError, ValueError):
 
 @dataclass(frozen=True)
 class _Place:
-    """Where an entry is that has not been asked for yet."""
+    """The location of an entry that has not been imported yet."""
 
     module: str
     attribute: str
@@ -33,7 +33,7 @@ class Registry(Mapping[str, T]):
     """A mapping from names to implementations, in the order in which they were registered.
 
     Args:
-        noun: what an entry is, for errors: "broadcast layer", say.
+        noun: noun for an entry in errors, such as "broadcast layer".
 
     Attributes:
         docs: name -> sentence about the entry.
@@ -70,7 +70,7 @@ class Registry(Mapping[str, T]):
     def register_lazily(self, name: str, place: str, doc: str = "") -> None:
         """Adds the entry that is at ``package.module:attribute``.
 
-        The module is imported when the entry is first asked for. A process loads the implementations that it
+        The module is imported when the entry is first looked up. A process loads the implementations that it
         uses and no others, and the module that states a registry depends on none of them.
 
         Raises:
@@ -86,17 +86,17 @@ class Registry(Mapping[str, T]):
         """Removes an entry.
 
         Raises:
-            UnknownNameError: there is none of this name.
+            UnknownNameError: no entry has this name.
         """
         if name not in self._entries:
             raise self._unknown(name)
         del self._entries[name], self.docs[name]
 
     def __getitem__(self, name: str) -> T:
-        """The entry of a name.
+        """Returns the entry of a name.
 
         Raises:
-            UnknownNameError: there is none; the error is a KeyError and a ValueError.
+            UnknownNameError: no entry has this name; the error is a KeyError and a ValueError.
         """
         try:
             entry = self._entries[name]

@@ -1,1 +1,1 @@
-"""What a router was given and what it answered, in a file; and the same again from that file."""
+"""Recordings of a router's events and actions in a file, and their replay."""

@@ -1,8 +1,8 @@
 """Actions of the protocol core as bytes and as text.
 
-A frame is written as on the wire, whole: the header of the Ethernet frame that completed it, and its body.
-A frame that is passed on is the one that came in with one hop less, and a message that is delivered is mostly
-the one that came in: neither is written a second time.
+A frame is written whole, as on the wire: the header of the Ethernet frame that completed it, and its body. A
+    forwarded frame equals the received frame except for the hop limit, and a delivered message mostly equals
+    the received message: neither is written a second time.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from router.wire.message import message_of
 _U32 = struct.Struct("<I")
 
 
-class _ActionKind(IntEnum):
-    #: Send the frame that came in, with one hop less.
+class _ActionType(IntEnum):
+    #: Send the received frame with the hop limit reduced by one.
     FORWARD = 1
     SEND = 2
     SEND_TO_CONTROLLER = 3
-    #: Deliver the message that the event brought.
+    #: Deliver the message of the event.
     DELIVER = 4
     DELIVER_OTHER = 5
     ACCEPTED = 6
@@ -47,13 +47,14 @@ class _ActionKind(IntEnum):
 
 
 _FORWARD, _SEND, _SEND_TO_CONTROLLER = (
-    bytes((kind,)) for kind in (_ActionKind.FORWARD, _ActionKind.SEND, _ActionKind.SEND_TO_CONTROLLER)
+    bytes((action_type,))
+    for action_type in (_ActionType.FORWARD, _ActionType.SEND, _ActionType.SEND_TO_CONTROLLER)
 )
 _DELIVER = struct.Struct("<BIQ")
 
 
 def encode_actions(event: Event, actions: Iterable[Action]) -> bytes:
-    """The actions that answered `event`: equal actions give equal bytes."""
+    """Encodes the actions that answered `event`: equal actions give equal bytes."""
     return b"".join(_action(event, action) for action in actions)
 
 
@@ -64,14 +65,14 @@ def _action(event: Event, action: Action) -> bytes:
         return _SEND + _ports(action.interfaces) + _sized(_frame_or_reason(action.frame))
     if isinstance(action, Deliver):
         came = action.message is _message_of(event)
-        kind = _ActionKind.DELIVER if came else _ActionKind.DELIVER_OTHER
-        head = _DELIVER.pack(kind, action.source, action.seq) + _applications(action.apps)
+        action_type = _ActionType.DELIVER if came else _ActionType.DELIVER_OTHER
+        head = _DELIVER.pack(action_type, action.source, action.seq) + _applications(action.apps)
         return head if came else head + _sized(_json(action.message))
     if isinstance(action, SendToController):
         return _SEND_TO_CONTROLLER + _sized(_frame_or_reason(action.frame))
     if isinstance(action, Accepted):
-        return struct.pack("<BIIQ", _ActionKind.ACCEPTED, action.app, action.source, action.seq)
-    return struct.pack("<BI", _ActionKind.REFUSED, action.app) + _sized(action.reason.encode())
+        return struct.pack("<BIIQ", _ActionType.ACCEPTED, action.app, action.source, action.seq)
+    return struct.pack("<BI", _ActionType.REFUSED, action.app) + _sized(action.reason.encode())
 
 
 def _passes_on(came: Frame, goes: Frame) -> bool:
@@ -94,7 +95,8 @@ def _message_of(event: Event) -> Body | None:
 
 
 def _frame_or_reason(frame: Frame) -> bytes:
-    """The frame, or why no router can send it; a router drops and counts such a frame."""
+    """Returns the frame as bytes, or the reason why it cannot be sent; a router drops and counts such a
+    frame."""
     try:
         return whole_frame(frame)
     except ValueError as error:
@@ -102,10 +104,10 @@ def _frame_or_reason(frame: Frame) -> bytes:
 
 
 def describe_actions(event: Event, data: bytes) -> list[str]:
-    """What `encode_actions` wrote, a line for each action.
+    """Describes the output of `encode_actions`, a line for each action.
 
     Raises:
-        ValueError: the bytes are not of that form.
+        ValueError: the bytes are not the output of `encode_actions`.
     """
     try:
         return list(_described(event, data))
@@ -116,25 +118,25 @@ def describe_actions(event: Event, data: bytes) -> list[str]:
 def _described(event: Event, data: bytes) -> Iterator[str]:
     at = 0
     while at < len(data):
-        kind = _ActionKind(data[at])
+        action_type = _ActionType(data[at])
         at += 1
-        if kind in (_ActionKind.FORWARD, _ActionKind.SEND):
+        if action_type in (_ActionType.FORWARD, _ActionType.SEND):
             (count,) = struct.unpack_from("<H", data, at)
             ports = struct.unpack_from(f"<{count}H", data, at + 2)
             at += 2 + 2 * count
-            if kind is _ActionKind.FORWARD:
+            if action_type is _ActionType.FORWARD:
                 yield f"pass on through interfaces {listed(ports)}"
                 continue
             frame, at = _take(data, at)
             yield f"send through interfaces {listed(ports)}: {_frame_or_text(frame)}"
-        elif kind is _ActionKind.SEND_TO_CONTROLLER:
+        elif action_type is _ActionType.SEND_TO_CONTROLLER:
             frame, at = _take(data, at)
             yield f"send to the controller: {_frame_or_text(frame)}"
-        elif kind in (_ActionKind.DELIVER, _ActionKind.DELIVER_OTHER):
+        elif action_type in (_ActionType.DELIVER, _ActionType.DELIVER_OTHER):
             source, seq, count = struct.unpack_from("<IQH", data, at)
             apps = struct.unpack_from(f"<{count}I", data, at + 14)
             at += 14 + 4 * count
-            if kind is _ActionKind.DELIVER_OTHER:
+            if action_type is _ActionType.DELIVER_OTHER:
                 text, at = _take(data, at)
                 message = Message(json.loads(text))
             elif isinstance(event, SendMessage):
@@ -142,9 +144,9 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
             elif isinstance(event, FrameReceived) and isinstance(event.frame.body, Message | EncodedMessage):
                 message = message_of(event.frame.body)
             else:
-                raise ValueError("a delivery, where the event brought no message")
+                raise ValueError("a delivery of a message that the event does not have")
             yield f"deliver {source}/{seq} to applications {listed(apps)}: {format_message(message)}"
-        elif kind is _ActionKind.ACCEPTED:
+        elif action_type is _ActionType.ACCEPTED:
             app, source, seq = struct.unpack_from("<IIQ", data, at)
             at += 16
             yield f"accepted from application {app} as {source}/{seq}"
@@ -161,10 +163,10 @@ def _frame_or_text(data: bytes) -> str:
         return data.decode(errors="replace")
 
 
-# Pieces.
+# Elements.
 
 
-# A router sends through few sets of interfaces, and delivers to few sets of applications.
+# A router uses few sets of interfaces and few sets of applications.
 @lru_cache(maxsize=1024)
 def _ports(interfaces: frozenset[int]) -> bytes:
     return struct.pack(f"<H{len(interfaces)}H", len(interfaces), *sorted(interfaces))

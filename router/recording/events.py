@@ -38,14 +38,15 @@ E = TypeVar("E", bound=Event)
 
 @dataclass(frozen=True)
 class EventFormat(Generic[E]):
-    """How events of a type are written.
+    """The format of the events of a type.
 
     Attributes:
         code: the number of the type in a recording.
-        encode: gives the content, from the event and the bytes of its frame as it came in (None: they are
-            made anew).
-        decode: reads the content. Raises ValueError, struct.error or TypeError if it is not of this format.
-        describe: gives the event on one line.
+        encode: returns the content, from the event and the bytes of its frame as received (None: encode the
+            frame).
+        decode: returns the event of a content. Raises ValueError, struct.error or TypeError for another
+            format.
+        describe: returns the event on one line, for people.
     """
 
     code: int
@@ -63,7 +64,7 @@ def _number(data: bytes) -> int:
 
 
 def _plain(code: int, event: E) -> EventFormat[E]:
-    """The format of a type whose events are all equal."""
+    """Returns the format of a type whose events are all equal."""
     name = type(event).__name__.lower()
     return EventFormat(code, lambda _event, _wire: b"", lambda _data: event, lambda _event: name)
 
@@ -77,7 +78,7 @@ def _set_or_none(numbers: list[int] | None) -> frozenset[int] | None:
 
 
 def listed(numbers: Iterable[int]) -> str:
-    """Numbers in ascending order, for people."""
+    """Returns numbers in ascending order as text."""
     return ", ".join(map(str, sorted(numbers)))
 
 
@@ -154,15 +155,15 @@ def unregister_event(event_type: type[Event]) -> None:
 
 
 def is_event(code: int) -> bool:
-    """Whether a record of this type is an event."""
+    """Returns whether a record type is that of an event."""
     return code in _BY_CODE
 
 
 def encode_event(event: Event, wire: bytes | None) -> tuple[int, bytes]:
-    """An event as code and content.
+    """Encodes an event as its code and content.
 
     Args:
-        wire: the bytes of the event's frame as it came in; None: they are made anew.
+        wire: the bytes of the event's frame as received (None: encode the frame).
 
     Raises:
         KeyError: the type of the event has no format.
@@ -172,7 +173,7 @@ def encode_event(event: Event, wire: bytes | None) -> tuple[int, bytes]:
 
 
 def decode_event(code: int, data: bytes) -> Event:
-    """Reads what `encode_event` wrote.
+    """Decodes the output of `encode_event`.
 
     Raises:
         ValueError: the content is not of the format of that code.
@@ -187,6 +188,6 @@ def decode_event(code: int, data: bytes) -> Event:
 
 
 def describe_event(event: Event) -> str:
-    """An event on one line."""
+    """Describes an event on one line."""
     known = _FORMATS.get(type(event))
     return type(event).__name__.lower() if known is None else known.describe(event)

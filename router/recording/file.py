@@ -1,16 +1,16 @@
-"""The file of a recording: what one router was made of, every event that it was given, what it answered.
+"""The file of a recording: the parameters of a router, its events, and the actions that answered them.
 
 ::
 
     file    = "CBCB-REC" version:u8 length:u32 origin (JSON) { record }
-    record  = kind:u8 length:u32 content                                           little-endian throughout
-    content = event:  at:f64 (the router's clock, seconds), content of the event   kind: see `events`
+    record  = type:u8 length:u32 content                                           little-endian throughout
+    content = event:  at:f64 (the router's clock, seconds), content of the event   type: see `events`
             | CLOCK:  at:f64, wall clock:u64 (ns)       the two clocks at one moment; about every second
-            | ACTIONS: what answered the event before; missing where that ended the router
-            | END:    nothing                           the router ended in order
+            | ACTIONS: the answer to the event before; missing if that event ended the router
+            | END:    empty                             the router ended in order
 
-A router hands over what it has at the end of every turn of its loop, by one write(2): however it ends, what
-it did in earlier turns can be read.
+A router writes its records at the end of every turn of its loop, by one write(2): however the router ends,
+the records of earlier turns can be read.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ _INPUT = struct.Struct("<BId")
 _CLOCK_CONTENT = struct.Struct("<dQ")
 _F64 = struct.Struct("<d")
 _CLOCK, _ACTIONS, _END = 64, 65, 66
-#: Seconds between two looks at both clocks: the wall clock may be slewed.
+#: Seconds between two readings of both clocks: the wall clock may be slewed.
 _CLOCK_INTERVAL_S = 1.0
 
 
 class RecordingError(ValueError):
-    """A recording that is missing, is none, or breaks the format; the message names the file."""
+    """A recording is missing, or its file is not a valid recording; the message names the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """All that makes one protocol core, and so what it does, beside its events.
+    """The parameters of a protocol core, which with its events determine its actions.
 
     Attributes:
-        node: its node identifier.
-        options: see there; the names of scheme, service and covering are among them.
+        node: identifier of the router's node.
+        options: the router's options, with the names of scheme, service and covering.
         matcher: a name of `router.matching.factory`.
-        seed: seeds its jitter, together with `node`.
+        seed: seed of its jitter, together with `node`.
         incarnation: see `Router`.
     """
 
@@ -68,22 +68,22 @@ class Origin:
     incarnation: int
 
     def router(self) -> Router:
-        """A new core.
+        """Returns a new core.
 
         Raises:
-            ValueError: there is no such matcher, or the incarnation is out of range.
+            ValueError: `matcher` is not the name of a matcher, or the incarnation is out of range.
         """
         jitter = random.Random(f"{self.seed}/{self.node}")
         return Router(self.node, self.options, factory(self.matcher), self.incarnation, jitter)
 
 
 def _options(recorded: dict[str, Any]) -> RouterOptions:
-    """The options at the head of a recording, perhaps of a version whose names differ."""
+    """Returns the options at the head of a recording, which may use the names of an earlier version."""
     strict = recorded.pop("strict_paper", None)
     if strict is not None:
         recorded["scheme"] = "pif-strict" if strict else "pif"
     names = {each.key for each in options_of(RouterOptions)}
-    # Times were without their unit.
+    # Earlier names of times have no unit.
     return RouterOptions(
         **{name if name in names else f"{name}_s": value for name, value in recorded.items()}
     )
@@ -93,12 +93,12 @@ class Recorder:
     """Writes the recording of one router.
 
     Args:
-        path: the file; an older one is replaced.
-        origin: of the router.
-        clocks: gives the router's clock (seconds) and the wall clock (ns).
+        path: the file; an older file is replaced.
+        origin: the router's parameters.
+        clocks: returns the router's clock (seconds) and the wall clock (ns).
 
     Raises:
-        OSError: the file cannot be made, or takes nothing.
+        OSError: the file cannot be made or written.
     """
 
     def __init__(
@@ -120,27 +120,27 @@ class Recorder:
             raise
 
     def event(self, event: Event, at: float, wire: bytes | None = None) -> None:
-        """Takes an event before the router does.
+        """Records an event. To be called before the router handles it.
 
         Args:
-            at: the time that the router is told, seconds.
-            wire: the bytes of its frame as it came in, if it has one and they are at hand.
+            at: the time given to the router, seconds.
+            wire: the bytes of its frame as received, if the event has a frame and its bytes are known.
         """
-        kind, content = encode_event(event, wire)
-        self._waiting += _INPUT.pack(kind, 8 + len(content), at)
+        code, content = encode_event(event, wire)
+        self._waiting += _INPUT.pack(code, 8 + len(content), at)
         self._waiting += content
 
     def actions(self, event: Event, actions: Iterable[Action]) -> None:
-        """Takes what the router answered to the event that was taken last."""
+        """Records the actions that answered the last event."""
         data = encode_actions(event, actions)
         self._waiting += _RECORD.pack(_ACTIONS, len(data))
         self._waiting += data
 
     def flush(self) -> None:
-        """Hands to the system what waits. To be called at the end of a turn.
+        """Writes the buffered records. To be called at the end of a turn.
 
         Raises:
-            OSError: the file takes no more.
+            OSError: the file cannot be written.
         """
         if not self._waiting:
             return
@@ -153,7 +153,7 @@ class Recorder:
             data = data[os.write(self._file, data) :]
 
     def end(self) -> None:
-        """Says that the router ended in order. Raises OSError as `flush`."""
+        """Records that the router ended in order. Raises OSError as `flush`."""
         self._waiting += _RECORD.pack(_END, 0)
         self.flush()
 
@@ -166,16 +166,15 @@ class Recorder:
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
-    """One event of a recording.
+class RecordedEvent:
+    """An event of a recording and its answer.
 
     Attributes:
-        number: its place among the events, from 1.
+        number: number of the event, from 1.
         at: the router's clock, seconds.
         t_ns: the wall clock, ns since 1970.
-        event: what the router was given.
-        actions: what it answered (`router.recording.actions.encode_actions`); None: the recording breaks off
-            before that.
+        event: the event.
+        actions: the answer (`router.recording.actions.encode_actions`); None: the recording ends before it.
     """
 
     number: int
@@ -190,12 +189,12 @@ class Recording:
 
     Attributes:
         path: the file.
-        origin: what the router was made of.
-        cut: once `inputs` is exhausted: how the recording breaks off, in words; None if the router ended in
+        origin: the router's parameters.
+        cut: once `inputs` is exhausted: how the recording was cut off, in words; None if the router ended in
             order.
 
     Raises:
-        RecordingError: the file cannot be read, is no recording, or is one of another version.
+        RecordingError: the file cannot be read, is no recording, or is a recording of another version.
     """
 
     def __init__(self, path: Path) -> None:
@@ -208,8 +207,8 @@ class Recording:
         except OSError as error:
             raise RecordingError(f"{path}: {error.strerror or error}") from error
 
-    def inputs(self) -> Iterator[Input]:
-        """The events in order, as far as the file goes.
+    def inputs(self) -> Iterator[RecordedEvent]:
+        """Yields the events of the file in order.
 
         Raises:
             RecordingError: a record breaks the format (names its place in the file).
@@ -221,38 +220,38 @@ class Recording:
             size = file.seek(0, os.SEEK_END)
             place = file.seek(self._start)
             while record := self._read_record(file, size):
-                kind, content = record
-                self._check_order(place, kind, event is not None)
-                if kind == _ACTIONS and event is not None:
-                    yield Input(*event, content)
+                code, content = record
+                self._check_order(place, code, event is not None)
+                if code == _ACTIONS and event is not None:
+                    yield RecordedEvent(*event, content)
                     event = None
-                elif kind == _END:
+                elif code == _END:
                     self.cut = None
                 else:
                     try:
-                        if kind == _CLOCK:
+                        if code == _CLOCK:
                             at, wall_ns = _CLOCK_CONTENT.unpack(content)
                             offset_ns = wall_ns - round(at * 1e9)
                         else:
                             number += 1
                             (at,) = _F64.unpack_from(content)
-                            received = decode_event(kind, content[8:])
+                            received = decode_event(code, content[8:])
                             event = (number, at, round(at * 1e9) + offset_ns, received)
                     except (ValueError, OverflowError, struct.error) as error:
                         raise RecordingError(f"{self.path}: byte {place}: {error}") from error
                 place = file.tell()
         if event is not None:
-            yield Input(*event, None)
+            yield RecordedEvent(*event, None)
 
-    def _check_order(self, place: int, kind: int, unanswered: bool) -> None:
-        """Raises RecordingError for a record that cannot stand there: events are answered one by one."""
-        if not is_event(kind) and kind not in (_CLOCK, _ACTIONS, _END):
-            problem = f"no record is of kind {kind}"
-        elif self.cut is None and kind != _CLOCK:
+    def _check_order(self, place: int, code: int, unanswered: bool) -> None:
+        """Raises RecordingError for a record out of order: each event is answered before the next."""
+        if not is_event(code) and code not in (_CLOCK, _ACTIONS, _END):
+            problem = f"no record is of type {code}"
+        elif self.cut is None and code != _CLOCK:
             problem = "a record after the end"
-        elif kind == _ACTIONS and not unanswered:
+        elif code == _ACTIONS and not unanswered:
             problem = "an answer to no event"
-        elif kind not in (_CLOCK, _ACTIONS) and unanswered:
+        elif code not in (_CLOCK, _ACTIONS) and unanswered:
             problem = "the event before has no answer"
         else:
             return
@@ -269,17 +268,17 @@ class Recording:
             fields: dict[str, Any] = json.loads(file.read(length))
             return Origin(**{**fields, "options": _options(fields["options"])})
         except (ValueError, TypeError, KeyError) as error:
-            raise RecordingError(f"{self.path}: what the router was made of: {error}") from error
+            raise RecordingError(f"{self.path}: parameters of the router: {error}") from error
 
     def _read_record(self, file: IO[bytes], size: int) -> tuple[int, bytes] | None:
-        """Kind and content of the next record; None if there is no whole one."""
+        """Returns type and content of the next record, or None if no whole record is left."""
         head = file.read(_RECORD.size)
         if not head:
             return None
         if len(head) == _RECORD.size:
-            kind, length = _RECORD.unpack(head)
+            code, length = _RECORD.unpack(head)
             if length <= size - file.tell():
-                return kind, file.read(length)
+                return code, file.read(length)
         left = size - file.tell() + len(head)
         self.cut = f"its last {left} bytes are part of a record that was not finished"
         return None

@@ -1,4 +1,4 @@
-"""Frames in recordings: whole, as on the wire, and on one line for people."""
+"""Frames in recordings: whole, as on the wire, and as one line of text."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _LARGEST_FRAGMENT = HEADER_LENGTH + _U16_MAX
 
 
 def whole_frame(frame: Frame) -> bytes:
-    """Header and whole body of a frame, whatever its length.
+    """Encodes header and whole body of a frame, whatever its length.
 
     Raises:
-        ValueError: no router could send it (`router.wire.codec.fragment`).
+        ValueError: the frame cannot be sent (`router.wire.codec.fragment`).
     """
     payloads = fragment(frame, _LARGEST_FRAGMENT)
     if len(payloads) == 1:
@@ -26,12 +26,12 @@ def whole_frame(frame: Frame) -> bytes:
 
 
 def read_whole_frame(data: bytes) -> Frame:
-    """Reads what `whole_frame` wrote, or a receiver put together. Raises ValueError."""
+    """Decodes the output of `whole_frame` or a reassembled frame. Raises ValueError if it is malformed."""
     return forwarded_frame(decode_header(data), data[HEADER_LENGTH:])
 
 
 def describe_frame(frame: Frame) -> str:
-    """A frame on one line: type, issuer/number, epoch, hops left, content."""
+    """Describes a frame on one line: type, issuer/number, epoch, hop limit, content."""
     body = frame.body
     if isinstance(body, Message | EncodedMessage):
         content = _describe_message(body)

@@ -1,4 +1,4 @@
-"""A recording through the protocol core again: the same answers, and the state at any moment."""
+"""Replay of a recording through the protocol core: compares the answers and shows the state at any time."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from router.protocol.router import Router
 from router.protocol.scheme import Row
 from router.recording.actions import describe_actions, encode_actions
 from router.recording.events import describe_event
-from router.recording.file import Input, Recording, RecordingError
+from router.recording.file import RecordedEvent, Recording, RecordingError
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One event, replayed.
+    """A replayed event.
 
     Attributes:
-        input: the event, its time, and what the live router answered.
-        actions: what the replayed router answered.
+        input: the event, its time, and the answer of the live router.
+        actions: the answer of the replayed router.
         router: the replayed router, right after the event; the next step changes it.
     """
 
-    input: Input
+    input: RecordedEvent
     actions: list[Action]
     router: Router
 
 
 def replay(recording: Recording) -> Iterator[Step]:
-    """Hands the events of a recording to a new core, one after the other.
+    """Passes the events of a recording to a new core, one after the other.
 
     Raises:
         RecordingError: a record breaks the format.
@@ -43,12 +43,12 @@ def replay(recording: Recording) -> Iterator[Step]:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a whole replay gave.
+    """The result of the replay of a whole recording.
 
     Attributes:
-        inputs: events replayed.
-        difference: the first event that was answered otherwise, and both answers, in words, or what the core
-            raised; None: all equal.
+        inputs: number of replayed events.
+        difference: the first event with different answers, and both answers, in words, or the exception of
+            the core; None: all answers are equal.
         cut: see `Recording`.
         router: the router at the end.
     """
@@ -63,7 +63,7 @@ def check(path: Path) -> Replayed:
     """Replays a recording and compares every answer with the live router's, up to the first difference.
 
     Raises:
-        RecordingError: there is no recording, or a record breaks the format.
+        RecordingError: `path` is not a recording, or a record breaks the format.
     """
     recording = Recording(path)
     router = _router(recording)
@@ -75,7 +75,7 @@ def check(path: Path) -> Replayed:
         difference = None
         try:
             data = encode_actions(given.event, router.handle(given.event, given.at))
-        except Exception as error:  # what ended the live router ends this one
+        except Exception as error:  # an error that ended the live router ends the replayed router
             difference = f"{describe_event(given.event)}; replayed: the core raises {error!r}"
         else:
             if given.actions not in (None, data):
@@ -90,18 +90,18 @@ def _router(recording: Recording) -> Router:
     try:
         return recording.origin.router()
     except (ValueError, TypeError) as error:
-        raise RecordingError(f"{recording.path}: what the router was made of: {error}") from error
+        raise RecordingError(f"{recording.path}: parameters of the router: {error}") from error
 
 
-def _live_answers(recording: Recording, given: Input) -> list[str]:
-    """What the live router answered, for people; nothing where the recording breaks off before."""
+def _live_answers(recording: Recording, given: RecordedEvent) -> list[str]:
+    """Returns the answer of the live router as text; empty if the recording ends before it."""
     try:
         return [] if given.actions is None else describe_actions(given.event, given.actions)
     except ValueError as error:
         raise RecordingError(f"{recording.path}: the answer to event {given.number}: {error}") from error
 
 
-def _difference(recording: Recording, given: Input, replayed: bytes) -> str:
+def _difference(recording: Recording, given: RecordedEvent, replayed: bytes) -> str:
     live, again = _live_answers(recording, given), describe_actions(given.event, replayed)
     place = next(
         (place for place, (a, b) in enumerate(zip(live, again, strict=False)) if a != b),
@@ -115,7 +115,8 @@ def _difference(recording: Recording, given: Input, replayed: bytes) -> str:
 
 
 def describe(recording: Recording) -> Iterator[str]:
-    """A recording for people: each event with its time (wall clock, ns), and below it the live answers.
+    """Yields a recording as lines of text: each event with its time (wall clock, ns), and below it the live
+    answers.
 
     Raises:
         RecordingError: a record breaks the format.
@@ -129,14 +130,14 @@ def describe(recording: Recording) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class RouterState:
-    """What a router knew at a moment.
+    """The state of a router at a time.
 
     Attributes:
-        t_ns: that moment, wall clock, ns.
-        epoch: the epoch it originated in; 0 before the first.
+        t_ns: the time, wall clock, ns.
+        epoch: the epoch in which the router originated; 0 before the first.
         interfaces: interface -> neighbouring node.
         table: the rows of its routing table.
-        branches: source -> this router's part in its tree, in that epoch.
+        branches: source -> the router's part in its tree, in that epoch.
     """
 
     t_ns: int
@@ -147,10 +148,10 @@ class RouterState:
 
 
 def states_at(path: Path, times_ns: Iterable[int]) -> Iterator[RouterState]:
-    """The states of one router at moments in ascending order, in one replay.
+    """Yields the states of a router at ascending times, from one replay.
 
-    An event counts from the time on that the router was told it; a frame comes into the capture of the host
-    link a little before. After the end of the recording the last state stays.
+    An event takes effect at the time at which the router handled it; the capture of the host link has its
+    frame a little earlier. After the end of the recording the last state holds.
 
     Args:
         times_ns: wall clock, ns.

@@ -1,1 +1,1 @@
-"""The records that routers and applications leave in files: their fields, and the way they are written."""
+"""The records that routers and applications write to files: their fields and their encoding."""

@@ -104,12 +104,11 @@ def predicate_set(
 class ApplicationLog:
     """Appends events to the log of applications, to which several processes may append at the same time.
 
-    Lines of several writers do not mix: only whole lines are handed to the system, in one write. A context
-    manager.
+    Lines of several writers do not mix: each write to the file has whole lines only. A context manager.
 
     Args:
         path: the log; it need not exist.
-        buffer_bytes: bytes of lines that may wait in memory before they are written; 0 writes each line at
+        buffer_bytes: bytes of lines that are kept in memory before they are written; 0 writes each line at
             once.
 
     Raises:
@@ -128,13 +127,13 @@ class ApplicationLog:
             self.flush()
 
     def flush(self) -> None:
-        """Writes the lines that wait."""
+        """Writes the buffered lines."""
         while self._waiting:
             written = os.write(self._file, self._waiting)
             del self._waiting[:written]
 
     def close(self) -> None:
-        """Writes the lines that wait and closes the log. Does nothing when called again."""
+        """Writes the buffered lines and closes the log. A second call does nothing."""
         if self._file < 0:
             return
         try:

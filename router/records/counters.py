@@ -1,4 +1,4 @@
-"""The counters of a router, as a live router leaves them and a simulated router reports them."""
+"""The counters of a router, as a live router writes them and a simulated router reports them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Annotated, Any, NotRequired, TypedDict
 
 from router.protocol.counters import Counters
 
-#: Names of the counters of the protocol core, which stand beside those of `LinkCounters`.
+#: Names of the counters of the protocol core, which are reported together with those of `LinkCounters`.
 CORE_COUNTERS = tuple(Counters().as_dict())
 
 
 class LinkCounters(TypedDict):
-    """What a router counts of its link to the switch, of its applications and of its process.
+    """The counters of a router's link to the switch, of its applications and of its process.
 
     The counters of frames and bytes count Ethernet frames.
     """
@@ -46,7 +46,7 @@ def router_counters(
     socket_drops: int = 0,
     applications_disconnected_slow: int = 0,
 ) -> dict[str, Any]:
-    """All counters of one router.
+    """Returns all counters of a router.
 
     Args:
         core: the counters of the protocol core; its drops are added to `dropped`.

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes a JSON document whole or not at all: a reader never sees a part of it.
+    """Writes a JSON document whole or not at all: a reader never sees a partial document.
 
     Raises:
         OSError: the file cannot be written.
@@ -25,9 +25,9 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def json_line(record: Mapping[str, Any], *, ascii_only: bool = True) -> str:
-    """A record as one line of a JSON Lines file, the line feed included.
+    """Returns a record as a line of a JSON Lines file, the line feed included.
 
     Args:
-        ascii_only: write other characters as escapes; text that is no valid Unicode can then be written too.
+        ascii_only: write other characters as escapes, which also represent text that is no valid Unicode.
     """
     return json.dumps(record, ensure_ascii=ascii_only, separators=(",", ":")) + "\n"

@@ -1,7 +1,7 @@
 """The application socket: the router's service for local processes, which defines most of its commands.
 
 A Unix stream socket, one JSON object a line (ARCHITECTURE.md, "Application socket"). A bad request is
-answered with an error; an application that does not read what it is sent is disconnected.
+answered with an error; an application that does not read is disconnected.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
 
 #: Bytes that may wait for an application that does not read.
 OUTPUT_LIMIT = 8 * 1024 * 1024
-#: Why a connection cannot be taken now and can later, and seconds until it is tried again.
+#: Errors for which a connection cannot be accepted now but can later, and seconds until the next attempt.
 _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _SHORTAGE_S = 0.2
 
-#: Commands of every router, whatever its service: value of `op` -> the event that it means to the core.
+#: Commands of every router, whatever its service: value of `op` -> the event that it gives to the core.
 _EVENTS: Mapping[str, Callable[[], Event]] = {"request_update": RequestUpdate, "settle": Settle}
 
 
@@ -47,21 +47,21 @@ class Applications:
 
     Args:
         node: the router's node.
-        path: where the socket is made; a stale one is replaced.
+        path: where the socket is made; a stale socket is replaced.
         selector: the event loop's; the data of every key is a callable that takes the event mask.
         open_session: makes the service's session of a newly connected application, from its number.
-        handle: passes an event to the protocol core, carries out what it returns that is not for
-            applications, and returns the rest.
+        handle: passes an event to the protocol core, performs the actions that are not for applications, and
+            returns the others.
         status: the answer to a `status` request, with tables (true) or without.
-        left_behind: is told of an application that went away while a predicate of it was in force: (its name,
-            wall clock in ns just before the predicate went with it).
+        left_behind: is called when an application disconnects while a predicate of it is in force: (its name,
+            wall clock in ns just before the predicate was withdrawn).
         output_limit: bytes that may wait for one application.
 
     Attributes:
         disconnected_slow: applications disconnected because they did not read.
 
     Raises:
-        OSError: the socket cannot be made there.
+        OSError: the socket cannot be made at `path`.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Applications:
         return not any(app.lines.pending for app in self._applications.values())
 
     def close(self) -> None:
-        """Disconnects everyone and removes the socket."""
+        """Disconnects all applications and removes the socket."""
         for app in list(self._applications.values()):
             app.gone = True
             self._forget(app)
@@ -117,7 +117,7 @@ class Applications:
         self._path.unlink(missing_ok=True)
 
     def next_deadline(self) -> float | None:
-        """When `tick` has something to do."""
+        """Returns the time at which `tick` is to be called, or None."""
         return self._listen_at
 
     def tick(self, now: float) -> None:
@@ -126,7 +126,7 @@ class Applications:
             self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def perform(self, actions: Iterable[Action]) -> None:
-        """Carries out the deliveries among `actions`."""
+        """Performs the deliveries among `actions`."""
         for action in actions:
             if isinstance(action, Deliver):
                 self._deliver(action)
@@ -138,7 +138,7 @@ class Applications:
             connection, _ = self._listener.accept()
         except OSError as error:
             if error.errno in _SHORTAGES:
-                # It stays in the backlog; until something is free again, asking would only take time.
+                # The connection stays in the backlog; until a resource is free, polling would only take time.
                 self._selector.unregister(self._listener)
                 self._listen_at = time.monotonic() + _SHORTAGE_S
             return
@@ -150,7 +150,7 @@ class Applications:
         self._selector.register(app.lines, selectors.EVENT_READ, lambda mask: self._ready(app, mask))
 
     def _ready(self, app: _Application, mask: int) -> None:
-        # It may have been disconnected since the selector named it.
+        # The application may have been disconnected since the selector reported it.
         if app.number not in self._applications:
             return
         if mask & selectors.EVENT_WRITE and not app.gone:
@@ -164,7 +164,7 @@ class Applications:
         self._settle(app)
 
     def _settle(self, app: _Application) -> None:
-        """Brings the selector in line with the application's state after something was done for it."""
+        """Updates the selector to the application's state after a request or a delivery."""
         if app.number not in self._applications:
             return
         if app.gone:

@@ -1,9 +1,9 @@
 """The application's side of the application socket.
 
 `Client` serves two kinds of caller. A program that waits calls `send_message`, `set_predicate`, `subscribe`,
-`deliveries` and `status`. A driver that holds many clients registers each with its selector, queues
-requests with `request`, and calls `read_events` and `flush` when the selector says so; nothing of that
-waits. Both may be mixed.
+`deliveries` and `status`. A driver that holds many clients registers each with its selector, queues requests
+with `request`, and calls `read_events` and `flush` when the selector reports the socket ready; none of these
+calls waits. Both may be mixed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
 TIMEOUT = 10.0
 # A delivery or a status answer may be longer than any request.
 _LINE_LIMIT = 64 * 1024 * 1024
-#: What takes back all that an operation has given.
+#: Operation -> the operation and the arguments that undo it.
 _UNDOING: dict[str, tuple[str, dict[str, str]]] = {
     "set_predicate": ("set_predicate", {"predicate": format_predicate(NOTHING)}),
     "subscribe": ("unsubscribe", {}),
 }
-#: What the answer to an operation holds, if it was served.
+#: Operation -> the fields of its answer, if the request was served.
 _ANSWERS = {"hello": ("app", "node"), "send_message": ("source", "seq"), "subscribe": ("subscription",)}
 
 Log = Callable[[ApplicationEvent], None]
@@ -48,7 +48,7 @@ class ClientError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A message that the router passed up. `(source, seq)` identifies it."""
+    """A message that the router delivered. `(source, seq)` identifies it."""
 
     source: int
     seq: int
@@ -57,18 +57,19 @@ class Delivery:
 
 @dataclass(slots=True)
 class Request:
-    """A request under way.
+    """A request that has been queued or sent.
 
     Attributes:
-        requested_ns: wall clock just before it was sent.
-        answer: the router's answer, None until it has come. `answer["ok"]` says whether it was served.
+        requested_ns: wall clock just before the request was sent.
+        answer: the router's answer, or None before it arrives. `answer["ok"]` is true if the request was
+            served.
     """
 
     id: int
     op: str
     requested_ns: int
     answer: dict[str, Any] | None = None
-    # What the router has been asked to take; known and logged once it has confirmed.
+    # The content of the request; recorded and logged once the router has confirmed it.
     message: Message | None = None
     predicate: Predicate | None = None
     subscription: int | None = None
@@ -88,7 +89,7 @@ class Client:
         node: the router's node.
 
     Raises:
-        ClientError: nobody listens there, the name is in use, or the router does not answer.
+        ClientError: no router listens at `path`, the name is in use, or the router does not answer.
     """
 
     def __init__(
@@ -100,8 +101,8 @@ class Client:
         self._requests: dict[int, Request] = {}
         self._next_id = 1
         self._deliveries: deque[Delivery] = deque()
-        self._wanted = Subscriptions(Plain())
-        # The operations by which the router may have got a predicate of ours.
+        self._subscriptions = Subscriptions(Plain())
+        # The operations by which the router may have received a predicate of this application.
         self._asked: set[str] = set()
         self._open = True
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -140,7 +141,7 @@ class Client:
         return int(answer["source"]), int(answer["seq"])
 
     def set_predicate(self, predicate: Predicate | str) -> None:
-        """Declares what this application wants, in place of what it declared before.
+        """Declares this application's predicate, in place of the last predicate that it declared.
 
         Raises:
             ClientError: the router refused it or did not answer.
@@ -149,9 +150,10 @@ class Client:
         self._wait(self.request_set_predicate(predicate))
 
     def subscribe(self, predicate: Predicate | str) -> int:
-        """Asks for the messages of `predicate` as well. Returns the number of the subscription.
+        """Subscribes to the messages of `predicate`. Returns the number of the subscription.
 
-        What an application gets is what it declared and what its subscriptions select, each message once.
+        An application receives the messages that its declared predicate or any of its subscriptions selects,
+        each message once.
 
         Raises:
             ClientError: the router refused it or did not answer.
@@ -163,33 +165,33 @@ class Client:
         """Revokes a subscription.
 
         Raises:
-            ClientError: this application has none of that number, or the router did not answer.
+            ClientError: this application has no subscription of that number, or the router did not answer.
         """
         self._wait(self.request_unsubscribe(subscription))
 
     def subscriptions(self) -> dict[int, Predicate]:
-        """The subscriptions that the router has of this application, by number."""
+        """Returns this application's subscriptions at the router, by number."""
         answer = self._wait(self.request("subscriptions"))
         return {int(number): parse_predicate(text) for number, text in answer["subscriptions"].items()}
 
     def status(self, tables: bool = True) -> dict[str, Any]:
-        """Counters and tables of the router: see `router.runtime.loop.Loop.status`.
+        """Returns counters and tables of the router: see `router.runtime.loop.RouterLoop.status`.
 
         Args:
-            tables: False leaves out the predicates and interfaces; who asks often should.
+            tables: False leaves out the predicates and interfaces, for callers that ask often.
         """
         return self._wait(self.request("status", tables=tables))
 
     def request_update(self) -> None:
-        """Makes the router ask, through every interface, what lies behind it (paper, section 3.5.2)."""
+        """Makes the router send an SR through every interface (paper, section 3.5.2)."""
         self._wait(self.request("request_update"))
 
     def settle(self) -> None:
-        """Makes the router start nothing more of its own accord, so that the network becomes quiet."""
+        """Stops the router's periodic sending, so that the network becomes quiet."""
         self._wait(self.request("settle"))
 
     def deliveries(self, timeout: float | None = None) -> Iterator[Delivery]:
-        """Yields deliveries as they come, until none has come for `timeout` seconds (None: for ever).
+        """Yields deliveries as they arrive, until none has arrived for `timeout` seconds (None: never ends).
 
         Raises:
             ClientError: the router closed the connection.
@@ -202,8 +204,11 @@ class Client:
                 yield self._deliveries.popleft()
 
     def close(self) -> None:
-        """Leaves. Messages that the router may have taken are waited for, so that the log has them; a
-        predicate that is in force is withdrawn, and the log says so.
+        """Disconnects.
+
+        Waits for the answers to messages that the router may have accepted, so that the log has them.
+        Withdraws a predicate that is in force, and logs its withdrawal.
+
         """
         if not self._open:
             return
@@ -216,7 +221,7 @@ class Client:
             for op in sorted(self._asked):
                 self._wait(self._request(*_UNDOING[op]))
         except ClientError:
-            # The router is gone or stuck: either way this application gets nothing any more.
+            # The router is gone or blocked: this application receives nothing more in either case.
             pass
         finally:
             self._lines.close()
@@ -235,7 +240,7 @@ class Client:
 
     @property
     def outstanding(self) -> int:
-        """Requests that have not been answered."""
+        """Returns the number of requests that have not been answered."""
         return len(self._requests)
 
     def request_send_message(self, message: Message | str) -> Request:
@@ -265,12 +270,12 @@ class Client:
 
         Raises:
             ClientError: the connection is closed.
-            ValueError: the request is longer than a router takes.
+            ValueError: the request is longer than a router accepts.
         """
         return self._request(op, fields)
 
     def flush(self) -> None:
-        """Sends what waits, as far as the socket takes it.
+        """Sends queued requests, as far as the socket accepts them.
 
         Raises:
             ClientError: the router closed the connection.
@@ -279,21 +284,21 @@ class Client:
             raise self._closed()
 
     def read_events(self) -> list[Delivery]:
-        """Takes what has come in: completes requests, returns the deliveries. Does not wait.
+        """Reads the input that has arrived: completes requests and returns the deliveries. Does not wait.
 
         Raises:
-            ClientError: the router closed the connection, or sent what is not of the protocol.
+            ClientError: the router closed the connection, or sent a line that is not of the protocol.
         """
         found = [*self._deliveries, *self._read()]
         self._deliveries.clear()
         return found
 
-    # Within.
+    # Internals.
 
     def _request_predicate(self, op: str, predicate: Predicate | str) -> Request:
         if isinstance(predicate, str):
             predicate = parse_predicate(predicate)
-        # The router is asked before the answer can be known.
+        # The time is taken before the request is sent.
         if predicate:
             self._asked.add(op)
         request = self._request(op, {"predicate": format_predicate(predicate)})
@@ -304,7 +309,7 @@ class Client:
         number = self._next_id
         line = json.dumps({"id": number, "op": op, **fields}, separators=(",", ":")).encode()
         if len(line) > REQUEST_LIMIT:
-            raise ValueError(f"{op}: a request of {len(line)} bytes; a router takes {REQUEST_LIMIT}")
+            raise ValueError(f"{op}: a request of {len(line)} bytes; a router accepts {REQUEST_LIMIT}")
         self._next_id += 1
         request = self._requests[number] = Request(number, op, time.time_ns())
         if not self._lines.send(line + b"\n"):
@@ -312,14 +317,14 @@ class Client:
         return request
 
     def _wait(self, request: Request) -> dict[str, Any]:
-        """The answer to a request that was served."""
+        """Waits for the answer to a request that must be served."""
         answer = self._await(request)
         if not answer.get("ok"):
             raise ClientError(f"{self._path}: {request.op}: {answer.get('error')}")
         return answer
 
     def _await(self, request: Request) -> dict[str, Any]:
-        """The answer to a request, whatever it is."""
+        """Waits for the answer to a request, whether or not the request is served."""
         deadline = time.monotonic() + self._timeout
         while request.answer is None:
             if not self._poll(deadline - time.monotonic()):
@@ -328,7 +333,7 @@ class Client:
         return request.answer
 
     def _poll(self, timeout: float | None) -> bool:
-        """Waits until something has come in, sending what waits meanwhile. False after the timeout."""
+        """Waits until input arrives, and sends queued requests. Returns False after the timeout."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -355,13 +360,14 @@ class Client:
                 self._log_delivery(content)
             else:
                 self._answered(content)
-        # What came before the end is handed over first; the next read finds the end again.
+        # Lines that arrived before the end are returned first; the next read finds the end.
         if not open_ and not lines:
             raise self._closed()
         return found
 
     def _parsed(self, line: bytes) -> Delivery | dict[str, Any]:
-        """A line from the router: a delivery, or the answer to a request of ours with the fields it needs."""
+        """Parses a line from the router: a delivery, or the answer to an outstanding request with all its
+        fields."""
         try:
             content: dict[str, Any] = json.loads(line)
             if content.get("event") == "deliver":
@@ -371,7 +377,7 @@ class Client:
                 content[name]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             said = line[:80].decode(errors="replace")
-            raise ClientError(f"{self._path}: the router said what it should not: {said}") from error
+            raise ClientError(f"{self._path}: unexpected line from the router: {said}") from error
         return content
 
     def _answered(self, answer: dict[str, Any]) -> None:
@@ -384,16 +390,16 @@ class Client:
             return
         subscription = request.subscription
         if subscription is not None:
-            self._wanted.remove(subscription)
+            self._subscriptions.remove(subscription)
         elif request.predicate is None:
             return
         elif request.op == "subscribe":
             subscription = answer["subscription"]
-            self._wanted.add(subscription, request.predicate)
+            self._subscriptions.add(subscription, request.predicate)
         else:
-            self._wanted.declare(request.predicate)
+            self._subscriptions.declare(request.predicate)
         op = None if subscription is None else request.op
-        self._log_predicate(request.requested_ns, self._wanted.predicate, op, subscription)
+        self._log_predicate(request.requested_ns, self._subscriptions.predicate, op, subscription)
 
     def _log_predicate(
         self, requested_ns: int, predicate: Predicate, op: str | None = None, subscription: int | None = None

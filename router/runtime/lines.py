@@ -1,4 +1,4 @@
-"""Lines over a non-blocking stream socket, with a bound on what may pile up on either side."""
+"""Lines over a non-blocking stream socket, with bounds on the bytes that wait on either side."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _CHUNK = 65_536
 
 
 class LineTooLongError(ValueError):
-    """A peer sent a line longer than the limit; it was thrown away up to its end."""
+    """A peer sent a line longer than the limit; the line was discarded."""
 
 
 class LineSocket:
-    """Splits what comes in into lines, and keeps what cannot go out yet.
+    """Splits input into lines and queues output that the peer does not accept yet.
 
     Args:
         connection: a connected stream socket; it is made non-blocking.
@@ -39,11 +39,11 @@ class LineSocket:
         self._socket.close()
 
     def receive(self) -> tuple[list[bytes | LineTooLongError], bool]:
-        """Reads once what is there.
+        """Reads the available input once.
 
         Returns:
-            The lines that are now whole, without their ends (a `LineTooLongError` in the place of one that
-            was thrown away), and whether the peer may still send.
+            The complete lines, without their ends (a `LineTooLongError` in the place of a line that was
+            discarded), and whether the peer may still send.
         """
         try:
             data = self._socket.recv(_CHUNK)
@@ -76,7 +76,7 @@ class LineSocket:
                 lines.append(self._too_long())
             self._skipping = True
             self._input.clear()
-        # A long line is searched for its end once, not again with every piece of it.
+        # Each piece of a long line is searched for the end once.
         self._scanned = len(self._input)
         return lines
 
@@ -84,14 +84,15 @@ class LineSocket:
         return LineTooLongError(f"line longer than {self._limit} bytes")
 
     def send(self, line: bytes) -> bool:
-        """Queues one line (its end included) and sends what the peer takes. False: the peer is gone."""
+        """Queues one line (its end included) and sends as much as the peer accepts. Returns False if the peer
+        is gone."""
         self._output.append(line)
         self.pending += len(line)
-        # What waits already must wait for the socket to become writable.
+        # Queued bytes go first, once the socket is writable.
         return self.flush() if len(self._output) == 1 else True
 
     def flush(self) -> bool:
-        """Sends as much of the queue as the peer takes. False: the peer is gone."""
+        """Sends as much of the queue as the peer accepts. Returns False if the peer is gone."""
         while self._output:
             first = self._output[0]
             try:

@@ -1,4 +1,4 @@
-"""A router's link to its switch: protocol frames in and out, as counted Ethernet frames.
+"""A router's link to its switch: sends and receives protocol frames as counted Ethernet frames.
 
 Every Ethernet frame that is read or sent is counted once, by type, with its length as on the wire (14
 bytes of header included, check sequence excluded): the counts equal those of a capture on the host link.
@@ -27,7 +27,7 @@ from router.wire.intake import FrameIntake
 
 #: Ethernet frames that may wait for the device.
 SEND_QUEUE_FRAMES = 16_384
-#: Frames read at one wake-up before others get their turn.
+#: Frames read at one wake-up before other sockets are served.
 BATCH = 64
 #: Seconds before a frame is offered again to a device whose queue was full.
 _RETRY_AFTER = 0.001
@@ -45,8 +45,8 @@ class Link:
 
     Args:
         node: the router's node.
-        packets: its socket.
-        log: is told of frames that cannot be used: (event, fields).
+        packets: the router's socket.
+        log: is called for each frame that cannot be used: (event, fields).
         send_queue_frames: Ethernet frames that may wait for the device before more are dropped.
     """
 
@@ -80,11 +80,12 @@ class Link:
 
     @property
     def idle(self) -> bool:
-        """True if nothing waits: no frame to be sent, none half received."""
+        """True if no frame waits to be sent and none is partly received."""
         return not self._queue and self._intake.reassembler.next_deadline() is None
 
     def dropped(self) -> Counter[str]:
-        """What was dropped, by reason: Ethernet frames, or (`reassembly_*`) frames partly received."""
+        """Numbers of dropped frames by reason: Ethernet frames, or (`reassembly_*`) frames partly
+        received."""
         counts = self._dropped + self._intake.dropped
         counts["reassembly_timeout"] = self._intake.reassembler.expired
         counts["reassembly_evicted"] = self._intake.reassembler.evicted
@@ -96,7 +97,7 @@ class Link:
         return bool(self._queue) and self._retry_at is None
 
     def next_deadline(self) -> float | None:
-        """When `tick` has something to do."""
+        """Returns the time at which `tick` is to be called, or None."""
         deadlines = (self._retry_at, self._intake.reassembler.next_deadline())
         return min((at for at in deadlines if at is not None), default=None)
 
@@ -107,9 +108,9 @@ class Link:
             self.flush(now)
 
     def receive(self, now: float) -> Iterator[tuple[FrameReceived | ControllerFrame, bytes]]:
-        """Reads up to `BATCH` Ethernet frames; yields the protocol frames that they make whole.
+        """Reads up to `BATCH` Ethernet frames; yields the protocol frames that they complete.
 
-        With each comes its wire form: the header of the Ethernet frame that completed it, and its body.
+        Each frame comes with its wire form: the header of the Ethernet frame that completed it, and its body.
         """
         for _ in range(BATCH):
             data = self.packets.receive()
@@ -143,7 +144,7 @@ class Link:
                 self._send_ethernet(_Outgoing(kind, header + payload), now)
 
     def _send_ethernet(self, outgoing: _Outgoing, now: float) -> None:
-        # Behind a queue, so that frames never overtake each other.
+        # Behind the queue, so that frames keep their order.
         if self._queue or not self._sent(outgoing, now):
             if len(self._queue) >= self._queue_limit:
                 self._drop("send_queue_full", type=outgoing.type)
@@ -151,12 +152,12 @@ class Link:
                 self._queue.append(outgoing)
 
     def flush(self, now: float) -> None:
-        """Sends what waits, as far as the device takes it."""
+        """Sends queued frames, as far as the device accepts them."""
         while self._queue and self._sent(self._queue[0], now):
             self._queue.popleft()
 
     def _sent(self, outgoing: _Outgoing, now: float) -> bool:
-        """Offers one frame to the device. True if it is dealt with, False if it must wait."""
+        """Offers a frame to the device. Returns True if it was sent or dropped, False if it must wait."""
         result = self.packets.send(outgoing.frame)
         if result is SendResult.SENT:
             self.frames_sent[outgoing.type] += 1
@@ -177,7 +178,7 @@ class Link:
         self._log("dropped", {"reason": reason, **fields})
 
 
-# A router has few sets of interfaces, and many frames.
+# A router uses few sets of interfaces for many frames.
 @lru_cache(maxsize=4096)
 def _addresses(interfaces: frozenset[int]) -> list[bytes]:
     return port_addresses(interfaces)

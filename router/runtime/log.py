@@ -8,9 +8,9 @@ from typing import Any, TextIO
 
 
 class Log:
-    """Writes events to `file`, at most `per_second` in any second; the rest is counted and said.
+    """Writes events to `file`, at most `per_second` in any second; counts the others and logs their number.
 
-    A hostile neighbour can so fill neither the disk nor the router's time.
+    The limit keeps a hostile neighbour from filling the disk or the router's time.
     """
 
     def __init__(self, file: TextIO, node: int, per_second: int = 20) -> None:
@@ -34,7 +34,7 @@ class Log:
         self.write_always(event, fields)
 
     def write_always(self, event: str, fields: dict[str, Any]) -> None:
-        """Writes an event that no neighbour can cause and that others rely on."""
+        """Writes an event that no neighbour can cause and that readers of the log rely on."""
         line: dict[str, Any] = {"t_ns": time.time_ns(), "node": self._node, "event": event, **fields}
         if self._suppressed:
             line["suppressed_before"] = self._suppressed

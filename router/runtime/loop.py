@@ -1,4 +1,4 @@
-"""The event loop of one live router: its link, its applications, its deadlines, and the signal to stop."""
+"""The event loop of a live router: its link, its applications, its deadlines, and the signal to stop."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from router.runtime.link import Link
 from router.runtime.packet_socket import PacketSocket
 from router.wire.frames import FrameType
 
-#: Seconds that a router that was told to stop goes on with what has come in already.
+#: Seconds in which a router handles input that had arrived when it was stopped.
 _STOP_GRACE = 1.0
-#: Event in a router's log: its recording was given up (`error`).
+#: Event in a router's log: its recording has ended early (`error`).
 RECORDING_FAILED = "recording_failed"
-#: Frames whose handling time the protocol wants to know.
+#: Types of frames whose handling time the protocol uses.
 _TIMED = frozenset({FrameType.SR, FrameType.UR})
 
 
-class Loop:
+class RouterLoop:
     """Drives one `Router`.
 
     Args:
         router: the protocol core.
         packets: a socket on the device that leads to the switch.
         socket_path: where applications connect.
-        log: is told what an operator should know: (event, fields).
+        log: is called with the events for the operator: (event, fields).
         left_behind: see `Applications`.
-        recorder: is told every event and what answers it (None: nobody is).
+        recorder: records every event and the actions that answer it (None: no recording).
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class Loop:
         self._selector.register(self._stop_receiver, selectors.EVENT_READ, self._stop_asked)
         self._stopping = False
 
-    # What an observer may ask.
+    # Queries.
 
     def counters(self) -> dict[str, Any]:
-        """The counters of this router: see `router.records.counters`."""
+        """Returns the counters of this router: see `router.records.counters`."""
         link = self._link
         return router_counters(
             self._router.counters,
@@ -95,13 +95,13 @@ class Loop:
         )
 
     def status(self, tables: bool) -> dict[str, Any]:
-        """The answer to a `status` request; JSON objects have text for keys.
+        """Returns the answer to a `status` request; the keys of JSON objects are text.
 
-        `idle` means that this router owes nothing: it has an epoch, nothing is held, half received, or
-        waiting to be sent, and no RA is due (periodic ones apart).
+        `idle` means that this router has nothing to do: it has an epoch, no frame is held, partly received,
+        or waiting to be sent, and no RA is due (except periodic RAs).
 
         Args:
-            tables: give `table` (rows of interface, scope, predicate) and `interfaces` too: it may be long.
+            tables: include `table` (rows of interface, scope, predicate) and `interfaces`, which may be long.
         """
         router = self._router
         status: dict[str, Any] = {
@@ -122,11 +122,11 @@ class Loop:
         try:
             self._stop_sender.send(b"\0")
         except BlockingIOError:
-            # It is full of such bytes already.
+            # The pipe is full of wake-up bytes already.
             return
 
     def run(self) -> None:
-        """Runs until `stop` is called; then deals with what has come in already, and returns."""
+        """Runs until `stop` is called; then handles input that has already arrived, and returns."""
         self._handle(Started())
         while not self._stopping:
             self._turn(self._timeout())
@@ -146,7 +146,7 @@ class Loop:
         self._link.packets.close()
 
     def _turn(self, timeout: float | None) -> bool:
-        """Waits for something to do, and does it. False if there was nothing."""
+        """Waits for input or a deadline and handles it. Returns False if there was neither."""
         ready = self._selector.select(timeout)
         for key, mask in ready:
             key.data(mask)
@@ -177,7 +177,7 @@ class Loop:
         if mask & selectors.EVENT_WRITE:
             self._link.flush(now)
         if mask & selectors.EVENT_READ:
-            # One batch a turn: what is left makes the socket readable at once.
+            # One batch a turn: the socket stays readable while frames are left.
             for event, wire in self._link.receive(now):
                 self._handle(event, wire)
 
@@ -189,7 +189,7 @@ class Loop:
         self._applications.perform(self._handle_request(event, wire))
 
     def _handle_request(self, event: Event, wire: bytes | None = None) -> Iterable[Action]:
-        """Passes an event to the core, sends what it wants sent, and returns its actions."""
+        """Passes an event to the core, sends the frames among its actions, and returns the actions."""
         now = time.monotonic()
         actions = self._ask_core(event, now, wire)
         for action in actions:
@@ -212,7 +212,7 @@ class Loop:
         return actions
 
     def _record(self, do: Callable[[Recorder], None]) -> None:
-        """A recording that cannot go on, on a full disk say, is given up; the router goes on."""
+        """Ends a recording that cannot be written, on a full disk for instance; the router continues."""
         if self._recorder is None:
             return
         try:

@@ -19,15 +19,16 @@ def _check(result: int, what: str) -> None:
 
 
 def namespace_path(where: str | int) -> Path:
-    """The file of a network namespace, given as that file or as the id of a process in it."""
+    """Returns the file of a network namespace, given as that file or as the id of a process in the
+    namespace."""
     return Path(f"/proc/{where}/ns/net") if isinstance(where, int) else Path(where)
 
 
 def enter_network_namespace(where: str | int) -> None:
-    """Moves this thread into a network namespace (setns(2)); sockets made from now on belong there.
+    """Moves this thread into a network namespace (setns(2)); sockets made afterwards belong to it.
 
     Raises:
-        OSError: there is no such namespace, or no permission to enter it.
+        OSError: the namespace does not exist, or the process has no permission to enter it.
     """
     path = namespace_path(where)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -44,6 +45,6 @@ def die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
         ProcessLookupError: the parent has ended already.
     """
     _check(_libc.prctl(_PR_SET_PDEATHSIG, int(by), 0, 0, 0), "prctl")
-    # It may have ended before the kernel was asked.
+    # The parent may have ended before the call of prctl.
     if os.getppid() != parent:
         raise ProcessLookupError(f"parent process {parent} has ended")

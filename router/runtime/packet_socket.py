@@ -1,6 +1,6 @@
 """The raw socket of a router: Ethernet frames of EtherType 0x88B5 on one device.
 
-See packet(7). Nothing here knows what the frames hold.
+See packet(7). This module does not interpret the frames.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SIOCGIFMTU = 0x8921
 _STATISTICS = struct.Struct("II")
 _IFREQ = struct.Struct("16si")
 
-#: Bytes asked for each socket buffer; the kernel doubles them to account for its overhead.
+#: Bytes requested for each socket buffer; the kernel doubles them to account for its overhead.
 RECEIVE_BUFFER = 16 * 1024 * 1024
 SEND_BUFFER = 4 * 1024 * 1024
 _MAX_FRAME = 65_535 + ETHERNET_HEADER_LENGTH
@@ -34,7 +34,7 @@ class SendResult(Enum):
     SENT = "sent"
     #: The socket buffer is full; wait until the socket is writable.
     WOULD_BLOCK = "would_block"
-    #: The device's queue is full; the socket does not tell when it no longer is.
+    #: The device's queue is full; the socket does not report when it has room.
     NO_BUFFERS = "no_buffers"
     #: The frame cannot be sent: the device is down or gone, or the frame exceeds its MTU.
     FAILED = "failed"
@@ -45,22 +45,22 @@ class PacketSocket:
 
     Args:
         device: name of a network device.
-        receive_buffer: bytes of receive buffer to ask for.
+        receive_buffer: bytes of receive buffer to request.
 
     Raises:
-        OSError: there is no such device, or no permission for raw sockets.
+        OSError: the device does not exist, or the process has no permission for raw sockets.
     """
 
     def __init__(self, device: str, receive_buffer: int = RECEIVE_BUFFER) -> None:
         self.device = device
         self._drops = 0
-        # Protocol 0 until it is bound: otherwise frames of every other device come in first.
+        # Protocol 0 until the socket is bound: otherwise it receives frames of all other devices first.
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         try:
             self._socket.setblocking(False)
             _grow(self._socket, _SO_RCVBUFFORCE, socket.SO_RCVBUF, receive_buffer)
             _grow(self._socket, _SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER)
-            # Older kernels lack it; then the kernel shows our own frames to other sockets only anyway.
+            # Older kernels lack the option; they show sent frames to other sockets only.
             with contextlib.suppress(OSError):
                 self._socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
             try:
@@ -81,14 +81,14 @@ class PacketSocket:
         self._socket.close()
 
     def receive(self) -> bytes | None:
-        """The next Ethernet frame, or None if there is none at the moment."""
+        """Returns the next Ethernet frame, or None if none has arrived."""
         while True:
             try:
                 length = self._socket.recv_into(self._buffer)
             except BlockingIOError:
                 return None
             except OSError as error:
-                # Reported once when the device goes down; frames may come again when it is back.
+                # Reported once when the device goes down; frames may arrive when it is up again.
                 if error.errno in (errno.ENETDOWN, errno.EINTR):
                     continue
                 raise
@@ -107,7 +107,7 @@ class PacketSocket:
         return SendResult.SENT
 
     def drops(self) -> int:
-        """Frames that the kernel dropped so far because the receive buffer was full."""
+        """Returns the number of frames that the kernel has dropped because the receive buffer was full."""
         raw = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size)
         # Reading resets the kernel's count.
         self._drops += _STATISTICS.unpack(raw)[1]
@@ -120,7 +120,7 @@ class PacketSocket:
 
 
 def _grow(target: socket.socket, forced: int, ordinary: int, size: int) -> None:
-    """Sets a buffer size beyond the system's limit if we may, else up to it."""
+    """Sets a buffer size, beyond the system's limit if permitted, otherwise up to it."""
     try:
         target.setsockopt(socket.SOL_SOCKET, forced, size)
     except PermissionError:

@@ -1,14 +1,14 @@
 """The parent of all routers of a run: ``python -m router.runtime.parent SPECS.json``.
 
-It imports what routers need, once, then forks one router for each spec (`RouterSpec.as_json`, in a JSON
-list); they share that memory. On standard output it writes a JSON line for each router:
+The parent imports the modules of a router once, then forks one router for each spec (`RouterSpec.as_json`, in
+a JSON list); the routers share that memory. On standard output it writes a JSON line for each router:
 ``{"event":"ready","node":n,"pid":p,"matcher":engine}`` when it has opened its sockets, and
-``{"event":"exited","node":n,"pid":p,"status":s}`` when it has ended (s = 0: cleanly; s < 0: killed by
-signal -s).
+``{"event":"exited","node":n,"pid":p,"status":s}`` when it has ended (s = 0: cleanly; s < 0: killed by signal
+-s).
 
 At the end of its standard input, or on SIGTERM, it stops the routers (SIGTERM; they write their
-counters), waits, kills those that have not ended in time, and ends: with status 0 if every router ended
-with 0. It also ends when all routers have.
+counters), waits, kills the routers that have not ended in time, and ends: with status 0 if every router ended
+with 0. It also ends when all routers have ended.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from typing import Any
 from router.json_objects import read_object
 from router.runtime.process import RouterSpec, spawn_routers
 
-#: Seconds that routers get to write their counters and end.
+#: Seconds in which routers must write their counters and end.
 STOP_TIMEOUT = 10.0
 
 
 class Parent:
-    """Watches over the routers that it forked."""
+    """The process that forks the routers and supervises them."""
 
     def __init__(self) -> None:
         self._children: dict[int, int] = {}
@@ -51,13 +51,13 @@ class Parent:
         with contextlib.suppress(OSError):
             fcntl.fcntl(ready_writer, fcntl.F_SETPIPE_SZ, 1024 * 1024)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # Handlers that do nothing: the wake-up descriptor tells the loop which signal came.
+        # Handlers that do nothing: the loop reads the number of the signal from the wake-up descriptor.
         signal.signal(signal.SIGTERM, lambda *_: None)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake_writer)
         self._selector.register(ready_reader, selectors.EVENT_READ, self._readiness)
         self._selector.register(wake_reader, selectors.EVENT_READ, self._signals)
-        # A regular file cannot be waited for, and never ends a run.
+        # A regular file cannot be polled, and never ends a run.
         with contextlib.suppress(PermissionError):
             self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ, self._standard_input)
         self._children = spawn_routers(specs, ready_writer)
@@ -74,7 +74,7 @@ class Parent:
         return 1 if self._failed else 0
 
     def _readiness(self, descriptor: int) -> None:
-        """Passes on the children's lines."""
+        """Prints the lines that the children have written."""
         try:
             data = os.read(descriptor, 65_536)
         except BlockingIOError:
@@ -102,7 +102,7 @@ class Parent:
             self._signal_all(signal.SIGTERM)
 
     def _signal_all(self, number: signal.Signals) -> None:
-        # A child that was not waited for keeps its process id, so no stranger can be hit.
+        # A child that was not waited for keeps its process id, so no other process can get the signal.
         for child in self._children:
             os.kill(child, number)
 
@@ -117,7 +117,7 @@ class Parent:
 
 
 def _print(content: dict[str, Any]) -> None:
-    # If nobody reads any more, the end of standard input follows.
+    # A reader that is gone has closed standard input too, which ends this process.
     with contextlib.suppress(BrokenPipeError):
         print(json.dumps(content), flush=True)
 
@@ -127,7 +127,8 @@ def read_specs(path: Path) -> list[RouterSpec]:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is not such a list; the message names the file, the position and the field.
+        ValueError: the file is not a JSON list of specs; the message names the file, the position and the
+            field.
     """
     try:
         content = json.loads(path.read_text())

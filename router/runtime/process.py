@@ -1,4 +1,4 @@
-"""One router as one process: what it is told, how it starts, and how it ends."""
+"""A router as a process: its specification, its start and its end."""
 
 from __future__ import annotations
 
@@ -20,34 +20,35 @@ from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
 from router.records.json_file import write_json
 from router.runtime.log import Log
-from router.runtime.loop import RECORDING_FAILED, Loop
+from router.runtime.loop import RECORDING_FAILED, RouterLoop
 from router.runtime.namespaces import die_with, enter_network_namespace
 from router.runtime.packet_socket import PacketSocket
 
-#: Event in a router's log: an application went away (`app`) with a predicate in force, which went with it
+#: Event in a router's log: an application disconnected (`app`) with a predicate in force, which was withdrawn
 #: between `requested_ns` and `t_ns`.
 LEFT_BEHIND = "application_left"
 
 
 @dataclass(frozen=True, slots=True)
 class RouterSpec:
-    """What a router process needs to know.
+    """The specification of a router process.
 
     Attributes:
-        node: its node identifier.
+        node: identifier of the router's node.
         device: the device towards its switch, inside the namespace.
-        namespace: its network namespace: a path, or the id of a process in it (None: the parent's own).
+        namespace: the router's network namespace: a path, or the id of a process in it (None: that of the
+            parent).
         socket_path: where applications connect.
-        counters_path: where it leaves its counters when it ends (one JSON object).
-        log_path: its log, JSON lines; standard error goes there too.
+        counters_path: file of its counters, written when the router ends (one JSON object).
+        log_path: file of its log (JSON lines) and of its standard error.
         options: see `router.protocol.options`.
-        seed: seeds its jitter, together with `node`.
-        matcher: matching engine, as `router.matching.factory` takes it.
+        seed: seed of its jitter, together with `node`.
+        matcher: name of the matching engine in `router.matching.factory`.
         incarnation: 32 bits, greater than at any earlier start of this node.
-        recording_path: where it records what it is given and answers (None: nowhere).
+        recording_path: file of its recording (None: no recording).
 
     Raises:
-        ValueError: there is no such matching engine.
+        ValueError: `matcher` is not the name of a matching engine.
     """
 
     node: int
@@ -73,10 +74,10 @@ class RouterSpec:
 
 
 def spawn_routers(specs: Sequence[RouterSpec], ready_descriptor: int) -> dict[int, int]:
-    """Forks one router for each spec, out of this process, which should have nothing else open.
+    """Forks one router for each spec. The calling process should have no other files open.
 
-    What the compiled matching engine needs is loaded first, for all of them; where it cannot be, that is
-    said on standard error.
+    Loads the compiled matching engine before forking, once for all routers; reports a failure to load it on
+    standard error.
 
     Args:
         specs: the routers.
@@ -92,7 +93,7 @@ def spawn_routers(specs: Sequence[RouterSpec], ready_descriptor: int) -> dict[in
     gc.freeze()
     parent = os.getpid()
     children: dict[int, int] = {}
-    # A child that is told to stop before it has a handler must not lose the signal.
+    # A child that gets SIGTERM before it has a handler must not lose the signal.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     for spec in specs:
         child = os.fork()
@@ -107,7 +108,7 @@ def _child(spec: RouterSpec, parent: int, ready_descriptor: int) -> NoReturn:
     """Runs a router in a forked child; never returns to the parent's code."""
     status = 1
     try:
-        # The terminal's Ctrl-C goes to the whole group; when routers stop is for the parent to say.
+        # The terminal's Ctrl-C goes to the whole process group; the parent decides when routers stop.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
@@ -121,13 +122,13 @@ def _child(spec: RouterSpec, parent: int, ready_descriptor: int) -> NoReturn:
     except BaseException:
         traceback.print_exc()
     finally:
-        # Not sys.exit: the parent's handlers, buffers and finally clauses are not ours to run.
+        # Not sys.exit: a child must not run the parent's handlers, buffers and finally clauses.
         sys.stderr.flush()
         os._exit(status)
 
 
 def _keep_only(descriptor: int) -> None:
-    """Closes what was inherited, except the standard streams and `descriptor`."""
+    """Closes the inherited descriptors, except the standard streams and `descriptor`."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     limit = os.sysconf("SC_OPEN_MAX")
@@ -145,7 +146,7 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
     def left_behind(app: str, requested_ns: int) -> None:
         log.write_always(LEFT_BEHIND, {"app": app, "requested_ns": requested_ns})
 
-    loop = Loop(origin.router(), packets, Path(spec.socket_path), log.write, left_behind, recorder)
+    loop = RouterLoop(origin.router(), packets, Path(spec.socket_path), log.write, left_behind, recorder)
     signal.signal(signal.SIGTERM, lambda *_: loop.stop())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     ready = {
@@ -165,13 +166,14 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
 
 
 def _cpu_seconds() -> dict[str, float]:
-    """What this process has used since it was forked."""
+    """Returns the CPU seconds of this process since it was forked."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return {"cpu_user_s": round(used.ru_utime, 6), "cpu_system_s": round(used.ru_stime, 6)}
 
 
 def _recorder(path: Path, origin: Origin, log: Log) -> Recorder | None:
-    """A recording that cannot begin, on a full disk say, is given up; the router goes on."""
+    """Opens a recording. Returns None if it cannot, on a full disk for instance; the router runs without
+    it."""
     try:
         return Recorder(path, origin)
     except OSError as error:

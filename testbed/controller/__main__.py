@@ -1,4 +1,4 @@
-"""`python -m testbed.controller CONFIG.json`: the controller as a process of its own (see `settings`)."""
+"""Entry point of the controller process: `python -m testbed.controller CONFIG.json` (see `settings`)."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def main(arguments: list[str]) -> int:
     except InputError as error:
         print(error, file=sys.stderr)
         return error.status
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the runner, which then ends us in order
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the runner, which then ends this process
     if settings.parent_pid is not None:
         try:
             die_with(settings.parent_pid, signal.SIGTERM)
         except ProcessLookupError as error:
             print(error, file=sys.stderr)
             return 1
-    # Ryu has no other event library; eventlet's advice to move on would only hide our own last words.
+    # Ryu has no other event library; the warning would only hide the last lines of this process.
     warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
-    # Imported late: Ryu takes half a second, and a wrong configuration should not.
+    # Imported late: importing Ryu takes half a second, and a wrong configuration is reported without it.
     from testbed.controller.app import run
 
     return run(settings)

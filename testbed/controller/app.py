@@ -21,7 +21,7 @@ import eventlet.tpool
 import eventlet.wsgi
 from eventlet.green import socket as green_socket
 
-# Ryu 4.34 imports this name, which eventlet has dropped since; its own value was this one.
+# Ryu 4.34 imports this name, which later versions of eventlet lack; eventlet's value was an object().
 if not hasattr(eventlet.wsgi, "ALREADY_HANDLED"):
     eventlet.wsgi.ALREADY_HANDLED = object()
 
@@ -87,14 +87,14 @@ _ECHO_LIMIT = 3
 class _Handler(OFPHandler):
     """Ryu's OpenFlow handshake, on a Unix socket that only this process's user may connect to.
 
-    Ryu itself listens on TCP alone, where the kernel says nothing about who connects.
+    Ryu itself listens on TCP only, where the kernel does not identify the user that connects.
     """
 
     def __init__(self, *args: Any, settings: Settings, log: ControllerLog, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._path = settings.socket
         self._path.unlink(missing_ok=True)
-        # No moment passes in which the socket exists with other permissions.
+        # The mask is set before the socket exists, so that it never has other permissions.
         mask = os.umask(0o177)
         try:
             self._server = eventlet.listen(str(self._path), socket.AF_UNIX, backlog=_BACKLOG)
@@ -116,11 +116,12 @@ class _Handler(OFPHandler):
 
 
 def _accept_option(*_option: object) -> None:
-    """Takes an option of a socket and sets nothing."""
+    """Accepts a socket option and ignores it."""
 
 
 class _Switch:
-    """A connected switch, with a queue of its own: one that does not read holds up nobody else."""
+    """A connected switch, with its own send queue, so that a switch that does not read delays no other
+    switch."""
 
     def __init__(self, datapath: Any) -> None:
         self.datapath = datapath
@@ -163,7 +164,8 @@ class ControllerApp(RyuApp):
         self.threads.append(hub.spawn(self._run))
 
     def counters(self) -> FrameCounts:
-        """Ethernet frames by type (each fragment is one), and the reasons for which frames were dropped."""
+        """Returns the numbers of Ethernet frames by type (each fragment counts) and of dropped frames by
+        reason."""
         dropped = self._intake.dropped
         return FrameCounts(
             frames_sent=dict(self._sent),
@@ -204,7 +206,8 @@ class ControllerApp(RyuApp):
                 hub.spawn(self._compute, action)
 
     def _compute(self, request: ComputeTables) -> None:
-        # In a native thread: it takes seconds for 1,000 nodes, and switches want their echoes answered.
+        # In a native thread: computing takes seconds for 1,000 nodes, and switches need answers to their
+        # echoes.
         try:
             tables = eventlet.tpool.execute(
                 lambda: broadcast_tables(
@@ -223,11 +226,12 @@ class ControllerApp(RyuApp):
     def _install_pipeline(self, node: int) -> None:
         switch = self._switches.get(node)
         if switch is None:
-            return  # gone again; its disconnection is in the queue
+            return  # disconnected; the event is in the queue
         datapath = switch.datapath
         ofproto, parser = datapath.ofproto, datapath.ofproto_parser
         if node not in self._cleared:
-            # Flows of an earlier controller. On a reconnection ours are all there, and must keep working.
+            # Deletes flows of an earlier controller. On a reconnection, this controller's flows are installed
+            # # and must keep working.
             self._cleared.add(node)
             switch.send(
                 parser.OFPFlowMod(
@@ -247,7 +251,7 @@ class ControllerApp(RyuApp):
     def _send_frame(self, node: int, action: SendFrame) -> None:
         switch = self._switches.get(node)
         if switch is None:
-            return  # retransmitted, or overtaken by a new epoch
+            return  # disconnected: the frame is retransmitted, or superseded by a new epoch
         datapath = switch.datapath
         ofproto, parser = datapath.ofproto, datapath.ofproto_parser
         for payload in fragment(action.frame):
@@ -287,7 +291,7 @@ class ControllerApp(RyuApp):
             datapath.close()
             return
         previous = self._switches.get(node)
-        if previous is not None:  # reconnected before we noticed that the old connection was dead
+        if previous is not None:  # reconnected before the old connection was found dead
             previous.close()
             previous.datapath.close()
         self._switches[node] = _Switch(datapath)
@@ -328,7 +332,7 @@ class ControllerApp(RyuApp):
             self._inbox.put(FrameReceived(node, taken.frame))
 
     def _switch_of(self, datapath: Any) -> _Switch | None:
-        """The switch that this connection stands for; None if it is not, or no longer, in use."""
+        """Returns the switch of a connection, or None if the connection is not, or no longer, in use."""
         switch = None if datapath.id is None else self._switches.get(datapath.id - 1)
         return switch if switch is not None and switch.datapath is datapath else None
 
@@ -339,7 +343,7 @@ def _port_up(datapath: Any, port: Any) -> bool:
 
 
 def _flow_mod(datapath: Any, rule: Rule) -> Any:
-    """A rule as the OpenFlow message that adds it."""
+    """Returns the OpenFlow message that adds a rule."""
     ofproto, parser = datapath.ofproto, datapath.ofproto_parser
     fields: dict[str, Any] = {}
     if rule.match.in_port is not None:
@@ -387,12 +391,12 @@ def _end_on_sigterm(done: Any) -> None:
 
 def run(settings: Settings) -> int:
     """Runs the controller until SIGTERM; returns its exit status. Writes its counters last."""
-    cfg.CONF(args=[], project="cbcb-testbed", default_config_files=[])  # no configuration of this machine's
+    cfg.CONF(args=[], project="cbcb-testbed", default_config_files=[])  # no configuration files
     cfg.CONF.set_override("echo_request_interval", _ECHO_INTERVAL_S)
     cfg.CONF.set_override("maximum_unreplied_echo_requests", _ECHO_LIMIT)
     eventlet.tpool.set_num_threads(1)
-    # A table for 1,000 nodes has a million entries, none of them in a cycle: looking for garbage among them
-    # again and again would double the time to make them.
+    # A table for 1,000 nodes has a million entries, none of them in a cycle: repeated collections would #
+    # double the time to make the table.
     gc.freeze()
     gc.set_threshold(100_000, 50, 1000)
     log = ControllerLog(settings.log)

@@ -1,7 +1,7 @@
-"""Bringing every router onto the same broadcast tables: epochs, acknowledgements, retransmission.
+"""Distribution of the broadcast tables to all routers: epochs, acknowledgements, retransmission.
 
-A state machine without input or output of its own: `handle(event, now)` returns what to do, and
-`next_deadline()` says when to call again. `now` is in seconds of any clock that does not go back.
+A state machine without input or output: `handle(event, now)` returns the actions to perform, and
+    `next_deadline()` the time of the next call. `now` is in seconds of any clock that does not go back.
 
 An epoch goes through the stages of `Stage`, and each router through those of `Phase`:
 
@@ -10,11 +10,11 @@ An epoch goes through the stages of `Stage`, and each router through those of `P
     SILENT -HELLO-> NEEDS_TABLE -ACK-> HAS_TABLE -all have it-> NEEDS_COMMIT -ACK-> IN_EPOCH
 
 The members of an epoch are the nodes that were up when it started. A change of topology starts a new epoch
-and abandons one that is not committed yet. So does whatever may have cost somebody an advertisement, since in
-a new epoch all advertise again: a link, node or switch that was gone, however shortly, a router that did not
-answer, and one that has restarted. Readers of the log rely on that (`captures.rundir.epochs`). A COMMIT lets
-routers forget the epochs before the last one that was committed everywhere, since nobody can still originate
-in those.
+and abandons one that is not committed yet. Every event that may have cost a router an advertisement starts a
+new epoch as well, since in a new epoch all routers advertise: the outage of a link, node or switch, however
+short, a router that did not answer, and a router that has restarted. Readers of the log rely on this rule
+(`captures.rundir.epochs`). A COMMIT lets routers forget the epochs before the last one that was committed
+everywhere, since no router can still originate in those epochs.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Timing:
             several events (both ends of a link, all ports of a switch).
         retry_s: wait for an acknowledgement before the first retransmission; doubles each time.
         retry_max_s: longest wait between retransmissions.
-        give_up_s: a router that has acknowledged nothing for so long counts as down until it does; it is
-            asked again every `retry_max_s`.
+        give_up_s: a router that has acknowledged nothing for this time counts as down until it acknowledges;
+            its frame is retransmitted every `retry_max_s`.
         window: frames that may be unacknowledged at once, over all routers.
     """
 
@@ -77,7 +77,7 @@ class Timing:
 
 
 class Stage(Enum):
-    """How far an epoch has come."""
+    """Progress of an epoch."""
 
     COMPUTING = auto()
     TABLES = auto()
@@ -86,7 +86,7 @@ class Stage(Enum):
 
 
 class Phase(Enum):
-    """How far a router has come in the current epoch."""
+    """Progress of a router in the current epoch."""
 
     SILENT = auto()
     NEEDS_TABLE = auto()
@@ -103,7 +103,8 @@ class _Router:
 
 @dataclass(frozen=True, slots=True)
 class _Cause:
-    """What an epoch is for; when it differs from the current epoch's, a new one is due.
+    """The state that an epoch is made for; a state that differs from the current epoch's requires a new
+    epoch.
 
     `losses` counts, from the controller's start on, the events that may have cost a router advertisements.
     """
@@ -130,7 +131,7 @@ class _Epoch:
 
 @dataclass(slots=True)
 class _Outstanding:
-    """A frame that waits for its acknowledgement."""
+    """A frame that has not been acknowledged."""
 
     frame: Frame
     wait: float
@@ -142,7 +143,7 @@ class Distribution:
     """The controller's state machine for one declared topology.
 
     Attributes:
-        rejected: frames from routers that were of no use, by reason.
+        rejected: numbers of rejected frames from routers, by reason.
     """
 
     def __init__(self, topology: Topology, timing: Timing | None = None) -> None:
@@ -151,22 +152,22 @@ class Distribution:
         self._liveness = Liveness(topology)
         self._nodes = frozenset(node.id for node in topology.nodes)
         self._routers = {node: _Router() for node in self._nodes}
-        #: Routers that were given up, and what they are asked with from time to time.
+        #: Routers that were given up, and the frames that are retransmitted to them every `retry_max_s`.
         self._unresponsive: dict[int, _Outstanding] = {}
         self._epoch: _Epoch | None = None
         self._committed_epoch = 0
         self._losses = 0
-        # The cause of the next epoch, which waits to settle, and when it will have.
+        # The cause of the next epoch, and the time at which it will have settled.
         self._seen: _Cause | None = None
         self._settled_at: float | None = None
         self._first_connection: float | None = None
-        self._queue: dict[int, None] = {}  # routers in line for a frame; a set that keeps its order
+        self._queue: dict[int, None] = {}  # routers that wait for a frame; an ordered set
         self._outstanding: dict[int, _Outstanding] = {}
         self._seq = 0
         self._actions: list[Action] = []
 
     def handle(self, event: Event, now: float) -> list[Action]:
-        """Takes one event and whatever deadlines have passed; returns the actions, in order."""
+        """Handles one event and all deadlines that have passed; returns the actions, in order."""
         match event:
             case SwitchConnected(node, up_ports):
                 self._switch_connected(node, up_ports, now)
@@ -192,12 +193,12 @@ class Distribution:
 
     @property
     def settled(self) -> bool:
-        """Whether every router that is up has the trees for the network as it is, and nothing else is due."""
+        """Returns whether every router that is up has the trees of the present network and nothing is due."""
         committed = self._epoch is not None and self._epoch.stage is Stage.COMMITTED
         return committed and self._settled_at is None
 
     def next_deadline(self) -> float | None:
-        """When `handle(Tick(), now)` has something to do, if no event comes first."""
+        """Returns the time at which `handle(Tick(), now)` is to be called if no event comes first."""
         times = [frame.due for frame in (*self._outstanding.values(), *self._unresponsive.values())]
         if self._settled_at is not None:
             times.append(self._settled_at)
@@ -225,7 +226,7 @@ class Distribution:
 
     def _changed(self, changes: list[Change]) -> None:
         if self._epoch is None:
-            return  # being built; the first epoch says what is down
+            return  # not complete yet; the first epoch reports what is down
         for change in changes:
             if isinstance(change, LinkChange):
                 link = change.link
@@ -272,7 +273,7 @@ class Distribution:
     def _tables_computed(self, number: int, tables: Mapping[int, BroadcastTable]) -> None:
         epoch = self._epoch
         if epoch is None or epoch.number != number:
-            return  # overtaken by a newer epoch
+            return  # superseded by a newer epoch
         epoch.tables = tables
         epoch.stage = Stage.TABLES
         epoch.pending = set(epoch.members)
@@ -288,7 +289,7 @@ class Distribution:
 
     def _finish_commit(self, epoch: _Epoch, now: float) -> None:
         epoch.stage = Stage.COMMITTED
-        epoch.tables = {}  # whoever restarts gets those of a new epoch
+        epoch.tables = {}  # a router that restarts gets the tables of a new epoch
         if epoch.members:
             self._committed_epoch = epoch.number
         seconds = round(now - epoch.started, 6)
@@ -311,7 +312,7 @@ class Distribution:
         router = self._routers[node]
         self._heard_of(node)
         if router.incarnation == incarnation:
-            return  # repeated, or overtaken by our answer
+            return  # a repeated HELLO, or sent before the router received the answer
         restarted = router.incarnation is not None
         self._log("hello", RouterHello(node=node, incarnation=incarnation, restarted=restarted))
         router.incarnation = incarnation
@@ -319,7 +320,7 @@ class Distribution:
         self._outstanding.pop(node, None)
         self._queue.pop(node, None)
         epoch = self._epoch
-        # Others may have advertised already, and the router will not have heard them.
+        # Other routers may have advertised already, and this router has not received their advertisements.
         self._losses += restarted
         if epoch is not None and node in epoch.members and epoch.stage is Stage.TABLES:
             epoch.pending.add(node)
@@ -339,7 +340,7 @@ class Distribution:
             outstanding.frame.epoch,
             outstanding.frame.seq,
         ):
-            return  # of a retransmission that was not needed, or of an epoch that was abandoned
+            return  # acknowledges a needless retransmission or an abandoned epoch
         del self._outstanding[node]
         epoch = self._epoch
         assert epoch is not None
@@ -354,7 +355,7 @@ class Distribution:
     # --- frames to routers
 
     def _enqueue(self, node: int, phase: Phase) -> None:
-        """Puts a router in line for the frame of its phase."""
+        """Queues a router for the frame of its phase."""
         self._routers[node].phase = phase
         self._queue[node] = None
 
@@ -369,7 +370,7 @@ class Distribution:
             self._actions.append(SendFrame(node, frame))
 
     def _advance(self, now: float) -> None:
-        """Moves the epoch on when nobody is missing from its stage."""
+        """Moves the epoch to its next stage when no member's acknowledgement is missing."""
         epoch = self._epoch
         if epoch is None or epoch.pending:
             return
@@ -379,7 +380,7 @@ class Distribution:
             self._finish_commit(epoch, now)
 
     def _next_frame(self, node: int) -> Frame:
-        """The frame that a router in NEEDS_TABLE or NEEDS_COMMIT is to get."""
+        """Returns the frame to send to a router in NEEDS_TABLE or NEEDS_COMMIT."""
         epoch = self._epoch
         assert epoch is not None
         self._seq += 1
@@ -396,7 +397,7 @@ class Distribution:
                 del self._outstanding[node]
                 outstanding.due = now + self._timing.retry_max_s
                 self._unresponsive[node] = outstanding
-                # It may answer at once: it must get what it has missed all the same.
+                # The router may answer at once, and must still get the frames that it has missed.
                 self._losses += 1
                 given_up = RouterUnresponsive(node=node, waited_s=self._timing.give_up_s)
                 self._log(network_events.ROUTER_UNRESPONSIVE.name, given_up)
@@ -404,7 +405,7 @@ class Distribution:
             outstanding.wait = min(2 * outstanding.wait, self._timing.retry_max_s)
             outstanding.due = now + outstanding.wait
             self._actions.append(SendFrame(node, outstanding.frame))
-        # A router that has a table says nothing of its own accord: it is asked until it answers.
+        # A router that has a table sends nothing unprompted: the frame is retransmitted until it answers.
         for node, probe in self._unresponsive.items():
             if now >= probe.due:
                 probe.due = now + self._timing.retry_max_s

@@ -1,4 +1,4 @@
-"""What the controller's state machine is told, and what it asks for.
+"""Events and actions of the controller's state machine.
 
 `node` is a node id, `port` a switch port.
 """
@@ -13,7 +13,7 @@ from router.wire.frames import BroadcastTable, Frame
 
 @dataclass(frozen=True, slots=True)
 class SwitchConnected:
-    """A node's switch has connected; `up_ports` are those of its ports that exist and are up."""
+    """A node's switch has connected; `up_ports` are its ports that exist and are up."""
 
     node: int
     up_ports: frozenset[int]
@@ -33,7 +33,7 @@ class SwitchDisconnected:
 
 @dataclass(frozen=True, slots=True)
 class PortChanged:
-    """A port came up, or went down or away."""
+    """A port came up, went down, or was removed."""
 
     node: int
     port: int
@@ -42,7 +42,7 @@ class PortChanged:
 
 @dataclass(frozen=True, slots=True)
 class FrameReceived:
-    """A frame that the router of `node` addressed to the controller."""
+    """The router of `node` has sent a frame to the controller."""
 
     node: int
     frame: Frame
@@ -58,7 +58,7 @@ class TablesComputed:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Nothing but the time: a deadline may have passed."""
+    """Time has passed, and a deadline may have expired."""
 
 
 Event = (
@@ -74,7 +74,7 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class InstallPipeline:
-    """Install the node's pipeline and say PipelineInstalled when the switch has confirmed it."""
+    """Install the node's pipeline and report PipelineInstalled when the switch has confirmed it."""
 
     node: int
 
@@ -89,7 +89,8 @@ class SendFrame:
 
 @dataclass(frozen=True, slots=True)
 class ComputeTables:
-    """Compute the broadcast tables and say TablesComputed. It may take seconds; events may come meanwhile."""
+    """Compute the broadcast tables and report TablesComputed. This may take seconds; other events may come
+    first."""
 
     epoch: int
     down_links: frozenset[int]
@@ -98,7 +99,7 @@ class ComputeTables:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """A line of the controller's log: the event's name and its fields (values that JSON can hold)."""
+    """Write a line to the controller's log: the event's name and its fields (values that JSON can hold)."""
 
     event: str
     fields: Mapping[str, object] = field(default_factory=dict)

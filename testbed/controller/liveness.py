@@ -1,4 +1,4 @@
-"""What is up: switches by their connection and pipeline, links by the state of their ports at both ends."""
+"""Liveness of switches (by connection and pipeline) and of links (by the state of the ports at both ends)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from topos.model import Link, Topology
 
 @dataclass(frozen=True, slots=True)
 class LinkChange:
-    """A link that went down or came up."""
+    """The change of a link, which went down or came up."""
 
     link: Link
     up: bool
@@ -19,7 +19,7 @@ class LinkChange:
 
 @dataclass(frozen=True, slots=True)
 class NodeChange:
-    """A node that was cut off from its switch, or joined again: its host port went down or came up."""
+    """The change of a node, whose host port went down or came up."""
 
     node: int
     up: bool
@@ -29,9 +29,9 @@ Change = LinkChange | NodeChange
 
 
 class Liveness:
-    """Liveness of a declared topology, as the switches report it.
+    """The liveness of a declared topology, as its switches report it.
 
-    A port that no switch has spoken of counts as up. A node is up when its switch is connected, has its
+    A port without a report counts as up. A node is up when its switch is connected, has its
     pipeline, and its host port is up. A link is up when the ports at both its ends are.
     """
 
@@ -49,18 +49,18 @@ class Liveness:
 
     @property
     def down_nodes(self) -> frozenset[int]:
-        # Asked for at every event: the work should follow what is down, not the number of nodes.
+        # Queried at every event: the work grows with the number of nodes that are down, not with all nodes.
         unreachable = {node for node, port in self._down_ports if port == HOST_PORT}
         return (self._nodes - self._ready) | (self._nodes & unreachable)
 
     @property
     def down_links(self) -> frozenset[int]:
-        """Indices of the links with a port down, whatever the state of the nodes."""
+        """Returns the indices of the links with a port down, whatever the state of the nodes."""
         return frozenset(self._link_at[key].index for key in self._down_ports if key in self._link_at)
 
     @property
     def all_ready(self) -> bool:
-        """Whether every switch is connected and has its pipeline."""
+        """Returns whether every switch is connected and has its pipeline."""
         return len(self._ready) == len(self._nodes)
 
     @property
@@ -68,7 +68,7 @@ class Liveness:
         return len(self._ready)
 
     def switch_connected(self, node: int, up_ports: Collection[int]) -> list[Change]:
-        """A switch has connected and described its ports: those that are missing or down are down."""
+        """Records that a switch has connected; its ports that are not in `up_ports` are down."""
         changes: list[Change] = []
         for port in self._ports[node]:
             changes += self.port_changed(node, port, port in up_ports)
@@ -81,10 +81,10 @@ class Liveness:
         self._ready.discard(node)
 
     def port_changed(self, node: int, port: int, up: bool) -> list[Change]:
-        """Takes the state of one port; returns the link or node that changed with it, if one did."""
+        """Records the state of a port; returns the link or node whose state changed, if any."""
         link = self._link_at.get((node, port))
         if link is None and port != HOST_PORT:
-            return []  # not a port of ours
+            return []  # not a port of the topology
         before = self._works(link, node)
         if up:
             self._down_ports.discard((node, port))
@@ -95,7 +95,7 @@ class Liveness:
         return [NodeChange(node, up) if link is None else LinkChange(link, up)]
 
     def _works(self, link: Link | None, node: int) -> bool:
-        """Whether a link is up; or, without one, whether the host port of `node` is."""
+        """Returns whether a link is up or, if `link` is None, whether the host port of `node` is."""
         return (node, HOST_PORT) not in self._down_ports if link is None else self._link_up(link)
 
     def _link_up(self, link: Link) -> bool:

@@ -32,7 +32,7 @@ _PAGE_MASK = bytes.fromhex("ffff00000000")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What a rule matches; a field that is None matches anything. Addresses are 6 bytes.
+    """The condition of a rule; a field that is None matches any value. Addresses are 6 bytes.
 
     Attributes:
         untagged: the frame has no VLAN tag. A switch compares `eth_type` with the type behind a tag.
@@ -48,12 +48,12 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One flow entry. It does all that it names: outputs, then the next table; naming nothing, it drops.
+    """A flow entry: it outputs the frame, then sends it to the next table; a rule without either drops it.
 
     Attributes:
         outputs: switch ports that the frame leaves by.
         to_controller: whether the controller gets the whole frame.
-        goto_table: the table that goes on with the frame.
+        goto_table: the table that processes the frame next.
     """
 
     table: int
@@ -65,12 +65,12 @@ class Rule:
 
 
 def pipeline(ports: Collection[int], source: bytes) -> list[Rule]:
-    """The rules of a switch whose link ports are `ports` and whose host hangs on HOST_PORT.
+    """Returns the rules of a switch whose link ports are `ports` and whose host is attached to HOST_PORT.
 
-    Table 0 classifies. It drops frames with a VLAN tag, and what the host sends under an address other than
-    `source`, its router's own: a node cannot pass for another one, nor for the controller. Table 1 + b
-    outputs to the port that bit b stands for on the frame's page, and goes on. The last table is that of the
-    highest bit that any port uses.
+    Table 0 classifies. It drops frames with a VLAN tag, and frames of the host with a source address other
+    than `source`, the address of its router: a node cannot pass for another node, nor for the controller.
+    Table 1 + b outputs to the port that bit b stands for on the frame's page, and passes the frame to the
+    next table. The last table is that of the highest bit that any port uses.
 
     Raises:
         ValueError: a port is outside 1..MAX_INTERFACE.
@@ -100,7 +100,7 @@ def _classify(ports: list[int], source: bytes) -> list[Rule]:
             Rule(CLASSIFY_TABLE, MATCH_PRIORITY, Match(port, ETHERTYPE, untagged=True), outputs=(HOST_PORT,))
             for port in ports
         ),
-        # An explicit drop, so that the switch counts what it drops.
+        # An explicit drop, so that the switch counts the dropped frames.
         Rule(CLASSIFY_TABLE, MISS_PRIORITY, Match()),
     ]
 
@@ -115,7 +115,7 @@ def _replicate(ports: list[int]) -> list[Rule]:
             if (port - 1) % PORTS_PER_PAGE != bit:
                 continue
             (address,) = port_addresses([port])
-            # The page and this one bit: an address that names other ports as well matches too.
+            # Matches the page and this bit only: an address that names other ports as well matches too.
             match = Match(eth_dst=address, eth_dst_mask=_PAGE_MASK[:2] + address[2:])
             rules.append(Rule(table, MATCH_PRIORITY, match, outputs=(port,), goto_table=following))
         if following is not None:

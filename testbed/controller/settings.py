@@ -16,15 +16,16 @@ from topos.model import Topology
 
 @dataclass(frozen=True)
 class Settings:
-    """What the controller needs to know.
+    """The controller's configuration.
 
     Attributes:
         topology: in the file, the path of its file.
         layer: name of the broadcast layer.
         socket: Unix socket on which the switches connect. Only the controller's own user can connect; on a
             TCP port any local user could pass for a switch.
-        log: file that gets the events, one JSON object a line; appended to.
-        parent_pid: the process that must be our parent: if it is not (any more), the controller ends.
+        log: file to which the events are appended, one JSON object a line.
+        parent_pid: the required parent process; the controller ends if its parent is, or becomes, another
+            process.
     """
 
     topology: Topology
@@ -38,7 +39,8 @@ def read_settings(path: Path) -> Settings:
     """Reads a configuration file.
 
     Raises:
-        InputError: it, or the topology it names, cannot be read or used; names the file and the key.
+        InputError: the file, or the topology that it names, cannot be read or used; names the file and the
+            key.
     """
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))

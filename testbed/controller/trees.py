@@ -1,8 +1,8 @@
 """The broadcast layer: one tree per source, and each router's part in them.
 
 CBCB needs all-pairs path symmetry (protocol paper, section 3.1): the path u -> v in T_u is the reverse of
-v -> u in T_v. It also needs subpaths to agree: whatever lies beyond interface i of router u on any tree
-lies beyond i on T_u. Both follow when shortest paths are unique, so ties are broken exactly.
+v -> u in T_v. It also needs subpaths to agree: a node that any tree reaches through interface i of router u
+is reached through i on T_u as well. Both follow when shortest paths are unique, so ties are broken exactly.
 
 **Tie-breaking.** Edge e of the m declared edges gets the integer weight `cost(e) << m | 1 << index(e)`.
 Weights add up along a path, a path uses an edge at most once, so the low m bits of its weight are the set
@@ -37,7 +37,7 @@ class Tree:
 
     Attributes:
         parents: per node, the next node towards the source, or NO_PARENT.
-        order: the nodes that the source reaches, itself first, each one after its parent.
+        order: the nodes that the source reaches, the source first, each node after its parent.
     """
 
     source: int
@@ -53,7 +53,7 @@ class Forest:
         trees: source -> its tree.
         links: the links in use: up, and between nodes that are up.
         floods: routers send on every interface but the one towards the source. The trees are then the paths
-            on which frames are accepted; what is sent beside them is dropped by its receiver.
+            on which frames are accepted; a receiver drops a frame that came by another path.
     """
 
     trees: Mapping[int, Tree]
@@ -71,7 +71,7 @@ def spt_trees(
 ) -> Forest:
     """Shortest-path trees by cost, unique by the tie-breaking rule of this module.
 
-    Nodes that are down are no sources and on no path. In a partitioned network each tree spans its
+    A node that is down is neither a source nor on a path. In a partitioned network each tree spans its
     source's component.
     """
     links = _links_up(topology, down_links, down_nodes)
@@ -128,10 +128,10 @@ def spanning_trees(
 
 
 def _rooted(source: int, neighbours: list[list[int]]) -> Tree:
-    """The tree that a graph without cycles is when seen from `source`."""
+    """Returns an acyclic graph as a tree rooted at `source`."""
     parents = [NO_PARENT] * len(neighbours)
     order = [source]
-    for node in order:  # it grows meanwhile
+    for node in order:  # `order` grows in the loop
         for neighbour in neighbours[node]:
             if neighbour != parents[node]:
                 parents[neighbour] = node
@@ -150,7 +150,7 @@ def _links_up(topology: Topology, down_links: frozenset[int], down_nodes: frozen
 def _shortest_path_tree(source: int, adjacency: _Adjacency, unreached: int) -> Tree:
     """Dijkstra on cost alone, choosing between parents of equal cost by the edge set of the path.
 
-    This gives the tree of the big-integer weights. Costs are positive, so every parent that ties for a
+    The result is the tree of the big-integer weights. Costs are positive, so every parent that ties for a
     node leaves the heap before the node does, with its own path, and hence its edge set, final; the lightest
     of these parents is then the node's parent under the full weight. The m-bit sets are compared
     only on a tie of costs, and never added or put in the heap.
@@ -189,14 +189,14 @@ def _shortest_path_tree(source: int, adjacency: _Adjacency, unreached: int) -> T
 
 
 def broadcast_tables(topology: Topology, forest: Forest) -> dict[int, BroadcastTable]:
-    """Each router's part in every tree, as it is sent to the routers; nodes that are down have none.
+    """Returns each router's part in every tree, as sent to the routers; nodes that are down have none.
 
     `TreeEntry.downstream` numbers the pairs (parent interface, set of nodes in this router's subtree of T_s)
     from 0 in order of the first source that has them. The numbers are those of one router and one epoch:
     equal numbers at two routers, or in two epochs, mean nothing.
 
     Raises:
-        ValueError: a router has more such pairs than a 16-bit number can tell apart.
+        ValueError: a router has more such pairs than a 32-bit number can distinguish.
     """
     count = len(topology.nodes)
     # Simple graph: the pair of nodes names the link. interface[u][v] is u's interface towards v.
@@ -205,8 +205,8 @@ def broadcast_tables(topology: Topology, forest: Forest) -> dict[int, BroadcastT
         interface[link.u][link.v] = link.u_port
         interface[link.v][link.u] = link.v_port
     node_bit = [1 << node for node in range(count)]
-    classes: list[dict[tuple[int, int], _Class]] = [{} for _ in range(count)]
-    memberships: list[list[tuple[int, _Class]]] = [[] for _ in range(count)]
+    classes: list[dict[tuple[int, int], _SubtreeClass]] = [{} for _ in range(count)]
+    memberships: list[list[tuple[int, _SubtreeClass]]] = [[] for _ in range(count)]
     # Per node: child on its own tree -> the nodes beyond that child.
     beyond: list[dict[int, int]] = [{} for _ in range(count)]
     for source in sorted(forest.trees):
@@ -220,12 +220,12 @@ def broadcast_tables(topology: Topology, forest: Forest) -> dict[int, BroadcastT
                 below[parent] |= subtree
                 if parent == source:
                     beyond[source][node] = subtree
-            # Subpaths agree, so a node set hangs below a router through the same children on every
-            # tree: they are looked up once per class, not once per source.
+            # Subpaths agree, so a router reaches a set of nodes through the same children on every # tree:
+            # the children are looked up once per class, not once per source.
             known = classes[node].get((parent, subtree))
             if known is None:
                 children = [child for child in interface[node] if parents[child] == node]
-                known = _Class(node, parent, subtree, children, len(classes[node]))
+                known = _SubtreeClass(node, parent, subtree, children, len(classes[node]))
                 classes[node][parent, subtree] = known
             memberships[node].append((source, known))
     return {
@@ -237,13 +237,13 @@ def broadcast_tables(topology: Topology, forest: Forest) -> dict[int, BroadcastT
     }
 
 
-class _Class:
-    """The trees that hang the same nodes below one router, by the same parent.
+class _SubtreeClass:
+    """The trees on which a router has the same parent and the same subtree.
 
     Attributes:
         parent: the next node towards their sources, or NO_PARENT.
-        subtree: the nodes below the router and itself, as a bitmask.
-        children: the neighbours that are next on these trees.
+        subtree: the nodes of the router's subtree, itself included, as a bitmask.
+        children: the neighbours that are the router's children on these trees.
     """
 
     __slots__ = ("children", "number", "parent", "subtree")
@@ -260,12 +260,12 @@ class _Class:
 
 
 def _entries(
-    memberships: list[tuple[int, _Class]],
+    memberships: list[tuple[int, _SubtreeClass]],
     interface: Mapping[int, int],
     beyond: Mapping[int, int],
     floods: bool,
 ) -> tuple[TreeEntry, ...]:
-    """One router's entries; the fields that its classes share are made once for each class."""
+    """Returns one router's entries; fields that depend on the class alone are made once for each class."""
     shared: dict[int, tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...]]] = {}
     entries = []
     for source, known in memberships:
@@ -277,12 +277,13 @@ def _entries(
 
 
 def _fields(
-    known: _Class, interface: Mapping[int, int], beyond: Mapping[int, int], floods: bool
+    known: _SubtreeClass, interface: Mapping[int, int], beyond: Mapping[int, int], floods: bool
 ) -> tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...]]:
-    """The fields `parent`, `children`, `downstream`, `reusable` and `off_tree` of an entry.
+    """Returns the fields `parent`, `children`, `downstream`, `reusable` and `off_tree` of an entry.
 
-    Subpaths agree, so what T_s hangs beyond a child of this router is what its own tree hangs there, as far
-    as T_s brings it below this router at all. The two are equal if nothing of the latter is missing.
+    Subpaths agree, so the nodes beyond a child of this router on T_s are a subset of the nodes beyond that
+    child on the router's own tree: those in the router's subtree of T_s. A child is reusable if the two sets
+    are equal.
     """
     targets = [node for node in interface if node != known.parent] if floods else known.children
     targets = sorted(targets, key=interface.__getitem__)

@@ -59,7 +59,7 @@ class Applications:
         self._start_ns = 0
         #: Of each node whose application has had a predicate; the number that a router would give each
         #: subscription; and how many it has given.
-        self._wanted: dict[int, Subscriptions] = {}
+        self._subscriptions: dict[int, Subscriptions] = {}
         self._numbers: dict[tuple[int, str], int] = {}
         self._subscribed: Counter[int] = Counter()
         self._pending: Mapping[str, Value] | None = None
@@ -77,7 +77,7 @@ class Applications:
 
     def leave(self) -> None:
         """The applications withdraw their predicates, after the routers have stopped; their log says so."""
-        for node in sorted(self._wanted):
+        for node in sorted(self._subscriptions):
             self._log_predicate(node, NOTHING)
 
     def close(self) -> None:
@@ -150,11 +150,11 @@ class Applications:
         self._handle(node, SendMessage(_NUMBER, Message(attributes)))
 
     def _subscriptions_of(self, node: int) -> Subscriptions:
-        return self._wanted.setdefault(node, Subscriptions(self._content))
+        return self._subscriptions.setdefault(node, Subscriptions(self._content))
 
     def _changed(self, node: int, op: str | None = None, subscription: int | None = None) -> None:
         """Logs the predicate of an application, with what changed it, and passes it to the router."""
-        predicate = self._wanted[node].predicate
+        predicate = self._subscriptions[node].predicate
         self._log_predicate(node, predicate, op, subscription)
         self._handle(node, SetPredicate(_NUMBER, predicate))
 

@@ -29,7 +29,7 @@ from router.protocol.options import RouterOptions
 from router.protocol.registries import SCHEMES
 from router.recording.actions import describe_actions
 from router.recording.events import describe_event
-from router.recording.file import Input, Origin, Recorder, Recording, RecordingError
+from router.recording.file import Origin, RecordedEvent, Recorder, Recording, RecordingError
 from router.recording.replay import check, describe, replay, states_at
 from router.wire.frames import FrameType
 from tests.support.predicate_cases import PREDICATES, SEEDS
@@ -244,9 +244,9 @@ def _without(kind: int, number: int) -> Callable[[bytes], bytes]:
         (lambda _data: b"", "not the recording of a router"),
         (lambda data: b"PK" + data[2:], "not the recording of a router"),
         (lambda data: data[:8] + b"\x09" + data[9:], "a recording of version 9; expected 1"),
-        (lambda data: data.replace(b'"matcher"', b'"patcher"'), "what the router was made of"),
-        (lambda data: data.replace(b'"hop_limit":64', b'"hop_limit":99999'), "what the router was made of"),
-        (_another_kind, "no record is of kind 99"),
+        (lambda data: data.replace(b'"matcher"', b'"patcher"'), "parameters of the router"),
+        (lambda data: data.replace(b'"hop_limit":64', b'"hop_limit":99999'), "parameters of the router"),
+        (_another_kind, "no record is of type 99"),
         (lambda data: data.replace(b'"alert"', b'"al\xffrt"'), "codec can't decode"),
     ],
 )
@@ -321,6 +321,6 @@ def _named(text: str) -> Filter:
     return Filter((Constraint("name", Type.STRING, Operator.EQ, text),))
 
 
-def _answers(given: Input) -> list[str]:
+def _answers(given: RecordedEvent) -> list[str]:
     assert given.actions is not None
     return describe_actions(given.event, given.actions)
