@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 from topos.model import Link, Node, Topology, TopologyError
 
+#: Greatest sum of the costs of all links, and so of the cost of any path: the accounting holds costs in
+#: signed integers of 64 bits.
+MAX_TOTAL_COST = 2**63 - 1
 #: So many unreachable nodes are named in an error; the rest are counted.
 _NAMED_AT_MOST = 10
 
@@ -41,7 +44,8 @@ def build(
 
     Raises:
         TopologyError: ids are not 0..n-1, a link is a self-loop, doubles another, names no node or
-            has a property out of range, or the graph is not connected.
+            has a property out of range, the costs add up to more than `MAX_TOTAL_COST`, or the graph is not
+            connected.
     """
     ordered = _check_nodes(nodes)
     specs = list(links)
@@ -85,6 +89,7 @@ def _check_nodes(nodes: Iterable[Node]) -> tuple[Node, ...]:
 
 def _check_links(specs: Sequence[LinkSpec], node_count: int, where: Callable[[int], str]) -> None:
     seen: dict[tuple[int, int], int] = {}
+    total_cost = 0
     for index, spec in enumerate(specs):
         label = f"{where(index)}: {spec.u}-{spec.v}"
         for end in (spec.u, spec.v):
@@ -98,6 +103,12 @@ def _check_links(specs: Sequence[LinkSpec], node_count: int, where: Callable[[in
         seen[pair] = index
         if isinstance(spec.cost, bool) or not isinstance(spec.cost, int) or spec.cost < 1:
             raise TopologyError(f"{label}: cost is {spec.cost!r}; expected a positive integer")
+        total_cost += spec.cost
+        if total_cost > MAX_TOTAL_COST:
+            raise TopologyError(
+                f"{label}: with cost {spec.cost} the costs of all links add up to {total_cost} or more; "
+                f"expected at most {MAX_TOTAL_COST}"
+            )
         _check_properties(label, spec)
 
 

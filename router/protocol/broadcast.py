@@ -112,6 +112,17 @@ class BroadcastTables:
         """The newest epoch of which there is a table, committed or not; 0 before the first."""
         return max(self._tables, default=0)
 
+    def interfaces_in_use(self) -> frozenset[int]:
+        """The interfaces of the current table and of every newer one; empty before the first epoch.
+
+        Frames of a newer epoch arrive before its COMMIT, and the COMMIT of an epoch that was abandoned may
+        come in between: what was learnt about an interface of the newer epoch must outlive that COMMIT.
+        """
+        if self._current is None:
+            return frozenset()
+        tables = [table for epoch, table in self._tables.items() if epoch >= self._current.epoch]
+        return frozenset(interface for table in tables for interface in table.neighbours)
+
     def get(self, epoch: int) -> EpochTable | None:
         return self._tables.get(epoch)
 

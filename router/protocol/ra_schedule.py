@@ -20,6 +20,7 @@ class AdvertisementSchedule:
         self._rng = rng
         self._due_at: float | None = None
         self._periodic_at: float | None = None
+        self._stopped = False
         self._issued_at: float | None = None
 
     @property
@@ -31,8 +32,8 @@ class AdvertisementSchedule:
         return earlier(self._due_at, self._periodic_at)
 
     def start(self, now: float) -> None:
-        """The router has its first epoch: periodic advertising begins."""
-        if self._options.ra_period_s is not None:
+        """The router has its first epoch: periodic advertising begins, unless it was stopped before."""
+        if self._options.ra_period_s is not None and not self._stopped:
             # A random phase: routers that were set up together should not speak together.
             self._periodic_at = now + self._rng.random() * self._options.ra_period_s
 
@@ -59,7 +60,8 @@ class AdvertisementSchedule:
         return True
 
     def stop(self) -> None:
-        """Periodic advertising ends."""
+        """Periodic advertising ends, or never begins."""
+        self._stopped = True
         self._periodic_at = None
 
     def issued(self, now: float) -> None:

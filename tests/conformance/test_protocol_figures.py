@@ -5,7 +5,9 @@ expected.json (`"paper"` and `"default"`: one record for each step).
 
 A step does one thing; then the network settles, unless it says `"hold": true`. `settle` does just that.
 `deliver` passes on the frames of one type that wait on a link [sender, receiver], `lose` loses them, `inject`
-hands a router a frame that its neighbour never sent, `restart` makes a router anew.
+hands a router a frame that its neighbour never sent, `restart` makes a router anew. `links_down` starts an
+epoch and commits it everywhere; `tables` only hands out the TABLEs of a new epoch without some links, and
+`commit` hands the COMMIT of an epoch to some nodes.
 
 `python tests/conformance/test_protocol_figures.py CASE` prints what a case gives, for a new expected.json.
 """
@@ -46,7 +48,7 @@ def tables(network: Network) -> dict[str, dict[str, str]]:
     """Node -> neighbour (or "local") -> predicate."""
     found: dict[str, dict[str, str]] = {}
     for node, router in network.routers.items():
-        names = {0: "local", **router.interfaces()}
+        names = {0: "local", **network.neighbours(node)}
         found[str(node)] = {
             str(names[interface]): format_predicate(predicate)
             for interface, predicate in predicates_of(router).items()
@@ -110,6 +112,13 @@ def act(network: Network, step: dict[str, Any]) -> tuple[int, int] | None:
         network.restart(wanted["node"])
     elif wanted := step.get("links_down"):
         network.new_epoch(tuple(tuple(link) for link in wanted))
+    elif (wanted := step.get("tables")) is not None:
+        network.start_epoch(tuple(tuple(link) for link in wanted))
+        for node in network.routers:
+            assert network.tell(node, FrameType.TABLE, network.epoch)
+    elif wanted := step.get("commit"):
+        for node in wanted["nodes"]:
+            assert network.tell(node, FrameType.COMMIT, wanted["epoch"], oldest=1)
     elif step != {"settle": True}:
         raise AssertionError(f"no such step: {step}")
     return None

@@ -28,7 +28,7 @@ from router.protocol.events import (
 )
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
-from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, TreeEntry
+from router.wire.frames import BroadcastTable, Commit, Frame, FrameType, TreeEntry
 
 #: Edge attributes: `cost`, and `index` among the links of the topology.
 Graph: TypeAlias = nx.Graph
@@ -146,7 +146,8 @@ class Network:
         self._seed = seed
         self._matcher = matcher
         self.routers = {node: self._router(node) for node in sorted(graph)}
-        self.tables: dict[int, BroadcastTable] = {}
+        self.tables: Mapping[int, BroadcastTable] = {}
+        self._tables_of_epoch: dict[int, Mapping[int, BroadcastTable]] = {}
         self.delivered: dict[tuple[int, int], Counter[int]] = {}
         self.frames: Counter[tuple[int, int, FrameType]] = Counter()
         self.predicates: dict[int, Predicate] = {}
@@ -160,7 +161,6 @@ class Network:
             for node, neighbours in interfaces_of(graph).items()
         }
         self._queues: dict[tuple[int, int], deque[Frame]] = {}
-        self._acknowledged: set[tuple[int, FrameType, int]] = set()
         for node in self.routers:
             self.handle(node, Started())
 
@@ -178,8 +178,6 @@ class Network:
             elif isinstance(action, Deliver):
                 assert action.apps
                 self.delivered.setdefault((action.source, action.seq), Counter())[node] += 1
-            elif isinstance(action, SendToController) and isinstance(action.frame.body, Ack):
-                self._acknowledged.add((node, action.frame.body.acknowledged, action.frame.epoch))
         return actions
 
     def step(self) -> bool:
@@ -228,23 +226,37 @@ class Network:
 
     def new_epoch(self, down: tuple[tuple[int, int], ...] = ()) -> None:
         """Takes links down, distributes the new trees, then commits; frames move between all that."""
+        self.start_epoch(down)
+        self._tell_all(FrameType.TABLE)
+        self._tell_all(FrameType.COMMIT)
+
+    def start_epoch(self, down: tuple[tuple[int, int], ...] = ()) -> None:
+        """Takes links down and computes the new trees; no router hears of them yet."""
         self._alive = self.graph.copy()
         self._alive.remove_edges_from(down)
         for u, v in down:
             self._queues.pop((u, v), None)
             self._queues.pop((v, u), None)
         self.epoch += 1
-        tables = self.tables = self.tables_of(self.graph, self._alive)
-        self._tell_all(FrameType.TABLE, tables)
-        self._tell_all(FrameType.COMMIT, {node: Commit(max(1, self.epoch - 1)) for node in tables})
+        self.tables = self._tables_of_epoch[self.epoch] = self.tables_of(self.graph, self._alive)
 
-    def _tell_all(self, kind: FrameType, bodies: Mapping[int, BroadcastTable | Commit]) -> None:
-        nodes = list(bodies)
+    def tell(self, node: int, kind: FrameType, epoch: int, oldest: int | None = None) -> bool:
+        """Hands a router the TABLE or COMMIT of an epoch. Returns whether it was acknowledged.
+
+        Args:
+            oldest: of a COMMIT: the oldest epoch in use; by default the one before.
+        """
+        body: BroadcastTable | Commit = Commit(max(1, epoch - 1) if oldest is None else oldest)
+        if kind is FrameType.TABLE:
+            body = self._tables_of_epoch[epoch][node]
+        actions = self.handle(node, ControllerFrame(Frame(kind, node, epoch, epoch, 1, body)))
+        return any(isinstance(action, SendToController) for action in actions)
+
+    def _tell_all(self, kind: FrameType) -> None:
+        nodes = list(self.tables)
         self.rng.shuffle(nodes)
         for node in nodes:
-            frame = Frame(kind, node, self.epoch, self.epoch, 1, bodies[node])
-            self.handle(node, ControllerFrame(frame))
-            assert (node, kind, self.epoch) in self._acknowledged
+            assert self.tell(node, kind, self.epoch)
             if self.background is not None:
                 self.background()
             self.some_steps()
@@ -272,6 +284,10 @@ class Network:
 
     def request_update(self, node: int) -> None:
         self.handle(node, RequestUpdate())
+
+    def neighbours(self, node: int) -> Mapping[int, int]:
+        """Interface -> neighbouring node, whether the link is up or not."""
+        return self._neighbour[node]
 
     def parent_interface(self, node: int, root: int) -> int | None:
         """The interface of `node` that leads to `root` on the root's tree; None if there is no path."""

@@ -66,7 +66,7 @@ class PerInterface(Scheme):
     def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
         tables = self.context.tables
         self._ingress.retire(tables.epochs())
-        self.routing.keep_only(tables.current.neighbours if tables.current is not None else ())
+        self.routing.keep_only(tables.interfaces_in_use())
         return []
 
     def rows(self) -> Iterable[Row]:

@@ -389,8 +389,24 @@ def test_a_router_that_settles_starts_nothing_more(options: RouterOptions) -> No
     assert router.next_deadline() is None
     kinds = [frame.type for _, frame in received(router, 11, msg(11, x=2))]
     assert kinds == [FrameType.MSG]
-    # What is asked of it, it does: a change is still told.
+    # What is asked of it, it does: a change is still advertised.
     assert len(sent(router.handle(SetPredicate(1, parse_predicate("x > 7")), 20.0))) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        RouterOptions(ra_period_s=4.0),
+        RouterOptions(sr_policy="periodic", sr_period_s=10.0),
+        RouterOptions(sr_policy="count", sr_threshold=0),
+    ],
+)
+def test_a_router_that_settles_before_its_first_epoch_starts_nothing_more(options: RouterOptions) -> None:
+    router = new_router(options)
+    assert router.handle(Settle(), 0.0) == []
+    control(router, FrameType.TABLE, 1, TABLE)
+    control(router, FrameType.COMMIT, 1, Commit(1))
+    assert router.next_deadline() is None
 
 
 # Tables and options.

@@ -50,6 +50,12 @@ def test_one_node_is_a_topology() -> None:
         ),
         (_nodes(2), [LinkSpec(0, 1, 0)], "link 0: 0-1: cost is 0; expected a positive integer"),
         (_nodes(2), [LinkSpec(0, 1, True)], "cost is True; expected a positive integer"),
+        (
+            _nodes(3),
+            [LinkSpec(0, 1, 2**63 - 1), LinkSpec(1, 2, 2**63 - 1)],
+            "link 1: 1-2: with cost 9223372036854775807 the costs of all links add up to "
+            "18446744073709551614 or more; expected at most 9223372036854775807",
+        ),
         (_nodes(2), [LinkSpec(0, 1, bandwidth_mbps=0)], "bandwidth_mbps is 0; expected a number above 0"),
         (_nodes(2), [LinkSpec(0, 1, delay_ms=math.nan)], "delay_ms is nan; expected a number from 0 up"),
         (
