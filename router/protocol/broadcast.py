@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from router.wire.addresses import LOCAL_INTERFACE, MAX_INTERFACE
 from router.wire.frames import BroadcastTable, TreeEntry
 
+#: A router refuses a table whose epoch is farther ahead of the newest known one. The controller counts epochs
+#: one by one; a router that accepted a very high number would ignore all tables of the controller.
+EPOCH_LEAD = 1 << 16
+
 
 @dataclass(frozen=True, slots=True)
 class Branch:

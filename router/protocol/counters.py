@@ -17,6 +17,8 @@ class Drop(StrEnum):
     #: A frame of a type that neither the routing scheme nor the service of this router takes.
     NOT_HANDLED = "not_handled"
     BAD_TABLE = "bad_table"
+    #: A TABLE of an epoch that is far ahead of the newest that the router knows.
+    EPOCH_AHEAD = "epoch_ahead"
     UNKNOWN_EPOCH = "unknown_epoch"
     UNKNOWN_NEIGHBOUR = "unknown_neighbour"
     OWN_FRAME = "own_frame"

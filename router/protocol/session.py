@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from router.protocol.broadcast import EPOCH_LEAD
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action, SendToController, Started
@@ -50,12 +51,16 @@ class ControllerSession(Part):
 
     def _table_received(self, frame: Frame, _now: float) -> list[Action]:
         assert isinstance(frame.body, BroadcastTable)
+        tables = self._context.tables
+        # A router that has no table cannot know what is far ahead.
+        if tables.newest and frame.epoch > tables.newest + EPOCH_LEAD:
+            return self._context.drop(Drop.EPOCH_AHEAD)
         try:
-            self._context.tables.store(frame.epoch, frame.body)
+            tables.store(frame.epoch, frame.body)
         except ValueError:
             return self._context.drop(Drop.BAD_TABLE)
         self._hello_at = None
-        return [self._acknowledge(frame)]
+        return [self._acknowledge(frame, tables.newest)]
 
     def _commit_received(self, frame: Frame, now: float) -> list[Action]:
         assert isinstance(frame.body, Commit)
@@ -65,13 +70,14 @@ class ControllerSession(Part):
             changed = tables.commit(frame.epoch, frame.body.oldest_epoch)
         except KeyError:
             return self._context.drop(Drop.UNKNOWN_EPOCH)
-        actions = [self._acknowledge(frame)]
+        actions = [self._acknowledge(frame, self._context.epoch)]
         if changed:
             actions += self._context.parts.epoch_changed(now, first)
         return actions
 
-    def _acknowledge(self, frame: Frame) -> Action:
-        return self._to_controller(FrameType.ACK, frame.seq, frame.epoch, Ack(frame.type))
+    def _acknowledge(self, frame: Frame, epoch: int) -> Action:
+        """The ACK of a frame that left the router in `epoch`, which need not be the frame's."""
+        return self._to_controller(FrameType.ACK, frame.seq, epoch, Ack(frame.type))
 
     def _to_controller(self, frame_type: FrameType, seq: int, epoch: int, body: Hello | Ack) -> Action:
         return SendToController(Frame(frame_type, self._context.node, seq, epoch, 1, body))

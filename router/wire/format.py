@@ -295,7 +295,8 @@ FRAMES = (
         FrameType.ACK,
         "router → controller",
         ((Tlv.ACKNOWLEDGED, Occurs.ONCE),),
-        "the router took a frame of the controller; `epoch` and `seq` are those of that frame",
+        "the answer to the frame of the controller with the number `seq`; `epoch` is the router's own: after "
+        "a TABLE the newest epoch that it has a table of, after a COMMIT the epoch in which it originates",
     ),
 )
 

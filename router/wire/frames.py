@@ -96,7 +96,12 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """Body of an ACK to the controller: the frame of this type, epoch and seq was taken."""
+    """Body of an ACK to the controller: a frame of this type, and of the header's `seq`, came in.
+
+    The header's epoch is the router's own: after a TABLE the newest epoch that it has a table of, after a
+    COMMIT the epoch in which it originates. They are those of the frame, unless the router took no notice of
+    it because it is ahead.
+    """
 
     acknowledged: FrameType
 

@@ -15,6 +15,10 @@ new epoch as well, since in a new epoch all routers advertise: the outage of a l
 short, a router that did not answer, and a router that has restarted. Readers of the log rely on this rule
 (`captures.rundir.epochs`). A COMMIT lets routers forget the epochs before the last one that was committed
 everywhere, since no router can still originate in those epochs.
+
+An ACK names the epoch that its router is in. A router counts as in an epoch only if its ACKs name that epoch.
+A router that is ahead, because of a frame that this controller never sent, gets a new epoch with a higher
+number, together with all others. A router that is too far ahead counts as one that does not answer.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ from captures.rundir.controller import (
     RouterUnresponsive,
     TableAcknowledged,
 )
+from router.protocol.broadcast import EPOCH_LEAD
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from testbed.controller.events import (
     Action,
@@ -53,6 +58,8 @@ from testbed.controller.events import (
 )
 from testbed.controller.liveness import Change, LinkChange, Liveness
 from topos.model import Topology
+
+_EPOCH_MAX = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +164,8 @@ class Distribution:
         self._epoch: _Epoch | None = None
         self._committed_epoch = 0
         self._losses = 0
+        #: The highest epoch that a router named in an ACK while the controller was not that far.
+        self._foreign_epoch = 0
         # The cause of the next epoch, and the time at which it will have settled.
         self._seen: _Cause | None = None
         self._settled_at: float | None = None
@@ -253,7 +262,7 @@ class Distribution:
     # --- epochs
 
     def _start_epoch(self, cause: _Cause, now: float) -> None:
-        number = 1 if self._epoch is None else self._epoch.number + 1
+        number = max(0 if self._epoch is None else self._epoch.number, self._foreign_epoch) + 1
         down_nodes = self._nodes - cause.members
         self._epoch = _Epoch(number, now, cause)
         self._settled_at = self._seen = None
@@ -333,13 +342,13 @@ class Distribution:
             self._losses += 1
 
     def _acknowledged(self, node: int, acknowledged: FrameType, ack: Frame) -> None:
-        outstanding = self._outstanding.get(node)
+        asked = self._outstanding.get(node) or self._unresponsive.get(node)
+        answers = asked is not None and (acknowledged, ack.seq) == (asked.frame.type, asked.frame.seq)
+        if asked is not None and answers and ack.epoch != asked.frame.epoch:
+            self._in_other_epoch(node, ack.epoch)
+            return
         self._heard_of(node)
-        if outstanding is None or (acknowledged, ack.epoch, ack.seq) != (
-            outstanding.frame.type,
-            outstanding.frame.epoch,
-            outstanding.frame.seq,
-        ):
+        if not answers or node not in self._outstanding:
             return  # acknowledges a needless retransmission or an abandoned epoch
         del self._outstanding[node]
         epoch = self._epoch
@@ -351,6 +360,19 @@ class Distribution:
         else:
             self._routers[node].phase = Phase.IN_EPOCH
             epoch.pending.discard(node)
+
+    def _in_other_epoch(self, node: int, epoch: int) -> None:
+        """A router took no notice of the frame that it acknowledges, since it is in another epoch."""
+        self.rejected["other_epoch"] += 1
+        assert self._epoch is not None
+        lead = epoch - self._epoch.number
+        # The other routers refuse a table that is farther ahead, and the number has 32 bits.
+        if not 0 < lead <= EPOCH_LEAD or epoch + EPOCH_LEAD > _EPOCH_MAX:
+            return
+        self._heard_of(node)
+        if epoch > self._foreign_epoch:
+            self._foreign_epoch = epoch
+            self._losses += 1
 
     # --- frames to routers
 

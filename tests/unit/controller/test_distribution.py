@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from captures.rundir.controller import CONTROLLER_EVENTS
 from captures.rundir.records import check
 from captures.rundir.records import fields as record_fields
+from router.protocol.broadcast import EPOCH_LEAD
 from router.wire.addresses import HOST_PORT
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from testbed.controller.distribution import Distribution, Timing
@@ -38,6 +41,8 @@ class Network:
         self.machine = Distribution(topology, timing)
         self.now = 0.0
         self.deaf: set[int] = set()
+        #: Routers that are in an epoch of which this controller knows nothing.
+        self.ahead: dict[int, int] = {}
         self.sent: list[SendFrame] = []
         self.logged: list[Log] = []
         self.most_unacknowledged = 0
@@ -93,7 +98,7 @@ class Network:
                 return [TablesComputed(epoch, tables)]
             case SendFrame(node, frame):
                 self.sent.append(action)
-                return [] if node in self.deaf else [acknowledgement(frame)]
+                return [] if node in self.deaf else [acknowledgement(frame, self.ahead.get(node, 0))]
             case Log(event, fields):
                 # Exactly the fields that the record of the run folder has.
                 check(CONTROLLER_EVENTS[event], event, fields)
@@ -102,8 +107,10 @@ class Network:
         return []
 
 
-def acknowledgement(frame: Frame) -> FrameReceived:
-    ack = Frame(FrameType.ACK, frame.issuer, frame.seq, frame.epoch, 1, Ack(frame.type))
+def acknowledgement(frame: Frame, own_epoch: int = 0) -> FrameReceived:
+    """The ACK of a router that had tables up to `own_epoch` before the frame came."""
+    epoch = max(frame.epoch, own_epoch)
+    ack = Frame(FrameType.ACK, frame.issuer, frame.seq, epoch, 1, Ack(frame.type))
     return FrameReceived(frame.issuer, ack)
 
 
@@ -411,6 +418,37 @@ def test_the_window_bounds_what_is_unacknowledged() -> None:
     network.advance(20)
     assert network.frames(FrameType.COMMIT, 1) == list(range(10))
     assert network.most_unacknowledged <= 3
+
+
+@pytest.mark.parametrize("ahead", [1, 1000, EPOCH_LEAD])
+def test_a_router_that_is_ahead_is_brought_in_by_a_higher_epoch(ahead: int) -> None:
+    network = Network(line(3))
+    network.bring_up()
+    network.ahead = {1: 2 + ahead}
+    network.tell(PortChanged(0, 1, False))
+    network.advance(1)
+    assert [event["epoch"] for event in network.events("committed")] == [1, 3 + ahead]
+    assert sorted(network.frames(FrameType.COMMIT, 3 + ahead)) == [0, 1, 2]
+    assert network.machine.rejected == {"other_epoch": 1}
+    assert network.machine.settled
+
+
+@pytest.mark.parametrize("foreign", [2**32 - 1, EPOCH_LEAD + 100])
+def test_a_router_that_is_too_far_ahead_is_left_out_until_it_restarts(foreign: int) -> None:
+    network = Network(line(3))
+    network.bring_up()
+    network.ahead = {1: foreign}
+    network.tell(PortChanged(0, 1, False))
+    network.advance(20)
+    assert network.events("router_unresponsive") == [{"node": 1, "waited_s": 10.0}]
+    assert network.events("router_responsive") == []
+    _, left_out = network.events("committed")
+    assert (left_out["epoch"], left_out["routers"]) == (3, 2)
+    network.ahead.clear()
+    network.hello(1, incarnation=2)
+    network.advance(1)
+    brought_in = network.events("committed")[-1]
+    assert (brought_in["epoch"], brought_in["routers"]) == (4, 3)
 
 
 def test_frames_of_no_use_are_counted() -> None:

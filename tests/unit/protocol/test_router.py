@@ -7,8 +7,10 @@ import pytest
 from router.matching.factory import factory
 from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate
 from router.predicates.parser import parse_predicate
+from router.protocol.broadcast import EPOCH_LEAD
 from router.protocol.events import (
     Accepted,
+    Action,
     ApplicationGone,
     ControllerFrame,
     Deliver,
@@ -253,6 +255,33 @@ def test_a_new_epoch() -> None:
     assert len(control(router, FrameType.TABLE, 1, TABLE, 14.0)) == 1
     assert router.epoch == 3
     assert router.handle(FrameReceived(12, msg(12, y=3)), 14.0) == []
+
+
+def test_an_acknowledgement_names_the_epoch_of_the_router() -> None:
+    router = set_up()
+    ahead = 1 + EPOCH_LEAD
+    assert control(router, FrameType.TABLE, ahead + 1, TABLE) == []
+    assert router.counters.dropped == {"epoch_ahead": 1}
+    assert acknowledged(control(router, FrameType.TABLE, 2, TABLE)) == 2
+    # Frames that the controller never sent.
+    assert acknowledged(control(router, FrameType.TABLE, ahead, TABLE)) == ahead
+    assert acknowledged(control(router, FrameType.TABLE, 3, TABLE)) == ahead
+    assert acknowledged(control(router, FrameType.COMMIT, 3, Commit(1))) == 3
+    assert acknowledged(control(router, FrameType.COMMIT, ahead, Commit(ahead))) == ahead
+    # Frames that it did send, and that come too late for this router.
+    assert acknowledged(control(router, FrameType.TABLE, 4, TABLE)) == ahead
+    assert acknowledged(control(router, FrameType.COMMIT, 4, Commit(1))) == ahead
+    assert router.epoch == ahead
+
+
+def acknowledged(actions: list[Action]) -> int:
+    """The epoch of the one ACK among the actions."""
+    (epoch,) = (
+        action.frame.epoch
+        for action in actions
+        if isinstance(action, SendToController) and action.frame.type is FrameType.ACK
+    )
+    return epoch
 
 
 def test_a_late_commit_keeps_what_was_learnt_in_a_newer_epoch() -> None:
