@@ -1,4 +1,4 @@
-"""From a finished emulation to its verdict: oracle, accounting on Spark, summary, report."""
+"""The conclusion of a finished run: oracle, accounting on Spark, summary, report."""
 
 from __future__ import annotations
 
@@ -67,9 +67,10 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
 
 
 def _of_the_run(experiment: Experiment, run: RunLayout) -> dict[str, Any]:
-    """The keys of the summary that are the runner's to give (captures.accounting.summary documents all)."""
+    """Returns the keys of the summary that the runner provides (captures.accounting.summary documents all
+    keys)."""
     manifest = read_manifest(run)
-    # Written last by an emulation that ended: read first, so that other folders are refused at once.
+    # The last file of a complete emulation is read first, so that other folders are refused at once.
     timings = read_timings(run)
     return {
         "experiment": experiment.name,

@@ -1,4 +1,4 @@
-"""Errors that the command line turns into one clear line and an exit status."""
+"""Errors that the command line reports as one line and an exit status."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from captures.rundir.files import RunFolderError
 
 
 class TestbedError(Exception):
-    """Something the user can act on. `status` is the exit status (2: bad input, 3: machine)."""
+    """An error that the user can correct. `status` is the exit status (2: bad input, 3: machine)."""
 
     __test__ = False  # pytest: not a test class
     status = 1
@@ -22,20 +22,20 @@ class InputError(TestbedError):
 
 
 class MachineError(TestbedError):
-    """This machine lacks something; the message says what, and the command that mends it."""
+    """The machine lacks a requirement; the message names it, and the command that installs it."""
 
     status = 3
 
 
 class RunError(TestbedError):
-    """A run could not go on: a part of it died or did not become ready in time."""
+    """A run could not continue: a part of it died or was not ready in time."""
 
     status = 1
 
 
 @contextmanager
 def run_folder_errors() -> Iterator[None]:
-    """Turns the error of a run folder that is not whole into an `InputError`, for the command line.
+    """Turns the error of an incomplete run folder into an `InputError`, for the command line.
 
     Raises:
         InputError: in place of a `RunFolderError`.

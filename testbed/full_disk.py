@@ -1,4 +1,4 @@
-"""File systems that are full: an error that names them."""
+"""An error that names a full file system."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 
 from testbed.errors import MachineError, RunError
 
-#: A file system or the user's share of it is full.
+#: Errors of a full file system or an exhausted quota.
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-#: Bytes: with fewer left, a file system counts as full.
+#: A file system with fewer free bytes counts as full.
 _NEXT_TO_NOTHING = 65_536
 
 
 @contextmanager
 def naming_a_full_disk(folder: Path) -> Iterator[None]:
-    """Says so of what fails inside because the file system of `folder` is full.
+    """Replaces an error inside the block by one that names the full file system of `folder`.
 
-    An error of writing has no file name, and a process that could not write its log dies without a word.
+    An error of writing has no file name, and a process that cannot write its log ends without a message.
 
     Raises:
         MachineError: in place of a RunError, or of an OSError of a full disk.
@@ -35,7 +35,7 @@ def naming_a_full_disk(folder: Path) -> Iterator[None]:
 
 
 def _is_full(folder: Path) -> bool:
-    """Whether a file system takes next to nothing more, or no further file."""
+    """Returns whether a file system has almost no free bytes, or no free inode."""
     found = os.statvfs(folder)
-    # Not zero: what fills a disk is often a record that no longer fits.
+    # Not zero: a record that does not fit leaves a few bytes free.
     return found.f_bavail * found.f_frsize < _NEXT_TO_NOTHING or (found.f_files > 0 and found.f_favail == 0)

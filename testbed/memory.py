@@ -9,13 +9,14 @@ import psutil
 
 
 def resident_bytes() -> int:
-    """Resident memory of this process."""
+    """Returns the resident memory of this process in bytes."""
     resident: int = psutil.Process().memory_info().rss
     return resident
 
 
 def proportional_bytes(pids: Iterable[int]) -> int:
-    """Proportional set size of processes that live: a page that n of them share counts 1/n in each."""
+    """Returns the proportional set size of live processes: a page that n processes share counts 1/n in
+    each."""
     total = 0
     for pid in pids:
         with suppress(psutil.Error):

@@ -14,13 +14,13 @@ def wait_until(
     """Polls `difference` until it returns None.
 
     Args:
-        difference: what still differs from the wanted state, in words, or None when it holds.
-        timeout_s: wall seconds after which to give up.
-        what: the wanted state, for the error.
+        difference: returns the remaining difference from the expected state, in words, or None.
+        timeout_s: wall seconds to wait.
+        what: the expected state in words, for the error.
         interval_s: wall seconds between polls.
 
     Raises:
-        RunError: the deadline passed; the message holds the last difference.
+        RunError: the deadline passed; the message has the last difference.
     """
     deadline = time.monotonic() + timeout_s
     while True:

@@ -11,17 +11,17 @@ from typing import IO
 
 from testbed.errors import RunError
 
-#: Wall seconds in which a process must end after it was told to.
+#: Wall seconds in which a process must end after SIGTERM.
 _STOP_TIMEOUT_S = 20.0
 
 
 class Child:
-    """A Python module run as a child in a session of its own, out of reach of the terminal's Ctrl-C.
+    """A Python module run as a child process in its own session, which the terminal's Ctrl-C does not reach.
 
     Args:
-        what: its name in errors.
+        what: name of the process in errors.
         module, arguments: `python -m module arguments...`.
-        output: file for what it prints on standard output (None: a pipe, `stdout`) and standard error.
+        output: file for its standard error and standard output (None: standard output is a pipe, `stdout`).
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class Child:
         return self.process.pid
 
     def check(self) -> None:
-        """Raises RunError if it has ended."""
+        """Raises RunError if the process has ended."""
         status = self.process.poll()
         if status is not None:
             raise RunError(f"{self.what} ended with status {status}: {self._last_words()}")
 
     def stop(self) -> None:
-        """Tells it to end, and waits. Raises RunError if it had to be killed or failed."""
+        """Sends SIGTERM and waits for the end. Raises RunError if the process had to be killed or failed."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:

@@ -1,4 +1,4 @@
-"""Ending in order, whoever asks for it."""
+"""Orderly termination on signals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import FrameType
 def end_like_ctrl_c() -> None:
     """Makes SIGTERM and SIGHUP raise KeyboardInterrupt, so that everything is cleaned up as after Ctrl-C.
 
-    One that is ignored stays so: `nohup` ignores SIGHUP for what it starts.
+    An ignored signal stays ignored: `nohup` ignores SIGHUP for the process that it starts.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:

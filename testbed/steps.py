@@ -1,4 +1,4 @@
-"""Ending what consists of many parts: every step runs, whatever became of the others."""
+"""Independent steps of a clean-up: every step runs, whether or not other steps fail."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Steps:
         self.failures: list[str] = []
 
     def run(self, name: str, step: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Runs a step. An exception of it becomes a failure, and the caller goes on with the next step.
+        """Runs a step. An exception becomes a failure, and the caller continues with the next step.
 
         KeyboardInterrupt and SystemExit are not caught.
         """

@@ -1,7 +1,7 @@
-"""Installing the dissector, the statistics and the profile into a user's Wireshark folders.
+"""Installs the dissector, the statistics and the profile into a user's Wireshark folders.
 
-What was installed is recorded with its hash, so that a file that the user has changed since, or that was
-there before, is told from one of ours and never overwritten or removed unasked.
+Each installed file is recorded with its hash, so that a file that the user has changed, or that existed
+before, is distinguished from an installed file and never overwritten or removed without consent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from testbed.errors import InputError, MachineError
 
 #: Name of the profile: `wireshark -C CBCB`.
 PROFILE = "CBCB"
-#: In the profile's folder: path of each installed file -> SHA-256 of what was written.
+#: In the profile's folder: path of each installed file -> SHA-256 of its content.
 RECORD = "installed.json"
 _WIRE = Path(wire.__file__).parent / "wireshark"
 _TSHARK_TIMEOUT_S = 30.0
@@ -28,7 +28,7 @@ _TSHARK_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where Wireshark looks for the user's Lua plugins and profiles."""
+    """The folders of the user's Lua plugins and Wireshark profiles."""
 
     plugins: Path
     profile: Path
@@ -36,7 +36,7 @@ class Folders:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What is installed, as name -> content."""
+    """The files to install, as name -> content."""
 
     plugins: dict[str, bytes]
     profile: dict[str, bytes]
@@ -51,7 +51,7 @@ def read_sources() -> Sources:
 
 
 def folders() -> Folders:
-    """The personal folders, as tshark names them.
+    """Returns the personal folders, as reported by tshark.
 
     Raises:
         MachineError: tshark is missing or does not name them.
@@ -81,7 +81,7 @@ def folders() -> Folders:
 
 
 def act_as_caller() -> None:
-    """Under sudo, goes on as the user who called it: Wireshark is theirs, and so are its folders."""
+    """Under sudo, changes to the user who called it, who owns the Wireshark folders."""
     if os.geteuid() != 0 or "SUDO_UID" not in os.environ:
         return
     try:
@@ -96,7 +96,7 @@ def act_as_caller() -> None:
 
 
 class Installation:
-    """The files of ours in a user's folders.
+    """The installed files in a user's folders.
 
     Attributes:
         files: target -> content.
@@ -110,10 +110,10 @@ class Installation:
         self._installed = self._read_record()
 
     def state(self, target: Path) -> str:
-        """How a file is that we would install.
+        """Returns the state of a file that would be installed.
 
-        `missing`, `current`, `outdated` (ours, of another version), `same` (the user put it there, with the
-        content that it would get) or `foreign` (the user's own, or changed by the user).
+        `missing`, `current`, `outdated` (installed by another version), `same` (made by the user, with the
+        content that would be installed) or `foreign` (made or changed by the user).
         """
         try:
             content = target.read_bytes()
@@ -126,14 +126,14 @@ class Installation:
         return "outdated" if self._installed.get(str(target)) == _hash(content) else "foreign"
 
     def install(self, may_overwrite: Callable[[Path], bool]) -> dict[Path, str]:
-        """Writes what is missing or outdated; removes what an earlier version installed and we have no more.
+        """Writes files that are missing or outdated; removes files that only an earlier version installed.
 
         Args:
-            may_overwrite: asked for every file that is not ours and is to change.
+            may_overwrite: called for every foreign file that is to change.
 
         Returns:
-            What became of each file: `written`, `current`, `same` (there already, and not ours), `kept` or
-            `removed`.
+            The result for each file: `written`, `current`, `same` (existed, not installed by this program),
+                `kept` or `removed`.
 
         Raises:
             InputError: a file or folder cannot be written.
@@ -155,16 +155,16 @@ class Installation:
                 done[target] = "current" if state == "current" else "written"
             done |= self._remove_retired(may_overwrite)
         finally:
-            # After an error or Ctrl-C at a question too: what is not recorded is not ours.
+            # Also after an error or Ctrl-C at a question: a file that is not recorded counts as foreign.
             if self._installed != recorded:
                 _write(self._record, (json.dumps(self._installed, indent=1) + "\n").encode())
         return done
 
     def uninstall(self, may_remove: Callable[[Path], bool]) -> dict[Path, str]:
-        """Removes our files, and the profile's folder if nothing else is in it.
+        """Removes the installed files, and the profile's folder if it is then empty.
 
         Returns:
-            What became of each file that was there: `removed` or `kept`.
+            The result for each file that existed: `removed` or `kept`.
 
         Raises:
             InputError: a file cannot be removed.
@@ -186,7 +186,7 @@ class Installation:
         return done
 
     def _remove_retired(self, may_remove: Callable[[Path], bool]) -> dict[Path, str]:
-        """Removes files that are recorded, but shipped no more; what is kept is the user's from now on."""
+        """Removes files that are recorded but no longer shipped; a kept file counts as foreign afterwards."""
         done = {}
         for target in sorted(set(map(Path, self._installed)) - set(self.files)):
             digest = self._installed.pop(str(target))

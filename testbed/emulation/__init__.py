@@ -1,1 +1,1 @@
-"""One emulation, from an experiment to a verdict."""
+"""Emulation of an experiment: bring-up, workload and take-down."""

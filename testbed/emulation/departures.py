@@ -1,4 +1,4 @@
-"""Applications that ended without taking back their predicates, as their routers logged it."""
+"""Withdrawals of predicates by applications that ended without logging them, from their routers' logs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from router.runtime.process import LEFT_BEHIND
 
 
 def merge_departures(run: RunLayout, router_logs: Mapping[int, Path]) -> None:
-    """Writes the withdrawals that applications did not live to log, as their routers noticed them.
+    """Appends the withdrawals that routers logged for applications that had ended to the applications' log.
 
     Args:
         router_logs: the log of each router, by node.
@@ -21,7 +21,7 @@ def merge_departures(run: RunLayout, router_logs: Mapping[int, Path]) -> None:
     with ApplicationLog(run.applications_log) as log:
         for node, path in router_logs.items():
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-                # Standard error goes there as well.
+                # The file also has the standard error of the router.
                 if f'"event": "{LEFT_BEHIND}"' in line:
                     left = json.loads(line)
                     log(predicate_set(left["t_ns"], node, left["app"], left["requested_ns"], NOTHING, "left"))

@@ -1,7 +1,7 @@
-"""One emulation: bring-up behind barriers, the workload, quiet, and take-down in reverse order.
+"""An emulation: bring-up with barriers, workload, quiescence, and take-down in reverse order.
 
-Order matters: captures run before the first router sends, and stop after the last; Open vSwitch's counters
-are read inside that span, when nothing moves, so that all three accounts cover the same frames.
+Captures start before the first router sends and stop after the last; Open vSwitch's counters are read within
+that time while no frame is under way, so that all three accounts cover the same frames.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from testbed.config.model import Experiment
 from testbed.config.router_options import router_options
 from testbed.emulation.departures import merge_departures
 from testbed.emulation.processes import Controller, Routers
-from testbed.emulation.schedule import Network, play
+from testbed.emulation.schedule import RunningNetwork, play
 from testbed.errors import RunError
 from testbed.full_disk import naming_a_full_disk
 from testbed.live.runner import LiveView
 from testbed.machine.probes import kernel_features
 from testbed.memory import proportional_bytes
-from testbed.network import state as machine_state
+from testbed.network import state as run_state
 from testbed.network.cleanup import end_processes, remove_state
 from testbed.network.emulated import EmulatedNetwork
 from testbed.network.names import Names
@@ -48,12 +48,12 @@ from testbed.terminal.progress import Progress
 from testbed.workload.driver import Driver
 from testbed.workload.generate import generate
 
-#: Wall seconds, for the whole network, that a barrier may take: a base and a share for each router.
+#: Wall seconds that a barrier of the whole network may take: a base and a share for each router.
 _BARRIER_S = 30.0
 _BARRIER_PER_ROUTER_S = 0.5
-#: The routers' parent compiles the matching engine if nobody has since its sources changed: some 12 s of CPU.
+#: The routers' parent compiles the matching engine if its sources have changed, in about 12 s of CPU time.
 _COMPILING_S = 120.0
-#: Wall seconds in which a process that died shows.
+#: Wall seconds in which the end of a process is noticed.
 _CAUSE_S = 1.0
 _CAUSE_POLL_S = 0.05
 
@@ -66,23 +66,23 @@ def emulate(
     hold: bool = False,
     view: LiveView | None = None,
 ) -> Path:
-    """Emulates an experiment; everything that was set up is gone when it returns or raises.
+    """Emulates an experiment. Processes, devices and rules are gone when the function returns or raises.
 
     Args:
-        experiment: what to run.
-        runs: where the run folder is made.
+        experiment: the experiment to run.
+        runs: the folder in which the run folder is made.
         datapath: Open vSwitch datapath, "kernel" or "user".
-        progress: where stages are shown.
-        hold: after the workload, keep the network up until the user interrupts.
-        view: started before the network; the workload waits until it is ready.
+        progress: display of the stages.
+        hold: keep the network up after the workload until the user interrupts.
+        view: the live view, started before the network; the workload waits until it is ready.
 
     Returns:
-        The run folder, complete but for the accounting.
+        The run folder, complete except for the accounting.
 
     Raises:
-        RunError: a part died or was not ready in time; its folder is kept.
+        RunError: a part died or was not ready in time; the run folder is kept.
         MachineError: the file system of the run folder is full.
-        KeyboardInterrupt: the user stopped it; its folder is kept.
+        KeyboardInterrupt: the user stopped the emulation; the run folder is kept.
     """
     run_dir = new_run_folder(runs, experiment.name).resolve()
     with naming_a_full_disk(run_dir):
@@ -110,7 +110,7 @@ def emulate(
 
 
 class Emulation:
-    """The parts of one emulation, and what has been started of them."""
+    """The parts of an emulation that have been started."""
 
     def __init__(self, experiment: Experiment, run_dir: Path, datapath: str, progress: Progress) -> None:
         self.experiment = experiment
@@ -120,8 +120,8 @@ class Emulation:
         self.nodes = [node.id for node in self.topology.nodes]
         self.workload = generate(experiment)
         kernel = kernel_features()
-        # From here on there is something to give back.
-        self.state: RunState = machine_state.claim(run_dir)
+        # From this call on, the run holds resources.
+        self.state: RunState = run_state.claim(run_dir)
         self.network = EmulatedNetwork(self.topology, self.state.names, datapath, kernel)
         self.captures = CaptureSet(capture_devices(experiment, self.state.names), self._folder)
         self._controller: Controller | None = None
@@ -129,13 +129,13 @@ class Emulation:
         self._router_pids: list[int] = []
         self._driver: Driver | None = None
         self._switch_daemon = SwitchDaemon()
-        #: What the run measured of itself, for summary.json.
+        #: The run's own measurements, for summary.json.
         self.measured: dict[str, float] = {}
         self._baseline: SwitchCounters = {}
         self._barrier_s = _BARRIER_S + _BARRIER_PER_ROUTER_S * len(self.nodes)
 
     def bring_up(self) -> None:
-        """Starts everything. On return every table is committed at every router."""
+        """Starts all parts. On return every table is committed at every router."""
         self.state.nodes = len(self.nodes)
         controller = self._controller = Controller(
             self._folder, self.experiment.broadcast.layer, self.state.names.controller_socket
@@ -167,7 +167,7 @@ class Emulation:
 
     def run(self, hold: bool) -> None:
         """Plays the workload and the timed events, and waits until the network is quiet."""
-        network = Network(
+        network = RunningNetwork(
             sockets={node: self.state.socket(node) for node in self.nodes},
             control=self.network,
             unsettled=self._unsettled,
@@ -196,26 +196,27 @@ class Emulation:
         self._switch_daemon.check()
 
     def _unsettled(self) -> str | None:
-        """None if the controller knows the network as it is, and every router has the trees for it."""
+        """Returns None if the controller knows the present network and every router has its trees."""
         assert self._controller is not None
         known = self._controller.epochs()
-        for what, there, said in (
+        for what, actual, reported in (
             ("nodes", self.network.state.down_nodes, known.down_nodes),
             ("links", self.network.state.down_links, known.down_links),
         ):
-            if there != said:
-                return f"the controller takes {what} {sorted(said)} for down, where {sorted(there)} are"
+            if actual != reported:
+                return f"the controller reports {what} {sorted(reported)} as down, expected {sorted(actual)}"
         return None if known.settled else "the controller has not brought all routers to one epoch"
 
     def _raise_cause(self) -> None:
-        """Raises what `check` finds within a moment: when a part dies, its applications notice first."""
+        """Raises the error of `check`, which may follow shortly: applications notice the end of a part
+        first."""
         deadline = time.monotonic() + _CAUSE_S
         while time.monotonic() < deadline:
             self.check()
             time.sleep(_CAUSE_POLL_S)
 
     def take_down(self) -> None:
-        """Stops routers, then captures, then the network; leaves all counters in the run folder."""
+        """Stops routers, then captures, then the network; writes all counters to the run folder."""
         assert self._controller is not None
         assert self._routers is not None
         assert self._driver is not None
@@ -232,10 +233,10 @@ class Emulation:
         remove_state(self.state)
 
     def abandon(self) -> None:
-        """Removes what is left. Does nothing after `take_down`.
+        """Removes all parts that are left. Does nothing after `take_down`.
 
-        Every step runs, whatever became of the others, and failures are shown. If something of the network
-        is left, the state of the run stays, so that `cbcb clean` finds it.
+        Every step runs, whether or not other steps fail, and failures are shown. If devices or rules are
+        left, the state of the run stays, so that `cbcb clean` finds them.
         """
         if not self.state.folder.exists():
             return
@@ -247,7 +248,7 @@ class Emulation:
         if self._driver is not None:
             steps.run("applications", self._driver.close)
         steps.run("captures", self.captures.kill)
-        # Routers outlive their parent by the time it takes them to stop.
+        # Routers end a little after their parent.
         steps.run("processes", end_processes, self.state.processes)
         network = Steps()
         network.run("network", self.network.stop)
@@ -259,7 +260,8 @@ class Emulation:
             remove_state(self.state)
 
     def _settled_counters(self) -> SwitchCounters:
-        """Open vSwitch's counters when two readings agree: it may count a frame just after forwarding it."""
+        """Returns Open vSwitch's counters once two readings agree: it may count a frame after forwarding
+        it."""
         last = read_counters(self.state.names, self.nodes)
 
         def changed() -> str | None:
@@ -301,7 +303,7 @@ class Emulation:
 
 
 def capture_devices(experiment: Experiment, names: Names) -> dict[CaptureIdentity, str]:
-    """The captures and their devices: a link at the end of `u`, a host link at the end of the switch."""
+    """Returns the captures and their devices: of a link at the end of `u`, of a host link at the switch."""
     topology = experiment.topology
     return {
         **{link_identity(link): names.port(link.u, link.u_port) for link in topology.links},
@@ -310,7 +312,7 @@ def capture_devices(experiment: Experiment, names: Names) -> dict[CaptureIdentit
 
 
 def ask_routers(sockets: Iterable[Path]) -> dict[int, list[TableRow]]:
-    """The tables of live routers, which send nothing on that account.
+    """Returns the tables of live routers. The query makes the routers send no frame.
 
     Raises:
         ClientError: a router does not answer.
@@ -329,7 +331,7 @@ def _describe(experiment: Experiment) -> str:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Holds Ctrl-C and its kin back: half a take-down would leave more to clean."""
+    """Defers SIGINT and the other ending signals: an interrupted take-down would leave more to clean."""
     held: dict[int, Any] = {}
     for number in map(int, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
         held[number] = signal.signal(number, signal.SIG_IGN)
@@ -337,5 +339,5 @@ def _uninterrupted() -> Iterator[None]:
         yield
     finally:
         for number, handler in held.items():
-            with suppress(TypeError):  # a handler that was not set from Python
+            with suppress(TypeError):  # the handler was not set from Python
                 signal.signal(number, handler)

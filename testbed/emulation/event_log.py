@@ -1,4 +1,4 @@
-"""The log of a process of the run: its events as they come, and waiting for one of them."""
+"""The log of a process of the run: reads events as they are written, and waits for an event."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from testbed.polling import wait_until
 Event = Mapping[str, Any]
 
 
-class EventLog:
-    """Reads the events of a log as they come.
+class ProcessLog:
+    """Reads the events of a log as they are written.
 
     Args:
         path: the log, JSON lines; it need not exist yet.
@@ -30,30 +30,30 @@ class EventLog:
         self.events: list[Event] = []
 
     def read(self) -> None:
-        """Takes the events that have come since the last call; only whole lines."""
+        """Reads the events that were written since the last call; only whole lines."""
         self.events += self._follower.read()
 
     def since(self, position: int) -> list[Event]:
-        """Reads; the events from this position on. Whoever follows the log keeps its own place in it."""
+        """Reads the log and returns the events from a position on. Each reader keeps its own position."""
         self.read()
         return self.events[position:]
 
     def wait_for(
         self,
-        wanted: Callable[[Event], bool],
+        matches: Callable[[Event], bool],
         timeout_s: float,
         what: str,
         check: Callable[[], None] | None = None,
     ) -> Event:
-        """The first event, past or to come, that is `wanted`.
+        """Returns the first event, past or future, for which `matches` is true.
 
         Args:
-            timeout_s: wall seconds after which to give up.
-            what: what is awaited, for the error.
-            check: called between reads as well; raises if waiting has become pointless.
+            timeout_s: wall seconds to wait.
+            what: the expected event in words, for the error.
+            check: called between reads as well; raises if the event can no longer occur.
 
         Raises:
-            RunError: none came in time; the message holds the last event.
+            RunError: no such event was written in time; the message has the last event.
         """
         found: list[Event] = []
         seen = 0
@@ -64,7 +64,7 @@ class EventLog:
             if check is not None:
                 check()
             self.read()
-            found.extend(event for event in self.events[seen:] if wanted(event))
+            found.extend(event for event in self.events[seen:] if matches(event))
             seen = len(self.events)
             if found:
                 return None

@@ -1,4 +1,4 @@
-"""The processes of a run beside tcpdump: the controller and the routers' warm parent."""
+"""The processes of a run except tcpdump: the controller and the parent of the routers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from captures.rundir.epochs import Epochs
 from captures.rundir.files import RunFolderError, read_object, write_json
 from captures.rundir.layout import RunLayout
 from router.runtime.process import RouterSpec
-from testbed.emulation.event_log import Event, EventLog
+from testbed.emulation.event_log import Event, ProcessLog
 from testbed.errors import RunError
 from testbed.processes import Child
 
@@ -32,12 +32,12 @@ class Controller:
         )
         arguments, errors = [str(run.controller_config)], run.controller_errors
         self.child = Child("the controller", "testbed.controller", arguments, errors, errors)
-        self.log = EventLog(run.controller_log, self.child.check)
+        self.log = ProcessLog(run.controller_log, self.child.check)
         self._epochs = Epochs()
         self._followed = 0
 
     def epochs(self) -> Epochs:
-        """What its log says so far of the network."""
+        """Returns the epochs in the controller's log so far."""
         fresh = self.log.since(self._followed)
         self._followed += len(fresh)
         for event in fresh:
@@ -45,18 +45,18 @@ class Controller:
         return self._epochs
 
     def wait_listening(self, timeout_s: float = 30) -> None:
-        """Returns once switches can connect to its socket."""
+        """Returns once switches can connect to the controller's socket."""
         self.wait_for("listening", timeout_s, "controller is listening")
 
     def wait_for(
         self, name: str, timeout_s: float, what: str, check: Callable[[], None] | None = None
     ) -> Event:
-        """The first event of this name; see `EventLog.wait_for`."""
+        """Returns the first event of a name; see `ProcessLog.wait_for`."""
         return self.log.wait_for(lambda event: event["event"] == name, timeout_s, what, check)
 
 
 class Routers:
-    """The routers of a run, forked from one warm parent, and the log in which it speaks of them."""
+    """The routers of a run, forked from one parent, and the parent's log."""
 
     def __init__(self, run: RunLayout, specs: list[RouterSpec]) -> None:
         self._specs = specs
@@ -65,7 +65,7 @@ class Routers:
         self.child = Child(
             "the routers' parent", "router.runtime.parent", arguments, run.routers_errors, run.routers_log
         )
-        self.log = EventLog(run.routers_log, self.child.check)
+        self.log = ProcessLog(run.routers_log, self.child.check)
         self._checked = 0
 
     @property
@@ -88,7 +88,7 @@ class Routers:
         return list(pids.values())
 
     def check(self) -> None:
-        """Raises RunError, naming it, if a router has ended."""
+        """Raises RunError, which names the router, if a router has ended."""
         self.child.check()
         fresh = self.log.since(self._checked)
         self._checked += len(fresh)
@@ -100,7 +100,7 @@ class Routers:
                 )
 
     def stop(self) -> dict[int, dict[str, Any]]:
-        """Stops all. Returns the counters that each left, by node."""
+        """Stops all routers. Returns the counters that each router wrote, by node."""
         self.child.stop()
         counters = {}
         for spec in self._specs:

@@ -1,4 +1,4 @@
-"""Knowing when the network is quiet: nothing under way, nothing left to do."""
+"""Detection of a quiet network: no frame is under way, and no router has work left."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from testbed.errors import RunError
 from testbed.network.shaping import TBF_LATENCY_S
 from topos.model import Topology
 
-#: A frame crosses an unshaped network in far less.
+#: Wall seconds, far more than a frame takes through an unshaped network.
 _MARGIN_S = 0.2
-#: Wall seconds between two rounds of questions: each costs every router a little.
+#: Wall seconds between two rounds of queries, which cost every router time.
 _ROUND_S = 0.1
 
 
 def quiet_period_s(topology: Topology) -> float:
-    """Wall seconds longer than any frame can be under way between two routers."""
+    """Returns wall seconds, longer than any frame can be under way between two routers."""
     longest = max((link.delay_ms or 0.0 for link in topology.links), default=0.0) / 1000
     shaped = any(link.bandwidth_mbps for link in topology.links)
     return _MARGIN_S + longest + (TBF_LATENCY_S if shaped else 0.0)
 
 
 def not_quiet(waited: str, working: Sequence[int], trees: str | None) -> RunError:
-    """That a network is not quiet.
+    """Returns the error of a network that is not quiet.
 
     Args:
-        waited: for how long after the end.
+        waited: time since the end, in words.
         working: routers that are not idle.
-        trees: what is wrong with the broadcast trees, if anything is.
+        trees: the fault of the broadcast trees in words, or None.
     """
     reasons = [f"routers {list(working[:10])} are at work"] if working else []
     reasons += [trees] if trees else []
@@ -41,7 +41,8 @@ def not_quiet(waited: str, working: Sequence[int], trees: str | None) -> RunErro
 
 
 class Quiescence:
-    """Has every router start nothing more, and asks what it does. A context manager: one connection each.
+    """Stops the periodic sending of all routers and polls their state. A context manager: one connection
+    each.
 
     Attributes:
         working: the routers that were not idle, or had moved frames, in the last round.
@@ -59,7 +60,7 @@ class Quiescence:
         try:
             for path in sockets:
                 self._clients.append(Client(path))
-                # Periodic RAs and SRs would go on for ever.
+                # Periodic RAs and SRs would never end.
                 self._clients[-1].settle()
         except BaseException:
             self.close()
@@ -78,7 +79,8 @@ class Quiescence:
             client.close()
 
     def quiet(self) -> bool:
-        """Whether all have been idle, and no frame has moved, for longer than one can be under way."""
+        """Returns whether all routers were idle, and no frame moved, for longer than a frame can be under
+        way."""
         now = time.monotonic()
         if now - self._asked >= _ROUND_S:
             self._asked = now

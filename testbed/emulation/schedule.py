@@ -1,4 +1,4 @@
-"""Playing an experiment on a network that is up: workload, timed events, and the wait for quiet."""
+"""Schedule of an experiment on a network that is up: workload, timed events, and the wait for quiescence."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ _QUIET_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
-class Network:
-    """What the schedule may do with the network.
+class RunningNetwork:
+    """The operations of the schedule on the network.
 
     Attributes:
         sockets: application sockets, by node.
-        control: what faults are applied to.
-        unsettled: None if every router has the trees for the network as it is; else what is wrong.
+        control: the object to which faults are applied.
+        unsettled: returns None if every router has the trees of the present network, otherwise the fault in
+            words.
         check: raises if a part of the emulation has died.
     """
 
@@ -42,15 +43,15 @@ def play(
     driver: Driver,
     experiment: Experiment,
     workload: Workload,
-    network: Network,
+    network: RunningNetwork,
     show: Callable[[str], None],
     hold: bool,
 ) -> Played:
-    """Plays all, then waits until the network is quiet.
+    """Plays the workload and the timed events, then waits until the network is quiet.
 
     Args:
-        show: is told how it goes, in words.
-        hold: stay until Ctrl-C, which then ends the workload rather than the run.
+        show: is called with the progress, in words.
+        hold: wait for Ctrl-C, which then ends the workload and not the run.
 
     Raises:
         RunError: a part died, or the network did not become quiet.
@@ -78,7 +79,7 @@ def play(
             driver.drain(checked(ended), timeout_s=float("inf"))
     show("waiting until the network is quiet")
     with Quiescence(network.sockets.values(), experiment.topology) as quiescence:
-        # Asked in this order: only after the trees have settled do routers that are quiet stay so.
+        # In this order: only after the trees have settled do quiet routers stay quiet.
         if not driver.drain(lambda: network.unsettled() is None and quiescence.quiet(), _QUIET_TIMEOUT_S):
             raise not_quiet(f"{_QUIET_TIMEOUT_S:g} s", quiescence.working, network.unsettled())
     network.check()
@@ -87,7 +88,7 @@ def play(
 
 @contextmanager
 def _ended_by_ctrl_c(driver: Driver, hold: bool) -> Iterator[Callable[[], bool]]:
-    """With `hold`, Ctrl-C ends what the driver does, instead of the run; yields whether it has come."""
+    """With `hold`, makes Ctrl-C end the driver's work and not the run; yields whether Ctrl-C was pressed."""
     over = False
 
     def end(*_: Any) -> None:

@@ -1,1 +1,1 @@
-"""Watching a run: its traffic as it is captured, its deliveries as they are logged, a page, a table."""
+"""The live view of a run: captured traffic and logged deliveries, as a page and as a table."""

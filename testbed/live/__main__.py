@@ -1,7 +1,7 @@
-"""`python -m testbed.live RUN_DIR PORT`: the watcher and the page of a run, beside its emulation.
+"""Entry point of the process that watches an emulation: `python -m testbed.live RUN_DIR PORT`.
 
-Prints one line of JSON, `{"url": ...}`, when the page is served. Ends on SIGTERM, or when standard input
-ends: with whoever started it.
+Prints one line of JSON, `{"url": ...}`, when the page is served. Ends on SIGTERM, or at the end of standard
+input, which comes when the parent process ends.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _BRING_UP_NICE = 10
 
 def main() -> int:
     run_dir, port = Path(sys.argv[1]), int(sys.argv[2])
-    # The network comes up first, if both want the processor.
+    # The bring-up of the network takes precedence over this process.
     os.nice(_BRING_UP_NICE)
     end_like_ctrl_c()
     starter_gone = threading.Event()
 
     def wait_for_starter() -> None:
-        # Not through sys.stdin: a thread that waits inside it keeps the interpreter from ending in order.
+        # Not through sys.stdin: a thread blocked in it keeps the interpreter from ending in order.
         while os.read(0, 4096):
             pass
         starter_gone.set()

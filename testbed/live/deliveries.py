@@ -1,8 +1,8 @@
-"""Deliveries and false negatives so far: the oracle's rules on logs that grow.
+"""Deliveries and false negatives so far: the oracle's rules applied to growing logs.
 
-A message is judged once the log has gone on for the oracle's window, and a margin, after it was sent: from
-then on no change that is still to come can alter the answer. Until then it counts as open. The verdict at the
-end of the run is made of the whole logs anew.
+A message is judged once the log extends past its sending by the oracle's window and a margin: no later change
+can alter the answer. Until then the message counts as open. The verdict at the end of the run is computed
+from the whole logs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from captures.rundir.applications import ApplicationEvent
 from captures.rundir.controller import ControllerEvent
 from router.records.application_log import MessageDelivered
-from testbed.oracle.connectivity import Network, connectivity, tree_changes
+from testbed.oracle.connectivity import NetworkGraph, connectivity, tree_changes
 from testbed.oracle.decide import judge
 from testbed.oracle.history import Application, History, take_record
 
-#: Wall seconds beside the window: confirmations and deliveries are logged later than they were made.
+#: Wall seconds added to the window, since confirmations and deliveries are logged after they were made.
 _MARGIN_S = 1.0
 #: A message at an application: source, seq, application.
 Pair = tuple[int, int, Application]
@@ -25,7 +25,7 @@ Pair = tuple[int, int, Application]
 
 @dataclass
 class Deliveries:
-    """What applications sent and got, and what they should have got.
+    """The messages that applications sent and received, and the deliveries that the oracle expects.
 
     Args:
         window_s: `oracle.in_flight_window_s`, wall seconds.
@@ -33,17 +33,17 @@ class Deliveries:
 
     Attributes:
         sent: messages; `judged` of them are no longer open.
-        delivered: deliveries; `duplicates` of them were made before.
-        expected: deliveries that the oracle is sure of, of judged messages; `made` of them were made.
-        undecided: pairs (message, application) that a change leaves open.
-        missing: expected and not made, and when the message was sent (wall clock, ns): false negatives so
-            far. A late delivery takes its pair out again.
-        spurious: made, although the oracle is sure that they should not have been.
-        started_ns: when the first predicate was requested: experiment second 0.
+        delivered: deliveries; `duplicates` of them are repeated.
+        expected: decided and expected deliveries of judged messages; `made` of them were made.
+        undecided: pairs (message, application) that are not decided, because of a change.
+        missing: pair -> time at which the message was sent (wall clock, ns), of expected deliveries that were
+            not made: false negatives so far. A late delivery removes its pair.
+        spurious: deliveries that were made and are decided and not expected.
+        started_ns: time of the first request of a predicate: experiment second 0.
     """
 
     window_s: float
-    network: Network
+    network: NetworkGraph
     sent: int = 0
     judged: int = 0
     delivered: int = 0
@@ -56,11 +56,11 @@ class Deliveries:
     _history: History = field(default_factory=History)
     _events: list[ControllerEvent] = field(default_factory=list)
     _made: dict[tuple[int, int], set[Application]] = field(default_factory=dict)
-    #: Of judged messages: whom a delivery may go to.
+    #: Judged message -> the applications that may receive it.
     _allowed: dict[tuple[int, int], set[Application]] = field(default_factory=dict)
 
     def take_applications(self, records: Iterable[ApplicationEvent]) -> None:
-        """Takes events of the applications, in the order of their log."""
+        """Adds events of the applications, in the order of their log."""
         for record in records:
             if record["event"] == "deliver":
                 self._deliver(record)
@@ -72,7 +72,7 @@ class Deliveries:
                 self.started_ns = record["requested_ns"]
 
     def take_controller(self, events: Iterable[ControllerEvent]) -> None:
-        """Takes events of the controller, in the order of its log."""
+        """Adds events of the controller, in the order of its log."""
         fresh = list(events)
         if fresh:
             self._events += fresh
@@ -80,7 +80,7 @@ class Deliveries:
             self._history.connectivity = connectivity(self._events, self.network)
 
     def judge_until(self, now_ns: int) -> None:
-        """Judges the messages about which nothing can change any more.
+        """Judges the messages whose answer can no longer change.
 
         Args:
             now_ns: wall clock up to which the logs have been taken.
@@ -115,7 +115,7 @@ class Deliveries:
 
     @property
     def made(self) -> int:
-        """Expected deliveries of judged messages that were made."""
+        """Returns the number of expected deliveries of judged messages that were made."""
         return self.expected - len(self.missing)
 
     def _deliver(self, record: MessageDelivered) -> None:

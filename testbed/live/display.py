@@ -1,4 +1,4 @@
-"""A run as it goes on, or one that is over, shown in the terminal and served as a page."""
+"""Shows a live or finished run in the terminal and serves its page."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from testbed.live.state import LiveState
 from testbed.live.terminal import live_line, live_table
 from testbed.live.watch import INTERVAL_S, Watcher, open_state
 
-#: Wall seconds between two lines where there is no terminal.
+#: Wall seconds between two lines if standard output is no terminal.
 _LINE_S = 5.0
 
 
 def display(run_dir: Path, port: int, master: str, until_end: bool) -> None:
-    """Shows a run until it is over, if `until_end`; otherwise until Ctrl-C.
+    """Shows a run until it ends, if `until_end`; otherwise until Ctrl-C.
 
     Args:
-        port: port of the page; another is taken if it is in use.
+        port: port of the page; another port is used if it is taken.
         master: Spark's master URL.
 
     Raises:

@@ -1,6 +1,6 @@
-"""The live view of an emulation, as its runner sees it: a process, and what that says in the terminal.
+"""The live view of an emulation on the side of its runner: the process, and its display in the terminal.
 
-Nothing of it may hold up or end the run: what goes wrong with it is said and left at that.
+A failure of the live view must not delay or end the run: failures are only reported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from testbed.live.terminal import live_line, live_table
 from testbed.processes import Child
 from testbed.terminal.progress import Progress
 
-#: Wall seconds between two snapshots on a terminal, and between two lines elsewhere.
+#: Wall seconds between two snapshots on a terminal, and between two lines otherwise.
 _SNAPSHOT_S = 1.0
 _LINE_S = 5.0
 _REQUEST_TIMEOUT_S = 5.0
@@ -29,11 +29,11 @@ _READY_S = 30.0
 
 
 class LiveView:
-    """Shows a run from when `start` is called. A context manager: the process ends with it.
+    """Shows a run from the call of `start` on. A context manager: the process ends with the block.
 
     Args:
-        progress: where it is shown.
-        port: where the page should be served; another one if that is in use.
+        progress: the display of the run.
+        port: port of the page; another port is used if it is taken.
     """
 
     def __init__(self, progress: Progress, port: int) -> None:
@@ -46,7 +46,7 @@ class LiveView:
         self._ready = threading.Event()
 
     def start(self, run_dir: Path) -> None:
-        """Starts the process. The run folder has the run's inputs by now."""
+        """Starts the process. The run folder must have the run's inputs."""
         arguments = [str(run_dir), str(self._port)]
         run = RunLayout(run_dir)
         errors = run.live_errors
@@ -56,9 +56,10 @@ class LiveView:
         self._thread.start()
 
     def wait_ready(self) -> None:
-        """Returns when the stream runs, has failed, or takes too long: starting it is what costs most.
+        """Returns when the stream runs, has failed, or takes too long. Starting the stream is the largest
+        cost.
 
-        From then on it has the lowest priority.
+        A running stream has the lowest priority.
         """
         started = time.monotonic()
         with self._progress.console.status("live view: Spark starts"):
@@ -66,7 +67,9 @@ class LiveView:
         if in_time:
             self._progress.note(f"live view ready after {time.monotonic() - started:.1f} s more")
         else:
-            self._progress.note(f"live view not ready after {_READY_S:g} s; the run goes on without waiting")
+            self._progress.note(
+                f"live view not ready after {_READY_S:g} s; the run continues without waiting"
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -89,7 +92,7 @@ class LiveView:
         line = child.process.stdout.readline()
         if not line:
             if not self._over.is_set():
-                self._progress.note(f"the live view did not start: {self._errors} says why")
+                self._progress.note(f"the live view did not start: see {self._errors}")
                 self._ready.set()
             return
         url = json.loads(line)["url"]
@@ -111,7 +114,7 @@ class LiveView:
                 topology = topology or _get(url, "/topology")
                 snapshot = _get(url, "/state")
             except TimeoutError:
-                continue  # it has the lowest priority: on a busy machine it may be late
+                continue  # the process has the lowest priority and may be late on a busy machine
             if snapshot["stream"]["state"] != "starting":
                 self._ready.set()
             if shown:
@@ -122,7 +125,7 @@ class LiveView:
 
 
 def _get(url: str, path: str) -> dict[str, Any]:
-    """A JSON object from the page's server; straight, whatever proxies the environment names."""
+    """Reads a JSON object from the page's server, without the proxies that the environment names."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_REQUEST_TIMEOUT_S)
     try:
         connection.request("GET", path)

@@ -1,9 +1,9 @@
-"""The page of a live run: a small HTTP server on loopback, and nowhere else.
+"""The page of a live run: an HTTP server on loopback only.
 
-/           the page, whole, with the state of the moment: no other file, no network
-/topology   what does not change, JSON
+/           the whole page with the present state; it loads no other file
+/topology   the topology, JSON
 /state      the snapshot, JSON
-/events     the same as server-sent events, about one a second
+/events     snapshots as server-sent events, about one a second
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from testbed.live.state import LiveState
 HOST = "127.0.0.1"
 #: Wall seconds between two snapshots.
 _INTERVAL_S = 1.0
-#: Wall seconds for which readers of the stream are given the last snapshot, when the server ends.
+#: Wall seconds in which readers of the stream get the last snapshot when the server ends.
 _FAREWELL_S = 2.0
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost")
 _HEADERS = {
@@ -40,13 +40,13 @@ _HEADERS = {
 
 
 class LiveServer:
-    """Serves a state until it is closed. A context manager: what the state is then, readers are still given.
+    """Serves a state until it is closed. A context manager: on leaving, readers still get the final state.
 
     Args:
-        port: where to listen; if it is in use another one is chosen, see `url`.
+        port: port of the server; another port is used if it is taken, see `url`.
 
     Raises:
-        MachineError: loopback cannot be listened on.
+        MachineError: the server cannot listen on loopback.
     """
 
     def __init__(self, state: LiveState, port: int) -> None:
@@ -79,7 +79,7 @@ class LiveServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._over.set()
-        # What is there now may be news, the verdict of the run above all: it is the last snapshot.
+        # The last snapshot may have changes, above all the verdict of the run.
         self._refreshing.join()
         with self._fresh:
             self._complete = True
@@ -102,7 +102,7 @@ class LiveServer:
             self._over.wait(_INTERVAL_S)
 
     def document(self, path: str) -> tuple[str, bytes] | None:
-        """Content type and content of what is not a stream."""
+        """Returns content type and content of a path that is not the stream."""
         if path == "/topology":
             return "application/json", self._topology
         if path not in ("/", "/state"):
@@ -114,19 +114,20 @@ class LiveServer:
             return "application/json", snapshot
         page = self._page
         for name, content in ((b"{{topology}}", self._topology), (b"{{state}}", snapshot)):
-            # Inside a script element "</" would end it, and "<!--" change where it ends.
+            # In a script element, "</" would end the element, and "<!--" change where it ends.
             page = page.replace(name, content.replace(b"<", b"\\u003c"), 1)
         return "text/html; charset=utf-8", page
 
     def next_snapshot(self, seen: int) -> tuple[int, bytes] | None:
-        """The newest snapshot, once it is after number `seen`; None if none is to come."""
+        """Returns the newest snapshot, once its number exceeds `seen`; None if the server ends."""
         with self._fresh:
             self._fresh.wait_for(lambda: self._version > seen or self._complete)
             return (self._version, self._snapshot) if self._version > seen else None
 
     @contextmanager
     def reader(self) -> Iterator[None]:
-        """For the time of a stream: the server's end waits for it, if not for long."""
+        """Registers a reader for the time of a stream; the end of the server waits for it for a limited
+        time."""
         with self._fresh:
             self._readers += 1
         try:
@@ -138,18 +139,18 @@ class LiveServer:
 
 
 class _Requests(BaseHTTPRequestHandler):
-    """Answers GET; anything else, and any other host's name, is refused."""
+    """Answers GET; refuses other methods and other host names."""
 
     live: LiveServer
     protocol_version = "HTTP/1.1"
     server_version = "cbcb"
     sys_version = ""
-    #: Seconds after which a connection that says nothing is closed.
+    #: Seconds after which an idle connection is closed.
     timeout = 30
 
     def do_GET(self) -> None:
-        # A page elsewhere may have its own name lead to 127.0.0.1 (DNS rebinding): it is told nothing.
-        # Port 80 is not named.
+        # A foreign page may have its own name resolve to 127.0.0.1 (DNS rebinding): refused.
+        # A client leaves out port 80.
         if self.headers.get("Host", "").partition(":")[0] not in _LOOPBACK_NAMES:
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
             return
@@ -185,7 +186,7 @@ class _Requests(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: requests are no news."""
+        """Logs nothing: requests need no log."""
 
 
 def _listen(port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
@@ -204,4 +205,4 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing: a browser that goes away is no news."""
+        """Logs nothing: a browser may disconnect at any time."""

@@ -1,6 +1,6 @@
-"""What is known of a run at a moment: fed by the stream and the logs, shown by the page and the terminal.
+"""The state of a live run: fed by the stream and the logs, shown by the page and the terminal.
 
-`LiveState.snapshot` is the one form in which it leaves: JSON, described in docs/live.md.
+`LiveState.snapshot` returns the state as JSON (docs/live.md).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from testbed.network.state import STATE_ROOT
 from testbed.report.layout import positions
 from topos.model import Topology
 
-#: Points of a curve at most; longer runs get wider ones.
+#: Largest number of points of a curve; longer runs get wider bins.
 _MAX_POINTS = 180
-#: Slots over which the present load of a link is taken (five seconds). Frames come in batches, about two
+#: Slots over which the present load of a link is measured (five seconds). Frames come in batches, about two
 #: seconds late.
 _RECENT = 5 * 10**9 // SLOT_NS
 _SLOT_S = SLOT_NS / 1e9
@@ -38,14 +38,14 @@ Json = dict[str, Any]
 
 
 class LiveState:
-    """One run. Every method may be called from any thread.
+    """The state of a run. Every method may be called from any thread.
 
     Args:
-        run_dir: its folder.
+        run_dir: the run folder.
         experiment: `{"name", "duration_s", "time_scale"}`.
         topology: the network.
-        manifest: of the run.
-        deliveries: what follows the applications' log.
+        manifest: the manifest of the run.
+        deliveries: gets the events of the applications' log.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class LiveState:
         self._events: deque[Json] = deque(maxlen=_MAX_EVENTS)
 
     def take_counts(self, counts: Sequence[LinkCount]) -> None:
-        """Frames that the stream has found."""
-        # What claims to be of the future has come in now, at the latest: it must not push out what is of now.
+        """Adds counts of frames from the stream."""
+        # A frame with a future time has arrived by now: it must not displace the present slots.
         latest = time.time_ns() // SLOT_NS
         with self._lock:
             for count in counts:
@@ -86,19 +86,19 @@ class LiveState:
                 self._bytes_of_link[count.link] += count.bytes
                 self._types_at[slot][count.type] += count.frames
                 self._links_at[slot][count.link] += count.frames
-            # The load of a link is only asked for the last slots.
+            # Only the last slots are used for the load of a link.
             for slot in sorted(self._links_at)[: -2 * _RECENT]:
                 del self._links_at[slot]
 
     def set_stream(self, state: str, detail: str = "", batches: int | None = None) -> None:
-        """How the stream is: `starting`, `running`, `ended`, `failed` or `off`."""
+        """Sets the state of the stream: `starting`, `running`, `ended`, `failed` or `off`."""
         with self._lock:
             self._stream["state"], self._stream["detail"] = state, detail
             if batches is not None:
                 self._stream["batches"] = batches
 
     def take_applications(self, records: Sequence[ApplicationEvent]) -> None:
-        """Takes new events of the applications."""
+        """Adds new events of the applications."""
         with self._lock:
             self.deliveries.take_applications(records)
             for record in records:
@@ -108,7 +108,7 @@ class LiveState:
                     self._delivered_at[record["t_ns"] // SLOT_NS] += 1
 
     def take_controller(self, events: Sequence[ControllerEvent]) -> None:
-        """Takes new events of the controller."""
+        """Adds new events of the controller."""
         with self._lock:
             self.deliveries.take_controller(events)
             for event in events:
@@ -120,12 +120,12 @@ class LiveState:
             self.deliveries.judge_until(now_ns)
 
     def phase(self) -> str:
-        """`bring-up`, `running`, `settling`, `accounting`, `ended` or `interrupted`."""
+        """Returns `bring-up`, `running`, `settling`, `accounting`, `ended` or `interrupted`."""
         with self._lock:
             return self._phase(self._clock_s(), self._summary())
 
     def topology(self) -> Json:
-        """What does not change: `{"nodes": [{"id", "at": [x, y], "sends", "receives"}], "links": [...]}`."""
+        """Returns the topology: `{"nodes": [{"id", "at": [x, y], "sends", "receives"}], "links": [...]}`."""
         senders, receivers = set(self._manifest.get("senders", ())), set(self._manifest.get("receivers", ()))
         return {
             "nodes": [
@@ -136,7 +136,7 @@ class LiveState:
         }
 
     def snapshot(self) -> Json:
-        """Everything that changes, as it is now."""
+        """Returns all changing values at this time."""
         summary = self._summary()
         with self._lock:
             clock_s = self._clock_s()
@@ -157,7 +157,7 @@ class LiveState:
             }
 
     def _summary(self) -> Json | None:
-        """The summary; None: there is none yet."""
+        """Returns the summary, or None before it is written."""
         try:
             return read_summary(RunLayout(self.run_dir))
         except RunFolderError:
@@ -212,7 +212,7 @@ class LiveState:
         ]
         if reasons:
             return {"state": "does not hold so far", "reasons": reasons}
-        # What nobody should have got says nothing of what was lost: the verdict at the end asks for this too.
+        # Spurious deliveries are independent of losses; the verdict at the end considers them too.
         return {"state": "holds so far" if found.expected else "nothing judged yet", "reasons": []}
 
     def _messages(self) -> Json:
@@ -230,7 +230,7 @@ class LiveState:
         }
 
     def _link_loads(self) -> list[Json]:
-        # The last slots that the stream knows, not those of the clock: it is a moment behind.
+        # The last slots of the stream, which is a little behind the clock.
         last = max(self._links_at, default=0)
         recent: Counter[int] = Counter()
         for slot in range(last - _RECENT + 1, last + 1):
@@ -248,7 +248,8 @@ class LiveState:
         ]
 
     def _series(self) -> Json:
-        """Curves over experiment time, in bins of `bin_s`: counts a bin; `missing` by when they were sent."""
+        """Returns curves over experiment time, as counts in bins of `bin_s`; `missing` by the time of
+        sending."""
         started_ns = self.deliveries.started_ns
         first = (self._manifest.get("started_ns") if started_ns is None else started_ns) or time.time_ns()
         first //= SLOT_NS

@@ -1,4 +1,4 @@
-"""A live run in the terminal: a table that stays in place, or plain lines where there is no terminal."""
+"""A live run on a terminal as a table that stays in place, or otherwise as plain lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Snapshot = Mapping[str, Any]
 
 
 def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str | None) -> RenderableType:
-    """The snapshot as a table: verdict so far, frames by type, deliveries, the busiest links."""
+    """Returns the snapshot as a table: verdict so far, frames by type, deliveries, the busiest links."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
@@ -50,7 +50,7 @@ def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str | None)
 
 
 def live_line(snapshot: Snapshot) -> str:
-    """The snapshot in one line."""
+    """Returns the snapshot in one line."""
     return (
         f"live: {_clock(snapshot)}; frames: {_frames(snapshot)}; "
         f"{count(snapshot['messages']['sent'])} messages sent; "

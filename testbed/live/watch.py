@@ -1,7 +1,7 @@
-"""Watching a run folder: one thread follows the logs, another runs the stream on Spark.
+"""Watches a run folder: one thread follows the logs, another runs the stream on Spark.
 
-Spark takes some seconds to start and then catches up: the captures hold everything from their beginning. All
-of this process and what it has started gives way to the emulation.
+Spark takes some seconds to start and then reads the captures from their beginning. This process and its
+children run at the lowest priority, below the emulation.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from captures.spark.session import spark_session
 from testbed.config.load import load_experiment
 from testbed.live.deliveries import Deliveries
 from testbed.live.state import LiveState
-from testbed.oracle.connectivity import Network
+from testbed.oracle.connectivity import NetworkGraph
 
-#: Wall seconds between two looks at the logs, and between two micro-batches.
+#: Wall seconds between two reads of the logs, and between two micro-batches.
 INTERVAL_S = 1.0
 _NICE = 19
 _QUIET_PHASES = ("accounting", "ended", "interrupted")
 
 
 def open_state(run_dir: Path) -> LiveState:
-    """The state of a run, nothing of which has been read yet but its inputs.
+    """Returns the state of a run of which only the inputs have been read.
 
     Raises:
         InputError: the folder has no usable experiment.
@@ -60,17 +60,17 @@ def open_state(run_dir: Path) -> LiveState:
         },
         topology,
         read_manifest(run),
-        Deliveries(experiment.oracle.in_flight_window_s, Network.of(topology)),
+        Deliveries(experiment.oracle.in_flight_window_s, NetworkGraph.of(topology)),
     )
 
 
 class Watcher:
-    """Feeds a state from a run folder. A context manager: its threads run inside.
+    """Feeds a state from a run folder. A context manager: its threads run inside the block.
 
     Args:
-        state: what to feed.
-        master: Spark's master URL; None: no stream, the logs alone.
-        busy: whether the emulation is at work already, so that Spark has to give way from its start on.
+        state: the state to feed.
+        master: Spark's master URL; None: no stream, only the logs.
+        busy: whether the emulation runs already, so that Spark starts at the lowest priority.
     """
 
     def __init__(self, state: LiveState, master: str | None = "local[1]", busy: bool = True) -> None:
@@ -102,7 +102,7 @@ class Watcher:
         applications = Follower(run.applications_log, application_event)
         controller = Follower(run.controller_log, controller_event)
         while True:
-            # Before the logs are read: what was logged until then is in what is read.
+            # Taken before the logs are read: the reads then have every event logged until this time.
             now_ns = time.time_ns()
             self.state.take_controller(controller.read())
             self.state.take_applications(applications.read())
@@ -132,19 +132,20 @@ class Watcher:
                 finally:
                     query.stop()
             state.set_stream("ended")
-        except Exception as error:  # Py4J and Spark raise all kinds; the rest of the page goes on without it
+        except Exception as error:  # Py4J and Spark raise many types; the page continues without the stream
             if not self._over.is_set():
                 state.set_stream("failed", str(error).partition("\n")[0][:300])
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _until_quiet(self, query: Any) -> None:
-        """Returns when the emulation has ended and all that it left has been read, or when told to end."""
+        """Returns when the emulation has ended and all of its captures have been read, or on a request to
+        end."""
         run_dir = self.state.run_dir
         while not self._over.wait(INTERVAL_S):
             if query.exception() is not None:
                 raise query.exception()
-            # Read before the last batch: what is written after it is of no run.
+            # Read before the last batch: frames written after it do not belong to the run.
             ended = self.state.phase() in _QUIET_PHASES
             if ended:
                 query.processAllAvailable()
@@ -153,7 +154,7 @@ class Watcher:
 
 
 def give_way() -> None:
-    """Gives every thread of this process, and of all that it has started, the lowest priority."""
+    """Gives every thread of this process and of its descendants the lowest priority."""
     this = psutil.Process()
     for process in [this, *this.children(recursive=True)]:
         # A process or a thread may end meanwhile.

@@ -1,4 +1,5 @@
-"""Removing what dead runs left: processes, bridges, devices, rules, sockets. Live runs are not touched."""
+"""Removal of the remains of dead runs: processes, bridges, devices, rules, sockets. Live runs are not
+touched."""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ _KILL_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What was removed.
+    """The result of a clean-up.
 
     Attributes:
-        tags: the runs of which nothing is left.
-        processes: how many processes had to be ended.
-        failures: a sentence for each run of which something is left, with the tag.
+        tags: tags of the runs that were removed completely.
+        processes: number of processes that were ended.
+        failures: a sentence, with the tag, for each run that could not be removed completely.
     """
 
     tags: tuple[str, ...]
@@ -36,13 +37,13 @@ class Cleaned:
 
 
 def clean_dead_runs() -> Cleaned:
-    """Removes what every dead run left; a run of which something cannot be removed keeps its state."""
+    """Removes the remains of every dead run; a run that cannot be removed completely keeps its state."""
     tags: list[str] = []
     killed = 0
     steps = Steps()
     for folder, state in all_states():
         if state is None and not folder.exists():
-            continue  # a live run ended just now, and took it away itself
+            continue  # a live run has just ended and removed its state
         if state is not None and state.owner.alive():
             continue
         failed = len(steps.failures)
@@ -57,7 +58,7 @@ def clean_dead_runs() -> Cleaned:
 
 
 def end_processes(processes: list[ProcessId]) -> int:
-    """Kills those processes that are still the ones named, and waits until they are gone."""
+    """Kills the processes that still have the given start times, and waits until they are gone."""
     alive = [process for process in processes if process.alive()]
     for process in alive:
         with suppress(ProcessLookupError):
@@ -72,7 +73,7 @@ def end_processes(processes: list[ProcessId]) -> int:
 
 
 def remove_devices(names: Names) -> None:
-    """Removes the bridges and devices of one run, found by their names."""
+    """Removes the bridges and devices of a run, which it finds by their names."""
     if len(names.tag) != TAG_LENGTH or set(names.tag) - set(TAG_ALPHABET):
         return
     remove_network(names, _bridges(names))
@@ -89,5 +90,5 @@ def _bridges(names: Names) -> list[str]:
 
 
 def remove_state(state: RunState) -> None:
-    """Gives the run's tag back, when everything that it named is gone."""
+    """Releases the run's tag, once everything that the tag names is gone."""
     shutil.rmtree(Path(state.folder), ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Running the system's tools, many steps in one process where they can."""
+"""Functions that run the system's tools, with many steps in one process where the tool permits."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ VSCTL_BATCH = 400
 
 
 def run(argv: Sequence[str], stdin: str | None = None, timeout_s: float = 120, check: bool = True) -> str:
-    """Runs a command and returns what it printed.
+    """Runs a command and returns its standard output.
 
     Raises:
-        RunError: it failed, and `check`; or it took longer than `timeout_s`.
+        RunError: the command failed and `check` is true, or it took longer than `timeout_s`.
     """
     try:
         done = subprocess.run(
@@ -29,7 +29,7 @@ def run(argv: Sequence[str], stdin: str | None = None, timeout_s: float = 120, c
 
 
 def ip_batch(lines: Iterable[str], force: bool = False) -> None:
-    """Runs `ip` commands, one a line, in one process. With `force`, goes on after one that fails."""
+    """Runs `ip` commands, one a line, in one process. With `force`, continues after a command that fails."""
     text = "".join(f"{line}\n" for line in lines)
     if text:
         run(["ip", *(["-force"] if force else []), "-batch", "-"], stdin=text, check=not force)
@@ -39,7 +39,7 @@ def vsctl(commands: Sequence[Sequence[str]], timeout_s: int = 120, wait: bool = 
     """Runs ovs-vsctl commands in as few transactions as fit on a command line.
 
     Args:
-        wait: until ovs-vswitchd has done what the database says.
+        wait: wait until ovs-vswitchd has applied the changes of the database.
     """
     for start in range(0, len(commands), VSCTL_BATCH):
         argv = ["ovs-vsctl", f"--timeout={timeout_s}", *([] if wait else ["--no-wait"])]

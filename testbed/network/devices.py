@@ -1,6 +1,6 @@
 """Settings of network devices by system call.
 
-Hundreds of devices take milliseconds, where a process for each takes seconds.
+Hundreds of devices take milliseconds; a process for each device takes seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _IPV6_CONF = Path("/proc/sys/net/ipv6/conf")
 
 
 def disable_ipv6(*devices: str) -> None:
-    """Turns IPv6 off on devices of this namespace, so that the kernel sends nothing of its own there."""
+    """Turns IPv6 off on devices of this namespace, so that the kernel sends no frames on them."""
     if not _IPV6_CONF.is_dir():
         return  # a kernel without IPv6
     for device in devices:
@@ -44,14 +44,14 @@ def set_up_in(pid: int, device: str, up: bool) -> None:
     """Sets a device in the network namespace of `pid` up or down.
 
     Raises:
-        OSError: there is no such process or device, or the right is missing.
+        OSError: the process or device does not exist, or the permission is missing.
     """
 
     def enter_and_set() -> None:
         enter_network_namespace(pid)
         set_up(device, up)
 
-    # A namespace is entered by one thread, and left when that ends.
+    # A namespace is entered by one thread, and left when that thread ends.
     with ThreadPoolExecutor(max_workers=1) as thread:
         thread.submit(enter_and_set).result()
 

@@ -1,8 +1,9 @@
 """The emulated network of a run: Mininet hosts and Open vSwitch switches, built and taken down in batches.
 
-Mininet's own bring-up runs several commands for each link and its teardown one at a time; here the same
-Mininet objects stand on devices that one `ip -batch` makes, switches start in one ovs-vsctl transaction, and
-teardown deletes all devices of the run as one group. Mininet (`net`) stays usable: `net["r3"].cmd(...)`.
+Mininet's bring-up runs several commands for each link, and its teardown removes one link at a time. This
+module gives Mininet's objects devices that one `ip -batch` makes, starts the switches in one ovs-vsctl
+transaction, and deletes all devices of the run as one group. Mininet (`net`) stays usable:
+`net["r3"].cmd(...)`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from testbed.network.shaping import KernelFeatures, nft_ruleset, tc_commands
 from topos import model
 from topos.model import Topology
 
-#: Longest wait of a switch before it tries to connect to the controller once more.
+#: Longest wait of a switch between two attempts to connect to the controller.
 _BACKOFF_MS = 1000
 
 
@@ -50,13 +51,15 @@ class _ReadyLink(Link):
 
 
 class _Switch(OVSSwitch):
-    """An Open vSwitch switch without a shell: it lives in the root namespace, where any shell will do."""
+    """An Open vSwitch switch without a shell: it is in the root namespace, where any shell can run
+    commands."""
 
     def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802, ARG002 (Mininet's names)
         return None
 
     def cmd(self, *args: Any, **_params: Any) -> str:
-        # Mininet sets the root namespace's loopback up again for each switch; anything else is done for real.
+        # Mininet sets the root namespace's loopback up for each switch, which is skipped; other commands are
+        # run.
         command = " ".join(str(arg) for arg in args)
         return "" if command == "ifconfig lo up" else str(quietRun(command))
 
@@ -65,13 +68,13 @@ class EmulatedNetwork:
     """Hosts r<n>, switches s<n> and links of a topology.
 
     Args:
-        topology: what to build.
+        topology: the declared topology.
         names: the run's names on this machine.
         datapath: Open vSwitch datapath, "kernel" or "user".
-        kernel: what the kernel offers for link properties (the topology must not need more).
+        kernel: the kernel's features for link properties, which must suffice for the topology.
 
     Attributes:
-        state: which links and nodes are down.
+        state: the links and nodes that are down.
     """
 
     def __init__(self, topology: Topology, names: Names, datapath: str, kernel: KernelFeatures) -> None:
@@ -183,13 +186,13 @@ class EmulatedNetwork:
     # `testbed.events.fault.NetworkControl`.
 
     def set_link(self, u: int, v: int, up: bool) -> None:
-        """Takes a link down, or up again, at both ends. It stays down while one of its nodes is."""
+        """Takes a link down or up at both ends. A link stays down while one of its nodes is down."""
         self._set_link_ends(self.state.set_link(u, v, up))
 
     def set_node(self, node: int, up: bool) -> None:
-        """Cuts a node off from the network, or joins it again: its host link and all its links.
+        """Takes a node's host link and all its links down or up.
 
-        Links that were taken down by `set_link` stay down. Router and applications run on.
+        Links that were taken down by `set_link` stay down. Router and applications continue to run.
         """
         links = self.state.set_node(node, up)
         host_end = (self.net.hosts[node].pid, self.names.host_device(node))
@@ -199,15 +202,15 @@ class EmulatedNetwork:
         for link in links:
             self._set_link_ends(link)
         if not up:
-            # The router's end first: a router that cannot send knows it, and counts nothing as sent.
+            # The router's end first: a router that cannot send gets an error, and counts no frame as sent.
             set_up_in(*host_end, up=False)
             set_up(self.names.port(node, HOST_PORT), up=False)
 
     def _set_link_ends(self, link: model.Link) -> None:
-        """Sets both ends of a link to the state that the faults so far give it.
+        """Sets both ends of a link to the state that results from all faults so far.
 
-        The end at `u`, where the capture is, goes down first and comes up last: while only the other is up,
-        nothing that it loses can be captured.
+        The end at `u`, where the capture is, goes down first and comes up last: while only the other end is
+        up, no frame that is lost can be captured.
         """
         up = self.state.is_up(link)
         ends = [self.names.port(link.u, link.u_port), self.names.port(link.v, link.v_port)]
@@ -215,7 +218,7 @@ class EmulatedNetwork:
             set_up(device, up)
 
     def devices(self) -> list[str]:
-        """Every device of the run in the root namespace, bridges aside."""
+        """Returns every device of the run in the root namespace, except bridges."""
         names = self.names
         devices = [names.port(node.id, HOST_PORT) for node in self.topology.nodes]
         for link in self.topology.links:
@@ -223,10 +226,10 @@ class EmulatedNetwork:
         return devices
 
     def stop(self) -> None:
-        """Takes everything down. Safe to call at any point of the bring-up, and again.
+        """Takes the network down. May be called at any point of the bring-up, and more than once.
 
         Raises:
-            RunError: as `remove_network`; the hosts are ended all the same.
+            RunError: as `remove_network`; the hosts are ended in any case.
         """
         try:
             remove_network(self.names, [self.names.switch(node.id) for node in self.topology.nodes])
@@ -238,14 +241,14 @@ class EmulatedNetwork:
 
 
 def _connect(switch: str, controller_socket: Path) -> list[list[str]]:
-    """The ovs-vsctl commands that connect a switch to the controller."""
+    """Returns the ovs-vsctl commands that connect a switch to the controller."""
     identity = f"--id=@{switch}"
     controller = ["create", "Controller", f'target="unix:{controller_socket}"', f"max_backoff={_BACKOFF_MS}"]
     return [[identity, *controller], ["set", "bridge", switch, f"controller=@{switch}"]]
 
 
 def _shell(command: str, shell: bool = True) -> None:
-    """Runs Mininet's batch of ovs-vsctl commands, and does not overlook a failure as Mininet does."""
+    """Runs Mininet's batch of ovs-vsctl commands. Raises RunError for a failure, which Mininet ignores."""
     done = subprocess.run(command, shell=shell, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
         raise RunError(f"ovs-vsctl failed ({done.returncode}): {done.stderr.strip()}")

@@ -1,7 +1,7 @@
 """Prepares the hosts' own link ends, inside their namespaces: IPv6 off, checksum offload off, up.
 
-Run as a process of its own (`python -m testbed.network.hosts_setup`, a JSON list of `[pid, device]` on
-standard input) because it moves from namespace to namespace, which the main process must not do.
+Runs as a separate process (`python -m testbed.network.hosts_setup`, a JSON list of `[pid, device]` on
+standard input) because it changes its namespace, which the main process must not do.
 """
 
 from __future__ import annotations

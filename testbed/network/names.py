@@ -20,19 +20,19 @@ OVS_RUN_FOLDER = Path(os.environ.get("OVS_RUNDIR", "/var/run/openvswitch"))
 
 
 def new_tag() -> str:
-    """A random tag. The caller makes sure that no other run holds it."""
+    """Returns a random tag. The caller checks that no other run holds it."""
     return "".join(secrets.choice(TAG_ALPHABET) for _ in range(TAG_LENGTH))
 
 
 @dataclass(frozen=True)
 class Names:
-    """The names that belong to the run with this tag."""
+    """The names of the run with a tag."""
 
     tag: str
 
     @property
     def prefix(self) -> str:
-        """What every name of the run in the root namespace begins with."""
+        """The first characters of every name of the run in the root namespace."""
         return f"c{self.tag}s"
 
     def switch(self, node: int) -> str:
@@ -45,7 +45,7 @@ class Names:
 
     @property
     def controller_socket(self) -> Path:
-        """Where the switches connect to the controller."""
+        """The Unix socket on which the switches connect to the controller."""
         return OVS_RUN_FOLDER / f"cbcb-{self.tag}.controller"
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Port counters of the run's switches, asked for over OpenFlow."""
+"""Port counters of the run's switches, read over OpenFlow."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ _PORT = re.compile(
     r"[^\n]*\n\s*tx pkts=(?P<tx_packets>\d+), bytes=(?P<tx_bytes>\d+), drop=(?P<tx_dropped>\d+|\?)"
 )
 _FIELDS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped")
-#: Queries in flight: they wait for Open vSwitch more than they compute.
+#: Parallel queries, which wait for Open vSwitch most of their time.
 _PARALLEL = 4
 
 
 def parse_ports(text: str) -> dict[int, PortCounters]:
-    """Reads what `ovs-ofctl --no-names dump-ports` prints: port number -> counters, the local port aside."""
+    """Parses the output of `ovs-ofctl --no-names dump-ports`: port number -> counters, without the local
+    port."""
     return {
         int(found["port"]): {name: 0 if found[name] == "?" else int(found[name]) for name in _FIELDS}
         for found in _PORT.finditer(text)
@@ -30,7 +31,7 @@ def parse_ports(text: str) -> dict[int, PortCounters]:
 
 
 def read_counters(names: Names, nodes: Sequence[int]) -> SwitchCounters:
-    """The counters of every port of every switch.
+    """Returns the counters of every port of every switch.
 
     Raises:
         RunError: a switch does not answer, or answers without ports.
@@ -48,7 +49,7 @@ def read_counters(names: Names, nodes: Sequence[int]) -> SwitchCounters:
 
 
 def difference(start: SwitchCounters, end: SwitchCounters) -> SwitchCounters:
-    """What was counted between two readings of the same switches."""
+    """Returns the differences of the counters between two readings."""
     return {
         node: {
             port: {name: count - start[node][port][name] for name, count in counters.items()}

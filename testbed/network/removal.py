@@ -1,4 +1,4 @@
-"""Removing the bridges, devices and rules of one run, all at once."""
+"""Removal of the bridges, devices and rules of a run, in few commands."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")
 def remove_network(names: Names, bridges: list[str]) -> None:
     """Removes the bridges, the devices, the rules and the controller's socket of a run, as far as they exist.
 
-    Every step runs, whatever became of the others.
+    Every step runs, whether or not other steps fail.
 
     Raises:
-        RunError: a step failed, or something is left; the message names both.
+        RunError: a step failed, or a device or rule is left; the message names both.
     """
     steps = Steps()
     with _expedited_rcu():
         steps.run("bridges", _remove_bridges, bridges)
         steps.run("nftables", run, ["nft", "delete", "table", "netdev", nft_table(names)], check=False)
         steps.run("links", run, ["ip", "link", "delete", "group", str(names.group)], check=False)
-        # With ovs-vswitchd dead, the bridges' own devices stay.
+        # Without ovs-vswitchd, the devices of the bridges stay.
         steps.run("devices", _remove_devices, names)
         steps.run("controller's socket", names.controller_socket.unlink, missing_ok=True)
     if left := _devices(names):
@@ -42,7 +42,7 @@ def remove_network(names: Names, bridges: list[str]) -> None:
 
 
 def _remove_bridges(bridges: list[str]) -> None:
-    """Deletes bridges; without an ovs-vswitchd to wait for, from the database alone."""
+    """Deletes bridges; only from the database if ovs-vswitchd does not run."""
     alive = True
     try:
         run(["ovs-appctl", f"--timeout={_ANSWER_S}", "version"], timeout_s=_ANSWER_S + 1)
@@ -56,21 +56,21 @@ def _remove_devices(names: Names) -> None:
 
 
 def _devices(names: Names) -> list[str]:
-    """The devices of a run in the root namespace, bridges included."""
+    """Returns the devices of a run in the root namespace, bridges included."""
     found = (path.name for path in Path("/sys/class/net").iterdir())
     return sorted(name for name in found if name.startswith(names.prefix))
 
 
 @contextmanager
 def _expedited_rcu() -> Iterator[None]:
-    """Makes the kernel's grace periods short for a moment.
+    """Makes the kernel's RCU grace periods short inside the block.
 
     Open vSwitch closes one packet socket after the other, and each close waits for a grace period: 100
     switches with 500 ports took 8.7 s to remove, and 2.7 s with this (2 cores, kernel 6.18, userspace
     datapath; `./run.sh bench bring_up` measures the whole).
 
-    The setting is the machine's. One process at a time changes it, and what it was stands in the lock file
-    meanwhile: if that process is killed, the next one here restores it.
+    The setting applies to the whole machine. One process at a time changes it and writes the previous value
+    to the lock file: if that process is killed, the next process restores the value.
     """
     STATE_ROOT.mkdir(mode=0o755, exist_ok=True)
     with (STATE_ROOT / "rcu_expedited.lock").open("a+") as lock:
@@ -85,7 +85,7 @@ def _expedited_rcu() -> Iterator[None]:
             _RCU_EXPEDITED.write_text("1")
         except OSError:
             lock.truncate(0)
-            yield  # not permitted here (a container): slower, and right all the same
+            yield  # not permitted (in a container): slower, but correct
             return
         try:
             yield

@@ -1,7 +1,8 @@
 """Link properties in the kernel: bandwidth (TBF), delay and loss (netem), or loss by nftables egress.
 
-Everything here is pure: it says which commands a topology needs, and what a machine must have for them.
-Shaping applies to what leaves a switch port, on both ends of a link; host links are never shaped.
+All functions are pure: they return the commands that a topology needs, and the kernel features that these
+    commands need. Shaping applies to frames that leave a switch port, at both ends of a link; host links are
+    never shaped.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from dataclasses import dataclass
 from testbed.network.names import Names
 from topos.model import Link, Topology
 
-#: TBF: bytes that may leave at once, at least one full frame, and how long a frame may wait.
+#: TBF: bytes that may leave at once, at least one full frame, and the longest wait of a frame.
 TBF_BURST_BYTES = 16_384
 TBF_LATENCY_S = 0.4
-#: netem: frames that may be on their way. Its own limit, 1,000, loses frames on a long fast link that nobody
-#: asked to lose.
+#: netem: frames that may be under way. The default limit, 1,000, drops frames of a long fast link without #:
+#: a declared loss.
 _NETEM_LIMIT_FRAMES = 1_000_000
 #: nftables draws a number below this; the loss probability has this resolution.
 _LOSS_STEPS = 1_000_000
@@ -24,7 +25,7 @@ _LOSS_STEPS = 1_000_000
 
 @dataclass(frozen=True)
 class KernelFeatures:
-    """What the kernel offers for shaping."""
+    """The kernel's features for shaping."""
 
     netem: bool
     tbf: bool
@@ -32,7 +33,7 @@ class KernelFeatures:
 
 
 def missing_features(topology: Topology, kernel: KernelFeatures) -> list[str]:
-    """One sentence for each link property that this kernel cannot give (empty: all can be given)."""
+    """Returns a sentence for each link property that the kernel cannot provide."""
     problems = []
     for link in topology.links:
         name = f"link {link.u}-{link.v}"
@@ -57,7 +58,7 @@ def _ends(link: Link, names: Names) -> tuple[str, str]:
 
 
 def tc_commands(topology: Topology, names: Names, kernel: KernelFeatures) -> Iterator[str]:
-    """Lines for `tc -batch`."""
+    """Returns the lines for `tc -batch`."""
     for link in topology.links:
         netem = _netem(link) if kernel.netem else ""
         for device in _ends(link, names):
@@ -79,12 +80,12 @@ def _netem(link: Link) -> str:
 
 
 def nft_table(names: Names) -> str:
-    """Name of the run's nftables table (family netdev)."""
+    """Returns the name of the run's nftables table (family netdev)."""
     return f"cbcb_{names.tag}"
 
 
 def nft_ruleset(topology: Topology, names: Names, kernel: KernelFeatures) -> str:
-    """The ruleset for `nft -f -` that loses frames where netem cannot; empty if it is not needed."""
+    """Returns the ruleset for `nft -f -` that drops frames where netem cannot; empty if none is needed."""
     if kernel.netem:
         return ""
     chains = []

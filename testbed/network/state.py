@@ -1,4 +1,4 @@
-"""What a run holds on the machine, written down before it is taken, so that a dead run can be cleaned.
+"""The state of a run: the resources that it holds, recorded before it takes them, for cleaning dead runs.
 
 One folder a run, /run/cbcb/<tag>/, with `state.json`. A run is alive while its main process is: pid and start
 time (clock ticks since boot, /proc/<pid>/stat field 22) name a process uniquely.
@@ -43,14 +43,14 @@ class ProcessId:
 def start_time(pid: int) -> int | None:
     """Start time of a live process in clock ticks since boot; None if it is gone or a zombie.
 
-    psutil's `create_time` is of the wall clock: it changes for other processes when that clock is set, and a
-    live run would look dead.
+    psutil's `create_time` is of the wall clock: when that clock is set, the value changes for other
+    processes, and a live run would look dead.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The command name, in parentheses, may hold anything: read from behind its end.
+    # The command name, in parentheses, may contain any character: the fields after its end are read.
     fields = stat[stat.rindex(")") + 2 :].split()
     return None if fields[0] in "ZX" else int(fields[19])
 
@@ -83,7 +83,8 @@ class RunState:
         return self.folder / f"r{node}.sock"
 
     def add_process(self, pid: int) -> None:
-        """Notes a child process, to be ended with the run. One that is gone already is not noted."""
+        """Records a child process, to be ended with the run. A process that has ended already is not
+        recorded."""
         try:
             self.processes.append(ProcessId.of(pid))
         except ProcessLookupError:
@@ -98,7 +99,7 @@ class RunState:
         self.save()
 
     def save(self, folder: Path | None = None) -> None:
-        """Writes state.json, whole or not at all, into the run's folder or another."""
+        """Writes state.json atomically into the run's folder or another folder."""
         folder = folder or self.folder
         temporary = folder / "state.json.new"
         temporary.write_text(json.dumps(asdict(self), indent=1) + "\n")
@@ -106,9 +107,9 @@ class RunState:
 
 
 def claim(run_dir: Path) -> RunState:
-    """Takes a tag that no other run has, and its folder under /run/cbcb."""
+    """Takes a tag that no other run holds, and makes its folder under /run/cbcb."""
     STATE_ROOT.mkdir(mode=0o755, exist_ok=True)
-    # The folder gets its name when it is complete, so that no cleaner ever sees it without its owner.
+    # The folder gets its name when it is complete, so that no clean-up sees it without its owner.
     made = Path(tempfile.mkdtemp(prefix=f".{os.getpid()}-", dir=STATE_ROOT))
     made.chmod(0o755)
     for _ in range(100):
@@ -120,11 +121,11 @@ def claim(run_dir: Path) -> RunState:
             continue
         return state
     shutil.rmtree(made)
-    raise RunError(f"no free run tag under {STATE_ROOT}: `cbcb clean` removes what dead runs left")
+    raise RunError(f"no free run tag under {STATE_ROOT}: `cbcb clean` removes the remains of dead runs")
 
 
 def load(folder: Path) -> RunState | None:
-    """The state in a folder; None if it holds none."""
+    """Returns the state in a folder, or None if the folder has none."""
     try:
         raw = json.loads((folder / "state.json").read_text())
         return RunState(
@@ -140,7 +141,7 @@ def load(folder: Path) -> RunState | None:
 
 
 def all_states() -> list[tuple[Path, RunState | None]]:
-    """Every folder under /run/cbcb, with its state."""
+    """Returns every folder under /run/cbcb, with its state."""
     if not STATE_ROOT.is_dir():
         return []
     folders = [path for path in sorted(STATE_ROOT.iterdir()) if path.is_dir()]
@@ -148,5 +149,5 @@ def all_states() -> list[tuple[Path, RunState | None]]:
 
 
 def live_runs() -> list[RunState]:
-    """Runs whose main process is alive."""
+    """Returns the runs whose main process is alive."""
     return [state for _, state in all_states() if state is not None and state.owner.alive()]

@@ -1,4 +1,4 @@
-"""ovs-vswitchd, the process behind all switches of a run, watched by its process id."""
+"""Supervision of ovs-vswitchd, the process of all switches of a run, by its process id."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import time
 from testbed.errors import RunError
 from testbed.network.names import OVS_RUN_FOLDER
 
-#: Wall seconds for which ovs-vswitchd may be away: its monitor, or systemd, starts it again in less.
+#: Wall seconds for which ovs-vswitchd may be absent: its monitor, or systemd, restarts it in less time.
 _AWAY_S = 10.0
 
 
 class SwitchDaemon:
-    """Notices that ovs-vswitchd has ended and does not come back."""
+    """Detects that ovs-vswitchd has ended and was not restarted."""
 
     def __init__(self) -> None:
         self._seen_at = time.monotonic()
 
     def check(self) -> None:
-        """Raises RunError if ovs-vswitchd has been away for 10 wall seconds."""
+        """Raises RunError if ovs-vswitchd has been absent for 10 wall seconds."""
         now = time.monotonic()
         if _runs():
             self._seen_at = now
@@ -31,7 +31,7 @@ class SwitchDaemon:
 
 
 def _runs() -> bool:
-    """Whether the process named by ovs-vswitchd's pid file exists."""
+    """Returns whether the process named by ovs-vswitchd's pid file exists."""
     try:
         pid = int((OVS_RUN_FOLDER / "ovs-vswitchd.pid").read_text())
         os.kill(pid, 0)

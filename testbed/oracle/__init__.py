@@ -1,1 +1,1 @@
-"""The oracle: who should have received each message. Shares no code with the router's matcher."""
+"""The oracle, which decides the receivers of each message without code of the router's matcher."""

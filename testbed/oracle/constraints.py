@@ -1,9 +1,8 @@
-"""Which messages a predicate selects, decided from the JSON of the applications' log.
+"""Evaluation of predicates on messages, from the JSON of the applications' log.
 
-Written from the definition (protocol paper, section 2) and from nothing else: the oracle shares no code
-with the routers that it judges. A constraint is met by an attribute of the same name and the same type
-whose value satisfies the operator; strings compare by the bytes of their UTF-8 form, false is less than
-true, and types never mix.
+Written from the definition only (protocol paper, section 2): the oracle shares no code with the routers that
+it judges. An attribute meets a constraint if their names and types are equal and its value satisfies the
+operator; strings compare by the bytes of their UTF-8 form, false is less than true, and types never mix.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ _TYPE_NAMES: dict[type, str] = {kind: name for name, kind in _PYTHON_TYPES.items
 
 
 def attributes_of(message: Mapping[str, Any]) -> dict[Key, Comparable]:
-    """The attributes of a message as {(name, type): comparable value}.
+    """Returns the attributes of a message as {(name, type): comparable value}.
 
     Raises:
         ValueError: a value is of none of the four types.
     """
     attributes: dict[Key, Comparable] = {}
     for name, value in message.items():
-        # `type(...)` and not isinstance: a bool is not an integer here.
+        # `type(...)` and not isinstance: a bool is not an integer in messages.
         kind = _TYPE_NAMES.get(type(value))
         if kind is None:
             raise ValueError(
@@ -55,10 +54,10 @@ def attributes_of(message: Mapping[str, Any]) -> dict[Key, Comparable]:
 
 
 def compile_constraint(constraint: Sequence[Any]) -> tuple[Key, Test]:
-    """The attribute that `[name, type, operator, value]` looks at, and the test of its value.
+    """Returns the attribute that `[name, type, operator, value]` refers to, and the test of its value.
 
     Raises:
-        ValueError: not such a list, an unknown type or operator, or a value of another type.
+        ValueError: not such a list, an unknown type or operator, or a value that is not of the type.
     """
     if not isinstance(constraint, (list, tuple)) or len(constraint) != 4:
         raise ValueError(f"constraint {constraint!r}: expected [name, type, operator, value]")
@@ -76,14 +75,15 @@ def compile_constraint(constraint: Sequence[Any]) -> tuple[Key, Test]:
 
 
 class PredicateIndex:
-    """Many predicates, asked at once which of them select a message.
+    """An index of many predicates, which finds those that select a message.
 
-    Each filter is filed under the one of its attributes that the fewest filters use; a message looks only
-    at the filters filed under attributes that it has.
+    Each filter is indexed by that attribute of it that the fewest filters use; for a message, only the
+    filters indexed by its attributes are evaluated.
     """
 
     def __init__(self, predicates: Iterable[Sequence[Sequence[Sequence[Any]]]]) -> None:
-        """Predicates are lists of filters, those are lists of constraints; they are numbered from 0.
+        """Builds the index. Predicates are lists of filters, which are lists of constraints; numbers start at
+        0.
 
         Raises:
             ValueError: a constraint is malformed.
@@ -107,7 +107,7 @@ class PredicateIndex:
             self._filed.setdefault(key, []).append((number, test, needed, rest))
 
     def matching(self, message: Mapping[str, Any]) -> set[int]:
-        """The numbers of the predicates that select `message`.
+        """Returns the numbers of the predicates that select `message`.
 
         Raises:
             ValueError: an attribute's value is of none of the four types.
@@ -117,7 +117,7 @@ class PredicateIndex:
         found = set(self._always)
         for key, value in attributes.items():
             for number, test, needed, rest in self._filed.get(key, ()):
-                # Most filters fail here already, on an attribute that the message lacks.
+                # Most filters fail this test: the message lacks an attribute.
                 if needed <= present and number not in found and test(value) and _all_met(rest, attributes):
                     found.add(number)
         return found
@@ -128,7 +128,7 @@ def _all_met(tests: Iterable[tuple[Key, Test]], attributes: Mapping[Key, Compara
 
 
 def selects(filters: Sequence[Sequence[Sequence[Any]]], message: Mapping[str, Any]) -> bool:
-    """Whether one predicate selects a message.
+    """Returns whether a predicate selects a message.
 
     Raises:
         ValueError: a constraint or an attribute is malformed.

@@ -1,9 +1,9 @@
-"""The verdict of an observer with perfect knowledge: who should have got which message.
+"""The verdict of an observer with perfect knowledge: the applications that should receive each message.
 
-Protocol paper, section 4.2: the oracle knows every predicate at every moment. *Expected* is its answer at the
-moment of sending. But messages take time to travel and predicates take time to become known, so that near a
-change either outcome can be right; *decided* says that the answer does not depend on which. The oracle knows
-the network as well: nothing is expected of a message whose sender and receiver were not connected.
+Protocol paper, section 4.2: the oracle knows every predicate at every time. *Expected* is its answer at the
+    time of sending. Messages take time to travel and predicates take time to become known, so that near a
+    change a delivery and its absence can both be right; a *decided* answer is not near a change. The oracle
+    knows the network as well: no delivery is expected if sender and receiver were not connected.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from testbed.oracle.history import Application, History, Sending, read_history
 
 @dataclass(frozen=True)
 class Judgement:
-    """What should have come of one message at one application.
+    """The oracle's answer for a message at an application.
 
     Attributes:
         expected: the predicate in force when the message was sent selects it, and links and nodes that were
-            up joined sender and receiver then.
-        decided: the same holds for every predicate that may have been in force within the window around the
-            sending; and, if one of these selects the message, no broadcast tree changed within it.
+            up joined sender and receiver at that time.
+        decided: every predicate that may have been in force within the window around the sending gives the
+            same answer; and, if one of them selects the message, no broadcast tree changed within the window.
     """
 
     source: int
@@ -43,9 +43,10 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """When the setting at `position` of an application's timeline is in force.
+    """The time in which the setting at `position` of an application's timeline is in force.
 
-    Perhaps from `requested_ns` to `next_confirmed_ns`, surely from `confirmed_ns` to `next_requested_ns`.
+    It may be in force from `requested_ns` to `next_confirmed_ns`, and is in force from `confirmed_ns` to
+    `next_requested_ns`.
     """
 
     application: Application
@@ -69,9 +70,9 @@ class OracleTotals:
 def judge(history: History, window_s: float) -> Iterator[Judgement]:
     """Judges each message at each application; pairs neither expected nor undecided are left out.
 
-    A change of broadcast trees, and with it of what is connected, can lose a message but cannot make a router
-    hand one to an application that does not want it. It therefore leaves open only pairs whose predicate
-    selects the message.
+    A change of broadcast trees, and of the connectivity, can lose a message but cannot make a router deliver
+    it to an application whose predicate does not select it. The change therefore leaves only pairs undecided
+    whose predicate selects the message.
 
     Args:
         window_s: wall seconds before and after a sending within which changes leave the answer open.
@@ -106,9 +107,9 @@ def _spans(history: History) -> Iterator[_Span]:
 def _judge_message(
     history: History, sending: Sending, selecting: list[_Span], window_ns: int
 ) -> Iterator[Judgement]:
-    """`selecting`: the settings that select the message, whenever they are in force."""
+    """Judges a message; `selecting`: the settings that select the message, whenever they are in force."""
     from_ns, to_ns = sending.requested_ns - window_ns, sending.confirmed_ns + window_ns
-    # The last change to begin before the window ends; earlier ones ended before it began.
+    # The last change that begins before the window ends; earlier changes ended before it began.
     last = bisect_right(history.tree_changes, to_ns, key=lambda change: change[0]) - 1
     trees_changed = last >= 0 and history.tree_changes[last][1] >= from_ns
 
@@ -116,7 +117,7 @@ def _judge_message(
         return Judgement(sending.source, sending.seq, sending.requested_ns, application, expected, decided)
 
     def reachable(application: Application) -> bool:
-        # Of one moment only: where it changes, trees change, and the pair is left open.
+        # Connectivity at one time suffices: when it changes, trees change, and the pair is undecided.
         return history.connectivity.connected(sending.source, application.node, sending.requested_ns)
 
     unsettled: dict[Application, set[int]] = {}
@@ -138,7 +139,7 @@ def _judge_message(
 
 
 def write_oracle(run: RunLayout, window_s: float) -> OracleTotals:
-    """Judges a run and writes the answers into its folder, whole or not at all.
+    """Judges a run and writes the answers atomically into its folder.
 
     Args:
         window_s: `oracle.in_flight_window_s` of the experiment, wall seconds.

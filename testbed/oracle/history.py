@@ -1,4 +1,4 @@
-"""What the applications asked for and sent, and when: read from the logs of a run."""
+"""The history of predicates and messages of the applications, read from the logs of a run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from captures.rundir.applications import ApplicationEvent, read_applications
 from captures.rundir.controller import read_controller
 from captures.rundir.layout import RunLayout
 from captures.rundir.topology import read_topology
-from testbed.oracle.connectivity import Connectivity, Network, connectivity, tree_changes
+from testbed.oracle.connectivity import Connectivity, NetworkGraph, connectivity, tree_changes
 
 Filters = list[list[list[Any]]]
 
 
 @dataclass(frozen=True, order=True)
 class Application:
-    """An application: the node it runs on and its name there."""
+    """An application: its node and its name at that node."""
 
     node: int
     name: str
@@ -25,7 +25,8 @@ class Application:
 
 @dataclass(frozen=True)
 class Setting:
-    """One predicate of one application. Perhaps in force from `requested_ns`, surely from `confirmed_ns`."""
+    """A predicate of an application. It may be in force from `requested_ns` on, and is from `confirmed_ns`
+    on."""
 
     requested_ns: int
     confirmed_ns: int
@@ -34,20 +35,22 @@ class Setting:
 
 @dataclass
 class Timeline:
-    """The settings of one application, in order of time. Before the first it selects nothing."""
+    """The settings of an application, in order of time. Before the first, the application selects no
+    message."""
 
     settings: list[Setting] = field(default_factory=list)
 
     def in_force(self, at_ns: int) -> int | None:
-        """Position of the setting in force at a moment (by confirmation), or None before the first."""
+        """Returns the position of the setting in force at a time (by confirmation), or None before the
+        first."""
         position = bisect_right(self.settings, at_ns, key=lambda setting: setting.confirmed_ns) - 1
         return position if position >= 0 else None
 
     def possible(self, from_ns: int, to_ns: int) -> range:
-        """Positions of the settings that may have been in force at any time in [from_ns, to_ns].
+        """Returns the positions of the settings that may have been in force at any time in [from_ns, to_ns].
 
-        -1 stands for the time before the first setting. Between request and confirmation of a setting both
-        it and the one before are possible.
+        -1 stands for the time before the first setting. Between request and confirmation of a setting, that
+        setting and its predecessor are both possible.
         """
         first = bisect_right(self.settings, from_ns, key=lambda setting: setting.confirmed_ns) - 1
         last = bisect_right(self.settings, to_ns, key=lambda setting: setting.requested_ns) - 1
@@ -56,7 +59,8 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Sending:
-    """A message that was sent: `source` and `seq` name it; the router took it between the two times."""
+    """A message that was sent, identified by `source` and `seq`; the router accepted it between the two
+    times."""
 
     source: int
     seq: int
@@ -67,10 +71,10 @@ class Sending:
 
 @dataclass
 class History:
-    """All that the oracle knows of a run.
+    """The oracle's knowledge of a run.
 
-    `tree_changes` are the times (from, to; wall clock, ns; disjoint and in order) in which a link or node had
-    gone or come back and not every router was known to have the new trees.
+    `tree_changes` are the intervals (from, to; wall clock, ns; disjoint and in order) after a change of a
+    link or node in which not every router was known to have the new trees.
     """
 
     timelines: dict[Application, Timeline] = field(default_factory=dict)
@@ -84,7 +88,7 @@ def read_history(run: RunLayout) -> History:
 
     Raises:
         RunFolderError: the log of the applications is missing, or a line is malformed (names file and line);
-            or there is a log of the controller and no usable topology.
+            or the run has a log of the controller and no usable topology.
     """
     history = History()
     for _, event in read_applications(run):
@@ -95,7 +99,7 @@ def read_history(run: RunLayout) -> History:
     if run.controller_log.exists():
         events = [event for _, event in read_controller(run)]
         history.tree_changes = tree_changes(events)
-        history.connectivity = connectivity(events, Network.of(read_topology(run)))
+        history.connectivity = connectivity(events, NetworkGraph.of(read_topology(run)))
     return history
 
 

@@ -1,1 +1,1 @@
-"""Recordings of a run's routers, replayed: tables at any moment, and why a router decided as it did."""
+"""Replay of the recordings of a run's routers: tables at any time, and the reasons of decisions."""

@@ -1,4 +1,4 @@
-"""What a router knew when it took a message: its recording, replayed up to there."""
+"""The state of a router when it received a message, from a replay of its recording up to that event."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Decision:
     """A router's decision on a message.
 
     Attributes:
-        table: the rows of its routing table at that moment.
-        dropped: the reason by which it counted the message as dropped; None: it did not.
+        table: the rows of its routing table at that time.
+        dropped: the reason for which the router dropped the message; None: not dropped.
     """
 
     table: tuple[Row, ...]
@@ -29,7 +29,7 @@ class Decision:
 def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
     """Replays the recording of a router until it has decided on the message (`seq`: unsigned).
 
-    Returns None if there is no recording, or it does not hold the message.
+    Returns None if the router has no recording, or the recording does not have the message.
 
     Raises:
         InputError: the recording is malformed.
@@ -52,7 +52,7 @@ def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
                 for action in actions
             )
             if node == source:
-                # A message that the source holds back is sent on after it was accepted.
+                # A message that the source holds back is sent after it was accepted.
                 concerns = sent or any(
                     isinstance(action, Accepted) and (action.source, action.seq) == (source, seq)
                     for action in actions
@@ -61,8 +61,8 @@ def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
                 counted = router.counters.dropped
                 reasons = [str(reason) for reason, count in counted.items() if count > before.get(reason, 0)]
                 taken = Decision(router.rows(), reasons[0] if reasons else None)
-                # Of several copies (layer `rpf`) those from beside the tree are dropped, before or after the
-                # one that counts.
+                # Of several copies (layer `rpf`), those that came off the tree are dropped, before or after
+                # the # copy that came by the tree.
                 if found is None or taken.dropped is None:
                     found = taken
                 if sent or (node != source and taken.dropped is None):

@@ -1,6 +1,6 @@
-"""The recordings of a run: replayed and held against what it left; and the state of a router at a moment.
+"""Replay of the recordings of a run: comparison with the live run, and the state of a router at a time.
 
-`RunLayout.recording` says where a router records, `router.recording.file` how.
+`RunLayout.recording` names the file of a recording; `router.recording.file` has its format.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from testbed.oracle.history import read_history
 
 
 def recorded_nodes(run_dir: Path) -> list[int]:
-    """The nodes whose routers have recorded, in order.
+    """Returns the nodes whose routers have recorded, in order.
 
     Raises:
-        InputError: there is no recording.
+        InputError: the run has no recording.
     """
     run = RunLayout(run_dir)
     folder = run.recordings_folder
@@ -41,7 +41,7 @@ def recorded_nodes(run_dir: Path) -> list[int]:
 
 
 def wall_clock_ns(run_dir: Path, at_s: float) -> int:
-    """Experiment seconds as wall clock, ns. Second 0 is when the first predicate was requested.
+    """Converts experiment seconds to wall clock, ns. Second 0 is the first request of a predicate.
 
     Raises:
         RunFolderError: the manifest or the log of the applications is missing or malformed.
@@ -58,13 +58,13 @@ def wall_clock_ns(run_dir: Path, at_s: float) -> int:
 
 
 def router_states(run_dir: Path, node: int, times_ns: Iterable[int]) -> Iterator[RouterState]:
-    """The states of the router of `node` at moments in ascending order, in one replay.
+    """Yields the states of the router of `node` at ascending times, from one replay.
 
     Args:
         times_ns: wall clock, ns, as in logs and captures.
 
     Raises:
-        InputError: there is no usable recording of that router.
+        InputError: the router has no usable recording.
         ValueError: the times do not ascend.
     """
     try:
@@ -75,13 +75,14 @@ def router_states(run_dir: Path, node: int, times_ns: Iterable[int]) -> Iterator
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the replay of one router gave.
+    """The result of the replay of a router.
 
     Attributes:
-        node: of the router.
-        replayed: what the core gave; None: its recording cannot be read, as the only difference says.
-        differences: the first answer, every counter and every table entry that are not as in the live run.
-        compared: whether the live run left counters and tables to compare with.
+        node: the router's node.
+        replayed: the result of the core; None: the recording cannot be read, which is then the only
+            difference.
+        differences: the first answer, every counter and every table entry that differ from the live run.
+        compared: whether the live run has counters and tables to compare.
     """
 
     node: int
@@ -91,7 +92,7 @@ class Verdict:
 
 
 def replay_run(run_dir: Path, nodes: Iterable[int]) -> Iterator[Verdict]:
-    """Replays routers of a run; holds answers, final counters and final tables against the live run's.
+    """Replays routers of a run; compares answers, final counters and final tables with the live run's.
 
     Raises:
         RunFolderError: the run's counters or tables are malformed.
@@ -116,7 +117,7 @@ def replay_run(run_dir: Path, nodes: Iterable[int]) -> Iterator[Verdict]:
 
 
 def _tables(run: RunLayout) -> dict[int, tuple[Row, ...]]:
-    """Node -> rows of its table; empty if the run kept no tables."""
+    """Returns node -> rows of its table; empty if the run has no tables."""
     try:
         return {
             node: tuple(
@@ -129,7 +130,7 @@ def _tables(run: RunLayout) -> dict[int, tuple[Row, ...]]:
 
 
 def _table_differences(replayed: Iterable[Row], live: Iterable[Row]) -> list[str]:
-    """The rows that two tables do not share."""
+    """Describes the rows in which two tables differ."""
     rows = {(row.interface, row.scope): row for row in replayed}
     others = {(row.interface, row.scope): row for row in live}
     different = [key for key in {**rows, **others} if rows.get(key) != others.get(key)]
@@ -140,20 +141,20 @@ def _table_differences(replayed: Iterable[Row], live: Iterable[Row]) -> list[str
 
 
 def _place(interface: int | None, scope: str) -> str:
-    """A row of a table, in words."""
+    """Names a row of a table in words."""
     named = [] if interface is None else [f"interface {interface}"]
     return ", ".join([*named, *([scope] if scope else [])])
 
 
 def _counter_differences(router: Router, live: dict[str, Any]) -> list[str]:
-    """What the core counts; the link's counters are not its own, but share `dropped` with it."""
+    """Compares the core's counters. The link's counters are separate, but share `dropped` with the core's."""
     found = [
         f"{name}: live {live.get(name)}, replayed {count}"
         for name, count in router.counters.as_dict().items()
         if live.get(name) != count
     ]
     dropped, again = live.get("dropped", {}), router.counters.dropped
-    # Reasons why something does not decode are the link's as well.
+    # The link counts reasons of the decoder as well.
     found += [
         f"dropped {reason}: live {dropped.get(reason, 0)}, replayed {again.get(reason, 0)}"
         for reason in sorted({*Drop, *again})

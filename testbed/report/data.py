@@ -1,4 +1,4 @@
-"""What a report shows, read from a run folder without Spark."""
+"""The data of a report, read from a run folder without Spark."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ TABLES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class RunData:
-    """A run, as the report reads it.
+    """The data of a run for its report.
 
     Attributes:
-        summary: the summary.
+        summary: the content of summary.json.
         manifest: the manifest; None if there is none.
         topology: the network.
         captures: the captures; empty if there is no list of them.
-        tables: the tables of `TABLES`; one that was not written is empty.
-        workload: what applications asked for.
+        tables: the tables of `TABLES`; a table that was not written is empty.
+        workload: the requests of the applications.
         matched: for each message the share of predicates that selects it (0..1).
     """
 
@@ -66,10 +66,10 @@ class RunData:
 def read_run(run_dir: Path) -> RunData:
     """Reads a run folder.
 
-    Summary and topology must be there; what else is missing comes out empty.
+    Summary and topology are required; other data that is missing is empty.
 
     Raises:
-        RunFolderError: a needed file is missing, or one is malformed (names the file).
+        RunFolderError: a required file is missing, or a file is malformed (names the file).
         InputError: a table lacks a column.
     """
     run = RunLayout(run_dir)
@@ -87,7 +87,8 @@ def read_run(run_dir: Path) -> RunData:
 
 
 def _table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
-    """A table written by Spark (a folder of Parquet files), or by other means as one file `NAME.parquet`."""
+    """Reads a table written by Spark (a folder of Parquet files) or by other means (a file
+    `NAME.parquet`)."""
     if not path.exists():
         path = path.with_suffix(".parquet")
     if not path.exists():

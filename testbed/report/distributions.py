@@ -1,4 +1,4 @@
-"""Figures of how something is distributed: delays, stretch, the shares of predicates that messages match."""
+"""Figures of distributions: delays, stretch, the shares of predicates that messages match."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ MATCH_BIN = 0.05
 
 
 def delays(deliveries: pd.DataFrame) -> Drawing | None:
-    """The share of the deliveries that were made within a time.
+    """Draws the share of the deliveries that were made within a time.
 
     Args:
         deliveries: delay_s (wall seconds) of each.
     """
     known = np.sort(deliveries["delay_s"].dropna().to_numpy(dtype=float)) * 1000
-    # The axis is logarithmic. In virtual time without delays, or if the clock was set back, none lies on it.
+    # The axis is logarithmic: it has no place for a delay of 0 (virtual time) or below (the clock was set
+    # back).
     values = known[known > 0]
     if not len(values):
         return None
@@ -63,7 +64,7 @@ def delays(deliveries: pd.DataFrame) -> Drawing | None:
 
 
 def stretch(arrivals: pd.DataFrame) -> Drawing | None:
-    """How much longer than the shortest paths the paths of messages were.
+    """Draws the ratios of the lengths of messages' paths to the shortest paths.
 
     Args:
         arrivals: hops, cost, shortest_hops, shortest_cost of each message at a router that it reached.
@@ -76,7 +77,7 @@ def stretch(arrivals: pd.DataFrame) -> Drawing | None:
         "hops": (known["hops"] / known["shortest_hops"]).to_numpy(dtype=float),
         "cost": (known["cost"] / known["shortest_cost"].clip(lower=1)).to_numpy(dtype=float),
     }
-    # Bars of a tenth; what lies beyond three shares the last one.
+    # Bars of a tenth; all values beyond three share the last bar.
     edges = np.append(np.arange(0.95, 3.0, 0.1), np.inf)
     with styled():
         figure, axes = new_figure(6.2, 2.9)
@@ -104,7 +105,7 @@ def stretch(arrivals: pd.DataFrame) -> Drawing | None:
 
 
 def matches(shares: list[float]) -> Drawing | None:
-    """How many messages match which share of the predicates (0..1)."""
+    """Draws the numbers of messages by the share of the predicates (0..1) that they match."""
     if not shares:
         return None
     none = sum(share == 0 for share in shares)

@@ -1,4 +1,4 @@
-"""The figures over time. A function returns None if there is nothing to draw."""
+"""The figures over time. A function returns None if there are no data to draw."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from testbed.report.style import ACCENT, GREY, ORANGE, TYPE_COLOURS, new_figure,
 from testbed.terminal import numbers
 
 TIME_LABEL = "experiment time (s)"
-#: What a recovery consists of: key of `recovery_s`, and what it is called.
+#: Phases of a recovery: key of `recovery_s` -> label.
 RECOVERY_PHASES = {"committed_s": "new trees everywhere", "advertised_s": "last advertisement"}
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure, and in words what it shows: its caption, and its text for those who do not see it."""
+    """A figure with its caption, which is also its alternative text."""
 
     figure: Figure
     note: str
@@ -32,13 +32,13 @@ class Drawing:
 def curve(
     table: pd.DataFrame, label: str, line: bool = True, part: tuple[str, str] | None = None
 ) -> Drawing | None:
-    """A share over time.
+    """Draws a share over time.
 
     Args:
         table: t_s (experiment seconds) and fraction (0..1).
-        label: of the vertical axis.
-        line: join the points; False for windows so short that most hold nothing.
-        part: a column with a share of its own, drawn beside it if the table has it, and its name.
+        label: label of the vertical axis.
+        line: join the points; False for windows so short that most are empty.
+        part: a column of another share, which is drawn as well if the table has it, and its name.
     """
     points = table.dropna(subset=["fraction"]).sort_values("t_s")
     if points.empty:
@@ -63,7 +63,7 @@ def curve(
 
 
 def frames_over_time(type_bins: pd.DataFrame) -> Drawing | None:
-    """Frames per experiment second by frame type. `type_bins`: type, bin_s, frames, frames_per_s."""
+    """Draws frames per experiment second by frame type. `type_bins`: type, bin_s, frames, frames_per_s."""
     frames = type_bins.groupby(["bin_s", "type"])["frames"].sum().unstack(fill_value=0)
     if frames.empty:
         return None
@@ -88,7 +88,8 @@ def frames_over_time(type_bins: pd.DataFrame) -> Drawing | None:
 
 
 def rates(control_rates: pd.DataFrame) -> Drawing | None:
-    """RA, and SR and UR together. `control_rates`: t_s, ra_per_s, sr_ur_per_s (per experiment second)."""
+    """Draws the rates of RA, and of SR and UR together. `control_rates`: t_s, ra_per_s, sr_ur_per_s (per
+    experiment second)."""
     points = control_rates.sort_values("t_s")
     if points.empty:
         return None
@@ -109,15 +110,15 @@ def rates(control_rates: pd.DataFrame) -> Drawing | None:
 
 
 def utilisation(table: pd.DataFrame, directions: int, with_bandwidth: int, width: float) -> Drawing | None:
-    """How full links were: the fullest direction of a link and the mean over all, in each time bin.
+    """Draws link utilisation in each time bin: of the fullest direction of a link, and the mean over all.
 
-    Where only some links have a bandwidth, the others are left out.
+    If only some links have a bandwidth, the others are left out.
 
     Args:
         table: link, from_node, to_node, bin_s, bits_per_s, utilisation (a share; null without a bandwidth).
-        directions: of all links: twice their number.
-        with_bandwidth: those of them that have a bandwidth.
-        width: of a bin, experiment seconds.
+        directions: directions of all links: twice their number.
+        with_bandwidth: number of directions that have a bandwidth.
+        width: width of a bin, experiment seconds.
     """
     if table.empty or not directions:
         return None
@@ -161,7 +162,7 @@ def utilisation(table: pd.DataFrame, directions: int, with_bandwidth: int, width
 
 
 def recovery(changes: Sequence[Mapping[str, Any]]) -> Drawing | None:
-    """How long each change of the network took: to new trees everywhere, and to the last advertisement.
+    """Draws the times from each change of the network to new trees everywhere and to the last advertisement.
 
     Args:
         changes: `recovery_s` of summary.json.
@@ -203,7 +204,7 @@ def recovery(changes: Sequence[Mapping[str, Any]]) -> Drawing | None:
 
 
 def _in_short(events: Sequence[str]) -> str:
-    """What one change consists of, in a few words: a node rather than its links."""
+    """Describes a change in a few words: by a node rather than by its links."""
     if not events:
         return "new epoch"
     named = next((event for event in events if event.startswith("node")), events[0])
@@ -211,16 +212,16 @@ def _in_short(events: Sequence[str]) -> str:
 
 
 def bin_width(type_bins: pd.DataFrame) -> float:
-    """The width of the time bins of a run, experiment seconds; 1 where there are none."""
+    """Returns the width of the time bins of a run, experiment seconds; 1 if there are no bins."""
     widths = (type_bins["frames"] / type_bins["frames_per_s"]).dropna()
     return float(widths.median()) if len(widths) else 1.0
 
 
 def _edges(starts: NDArray[np.float64], width: float) -> list[float]:
-    """The edges of the bins that begin at `starts` (ascending).
+    """Returns the edges of the bins that begin at `starts` (ascending).
 
-    Bins without a frame have no row: they are zeros, not a straight line between their neighbours. Those
-    between two others are one wide bin: a clock that was set may leave any number of them.
+    Bins without a frame have no row: they are zeros, not a straight line between their neighbours. Adjacent
+        bins without a frame become one wide bin, since a clock that was set may leave any number of them.
     """
     return sorted({round(float(edge), 9) for start in starts for edge in (start, start + width)})
 

@@ -1,4 +1,4 @@
-"""Where to draw nodes: at their coordinates or, if they have none, where hops would put them."""
+"""Positions of nodes in figures: their coordinates, or a layout by numbers of hops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ Point = tuple[float, float]
 
 
 def positions(topology: Topology) -> dict[int, Point]:
-    """Where to draw each node: its own x and y if every node has them, else a layout made from the links."""
+    """Returns the position of each node: its x and y if every node has them, otherwise a layout of the
+    links."""
     places = {
         node.id: (node.x, node.y) for node in topology.nodes if node.x is not None and node.y is not None
     }
@@ -26,7 +27,7 @@ def positions(topology: Topology) -> dict[int, Point]:
 
 
 def layout(nodes: Iterable[int], links: Iterable[tuple[int, int]]) -> dict[int, Point]:
-    """Positions at which distances resemble numbers of hops.
+    """Returns positions whose distances approximate numbers of hops.
 
     Classical scaling of the hop counts, refined by stress majorization with unit weights (Gansner, Koren and
     North, "Graph drawing by stress majorization", 2004). The same graph gives the same picture.
@@ -49,7 +50,7 @@ def layout(nodes: Iterable[int], links: Iterable[tuple[int, int]]) -> dict[int, 
 
 
 def _hop_counts(graph: nx.Graph, names: list[int]) -> NDArray[np.float64]:
-    """Hops between every two nodes; nodes without a path count as many hops apart as there are nodes."""
+    """Returns the hops between every two nodes; without a path, the number of nodes."""
     number = {name: position for position, name in enumerate(names)}
     hops = np.full((len(names), len(names)), float(len(names)))
     for source, lengths in nx.all_pairs_shortest_path_length(graph):
@@ -65,6 +66,6 @@ def _classical_scaling(hops: NDArray[np.float64]) -> NDArray[np.float64]:
     points: NDArray[np.float64] = np.zeros((count, 2))
     kept = vectors[:, ::-1][:, :2] * np.sqrt(np.maximum(values[::-1][:2], 0))
     points[:, : kept.shape[1]] = kept
-    # Nodes with the same hop counts to all others, such as the leaves of a star, would fall together.
+    # Nodes with equal hop counts to all others, such as the leaves of a star, would coincide.
     angles = 2 * np.pi * np.arange(count) / count
     return points + 0.05 * np.column_stack((np.cos(angles), np.sin(angles)))

@@ -1,4 +1,4 @@
-"""The report of a run: one HTML file that needs nothing else, and its figures as files."""
+"""The report of a run: one self-contained HTML file, and its figures as files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def write_report(run_dir: Path) -> Path:
 
 
 def _figures(run: RunData) -> dict[str, Drawing | None]:
-    """Every figure but the topology, by file name."""
+    """Returns every figure except the topology, by file name."""
     tables = run.tables
     links = run.topology.links
     return {
@@ -93,7 +93,7 @@ def _inline(drawing: Drawing | None, run_dir: Path, name: str) -> dict[str, Any]
 
 
 def _frames_by_type(summary: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """(type, frames, bytes), the most frequent type first."""
+    """Returns (type, frames, bytes), the most frequent type first."""
     sizes = summary.get("bytes_by_type") or {}
     return [
         (kind, frames, sizes.get(kind)) for kind, frames in numbers.by_type(summary.get("frames_by_type"))
@@ -101,7 +101,7 @@ def _frames_by_type(summary: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
 
 
 def _flat(manifest: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Nested objects as dotted keys."""
+    """Flattens nested objects to dotted keys."""
     pairs: list[tuple[str, str]] = []
     for key, value in manifest.items():
         if isinstance(value, Mapping):

@@ -13,15 +13,15 @@ from testbed.terminal import numbers
 
 #: Characters of a predicate that are shown before it is unfolded.
 _FOLDED = 90
-#: Predicates shown: those that did most.
+#: Predicates shown: those with the most deliveries or bytes.
 _PREDICATES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands in a cell; `value` is what it sorts by (None: its text), `bad` sets it off.
+    """The content of a cell; `value` is its sort key (None: its text), `bad` highlights it.
 
-    `rest` is what follows a text that is folded.
+    `rest` is the hidden part of a folded text.
     """
 
     text: str
@@ -40,7 +40,7 @@ class Sheet:
 
 
 def all_sheets(run: RunData) -> dict[str, Sheet]:
-    """Every sortable table, by the name of its place on the page."""
+    """Returns every sortable table, by the id of its element on the page."""
     return {
         "links": links(run),
         "talkers": talkers(run.tables["talkers"]),
@@ -51,7 +51,7 @@ def all_sheets(run: RunData) -> dict[str, Sheet]:
 
 
 def links(run: RunData) -> Sheet:
-    """Every link of the topology, the busiest first."""
+    """Returns every link of the topology, the busiest first."""
     totals = run.tables["link_totals"].dropna(subset=["link"])
     frames = _sums(totals, ["link", "from_node"], "frames")
     kinds = _sums(totals, ["link", "type"], "frames")
@@ -65,7 +65,7 @@ def links(run: RunData) -> Sheet:
         index, u, v = link.index, link.u, link.v
         forward, back = frames.get((index, u), 0), frames.get((index, v), 0)
         messages = kinds.get((index, "MSG"), 0)
-        # A link that carried nothing has no row; one without a bandwidth beside others with one has no share.
+        # A link without frames has no row; a link without a bandwidth has no share.
         known = not limited or link.bandwidth_mbps
         peak = float(peaks.get(index, 0.0)) if known else None
         rows.append(
@@ -87,7 +87,7 @@ def links(run: RunData) -> Sheet:
 
 
 def talkers(table: pd.DataFrame) -> Sheet:
-    """Every router by what it sent."""
+    """Returns every router by the frames that it sent."""
     rows = []
     for node, of_node in table.groupby("node"):
         sent = {str(kind): int(count) for kind, count in of_node.groupby("type")["frames_sent"].sum().items()}
@@ -121,7 +121,7 @@ def talkers(table: pd.DataFrame) -> Sheet:
 
 
 def predicates(table: pd.DataFrame) -> Sheet:
-    """Predicates in force by the deliveries that they brought."""
+    """Returns the predicates in force by the deliveries that they caused."""
     most = table.sort_values("deliveries", ascending=False, kind="stable").head(_PREDICATES)
     rows = [
         [
@@ -134,7 +134,7 @@ def predicates(table: pd.DataFrame) -> Sheet:
         for row in most.itertuples()
     ]
     return Sheet(
-        f"{_of_all(len(rows), len(table))} predicates that applications had in force, by what they brought.",
+        f"{_of_all(len(rows), len(table))} predicates that applications had in force, by their deliveries.",
         (
             ("Predicate", False),
             ("Node", True),
@@ -147,7 +147,7 @@ def predicates(table: pd.DataFrame) -> Sheet:
 
 
 def advertised(table: pd.DataFrame) -> Sheet:
-    """Predicates that RAs and URs carried by the bytes that they cost on links."""
+    """Returns the predicates of RAs and URs by their bytes on links."""
     most = table.sort_values("body_bytes", ascending=False, kind="stable").head(_PREDICATES)
     rows = [
         [
@@ -173,7 +173,7 @@ def advertised(table: pd.DataFrame) -> Sheet:
 
 
 def captures(run: RunData) -> Sheet:
-    """Every capture, the worst first."""
+    """Returns every capture, the worst first."""
     devices = {one.identity.name: one.device for one in run.captures}
     table = run.tables["captures"]
     rows = []
@@ -226,7 +226,8 @@ def _count(value: Any) -> Cell:
 
 
 def _peak(peak: float | None, limited: bool) -> Cell:
-    """A share of the bandwidth where there is one, otherwise bit/s, shown as kbit/s; None: no bandwidth."""
+    """Returns a share of the bandwidth if the link has one, otherwise bit/s, shown as kbit/s; None: no
+    bandwidth."""
     if peak is None:
         return Cell(numbers.ABSENT)
     return Cell(f"{peak:.1%}" if limited else f"{peak / 1000:.1f}", peak)

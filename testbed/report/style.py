@@ -1,4 +1,4 @@
-"""How figures look: one palette, one size of type, and SVG that takes its ink from the page around it."""
+"""Style of figures: one palette, one font size, and SVG whose text colour is that of the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-#: Okabe and Ito's palette, told apart with every common form of colour blindness; legible on light and dark.
+#: Okabe and Ito's palette, distinct under every common form of colour blindness; legible on light and dark.
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY = (
     "#0072b2",
     "#e69f00",
@@ -32,7 +32,7 @@ RULE = "#d8dbe0"
 
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
-    # What a run is called is no formula.
+    # The name of a run is no formula.
     "text.parse_math": False,
     "font.size": 10,
     "font.family": "DejaVu Sans",
@@ -59,13 +59,14 @@ _SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Figures made inside look as the report wants them; matplotlib's settings elsewhere are left alone."""
+    """Applies the report's style to figures made inside the block; other matplotlib settings are
+    unchanged."""
     with mpl.rc_context(_SETTINGS):
         yield
 
 
 def new_figure(width_in: float, height_in: float) -> tuple[Figure, Axes]:
-    """A figure with one pair of axes. No pyplot: no global list of figures, no display."""
+    """Returns a figure with one pair of axes, made without pyplot: no global list of figures, no display."""
     figure = Figure(figsize=(width_in, height_in))
     return figure, figure.add_subplot()
 
@@ -77,10 +78,10 @@ def save(figure: Figure, folder: Path, name: str) -> str:
     and rules are the CSS colours `currentColor` and `var(--rule)`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    # No dates: the same run gives the same files.
+    # No dates: equal runs give equal files.
     with mpl.rc_context({"svg.hashsalt": name}):
         figure.draw_without_rendering()
-        # The layout is settled; it would be made anew for each file.
+        # The layout is final; otherwise each file would compute it.
         figure.set_layout_engine("none")
         figure.savefig(folder / f"{name}.png", facecolor="white", dpi=160)
         path = folder / f"{name}.svg"
@@ -93,7 +94,7 @@ def _for_page(svg: str, name: str) -> str:
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'(href="#|url\(#)', rf"\1{name}-", svg)
-    # The page sizes the figure; the view box keeps its proportions.
+    # The page sets the size of the figure; the view box keeps its proportions.
     svg = re.sub(r'<svg ([^>]*?)\bheight="[^"]*"', r"<svg \1", svg, count=1)
     svg = re.sub(r'<svg ([^>]*?)\bwidth="[^"]*"', r'<svg \1aria-hidden="true"', svg, count=1)
     return svg.replace(INK, "currentColor").replace(RULE, "var(--rule)")

@@ -1,4 +1,4 @@
-"""The picture of the network: links by load, nodes by the part they play."""
+"""The figure of the network: links by load, nodes by their role."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from testbed.report.figures import Drawing
 from testbed.report.layout import positions
 from testbed.report.style import ACCENT, NODE, ORANGE, new_figure, styled
 
-#: Visible from end to end on a light page and on a dark one.
+#: Every colour is visible on a light page and on a dark page.
 LOAD_COLOURS = LinearSegmentedColormap.from_list("load", ["#b9bdc5", ACCENT])
 _WIDEST_PT, _NARROWEST_PT = 6.0, 0.8
-#: Above this many nodes, numbers would cover the picture.
+#: With more nodes, numbers would cover the figure.
 _LABELS_UP_TO = 60
 
 
 def link_frames(link_totals: pd.DataFrame) -> dict[int, int]:
-    """Frames of all types in both directions, by link index. `link_totals`: link, frames; no host links."""
+    """Returns frames of all types in both directions, by link index. `link_totals`: link, frames; no host
+    links."""
     rows = link_totals.dropna(subset=["link"])
     return {int(link): int(frames) for link, frames in rows.groupby("link")["frames"].sum().items()}
 
 
 def topology(run: RunData) -> Drawing | None:
-    """The network with the load of its links, in frames over the whole run."""
+    """Draws the network with the load of its links, in frames over the whole run."""
     nodes, links = run.topology.nodes, run.topology.links
     if not nodes:
         return None

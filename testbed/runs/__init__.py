@@ -1,1 +1,1 @@
-"""The run folders on this machine: making a new one, finding one, and writing the inputs of a run."""
+"""The run folders of this machine: making and finding a folder, and writing the inputs of a run."""

@@ -1,4 +1,4 @@
-"""Making the folder of a new run, and finding the folder of a run."""
+"""Functions that make the folder of a new run and find the folder of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_RUNS = Path(__file__).resolve().parents[2] / "captures" / "runs"
 
 
 def new_run_folder(runs: Path, name: str) -> Path:
-    """Makes the folder of a new run: `<UTC time>-<experiment>`, with a number if that is taken.
+    """Makes the folder of a new run: `<UTC time>-<experiment>`, with a number if that name is taken.
 
     Raises:
         InputError: the folder cannot be made.
@@ -40,29 +40,29 @@ def new_run_folder(runs: Path, name: str) -> Path:
         return folder
 
 
-def find_run(runs: Path, wanted: str | None) -> Path:
-    """The run folder that `wanted` names: a path, an id under `runs`, or None for the newest.
+def find_run(runs: Path, run: str | None) -> Path:
+    """Returns the run folder that `run` names: a path, an id under `runs`, or None for the newest.
 
     Raises:
-        InputError: there is none.
-        PermissionError: it is in a folder that may not be read.
+        InputError: no such run folder exists.
+        PermissionError: the run folder is in a folder that may not be read.
     """
-    if wanted is None:
-        # Not by glob(), to which a folder that may not be read is an empty one.
+    if run is None:
+        # Not by glob(), which treats a folder that may not be read as empty.
         folders = sorted(runs.iterdir(), reverse=True) if runs.is_dir() else []
         for folder in folders:
             if RunLayout(folder).manifest.is_file():
                 return folder
         raise InputError(f"no runs in {runs}; `cbcb run` makes one")
-    for folder in (Path(wanted), runs / wanted):
+    for folder in (Path(run), runs / run):
         if _is_file(RunLayout(folder).manifest):
             return folder
     name = RunLayout(Path()).manifest
-    raise InputError(f"{wanted}: not a run folder (expected a path or an id under {runs} with a {name})")
+    raise InputError(f"{run}: not a run folder (expected a path or an id under {runs} with a {name})")
 
 
 def _is_file(path: Path) -> bool:
-    """Whether there is a file of this name; no file has a name that is longer than names may be.
+    """Returns whether a file exists; False for a name longer than the file system permits.
 
     Raises:
         PermissionError: the file would be in a folder that may not be read.

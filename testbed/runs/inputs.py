@@ -1,4 +1,4 @@
-"""Writing the inputs of a run into its folder: experiment, topology, workload and manifest."""
+"""Writes the inputs of a run into its folder: experiment, topology, workload and manifest."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write_inputs(
     """Writes the inputs of a run.
 
     Args:
-        datapath: of the switches; `captures.rundir.manifest.SIMULATED` for a simulation.
+        datapath: datapath of the switches; `captures.rundir.manifest.SIMULATED` for a simulation.
         tag: the tag of an emulation.
         virtual_start_ns: wall clock at which the virtual time of a simulation starts.
 

@@ -16,12 +16,12 @@ from testbed.errors import RunError
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.workload.model import Workload
 
-#: Name of the application on every node, as in an emulation, and the number its router knows it by.
+#: Name of the application on every node, as in an emulation, and its number at its router.
 APPLICATION = "workload"
 _NUMBER = 1
-#: The emulation's driver paces the predicates of the first moment; so does this one, by so much each.
+#: Virtual time between the predicates of second 0, which the emulation's driver paces as well.
 _PACE_NS = 1_000_000
-#: Bytes of the log that wait in memory.
+#: Bytes of the log that are kept in memory.
 _LOG_BUFFER_BYTES = 65_536
 
 
@@ -29,12 +29,12 @@ class Applications:
     """Plays a workload, one application on each node that takes part.
 
     Args:
-        workload: what to play.
+        workload: the workload.
         time_scale: experiment seconds per virtual second.
-        agenda: where items are put down.
+        agenda: the agenda on which items are scheduled.
         handle: passes an event to the router of a node.
         log_path: the log of the applications.
-        content: how the subscriptions of an application are united.
+        content: the content type, which unites the subscriptions of an application.
 
     Attributes:
         sent: messages that routers accepted.
@@ -57,8 +57,8 @@ class Applications:
         self._handle = handle
         self._log = ApplicationLog(log_path, buffer_bytes=_LOG_BUFFER_BYTES)
         self._start_ns = 0
-        #: Of each node whose application has had a predicate; the number that a router would give each
-        #: subscription; and how many it has given.
+        #: Node -> subscriptions, for nodes whose application has had a predicate; the number that a router
+        #: would #: give each subscription; and the count of such numbers.
         self._subscriptions: dict[int, Subscriptions] = {}
         self._numbers: dict[tuple[int, str], int] = {}
         self._subscribed: Counter[int] = Counter()
@@ -67,7 +67,7 @@ class Applications:
         self.delivered = 0
 
     def start(self) -> None:
-        """Experiment second 0 is now. The predicates of that second go first, one after the other."""
+        """Starts experiment second 0 now. The predicates of second 0 are set first, one after the other."""
         now = self._start_ns = self._agenda.now
         first = 0
         while self._items and self._items[0].at_s <= 0 and self._items[0].action == "set_predicate":
@@ -76,16 +76,16 @@ class Applications:
         self._agenda.at(now + first * _PACE_NS, self._next)
 
     def leave(self) -> None:
-        """The applications withdraw their predicates, after the routers have stopped; their log says so."""
+        """Withdraws the predicates of all applications, after the routers have stopped, and logs it."""
         for node in sorted(self._subscriptions):
             self._log_predicate(node, NOTHING)
 
     def close(self) -> None:
-        """Closes the log. Nothing happens afterwards."""
+        """Closes the log. To be called last."""
         self._log.close()
 
     def tell(self, node: int, action: Deliver | Accepted | Refused) -> None:
-        """Takes what a router has to say to its application."""
+        """Handles an action of a router for its application."""
         if isinstance(action, Deliver):
             self.delivered += len(action.apps)
             for _ in action.apps:
@@ -120,7 +120,7 @@ class Applications:
             raise RunError(f"node {node}: send_message refused: {action.reason}")
 
     def _next(self) -> None:
-        """Plays every item that is due and puts the next one down."""
+        """Plays every item that is due and schedules the next item."""
         while self._items:
             due = self._start_ns + round(self._items[0].at_s / self._time_scale * NS)
             if due > self._agenda.now:
@@ -153,7 +153,8 @@ class Applications:
         return self._subscriptions.setdefault(node, Subscriptions(self._content))
 
     def _changed(self, node: int, op: str | None = None, subscription: int | None = None) -> None:
-        """Logs the predicate of an application, with what changed it, and passes it to the router."""
+        """Logs the predicate of an application, with the operation that changed it, and passes it to the
+        router."""
         predicate = self._subscriptions[node].predicate
         self._log_predicate(node, predicate, op, subscription)
         self._handle(node, SetPredicate(_NUMBER, predicate))

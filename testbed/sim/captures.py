@@ -1,4 +1,4 @@
-"""Captures of a simulation: the files and their list, as those that tcpdump leaves after an emulation."""
+"""Captures of a simulation: files and their list in the form of an emulation's."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from captures.rundir.layout import RunLayout, host_capture_name, link_capture_na
 from testbed.sim.clock import EPOCH_NS
 from topos.model import Topology
 
-#: Which captures a simulation keeps: those of all links and host links, of links between routers, or none.
+#: The captures that a simulation keeps: of all links and host links, of links between routers, or none.
 Kept = Literal["all", "links", "none"]
-#: Bytes that wait in memory, over all captures, and the least that is worth a write.
+#: Bytes kept in memory over all captures, and the least size of a write.
 _BUFFER_BYTES = 256 * 1024 * 1024
 _WRITE_BYTES = 4096
 
 
 def record(now_ns: int, frame: bytes) -> bytes:
-    """An Ethernet frame, seen at virtual time `now_ns`, as captures hold it."""
+    """Returns the capture record of an Ethernet frame at virtual time `now_ns`."""
     return record_header(EPOCH_NS + now_ns, len(frame)) + frame
 
 
 class Capture:
-    """One capture: of a link or of a host link.
+    """The capture of a link or of a host link.
 
     Attributes:
         captured: Ethernet frames so far.
@@ -40,7 +40,7 @@ class Capture:
         self.captured = 0
 
     def add(self, record: bytes) -> None:
-        """Takes an Ethernet frame, as `record` makes it."""
+        """Adds a record, as made by `record`."""
         self._waiting += record
         self.captured += 1
         if len(self._waiting) > self._limit:
@@ -50,7 +50,7 @@ class Capture:
         """Writes what waits."""
         if not self._waiting:
             return
-        # Opened for each write: a large network has more captures than a process may have open files.
+        # Opened for each write: a large network has more captures than a process may open files.
         with self._path.open("ab") as file:
             file.write(self._waiting)
         self._waiting = bytearray()
@@ -60,9 +60,9 @@ class Captures:
     """All captures of a simulation.
 
     Args:
-        topology: one capture for each of its links and one for each node's host link.
+        topology: has a capture for each link and for each node's host link.
         run: the run folder.
-        kept: the captures that there are.
+        kept: the captures to keep.
 
     Attributes:
         links: by index of the link.
@@ -90,7 +90,7 @@ class Captures:
             capture.flush()
 
     def finish(self) -> None:
-        """Writes what waits, and the list of captures."""
+        """Writes the buffered records and the list of captures."""
         self.flush()
         topology = self._topology
         links = [
@@ -106,7 +106,7 @@ class Captures:
         write_captures(self._run, links + hosts)
 
     def _ended(self, identity: CaptureIdentity, device: str, capture: Capture) -> CapturedFile:
-        """The counters that tcpdump would report of a capture from which nothing is lost."""
+        """Returns the counters that tcpdump would report for a capture without losses."""
         file = self._run.relative(self._run.capture(identity.name))
         return CapturedFile(
             identity,

@@ -1,7 +1,7 @@
-"""Virtual time and the agenda of what is due in it.
+"""Virtual time and the agenda of its events.
 
 Time is a whole number of nanoseconds since the simulation began, so that sums are exact and the order of
-events does not depend on rounding. Events of one moment happen in the order in which they were put down.
+events does not depend on rounding. Events of equal time happen in the order in which they were scheduled.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ EPOCH_NS = 10**18
 
 
 def seconds(time_ns: int) -> float:
-    """Virtual seconds, as protocol cores take them."""
+    """Returns the virtual time in seconds, the unit of protocol cores."""
     return time_ns / NS
 
 
 def due_ns(deadline: float) -> int:
-    """The first nanosecond at which a core sees that `deadline` (virtual seconds) has come."""
+    """Returns the first nanosecond at which `deadline` (virtual seconds) has passed for a core."""
     time_ns = round(deadline * NS)
     while time_ns / NS < deadline:
         time_ns += 1
@@ -30,11 +30,11 @@ def due_ns(deadline: float) -> int:
 
 
 class Agenda:
-    """What will happen, in order of time.
+    """The scheduled events, in order of time.
 
     Attributes:
         now: virtual time, ns.
-        done: events that have happened.
+        done: number of events that have happened.
     """
 
     def __init__(self) -> None:
@@ -44,24 +44,24 @@ class Agenda:
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
 
     def at(self, time_ns: int, run: Callable[..., None], *arguments: Any) -> None:
-        """Has `run(*arguments)` called at `time_ns`, which must not have passed."""
-        # The number decides between equal times, and keeps the heap from comparing anything else.
+        """Schedules a call of `run(*arguments)` at `time_ns`, which must not have passed."""
+        # The number decides between equal times, and keeps the heap from comparing the functions.
         self._added += 1
         heappush(self._heap, (time_ns, self._added, run, arguments))
 
     @property
     def next_ns(self) -> int | None:
-        """When the next event is due; None if there is none."""
+        """Returns the time of the next event, or None."""
         return self._heap[0][0] if self._heap else None
 
     def step(self) -> None:
-        """Makes the next event happen. Raises IndexError if there is none."""
+        """Performs the next event. Raises IndexError if there is none."""
         self.now, _, run, arguments = heappop(self._heap)
         self.done += 1
         run(*arguments)
 
     def run(self, until_ns: int, most: int) -> bool:
-        """Makes events happen, `most` of them, up to a time, and lets it come; False once it has."""
+        """Performs at most `most` events up to a time. Returns False once that time has come."""
         heap = self._heap
         for _ in range(most):
             if not heap or heap[0][0] > until_ns:
@@ -74,9 +74,10 @@ class Agenda:
 
 
 class Alarm:
-    """Has `ring` called when a core's next deadline comes; setting it again moves it earlier, never later.
+    """Calls `ring` at a core's next deadline; a further call of `set` can move the alarm earlier, never
+    later.
 
-    A core that is rung too early says so by its deadline, and the alarm is set again.
+    After a call that was too early, the core's deadline sets the alarm for the remaining time.
     """
 
     __slots__ = ("_agenda", "_at_ns", "_ring")
@@ -87,7 +88,7 @@ class Alarm:
         self._at_ns: int | None = None
 
     def set(self, deadline: float | None) -> None:
-        """`deadline` is in virtual seconds, and may have passed; None leaves the alarm as it is."""
+        """Sets the alarm to `deadline` (virtual seconds; may have passed); None leaves it unchanged."""
         if deadline is None:
             return
         at_ns = max(due_ns(deadline), self._agenda.now)
@@ -97,6 +98,6 @@ class Alarm:
 
     def _due(self, at_ns: int) -> None:
         if at_ns != self._at_ns:
-            return  # an earlier one was put down after it
+            return  # superseded by an earlier alarm
         self._at_ns = None
         self._ring()

@@ -27,8 +27,8 @@ from testbed.sim.clock import EPOCH_NS, Agenda, Alarm, seconds
 from testbed.sim.fabric import CONTROL_NS, Fabric
 from topos.model import Topology
 
-#: Virtual time that the computation of all tables takes, for each pair of nodes: a constant, so that it is
-#: the same in every run. It is less than a real controller needs; no router forwards anything meanwhile.
+#: Virtual time of the computation of all tables, for each pair of nodes: a constant, so that all runs are #:
+#: equal. It is less than a real controller needs; no router forwards frames during the computation.
 _COMPUTE_NS_PER_PAIR = 2_000
 
 
@@ -38,10 +38,10 @@ class SimulatedController:
     Args:
         topology: the declared topology.
         layer: name of the broadcast layer.
-        agenda: where deadlines are put down.
-        fabric: carries its frames.
+        agenda: the agenda on which deadlines are scheduled.
+        fabric: carries the controller's frames.
         log_path: the log of the controller.
-        heard: is told of every event that it logs, by name.
+        heard: is called with the name of every event that the controller logs.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class SimulatedController:
         self._alarm = Alarm(agenda, lambda: self._handle(Tick()))
 
     def start(self) -> None:
-        """Every switch connects, with all its ports up."""
+        """Connects every switch, with all its ports up."""
         ports: list[set[int]] = [{HOST_PORT} for _ in self._topology.nodes]
         for link in self._topology.links:
             ports[link.u].add(link.u_port)
@@ -80,11 +80,11 @@ class SimulatedController:
 
     @property
     def settled(self) -> bool:
-        """Whether every router that is up has the trees for the network as it is."""
+        """Returns whether every router that is up has the trees of the present network."""
         return self._machine.settled
 
     def port_changed(self, node: int, port: int, up: bool) -> None:
-        """A switch reports a port; the controller hears of it `CONTROL_NS` later."""
+        """Reports the state of a switch's port, which reaches the controller `CONTROL_NS` later."""
         self._agenda.at(self._agenda.now + CONTROL_NS, self._handle, PortChanged(node, port, up))
 
     def frame_received(self, node: int, frame: Frame) -> None:
@@ -100,7 +100,7 @@ class SimulatedController:
                 case SendFrame(node, frame):
                     self._fabric.send_from_controller(node, frame)
                 case InstallPipeline(node):
-                    # The rules go out and the confirmation comes back.
+                    # The time of the rules to the switch and of its confirmation.
                     self._agenda.at(now + 2 * CONTROL_NS, self._handle, PipelineInstalled(node))
                 case ComputeTables():
                     took = len(self._topology.nodes) ** 2 * _COMPUTE_NS_PER_PAIR

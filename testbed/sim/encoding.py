@@ -1,4 +1,4 @@
-"""Frames as the bytes that the emulation would send, encoded once however many links they cross."""
+"""Encoding of frames to the bytes that the emulation would send, once for all links that a frame crosses."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from router.wire.addresses import port_addresses, ports_of
 from router.wire.codec import fragment
 from router.wire.frames import Frame
 
-#: Encoded frames that are remembered. A flood is over long before so many others have been sent.
+#: Encoded frames that are cached. A flood ends long before this number of other frames has been sent.
 _REMEMBERED = 4096
 
 
 class Encoder:
-    """Encodes frames and remembers the latest.
+    """Encodes frames and caches the latest.
 
-    Routers that send a frame on at the same distance from its source share one object, by which it is known.
+    Routers that forward a frame at equal distance from its source share one object, whose id is the key.
     """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Frame, list[bytes]]] = {}
 
     def payloads(self, frame: Frame) -> list[bytes]:
-        """The frame as Ethernet payloads, one for each fragment.
+        """Returns the Ethernet payloads of a frame, one for each fragment.
 
         Raises:
             ValueError: the frame is outside the format (`router.wire.codec.fragment`).
         """
-        # The frame is kept with its encoding, so that its id is not used again meanwhile.
+        # The cache keeps the frame, so that its id is not reused.
         entry = self._known.get(id(frame))
         if entry is None:
             entry = (frame, fragment(frame))
@@ -40,7 +40,8 @@ class Encoder:
 
 @lru_cache(maxsize=65_536)
 def destinations(interfaces: frozenset[int]) -> tuple[tuple[bytes, tuple[int, ...]], ...]:
-    """The addresses that together name `interfaces`, each with its switch ports in ascending order."""
+    """Returns the addresses that together name `interfaces`, each with its switch ports in ascending
+    order."""
     return tuple((address, _sorted(ports_of(address))) for address in port_addresses(interfaces))
 
 

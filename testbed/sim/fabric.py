@@ -1,15 +1,15 @@
-"""The simulated network below the routers: host links, switches, links, and what is counted on them.
+"""The simulated network below the routers: host links, switches, links, and their counters.
 
-The model, in wall seconds of the emulation that it stands for:
+The model, in wall seconds of the emulation that it represents:
 
 - A frame that a router sends at t arrives at the switch of the next router, and at that router, at
-  t + `HOP_NS` + the link's delay + its wait for bandwidth. `HOP_NS` is what two host links, two switches and
-  the work of a router take together; a router answers at once.
-- Bandwidth is a token bucket of the emulation's depth and longest wait (`testbed.network.shaping`); a frame
-  that would wait longer is dropped. Loss is drawn for each Ethernet frame, from the seed.
+  t + `HOP_NS` + the link's delay + its wait for bandwidth. `HOP_NS` is the time of two host links, two
+  switches and the work of a router together; a router answers at once.
+- Bandwidth is a token bucket with the emulation's depth and longest wait (`testbed.network.shaping`); a frame
+that would wait longer is dropped. Loss is drawn for each Ethernet frame, from the seed.
 - Captures and switches see a frame of a link when it arrives: delayed and shaped frames pass the emulation's
   captures at that time, too.
-- A frame to or from the controller takes `CONTROL_NS`; nothing is lost on that way.
+- A frame to or from the controller takes `CONTROL_NS`; no such frame is lost.
 """
 
 from __future__ import annotations
@@ -39,23 +39,25 @@ from testbed.sim.clock import NS, Agenda
 from testbed.sim.encoding import Encoder, destinations
 from topos.model import Link, Topology
 
-#: See the module. In an emulation of five routers on a busy machine (userspace datapath) the fastest tenth
-#: of the hops took up to 0.3 ms from router to router and up to 0.3 ms in the router; the median was 3.5 ms.
+#: See the module docstring. In an emulation of five routers on a busy machine (userspace datapath) the
+#: fastest tenth of the hops took up to 0.3 ms from router to router and up to 0.3 ms in the router; the
+#: median was 3.5 ms.
 HOP_NS = 500_000
 CONTROL_NS = 1_000_000
-#: How long a frame may wait for the emulation's token bucket.
+#: Longest wait of a frame for the emulation's token bucket.
 _LONGEST_WAIT_NS = round(TBF_LATENCY_S * NS)
 _ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
 
 #: Names of frame types, by number.
 _TYPES = ("", *(kind.name for kind in FrameType))
 
-#: Takes what a router receives.
+#: Handles an event that a router receives.
 Receive = Callable[[Event], None]
 
 
 class _Line:
-    """A link as both its directions see it. `cuts` is even while it is up, and grows with each change."""
+    """The common state of both directions of a link. `cuts` is even while the link is up, and grows with each
+    change."""
 
     __slots__ = ("capture", "cuts", "link")
 
@@ -90,7 +92,7 @@ class _Wire:
         self.receiver = receiver
         self.delay_ns = HOP_NS + round((link.delay_ms or 0.0) * 1e6)
         self.ns_per_byte = 8 * NS / (link.bandwidth_mbps * 1e6) if link.bandwidth_mbps else 0.0
-        #: When the token bucket is full again (ns).
+        #: Time at which the token bucket will be full (ns).
         self.full_ns = 0.0
         self.loss = (link.loss_percent or 0.0) / 100
         self.random = Random(f"{seed}/loss {sender}-{receiver}") if self.loss else None
@@ -98,11 +100,12 @@ class _Wire:
         self.lost = self.lost_bytes = self.dropped = 0
 
     def lose(self) -> bool:
-        """Draws whether a frame is lost."""
+        """Draws at random whether a frame is lost."""
         return self.random is not None and self.random.random() < self.loss
 
     def wait_ns(self, now_ns: int, length: int) -> int | None:
-        """How long a frame of `length` bytes waits for bandwidth; None: longer than it may."""
+        """Returns the wait of a frame of `length` bytes for bandwidth, or None if it exceeds the longest
+        wait."""
         burst_ns = TBF_BURST_BYTES * self.ns_per_byte
         full_ns = max(self.full_ns, float(now_ns)) + length * self.ns_per_byte
         wait = full_ns - burst_ns - now_ns
@@ -134,9 +137,9 @@ class Fabric:
 
     Args:
         topology: nodes and links.
-        agenda: what is under way is put down there.
-        captures: of links and host links.
-        seed: of the losses.
+        agenda: the agenda on which arrivals are scheduled.
+        captures: captures of links and host links.
+        seed: seed of the losses.
 
     Attributes:
         under_way: frames that have been sent and have not arrived.
@@ -158,12 +161,12 @@ class Fabric:
         self.moved_ns = 0
 
     def connect(self, routers: list[Receive], controller: Callable[[int, Frame], None]) -> None:
-        """Says who takes what arrives: routers by node, and the controller (node, frame)."""
+        """Sets the receivers of frames: routers by node, and the controller (node, frame)."""
         self._receive = routers
         self._to_controller = controller
 
     def set_link(self, u: int, v: int, up: bool) -> bool:
-        """Takes a link down or up. What is on it is lost. False if it was so already."""
+        """Takes a link down or up; frames on it are lost. Returns False if the state did not change."""
         line = self._lines[frozenset((u, v))]
         if (line.cuts % 2 == 0) == up:
             return False
@@ -173,7 +176,7 @@ class Fabric:
     # Frames.
 
     def send(self, node: int, interfaces: frozenset[int], frame: Frame) -> None:
-        """A router sends a frame out of `interfaces`: one Ethernet frame for each page and fragment."""
+        """Sends a router's frame out of `interfaces`: one Ethernet frame for each page and fragment."""
         host = self._hosts[node]
         try:
             payloads = self._encode(frame)
@@ -210,7 +213,8 @@ class Fabric:
             host.capture.add(record(now, data))
 
     def _transmit(self, wire: _Wire, sent: list[bytes], event: FrameReceived) -> None:
-        """Puts the fragments of one frame on a wire; the router there gets it with the last of them."""
+        """Sends the fragments of a frame on a wire; the receiving router gets the frame with the last
+        fragment."""
         line = wire.line
         if line.cuts % 2:
             wire.dropped += len(sent)
@@ -224,7 +228,7 @@ class Fabric:
         arrivals = self._shaped(wire, sent)
         whole = len(arrivals) == len(sent)
         if arrivals and not whole:
-            # The emulation's router gives it up after the reassembly timeout.
+            # The emulation's router drops the frame after the reassembly timeout.
             self._hosts[wire.receiver].dropped["reassembly_timeout"] += 1
         self.under_way += len(arrivals)
         last = len(arrivals) - 1
@@ -232,7 +236,8 @@ class Fabric:
             self._agenda.at(at, self._arrive, wire, line.cuts, data, event, whole and number == last)
 
     def _shaped(self, wire: _Wire, sent: list[bytes]) -> list[tuple[int, bytes]]:
-        """When each Ethernet frame arrives; what is lost or dropped is counted and left out."""
+        """Returns the time at which each Ethernet frame arrives; counts lost and dropped frames and leaves
+        them out."""
         at = self._agenda.now + wire.delay_ns
         arrivals = []
         for data in sent:
@@ -248,7 +253,7 @@ class Fabric:
         return arrivals
 
     def _arrive(self, wire: _Wire, cuts: int, data: bytes, event: FrameReceived, complete: bool) -> None:
-        """An Ethernet frame arrives; `complete`: it is the last that the router there waits for."""
+        """Delivers an Ethernet frame; `complete`: it is the last fragment of its frame."""
         self.under_way -= 1
         line = wire.line
         if line.cuts != cuts:
@@ -281,7 +286,7 @@ class Fabric:
         now = self.moved_ns = self._agenda.now
         host = self._hosts[node]
         head = ROUTER_DESTINATION + CONTROLLER_SOURCE + _ETHERTYPE_BYTES
-        # Sent once: nothing to remember.
+        # Sent once: not cached.
         for payload in fragment(frame):
             data = head + payload
             if host.capture is not None:
@@ -293,7 +298,7 @@ class Fabric:
     # Counters.
 
     def router_counters(self, node: int, core: Counters) -> dict[str, Any]:
-        """The counters of the router of a node, of which `core` are those of its protocol core."""
+        """Returns the counters of the router of a node; `core` are the counters of its protocol core."""
         host = self._hosts[node]
         return router_counters(
             core,
@@ -305,7 +310,7 @@ class Fabric:
         )
 
     def switch_counters(self) -> SwitchCounters:
-        """The counters of the ports of all switches. A port counts what it sends before that is lost."""
+        """Returns the counters of the ports of all switches. A port counts a sent frame before it is lost."""
         counters: SwitchCounters = {}
         for node, host in enumerate(self._hosts):
             ports = counters[node] = {

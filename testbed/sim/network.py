@@ -13,12 +13,12 @@ class SimulatedNetwork:
     """The `testbed.events.fault.NetworkControl` of a simulation.
 
     Args:
-        topology: of the network.
+        topology: the topology of the network.
         fabric: carries the frames.
-        controller: hears of ports from the switches.
+        controller: receives the port reports of the switches.
 
     Attributes:
-        state: which links and nodes are down.
+        state: the links and nodes that are down.
     """
 
     def __init__(self, topology: Topology, fabric: Fabric, controller: SimulatedController) -> None:
@@ -27,18 +27,18 @@ class SimulatedNetwork:
         self._controller = controller
 
     def set_link(self, u: int, v: int, up: bool) -> None:
-        """Takes a link down, or up again. It stays down while one of its nodes is."""
+        """Takes a link down or up. A link stays down while one of its nodes is down."""
         self._follow(self.state.set_link(u, v, up))
 
     def set_node(self, node: int, up: bool) -> None:
-        """Cuts a node off from the network, or joins it again: its host link and all its links."""
+        """Takes a node's host link and all its links down or up."""
         links = self.state.set_node(node, up)
         self._controller.port_changed(node, HOST_PORT, up)
         for link in links:
             self._follow(link)
 
     def _follow(self, link: Link) -> None:
-        """Brings a link into the state that the faults so far give it; both ends report a change."""
+        """Sets a link to the state that results from all faults so far; both ends report a change."""
         up = self.state.is_up(link)
         if self._fabric.set_link(link.u, link.v, up):
             self._controller.port_changed(link.u, link.u_port, up)

@@ -12,22 +12,22 @@ from router.protocol.router import Router
 from testbed.sim.clock import NS, Agenda, Alarm
 from testbed.sim.fabric import Fabric
 
-#: Node, and what the router has to say to its application.
+#: Called with a node and an action of its router for its application.
 Tell = Callable[[int, Deliver | Accepted | Refused], None]
-#: Greater than 0, which no incarnation of a router has; nothing restarts in a simulation.
+#: Greater than 0, which is no valid incarnation; no router restarts in a simulation.
 _INCARNATION = 1
 
 
 class SimulatedRouter:
-    """One router in virtual time.
+    """A router in virtual time.
 
     Args:
-        node: its node.
+        node: the router's node.
         options: of the protocol core.
         seed: of the experiment; the router's jitter is that of the emulated router.
-        agenda: where its deadlines are put down.
-        fabric: takes what it sends.
-        tell: takes what is for the application.
+        agenda: the agenda on which its deadlines are scheduled.
+        fabric: carries the frames that it sends.
+        tell: handles the actions for the application.
     """
 
     __slots__ = ("_agenda", "_alarm", "_fabric", "_tell", "core", "node")
@@ -43,7 +43,7 @@ class SimulatedRouter:
         self._alarm = Alarm(agenda, lambda: self.handle(Tick()))
 
     def handle(self, event: Event) -> None:
-        """Passes an event to the core and does what it asks for."""
+        """Passes an event to the core and performs its actions."""
         core = self.core
         actions = core.handle(event, self._agenda.now / NS)
         if actions:
@@ -64,5 +64,5 @@ class SimulatedRouter:
         return self._fabric.router_counters(self.node, self.core.counters)
 
     def table(self) -> list[dict[str, Any]]:
-        """The rows of the routing table, as logs/tables.json has them."""
+        """Returns the rows of the routing table in the form of logs/tables.json."""
         return [row.as_json() for row in self.core.rows()]

@@ -1,4 +1,4 @@
-"""One simulation, from an experiment to a run folder like that of an emulation."""
+"""Simulation of an experiment, with a run folder of the form of an emulation's."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from testbed.workload.generate import generate
 
 #: Virtual time between the first commit and experiment second 0.
 _PAUSE_NS = NS // 10
-#: Virtual time within which the network must be set up, and be quiet after the end.
+#: Virtual time within which the network must be set up, and within which it must be quiet after the end.
 _SET_UP_NS = 600 * NS
 _QUIET_NS = 60 * NS
-#: Events between two looks at the wall clock, and wall seconds between two reports of progress.
+#: Events between two readings of the wall clock, and wall seconds between two reports of progress.
 _BURST = 1024
 _REPORT_S = 0.2
 
@@ -50,16 +50,16 @@ def simulate(experiment: Experiment, runs: Path, progress: Progress, captures: K
     """Simulates an experiment.
 
     Args:
-        experiment: what to run.
-        runs: where the run folder is made.
-        progress: where stages are shown.
-        captures: which are kept.
+        experiment: the experiment to run.
+        runs: the folder in which the run folder is made.
+        progress: display of the stages.
+        captures: the captures to keep.
 
     Returns:
-        The run folder, complete but for the accounting.
+        The run folder, complete except for the accounting.
 
     Raises:
-        RunError: the network was not set up, or not quiet in the end, in (virtual) time.
+        RunError: the network was not set up, or not quiet after the end, in (virtual) time.
         TypeError: an event is neither a fault nor an event of an application.
         InputError: the run folder cannot be made.
         MachineError: its file system is full.
@@ -68,7 +68,8 @@ def simulate(experiment: Experiment, runs: Path, progress: Progress, captures: K
     progress.note(f"run folder: {run_dir}")
     topology = experiment.topology
     collecting = gc.isenabled()
-    # Nothing here dies in cycles, and walking the tables of a large network takes longer than the events.
+    # A simulation leaves no garbage in cycles, and a collection of a large network takes longer than its
+    # events.
     gc.disable()
     simulation: Simulation | None = None
     with naming_a_full_disk(run_dir):
@@ -92,7 +93,7 @@ def simulate(experiment: Experiment, runs: Path, progress: Progress, captures: K
 
 
 class Simulation:
-    """The parts of one simulation."""
+    """The parts of a simulation."""
 
     def __init__(self, experiment: Experiment, run_dir: Path, progress: Progress, captures: Kept) -> None:
         topology = experiment.topology
@@ -134,11 +135,11 @@ class Simulation:
         self.fabric.connect([router.handle for router in self.routers], self.controller.frame_received)
         self._committed = False
         self.network = SimulatedNetwork(topology, self.fabric, self.controller)
-        #: As an emulation measures them, for summary.json.
+        #: Measurements, named as those of an emulation, for summary.json.
         self.measured: dict[str, float] = {}
 
     def set_up(self) -> None:
-        """Brings every router onto the broadcast tables."""
+        """Starts the controller and waits until every router has its broadcast table."""
         self.controller.start()
         reporter = _Reporter(self._progress, self.agenda)
         while not self._committed:
@@ -194,7 +195,7 @@ class Simulation:
         )
 
     def finish(self) -> None:
-        """Writes what is known only in the end: counters, tables, the list of captures."""
+        """Writes the files that are complete only at the end: counters, tables, the list of captures."""
         self.applications.leave()
         run = self._folder
         write_routers_counters(run, {router.node: router.counters() for router in self.routers})
@@ -203,24 +204,24 @@ class Simulation:
         self._captures.finish()
 
     def close(self) -> None:
-        """Closes the logs and writes what waits for the captures, whether or not all went well."""
+        """Closes the logs and writes the buffered records of captures, also after an error."""
         self.applications.close()
         self.controller.close()
         self._captures.flush()
 
     def _settle(self, end_ns: int) -> None:
-        """Goes on until all have the trees for the network as it is, and for longer than a frame can be under
-        way none has moved; an emulation does so too.
+        """Continues until all routers have the trees of the present network and no frame has moved for longer
+        than a frame can be under way, as an emulation does.
         """
         agenda, fabric = self.agenda, self.fabric
-        # Periodic RAs and SRs would go on for ever.
+        # Periodic RAs and SRs would never end.
         for router in self.routers:
             self._handle(router.node, Settle())
         period_ns = round(quiet_period_s(self.experiment.topology) * NS)
         while True:
             quiet_ns = max(end_ns, fabric.moved_ns) + period_ns
             due = agenda.next_ns
-            # Beyond either, it is quiet now or never.
+            # After either limit, the network must be quiet.
             if due is None or due > min(quiet_ns, end_ns + _QUIET_NS):
                 busy = [router.node for router in self.routers if not router.core.idle]
                 if not busy and not fabric.under_way and self.controller.settled:
@@ -231,7 +232,7 @@ class Simulation:
                     raise not_quiet(f"{_QUIET_NS / NS:g} virtual s", busy, trees)
             agenda.step()
 
-    # What happens.
+    # Events.
 
     def _handle(self, node: int, event: Event) -> None:
         self.routers[node].handle(event)
@@ -245,7 +246,7 @@ class Simulation:
 
 
 class _Reporter:
-    """Reports progress now and then."""
+    """Reports progress at most once in `_REPORT_S` wall seconds."""
 
     def __init__(self, progress: Progress, agenda: Agenda) -> None:
         self._progress = progress

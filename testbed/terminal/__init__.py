@@ -1,1 +1,1 @@
-"""What a command prints: progress, numbers, the summary of a run."""
+"""Output of commands: progress, numbers, the summary of a run."""

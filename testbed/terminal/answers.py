@@ -1,7 +1,7 @@
 """Answers of `cbcb query`, as aligned columns, CSV, JSON lines or Parquet.
 
-The aligned columns are not made by rich: it takes 8 s for 20,000 rows, which are a tenth of a second of work.
-pyarrow writes no maps and lists as CSV, and every text in quotation marks.
+This module aligns columns itself, in 0.1 s for 20,000 rows; rich takes 8 s. It writes CSV itself because
+pyarrow writes no maps and lists as CSV, and puts every text in quotation marks.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ def write(answer: Iterator[pa.RecordBatch], form: str, path: Path | None, rows: 
     if path is None:
         write_form(answer, sys.stdout, rows)
     else:
-        # Asked first: wrong SQL leaves the file as it was.
+        # Read first: wrong SQL leaves the file unchanged.
         first = next(answer)
         with _opened(path, "w", encoding="utf-8", newline="") as file:
             write_form(_chain(first, answer), file, rows)
 
 
 def _with_distinct_names(answer: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The answer, for a form that identifies columns by name."""
+    """Returns the answer, for a form that identifies columns by name."""
     first = next(answer)
     twice = [name for name in first.schema.names if first.schema.names.count(name) > 1]
     if twice:
-        raise InputError(f"two columns are named {twice[0]}; expected a name of its own for each (AS)")
+        raise InputError(f"two columns are named {twice[0]}; expected distinct names (AS)")
     return _chain(first, answer)
 
 
@@ -74,7 +74,7 @@ def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa
 
 @contextmanager
 def _opened(path: Path, mode: str, **how: str) -> Iterator[IO[Any]]:
-    """The file of the answer; an error of writing names the file, as an error of opening does."""
+    """Opens the file of the answer; errors of opening and of writing name the file."""
     if not path.absolute().parent.is_dir():
         raise InputError(f"{path}: no such folder: {path.absolute().parent}")
     try:
@@ -87,7 +87,7 @@ def _opened(path: Path, mode: str, **how: str) -> Iterator[IO[Any]]:
 
 
 def _write_table(answer: Iterator[pa.RecordBatch], file: IO[str], most: int) -> None:
-    """Aligned columns: numbers to the right, at most `most` rows (0: all), then how many there are."""
+    """Writes aligned columns: numbers to the right, at most `most` rows (0: all), then the number of rows."""
     schema = next(answer).schema
     lines: list[list[str]] = []
     count = 0
@@ -115,7 +115,7 @@ def _write_table(answer: Iterator[pa.RecordBatch], file: IO[str], most: int) -> 
 
 
 def _write_csv(answer: Iterator[pa.RecordBatch], file: IO[str], _most: int) -> None:
-    """RFC 4180, with a heading; nothing for null, hexadecimal for bytes, JSON for maps and lists."""
+    """Writes RFC 4180 with a heading; empty for null, hexadecimal for bytes, JSON for maps and lists."""
     writer = csv.writer(file)
     writer.writerow(next(answer).schema.names)
     for batch in answer:
@@ -124,7 +124,7 @@ def _write_csv(answer: Iterator[pa.RecordBatch], file: IO[str], _most: int) -> N
 
 
 def _write_json(answer: Iterator[pa.RecordBatch], file: IO[str], _most: int) -> None:
-    """One object a line."""
+    """Writes one object a line."""
     names = next(answer).schema.names
     for batch in answer:
         for row in _rows(batch):
@@ -132,7 +132,7 @@ def _write_json(answer: Iterator[pa.RecordBatch], file: IO[str], _most: int) -> 
 
 
 def _json(value: Any) -> str:
-    """JSON of what `_rows` gives; a value of a type that JSON lacks becomes Python's text of it."""
+    """Encodes a value of `_rows` as JSON; a value of a type that JSON lacks becomes its `str`."""
     return json.dumps(value, default=str, allow_nan=False)
 
 
@@ -142,7 +142,8 @@ def _rows(batch: pa.RecordBatch) -> Iterator[list[Any]]:
 
 
 def _plain(column: pa.Array) -> list[Any]:
-    """Python values; maps as dictionaries, bytes as hexadecimal text, numbers that JSON lacks as None."""
+    """Returns Python values; maps as dictionaries, bytes as hexadecimal text, numbers that JSON lacks as
+    None."""
     values: list[Any] = column.to_pylist(maps_as_pydicts="lossy")
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind):
@@ -163,7 +164,7 @@ def _plain_value(value: Any) -> Any:
 
 
 def _plain_key(key: Any) -> str:
-    """The text of a key of a map in JSON."""
+    """Returns the text of a key of a map in JSON."""
     if isinstance(key, str):
         return key
     if isinstance(key, bool):
@@ -183,7 +184,7 @@ def _cell(value: Any) -> str:
 
 
 def described(tables: list[Description]) -> Iterator[str]:
-    """Each table and what its columns mean, as lines."""
+    """Describes each table and its columns, as lines."""
     for table in tables:
         yield f"{table.name}: one row for each {table.grain}"
         widest = max(len(name) for name, _, _ in table.columns)

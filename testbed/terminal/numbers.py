@@ -1,4 +1,4 @@
-"""Numbers and verdicts in words, the same on the page and on the terminal."""
+"""Text of numbers and verdicts, for the page and the terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-#: What a summary does not hold.
+#: Text of a value that a summary does not have.
 ABSENT = "–"
 _RECONCILED = {
     "tshark": "captures, counted by tshark",
@@ -16,12 +16,12 @@ _RECONCILED = {
 
 
 def count(value: Any) -> str:
-    """A whole number with spaces between thousands; what is not whole is rounded."""
+    """Formats a number, rounded to an integer, with spaces between thousands."""
     return ABSENT if value is None else f"{value:,.0f}".replace(",", " ")
 
 
 def significant(value: Any, digits: int = 3) -> str:
-    """To so many significant digits, all of those before the point, and never with an exponent."""
+    """Formats with `digits` significant digits, with all digits before the point and without an exponent."""
     if value is None:
         return ABSENT
     text = f"{value:.{digits}g}"
@@ -31,51 +31,53 @@ def significant(value: Any, digits: int = 3) -> str:
 
 
 def clock(now_s: float, duration_s: float) -> str:
-    """How far an experiment has come, such as "12 of 30 s"; at its end one of 2.5 s is at 2.5 s."""
+    """Formats the progress of an experiment, such as "12 of 30 s"; an experiment of 2.5 s ends at "2.5 of 2.5
+    s"."""
     places = 0 if float(duration_s).is_integer() else 1
     return f"{now_s:.{places}f} of {plain(duration_s)} s"
 
 
 def plain(value: Any) -> str:
-    """A number that somebody chose, such as a time scale: as it is, to six digits."""
+    """Formats a number of the configuration, such as a time scale, with up to six digits."""
     return significant(value, 6)
 
 
 def seconds(value: Any) -> str:
-    """A time in seconds, to about three digits."""
+    """Formats a time in seconds with about three digits."""
     return ABSENT if value is None else f"{significant(value)} s"
 
 
 def milliseconds(value: Any) -> str:
-    """A time in seconds as milliseconds, to three digits."""
+    """Formats a time given in seconds as milliseconds, with three digits."""
     return ABSENT if value is None else f"{significant(1000 * value)} ms"
 
 
 def ratio(value: Any) -> str:
-    """A ratio such as a stretch, to three digits behind the point."""
+    """Formats a ratio such as a stretch with three decimals."""
     return ABSENT if value is None else f"{value:.3f}"
 
 
 def share(part: Any, whole: Any) -> str:
-    """`part` of `whole` in per cent, to two digits, or the dash if that means nothing."""
+    """Formats `part` of `whole` in per cent with two digits, or as the dash if undefined."""
     return ABSENT if part is None or not whole else f"{significant(100 * part / whole, 2)} %"
 
 
 def verdict(summary: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """ "holds", "fails" or "not judged", and the reasons given."""
+    """Returns "holds", "fails" or "not judged", and the reasons."""
     return str(summary.get("verdict") or "not judged"), [str(r) for r in summary.get("verdict_reasons") or []]
 
 
 def by_type(numbers: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
-    """Numbers by frame type, most frequent type first."""
+    """Formats numbers by frame type, most frequent type first."""
     return sorted((numbers or {}).items(), key=lambda pair: -pair[1])
 
 
 def reconciliations(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One row for each of the three: with what it compares, its total, the accounting's, and the differences.
+    """Returns a row for each of the three reconciliations: its source, its total, the accounting's total, and
+    the differences.
 
-    `expected` is the other source's total, `found` the accounting's; `agrees` is None for one not made, or
-    made of nothing: a run without captures.
+    `expected` is the other source's total, `found` the accounting's; `agrees` is None for a reconciliation
+    that was not made or has no data (a run without captures).
     """
     made: Mapping[str, Any] = summary.get("reconciliation") or {}
     rows: list[dict[str, Any]] = []

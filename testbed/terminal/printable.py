@@ -1,10 +1,10 @@
-"""Text of others on a terminal: without the control characters that a terminal would obey."""
+"""Foreign text on a terminal: without the control characters that a terminal would execute."""
 
 from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """The text, with its Python escape in place of each character that does not print, such as `\\x1b`."""
+    """Returns the text, with the Python escape of each character that does not print, such as `\\x1b`."""
     return text if text.isprintable() else "".join(map(_printable, text))
 
 

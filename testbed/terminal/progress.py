@@ -1,4 +1,4 @@
-"""What the terminal shows while a command works: one line a stage, with its time when it is done."""
+"""Progress of a command on the terminal: one line for each stage, with its duration once it has ended."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rich.text import Text
 
 
 class Progress:
-    """Stages of a run: a live line on a terminal; elsewhere, one line as each stage ends.
+    """The stages of a run: a live line on a terminal; otherwise, one line at the end of each stage.
 
-    Texts are shown as they are: a `[` in a path is no markup.
+    Texts are shown literally: a `[` in a path is no markup.
     """
 
     def __init__(self, console: Console) -> None:
@@ -28,7 +28,7 @@ class Progress:
 
     @contextmanager
     def stage(self, key: str, text: str) -> Iterator[None]:
-        """Shows `text` while the block runs, and how long it took afterwards."""
+        """Shows `text` while the block runs, and afterwards its duration."""
         started = time.monotonic()
         with self.console.status(Text(text), refresh_per_second=8) as status:
             self._status, self._text, self._detail = status, text, ""
@@ -47,12 +47,13 @@ class Progress:
         self._show()
 
     def show_panel(self, panel: RenderableType | None) -> None:
-        """Shows something below the line of the current stage, on a terminal. Any thread may call it."""
+        """Shows a panel below the line of the current stage, on a terminal. Any thread may call this
+        method."""
         self._panel = panel
         self._show()
 
     def note(self, text: str) -> None:
-        """Prints a line of its own."""
+        """Prints a separate line."""
         self.console.print(Text(text), soft_wrap=True)
 
     def _show(self) -> None:

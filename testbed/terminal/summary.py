@@ -1,4 +1,4 @@
-"""The summary of a run as it is printed at its end."""
+"""The summary of a run, as printed at its end."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _STYLES = {"holds": "bold blue", "fails": "bold red"}
 
 
 def print_summary(console: Console, summary: Mapping[str, Any], report: Path) -> None:
-    """Prints the summary and the path of the report, that one whole on a line: it is there to be copied."""
+    """Prints the summary and the path of the report, which is on one line so that it can be copied."""
     console.print(terminal_summary(summary))
     console.print(Text.assemble(("report: ", "dim"), str(report)), soft_wrap=True)
 
 
 def terminal_summary(summary: Mapping[str, Any]) -> RenderableType:
-    """A short table: the verdict, what was sent and delivered, frames, evidence and times.
+    """Returns a short table: the verdict, messages and deliveries, frames, evidence and times.
 
-    It says all in words, so that it loses nothing without colour. A key that `summary` lacks is a dash.
+    The text is complete without colour. A key that `summary` lacks is a dash.
 
     Args:
         summary: the content of summary.json.

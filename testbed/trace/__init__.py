@@ -1,1 +1,1 @@
-"""The way of one message through a run: hop by hop, where it was pruned and why, who got it."""
+"""The trace of a message through a run: hops, pruned interfaces with the reasons, and receivers."""

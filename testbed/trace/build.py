@@ -1,8 +1,8 @@
-"""The trace of a message, from the evidence on it.
+"""Construction of the trace of a message from its evidence.
 
-Which links the message could take is what routers were told: the tables of its epoch, as captured on the way
-to them. Which it took, and when, is what the captures show. Why it took no other is p_i: from the router's
-recording as it was at that moment, else as the run ended with it.
+The links that the message could take are in the tables of its epoch, as captured on their way to the routers.
+The links that it took, and the times, are in the captures. The reason for a pruned link is the predicate p_i:
+from the router's recording at that time, otherwise from the end of the run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from testbed.trace.model import Branch, Pruned, Stop, Trace
 
 
 def trace(run: Path, database: Database, message: Listed) -> Trace:
-    """The way of one message.
+    """Returns the trace of a message.
 
     Args:
         database: the tables of the run (`captures.tables.query.connect`).
@@ -45,7 +45,7 @@ class _Builder:
         source = self.listed.source
         stops = [Stop(source, None, 0, 0.0)]
         reached = {source}
-        for stop in stops:  # it grows meanwhile
+        for stop in stops:  # the list grows in the loop
             self._fill(stop)
             for branch in stop.branches:
                 if branch.to is None or branch.pruned is not None or branch.to in reached or branch.off_tree:
@@ -68,7 +68,7 @@ class _Builder:
         )
 
     def _fill(self, stop: Stop) -> None:
-        """Says what became of the message at a router."""
+        """Fills in the fate of the message at a router."""
         if stop.arrived_s is None:
             return
         node = stop.node
@@ -79,7 +79,7 @@ class _Builder:
         part = self.seen.tree.get(node)
         ways = part.children if part is not None else []
         known = {to for _, to in ways}
-        # Links that it crossed although no table says so.
+        # Links that the message crossed without an entry of a table.
         ways = [*ways, *((0, v) for u, v in self.seen.crossed if u == node and v not in known)]
         for interface, to in ways:
             sent = interface in self.seen.ports.get(node, ())
@@ -105,9 +105,9 @@ class _Builder:
         return Pruned(format_predicate(predicate), known, selects, self._beyond(node, to))
 
     def _beyond(self, node: int, to: int | None) -> list[int]:
-        """The nodes that the tree has from `to` on, away from `node`."""
+        """Returns the nodes of the tree from `to` on, away from `node`."""
         found: list[int] = [] if to is None else [to]
-        for one in found:  # it grows meanwhile
+        for one in found:  # the list grows in the loop
             part = self.seen.tree.get(one)
             if part is not None:
                 found += [
@@ -120,5 +120,5 @@ class _Builder:
 
 
 def _union(predicates: Iterable[Predicate]) -> Predicate:
-    """All filters of the predicates, as they are."""
+    """Returns all filters of the predicates, unchanged."""
     return Predicate(tuple(filter_ for predicate in predicates for filter_ in predicate))

@@ -1,4 +1,4 @@
-"""What the tables of a run hold on one message."""
+"""The evidence on a message in the tables of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from testbed.trace.model import Receiver
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """A router's part in the source's tree: (interface, neighbour) of each child, and those off the tree."""
+    """A router's part in the source's tree: (interface, neighbour) of each child, and the children off the
+    tree."""
 
     children: list[tuple[int, int | None]]
     off_tree: set[int]
@@ -21,15 +22,15 @@ class TreeNode:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything on one message; times in ns since 1970.
+    """The evidence on a message; times in ns since 1970.
 
     Attributes:
-        sent_ns: when the application asked.
-        epoch: of its frames; None: none was captured.
-        tree: node -> its part in the source's tree of that epoch; empty: its TABLE frame was not captured.
+        sent_ns: time of the application's request.
+        epoch: epoch of its frames; None: no frame was captured.
+        tree: node -> its part in the source's tree of that epoch; empty if its TABLE frame was not captured.
         ports: node -> interfaces that its frames named.
-        crossed: (from, to) -> when it was first captured on that link, and how often each frame was.
-        arrived: (from, to) -> when it was first captured on its way into router `to`.
+        crossed: (from, to) -> time of its first capture on that link, and number of captures of each frame.
+        arrived: (from, to) -> time of its first capture on the way into router `to`.
         receivers: node -> applications.
         tables: (node, interface) -> predicates of its rows at the end of the run.
     """
@@ -45,7 +46,7 @@ class Evidence:
 
 
 def gather(database: Database, message: Listed) -> Evidence:
-    """Reads it from the tables of a run (`captures.tables.query.connect`)."""
+    """Reads the evidence from the tables of a run (`captures.tables.query.connect`)."""
     key = [message.source, message.seq]
     (sent_ns,) = database.execute(
         "select min(requested_ns) from applications where event = 'send_message' and source = ? and seq = ?",
@@ -90,7 +91,7 @@ def gather(database: Database, message: Listed) -> Evidence:
 
 def _tree(database: Database, source: int, epoch: int | None) -> dict[int, TreeNode]:
     rows = database.execute(
-        # Without a frame, the newest epoch: what the source would have sent in.
+        # Without a frame, the newest epoch, in which the source would have sent.
         "select node, child_interfaces, children, off_tree from trees "
         "where source = ? and epoch = coalesce(?, (select max(epoch) from trees))",
         [source, epoch],

@@ -1,4 +1,4 @@
-"""Which message is meant: by source and number, or by what it says."""
+"""Search for messages: by source and number, or by content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WHOLE = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A message as a list of them shows it; see the table `messages`."""
+    """A message in a list; see the table `messages`."""
 
     source: int
     seq: int
@@ -34,10 +34,10 @@ def is_message_id(text: str) -> bool:
 
 
 def listed(database: Database, where: str | None = None, *, missed: bool = False) -> list[Listed]:
-    """The messages of a run in order of time.
+    """Returns the messages of a run in order of time.
 
     Args:
-        where: a predicate; only messages that it selects.
+        where: a predicate that selects the messages.
         missed: only messages with a delivery that was missed.
 
     Raises:
@@ -59,10 +59,10 @@ def listed(database: Database, where: str | None = None, *, missed: bool = False
 
 
 def find(database: Database, text: str) -> Listed:
-    """The message that `SOURCE:NUMBER` names: the router's count (from 1), or the whole sequence number.
+    """Returns the message `SOURCE:NUMBER`: the router's count (from 1), or the whole sequence number.
 
     Raises:
-        InputError: there is none, or several; says which there are.
+        InputError: no message, or several, have this name; lists the candidates.
     """
     parsed = _MESSAGE_ID.fullmatch(text)
     if parsed is None:
@@ -73,7 +73,7 @@ def find(database: Database, text: str) -> Listed:
     if len(found) == 1:
         return found[0]
     if found:
-        # A router that was started again counts from 1.
+        # A restarted router counts from 1.
         choices = ", ".join(f"{one.source}:{one.seq % _WHOLE} (at {one.sent_s:.3f} s)" for one in found)
         raise InputError(f"{text}: {len(found)} messages: {choices}; choose one")
     if not of_source:

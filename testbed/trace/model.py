@@ -1,4 +1,4 @@
-"""What a trace says."""
+"""The content of a trace."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Receiver:
-    """An application that the oracle speaks of, or that got the message.
+    """An application that the oracle has judged, or that received the message.
 
     Attributes:
-        delay_s: wall seconds from the request to send until its first delivery; None: it did not get it.
-        times: how often it did.
-        expected, decided: by the oracle.
+        delay_s: wall seconds from the request to send until its first delivery; None: it did not receive the
+            message.
+        times: number of deliveries.
+        expected, decided: the oracle's answer.
     """
 
     app: str
@@ -28,14 +29,14 @@ class Receiver:
 
 @dataclass(slots=True)
 class Pruned:
-    """Why a router did not send the message on through an interface of the source's tree.
+    """The reason why a router did not forward the message through an interface of the source's tree.
 
     Attributes:
-        predicate: p_i in the readable notation; `none`: nothing known behind the interface.
-        known: whence it is: `recording` (as the router had it when it took the message) or `end` (as the run
-            ended with it: it may have changed); None: neither is there, and `predicate` is None.
-        matches: whether it selects the message; of a recording that would be a fault.
-        beyond: the nodes that the tree has behind the interface, the neighbour first.
+        predicate: p_i in the readable notation; `none`: no predicate is known behind the interface.
+        known: origin of the predicate: `recording` (when the router received the message) or `end` (at the
+            end of the run: it may have changed); None: neither exists, and `predicate` is None.
+        matches: whether the predicate selects the message, which is a fault if it is from a recording.
+        beyond: the nodes of the tree behind the interface, the neighbour first.
     """
 
     predicate: str | None
@@ -49,12 +50,13 @@ class Branch:
     """An interface through which the source's tree leaves a router.
 
     Attributes:
-        to: the neighbour; None: the captures do not name it.
-        sent: the router sent it there, by the port bitmap of its frame.
-        crossed_s: when it was captured on the link, wall seconds after the request to send; None: never.
-        crossings: how often each of its frames was; 1 is right.
-        off_tree: the neighbour drops what comes from here (reverse-path forwarding).
-        pruned: why it was not sent; None: it was.
+        to: the neighbour; None: not in the captures.
+        sent: the router sent the message to the neighbour, by the port bitmap of its frame.
+        crossed_s: time of its capture on the link, wall seconds after the request to send; None: not
+            captured.
+        crossings: number of captures of each of its frames; 1 is correct.
+        off_tree: the neighbour drops frames from this router (reverse-path forwarding).
+        pruned: the reason why it was not sent; None: it was sent.
     """
 
     interface: int
@@ -71,12 +73,12 @@ class Stop:
     """A router that the message reached, or was sent to.
 
     Attributes:
-        parent: the router before it; None at the source.
+        parent: the router before this router; None at the source.
         hop: links from the source.
-        arrived_s: when it was captured on its way into the router, wall seconds after the request to send
-            (at the source: 0); None: it did not get there.
-        dropped: why the router dropped it, as its recording says; None: it did not, or nothing is recorded.
-        recorded: the router's recording holds the message.
+        arrived_s: time of its capture on the way into the router, wall seconds after the request to send (at
+            the source: 0); None: it did not arrive.
+        dropped: the reason why the router dropped it, from the recording; None: not dropped, or not recorded.
+        recorded: the router's recording has the message.
     """
 
     node: int
@@ -91,15 +93,16 @@ class Stop:
 
 @dataclass(slots=True)
 class Trace:
-    """One message.
+    """The trace of a message.
 
     Attributes:
         number: low half of `seq`.
-        sent_s: when it was sent, experiment seconds.
-        epoch: that its frames carry; None: no frame of it was captured.
-        tree_known: the epoch's tables were captured; otherwise only links that it crossed appear.
-        stops: the routers, the source first, each after the one that it came from.
-        unreached: receivers at nodes that it did not reach, by node.
+        sent_s: time of sending, experiment seconds.
+        epoch: epoch of its frames; None: no frame was captured.
+        tree_known: the epoch's tables were captured; otherwise the trace has only links that the message
+            crossed.
+        stops: the routers, the source first, each router after its parent.
+        unreached: receivers at nodes that the message did not reach, by node.
     """
 
     source: int

@@ -1,4 +1,4 @@
-"""A trace on the terminal."""
+"""Display of a trace on the terminal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NODES_NAMED = 8
 
 
 def lines(trace: Trace, width: int | None = None) -> Iterator[str]:
-    """The trace as a tree of lines.
+    """Returns the trace as a tree of lines.
 
     Args:
-        width: predicates and messages are cut to lines of so many characters; None: they are not.
+        width: characters of a line, to which predicates and messages are cut; None: not cut.
     """
     yield _cut(f"message {trace.source}:{trace.number}  {trace.message}", width)
     epoch = "no frame of it was captured" if trace.epoch is None else f"epoch {trace.epoch}"
@@ -38,7 +38,7 @@ def lines(trace: Trace, width: int | None = None) -> Iterator[str]:
             if branch.to is not None and (stop.node, branch.to) in by_parent
         ]
         taken = {id(branch) for _, branch in onward}
-        # What ends here comes first, so that the lines of a subtree stand together.
+        # Branches that end at this router come first, so that the lines of a subtree are contiguous.
         ends = [*map(_receiver, stop.receivers), *_decision(stop)]
         ends += [_end(branch) for branch in stop.branches if id(branch) not in taken]
         for position, text in enumerate(ends, 1):
@@ -60,7 +60,7 @@ def lines(trace: Trace, width: int | None = None) -> Iterator[str]:
 
 
 def listing(messages: Iterable[Listed], width: int | None = None) -> Iterator[str]:
-    """A line a message."""
+    """Returns a line for each message."""
     rows = [
         (
             f"{one.source}:{one.number}",

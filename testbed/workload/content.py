@@ -17,7 +17,7 @@ _FRAGMENT = 2
 
 
 class Sizes(Protocol):
-    """How large messages and predicates are; `testbed.config.model.WorkloadOptions` is one."""
+    """The sizes of messages and predicates, such as `testbed.config.model.WorkloadOptions`."""
 
     @property
     def filters_min(self) -> int: ...
@@ -34,14 +34,14 @@ class Sizes(Protocol):
 
 
 def draw_message(random: Random, sizes: Sizes) -> Message:
-    """A message on one subject, of `attributes_min` to `attributes_max` attributes (uniform)."""
+    """Draws a message on one subject, of `attributes_min` to `attributes_max` attributes (uniform)."""
     subject = random.choices(SUBJECTS, cum_weights=_SUPPLY)[0]
     names = _draw_names(random, subject, random.randint(sizes.attributes_min, sizes.attributes_max))
     return Message({name: _draw_value(random, kind) for name, kind in names})
 
 
 def draw_predicate(random: Random, sizes: Sizes) -> Predicate:
-    """A predicate of `filters_min` to `filters_max` filters (uniform), each on one subject."""
+    """Draws a predicate of `filters_min` to `filters_max` filters (uniform), each on one subject."""
     count = random.randint(sizes.filters_min, sizes.filters_max)
     return Predicate(tuple(_draw_filter(random, sizes) for _ in range(count)))
 
@@ -53,7 +53,7 @@ def _draw_filter(random: Random, sizes: Sizes) -> Filter:
 
 
 def _draw_names(random: Random, subject: Subject, count: int) -> list[tuple[str, Type]]:
-    """`count` different names with their types: of the subject, and of others once those are used up."""
+    """Draws `count` distinct names with their types: of the subject first, then of other subjects."""
     own = list(subject.attributes.items())
     if count <= len(own):
         return random.sample(own, count)

@@ -1,7 +1,7 @@
-"""Plays a workload: one application on every node that takes part, all in one thread.
+"""The driver of a workload: one application on every participating node, all in one thread.
 
-The driver is a client of the routers' application sockets like any other. What its applications ask for and
-get goes to the log of the applications (`router.records.application_log`).
+The driver is an ordinary client of the routers' application sockets. It writes the requests and deliveries of
+its applications to the log of the applications (`router.records.application_log`).
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from router.runtime.client import Client, ClientError, Request
 from testbed.errors import RunError
 from testbed.workload.model import Item, Workload
 
-#: Called with experiment seconds since the start, messages sent and deliveries got.
+#: Called with experiment seconds since the start, messages sent and deliveries received.
 Progress = Callable[[float, int, int], None]
-#: Requests of the first moment that may be under way at once: routers advertise as they answer.
+#: Requests of second 0 that may be unanswered at once: routers advertise as they answer.
 _INITIAL_WINDOW = 32
-#: Items sent before the sockets are looked at again.
+#: Items sent before the sockets are polled.
 _BURST = 64
-#: Wall seconds after which the loop looks whether to stop, and reports progress, at the latest.
+#: Longest time in wall seconds between two checks for a stop and reports of progress.
 _TICK_S = 0.2
 #: Wall seconds to wait for answers that are due.
 _ANSWER_TIMEOUT_S = 30.0
-#: Bytes of the log that wait in memory between two flushes.
+#: Bytes of the log that are kept in memory between two flushes.
 _LOG_BUFFER_BYTES = 65_536
 
 
 @dataclass(frozen=True)
 class TimedAction:
-    """Something else to be done on the workload's clock, such as taking down a link; it should be quick."""
+    """Another action on the workload's clock, such as taking down a link; it should be quick."""
 
     at_s: float
     run: Callable[[], None]
@@ -46,15 +46,15 @@ class TimedAction:
 
 @dataclass(frozen=True)
 class Played:
-    """What came of `Driver.play`.
+    """The result of `Driver.play`.
 
     Attributes:
         sent: messages that routers accepted.
         predicates: changes of predicates that routers confirmed.
-        lateness_max_s, lateness_mean_s: wall seconds from when an item was due to when it was sent; those
-            of the first moment, which are paced, are left out.
+        lateness_max_s, lateness_mean_s: wall seconds from the time at which an item was due to its sending;
+            the items of second 0, which are paced, are left out.
         started_monotonic: `time.monotonic()` at experiment second 0.
-        stopped: `Driver.stop` ended it early.
+        stopped: `Driver.stop` ended the call early.
     """
 
     sent: int
@@ -68,8 +68,8 @@ class Played:
 class Driver:
     """The applications of a workload, connected.
 
-    Use it as a context manager. Leaving it withdraws the predicates and closes the connections; if
-    the withdrawal is not to be part of the captures, stop these first.
+    Use it as a context manager. Leaving it withdraws the predicates and closes the connections; if the
+    captures must not have the withdrawal, stop them first.
 
     Args:
         sockets: application sockets by node.
@@ -119,7 +119,7 @@ class Driver:
         self.close()
 
     def close(self) -> None:
-        """Withdraws the predicates, disconnects, and closes the log. Routers may be gone by then."""
+        """Withdraws the predicates, disconnects, and closes the log. Routers may have ended."""
         self._selector.close()
         for client in self._clients.values():
             client.close()
@@ -131,7 +131,7 @@ class Driver:
         self._stopping = True
 
     def resume(self) -> None:
-        """Takes `stop` back, so that what is still coming in can be drained."""
+        """Revokes `stop`, so that `drain` can receive the remaining deliveries."""
         self._stopping = False
 
     def play(
@@ -144,8 +144,8 @@ class Driver:
     ) -> Played:
         """Sends each item when it is due, at `at_s / time_scale` wall seconds, until `duration_s` has passed.
 
-        The predicates of second 0 go first; no other item is sent before they are confirmed. The
-        clock starts with the first of them, so that what they take shows as lateness of items due meanwhile.
+        The predicates of second 0 go first; no other item is sent before they are confirmed. The clock starts
+        with the first predicate, so that their duration appears as lateness of later items.
 
         Args:
             time_scale: experiment seconds per wall second.
@@ -182,7 +182,7 @@ class Driver:
             if progress and time.monotonic() >= next_report:
                 next_report = time.monotonic() + _TICK_S
                 progress(now_s, self._answers["send_message"], self.delivered)
-                # Who follows the log sees it as it grows.
+                # Flushed for readers that follow the log.
                 self._log.flush()
             due_s = min(agenda[0][0], duration_s) if agenda else duration_s
             if now_s >= duration_s and (not agenda or agenda[0][0] > now_s):
@@ -196,14 +196,14 @@ class Driver:
         return Played(sent, predicates, lateness_max, mean, started, self._stopping)
 
     def drain(self, until: Callable[[], bool], timeout_s: float) -> bool:
-        """Goes on taking deliveries until `until()` is true.
+        """Receives deliveries until `until()` is true.
 
         Args:
-            until: asked some fifty times a second; say, whether the routers are quiet.
-            timeout_s: wall seconds after which to give up.
+            until: called about fifty times a second; for instance, whether the routers are quiet.
+            timeout_s: wall seconds to wait.
 
         Returns:
-            Whether `until` came true (False: time is up, or `stop` was called).
+            Whether `until` became true (False: the time has passed, or `stop` was called).
 
         Raises:
             RunError: a router closed its socket (names the node).
@@ -224,7 +224,7 @@ class Driver:
         self._clients[node] = client
         self._waiting[node] = deque()
         if client.node != node:
-            raise RunError(f"node {node}: the router at {path} says it is node {client.node}")
+            raise RunError(f"node {node}: the router at {path} is that of node {client.node}")
         return client
 
     def _set_first_predicates(self, agenda: deque[tuple[float, Item | TimedAction]]) -> None:
@@ -267,7 +267,7 @@ class Driver:
             self._watch(node)
 
     def _number_of(self, node: int, subscription: str) -> int:
-        """The router's number of a subscription that is being revoked."""
+        """Returns the router's number of a subscription that is to be revoked."""
         request = self._subscriptions.pop((node, subscription), None)
         if request is None:
             raise ValueError(f"no subscription {subscription!r} is in force")
@@ -282,7 +282,8 @@ class Driver:
         self._selector.modify(client, mask, node)
 
     def _turn(self, wait_s: float) -> None:
-        """Waits for routers, at most `wait_s` and at most a tick, and takes what they say."""
+        """Waits for routers, at most `wait_s` and at most a tick, and handles their answers and
+        deliveries."""
         for key, mask in self._selector.select(min(max(wait_s, 0), _TICK_S)):
             node: int = key.data
             client = self._clients[node]
@@ -320,7 +321,7 @@ class Driver:
 
 
 def _allow_open_files(connections: int) -> None:
-    """Raises the soft limit on open files if so many connections need it."""
+    """Raises the soft limit on open files if the connections need it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = connections + 256
     if soft != resource.RLIM_INFINITY and soft < needed:

@@ -15,15 +15,15 @@ from testbed.workload.model import Item, Workload
 
 
 def generate(experiment: Experiment) -> Workload:
-    """The workload of an experiment: random senders and receivers, and the experiment's own events.
+    """Generates the workload of an experiment: random senders and receivers, and the experiment's events.
 
     Senders and receivers are drawn at random (the percentage of the nodes, rounded half up, and at least one
     if it is above zero). A sender is a Poisson process from `first_message_s` on. A receiver sets a predicate
-    at 0 and, if it is one of those that change, again at the times of a Poisson process. Events at
-    link level are not part of a workload.
+    at 0 and, if it is among those that change, further predicates at the times of a Poisson process. Events
+    at link level are not part of a workload.
 
-    The result depends on the experiment alone. Every purpose has a random stream of its own, made from the
-    seed and a label, so that, say, a higher message rate does not draw other receivers or predicates.
+    The result depends on the experiment alone. Every purpose has a separate random stream, made from the seed
+    and a label, so that, for example, a higher message rate does not draw other receivers or predicates.
     """
     items = [item for item in _events(experiment) if item.at_s <= experiment.duration_s]
     senders: list[int] = []
@@ -40,14 +40,14 @@ def generate(experiment: Experiment) -> Workload:
             items.extend(_receive(experiment, options, node, node in changing))
         for node in senders:
             items.extend(_send(experiment, options, node))
-    # At one moment predicates go before messages. The sort is stable: of two such items of one node, an event
-    # of the experiment goes before a drawn item.
+    # Of items at equal times, predicates precede messages. The sort is stable: an event of the experiment #
+    # precedes a drawn item of its node.
     items.sort(key=lambda item: (item.at_s, item.attributes is not None, item.node))
     return Workload(tuple(items), tuple(sorted(senders)), tuple(sorted(receivers)))
 
 
 def match_distribution(workload: Workload) -> list[float]:
-    """For each message in order, the share of the predicates in force that select it (0..1).
+    """Returns, for each message in order, the share of the predicates in force that select it (0..1).
 
     The measure of figure 10 of the protocol paper. Messages sent while no predicate is in force are left out.
 
@@ -72,12 +72,12 @@ def match_distribution(workload: Workload) -> list[float]:
 
 
 def _stream(seed: int, label: str) -> Random:
-    # A string seeds by its SHA-512, which is the same on every Python; a tuple would not be.
+    # A string seeds by its SHA-512, which is equal on every Python; the hash of a tuple is not.
     return Random(f"{seed}/{label}")
 
 
 def _draw_share(random: Random, nodes: list[int], percent: float) -> list[int]:
-    """A random share; a larger percentage of the same nodes holds the smaller one."""
+    """Draws a share of the nodes; a larger percentage of equal nodes contains the smaller share."""
     count = min(len(nodes), max(int(len(nodes) * percent / 100 + 0.5), 1 if percent > 0 else 0))
     shuffled = sorted(nodes)
     random.shuffle(shuffled)
@@ -85,7 +85,7 @@ def _draw_share(random: Random, nodes: list[int], percent: float) -> list[int]:
 
 
 def _poisson(random: Random, rate: float, start_s: float, end_s: float) -> Iterator[float]:
-    """Times of a Poisson process of `rate` per second in (start_s, end_s), to the microsecond."""
+    """Draws the times of a Poisson process of `rate` per second in (start_s, end_s), to the microsecond."""
     if rate <= 0:
         return
     at_s = start_s + random.expovariate(rate)

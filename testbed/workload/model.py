@@ -1,4 +1,4 @@
-"""A workload: what applications ask for and send, and when."""
+"""A workload: the timed requests of applications."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Item:
     node) to subscribe and unsubscribe, `attributes` to send_message; the others are None.
 
     Raises:
-        ValueError: the action is not one of an application, or the fields are not those that it carries.
+        ValueError: the action is not that of an application, or the fields are not those of the action.
     """
 
     at_s: float
@@ -43,10 +43,10 @@ class Item:
 
     @property
     def event(self) -> type[ApplicationEvent]:
-        """The class of its action.
+        """Returns the class of the item's action.
 
         Raises:
-            ValueError: there is none, or it is not that of an application.
+            ValueError: the action is unknown, or is not that of an application.
         """
         event = EVENTS.get(self.action)
         if event is not None and issubclass(event, ApplicationEvent):
@@ -56,12 +56,12 @@ class Item:
 
     @property
     def content(self) -> dict[str, Any]:
-        """The fields that belong to the action."""
+        """Returns the fields that belong to the action."""
         return {name: value for name in _CONTENT if (value := getattr(self, name)) is not None}
 
     @property
     def line(self) -> WorkloadLine:
-        """The item as a line of the workload file."""
+        """Returns the item as a line of the workload file."""
         line = WorkloadLine(at_s=self.at_s, node=self.node, action=self.action)
         if self.subscription is not None:
             line["subscription"] = self.subscription
@@ -72,7 +72,7 @@ class Item:
         return line
 
     def perform(self, applications: ApplicationControl) -> None:
-        """Has the application of the node do it."""
+        """Performs the request at the application of the node."""
         self.event.perform(applications, self.node, self.content)
 
 
@@ -86,7 +86,7 @@ class Workload:
 
     @property
     def nodes(self) -> list[int]:
-        """The nodes that take part, ascending."""
+        """Returns the participating nodes, ascending."""
         return sorted({item.node for item in self.items})
 
 

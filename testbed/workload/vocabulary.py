@@ -1,9 +1,9 @@
-"""The words that messages and predicates are made of, and how often each is used.
+"""The vocabulary of messages and predicates, and the frequency of each word.
 
-Attribute names come in subjects, as they do in life: a message speaks of one subject and a filter asks
-about one. An attribute name belongs to one subject and has one type, so that constraints and attributes
-of the same name can meet. `demand` is how often filters ask about a subject, `supply` how often messages
-speak of it; subjects with much supply and hardly any demand give the messages that nobody wants.
+Attribute names belong to subjects: a message has one subject and a filter refers to one subject. An attribute
+    name belongs to one subject and has one type, so that a constraint and an attribute of equal names can
+    match. `demand` is the frequency of a subject in filters, `supply` its frequency in messages; subjects
+    with high supply and low demand give the messages that no predicate selects.
 
 The weights are tuned to the matching distribution of the protocol paper (section 4.1, figure 10).
 """
@@ -110,7 +110,7 @@ SUBJECTS: tuple[Subject, ...] = (
     ),
 )
 
-#: String values: two syllables, so that prefixes, suffixes and substrings are shared by several.
+#: String values: two syllables, so that several values share prefixes, suffixes and substrings.
 _FIRST = "al bel cor dan el far gar hol in jor kal lam mor nor or pel"
 _SECOND = "ba den fin gate ham land mere ton"
 STRINGS: tuple[str, ...] = tuple(first + second for second in _SECOND.split() for first in _FIRST.split())

@@ -101,7 +101,7 @@ def test_values_that_a_form_lacks(run: Path, capsys: pytest.CaptureFixture[str])
     twice = "select 1 as a, 2 as a"
     assert _ask(run, capsys, twice, "--format", "csv").splitlines() == ["a,a", "1,2"]
     assert main(["query", str(run), twice, "--format", "json"]) == 2
-    assert "two columns are named a; expected a name of its own" in capsys.readouterr().err
+    assert "two columns are named a; expected distinct names" in capsys.readouterr().err
 
 
 def test_every_table_is_there_with_its_documented_columns(

@@ -31,7 +31,7 @@ from router.wire.addresses import (
 from router.wire.codec import encode, read_frame
 from router.wire.fragments import Reassembler
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
-from testbed.emulation.event_log import Event, EventLog
+from testbed.emulation.event_log import Event, ProcessLog
 from testbed.network.commands import ip_batch, run, vsctl
 from testbed.network.names import OVS_RUN_FOLDER
 from topos.loaders import to_json
@@ -118,7 +118,7 @@ class Bridges:
         self.socket = OVS_RUN_FOLDER / f"{self._tag}.controller"
         self._controller: subprocess.Popen[bytes] | None = None
         self.routers: dict[int, Router] = {}
-        self.log = EventLog(self._log_path, self._check_controller)
+        self.log = ProcessLog(self._log_path, self._check_controller)
         (folder / "topology.json").write_text(to_json(topology))
         config = {"topology": str(folder / "topology.json"), "log": str(self._log_path), "layer": "spt"}
         self._config.write_text(json.dumps(config | {"socket": str(self.socket), "parent_pid": os.getpid()}))

@@ -17,7 +17,7 @@ from router.options import option, options_of
 from testbed.config.errors import ExperimentError
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
-from testbed.emulation.schedule import Network, play
+from testbed.emulation.schedule import RunningNetwork, play
 from testbed.events.applications import ApplicationEvent
 from testbed.events.catalogue import EVENTS
 from testbed.events.event import Event, Problem
@@ -179,7 +179,7 @@ def test_an_event_of_no_known_class_is_an_error_in_a_simulation(tmp_path: Path) 
 def test_an_event_of_no_known_class_is_an_error_in_an_emulation(tmp_path: Path) -> None:
     experiment = replace(_load(tmp_path, HEAD), events=(Unheard(1.0),))
     control = EmulatedNetwork(experiment.topology, Names("abc"), "user", KernelFeatures(False, False, False))
-    network = Network({}, control, unsettled=lambda: None, check=lambda: None)
+    network = RunningNetwork({}, control, unsettled=lambda: None, check=lambda: None)
     with (
         Driver({}, [], tmp_path / "log") as driver,
         pytest.raises(TypeError, match=r"Unheard\(at_s=1\.0\): is neither a fault nor an event"),

@@ -16,7 +16,7 @@ from router.records.application_log import MessageDelivered, MessageSent, Predic
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.live.deliveries import Deliveries
-from testbed.oracle.connectivity import Network
+from testbed.oracle.connectivity import NetworkGraph
 from testbed.oracle.decide import judge
 from testbed.oracle.history import read_history
 from testbed.sim.simulation import simulate
@@ -47,7 +47,7 @@ def delivery(node: int, seq: int, at_ns: int) -> MessageDelivered:
 
 @pytest.fixture
 def deliveries() -> Deliveries:
-    found = Deliveries(WINDOW_S, Network(frozenset(range(3)), {0: (0, 1), 1: (1, 2)}))
+    found = Deliveries(WINDOW_S, NetworkGraph(frozenset(range(3)), {0: (0, 1), 1: (1, 2)}))
     found.take_applications([predicate(1, 1 * S), predicate(2, 1 * S)])
     return found
 
@@ -105,7 +105,7 @@ def test_a_run_followed_line_by_line_ends_as_its_oracle_says(tmp_path: Path) -> 
     run_dir = simulate(experiment, tmp_path, Progress(Console(file=StringIO())))
     run = RunLayout(run_dir)
     window_s = experiment.oracle.in_flight_window_s
-    found = Deliveries(window_s, Network.of(read_topology(run)))
+    found = Deliveries(window_s, NetworkGraph.of(read_topology(run)))
     records = []
     for name, path in (("applications", run.applications_log), ("controller", run.controller_log)):
         lines = path.read_text().splitlines()

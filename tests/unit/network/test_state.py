@@ -7,29 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from testbed.network import state as machine_state
+from testbed.network import state as run_state
 from testbed.network.state import ProcessId, RunState, start_time
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(machine_state, "STATE_ROOT", tmp_path / "cbcb")
+    monkeypatch.setattr(run_state, "STATE_ROOT", tmp_path / "cbcb")
     return tmp_path / "cbcb"
 
 
 def test_a_claimed_run_is_alive_and_can_be_read_back(root: Path) -> None:
-    state = machine_state.claim(Path("/somewhere"))
+    state = run_state.claim(Path("/somewhere"))
     state.nodes = 3
     state.add_process(os.getpid())
-    assert machine_state.load(root / state.tag) == state
-    assert [run.tag for run in machine_state.live_runs()] == [state.tag]
+    assert run_state.load(root / state.tag) == state
+    assert [run.tag for run in run_state.live_runs()] == [state.tag]
 
 
 def test_two_runs_never_share_a_tag(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tags = iter(["aaa", "aaa", "bbb"])
-    monkeypatch.setattr(machine_state, "new_tag", lambda: next(tags))
-    assert machine_state.claim(Path("/1")).tag == "aaa"
-    assert machine_state.claim(Path("/2")).tag == "bbb"
+    monkeypatch.setattr(run_state, "new_tag", lambda: next(tags))
+    assert run_state.claim(Path("/1")).tag == "aaa"
+    assert run_state.claim(Path("/2")).tag == "bbb"
     assert len(list(root.iterdir())) == 2
 
 
@@ -56,14 +56,14 @@ def test_a_zombie_counts_as_gone() -> None:
 def test_an_unreadable_state_is_no_state(root: Path) -> None:
     (root / "abc").mkdir(parents=True)
     (root / "abc" / "state.json").write_text('{"tag": "abc"')
-    assert machine_state.load(root / "abc") is None
-    assert machine_state.all_states() == [(root / "abc", None)]
-    assert machine_state.live_runs() == []
+    assert run_state.load(root / "abc") is None
+    assert run_state.all_states() == [(root / "abc", None)]
+    assert run_state.live_runs() == []
 
 
 @pytest.mark.usefixtures("root")
 def test_processes_that_are_gone_are_not_noted() -> None:
-    state: RunState = machine_state.claim(Path("/x"))
+    state: RunState = run_state.claim(Path("/x"))
     child = subprocess.Popen(["true"])
     child.wait()
     state.add_process(child.pid)

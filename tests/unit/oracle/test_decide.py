@@ -10,7 +10,7 @@ import pytest
 
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
-from testbed.oracle.connectivity import NEVER_NS, Connectivity, Network, connectivity, tree_changes
+from testbed.oracle.connectivity import NEVER_NS, Connectivity, NetworkGraph, connectivity, tree_changes
 from testbed.oracle.decide import judge, write_oracle
 from testbed.oracle.history import Application, History, Sending, Setting, Timeline, read_history
 
@@ -123,7 +123,7 @@ def test_what_precedes_the_first_commit_is_no_change_but_a_restart_is() -> None:
 
 
 #: Nodes 0 - 1 - 2 in a line, and 3 by itself.
-LINE = Network(frozenset(range(4)), {0: (0, 1), 1: (1, 2)})
+LINE = NetworkGraph(frozenset(range(4)), {0: (0, 1), 1: (1, 2)})
 
 
 def test_connectivity_follows_links_nodes_and_epochs() -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from testbed.emulation.event_log import EventLog
+from testbed.emulation.event_log import ProcessLog
 from testbed.errors import RunError
 
 
 def test_each_who_follows_a_log_sees_all_of_it(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    log = EventLog(path, lambda: None)
+    log = ProcessLog(path, lambda: None)
     assert log.since(0) == []
     path.write_text('{"event": "ready", "node": 0}\n{"event": "exited", "node": 0}\n{"event": "re')
     # Who waits for one event takes no other from those who look for it later.

@@ -283,7 +283,7 @@ def test_unknown_nodes_and_dead_sockets_are_named(network: IdealNetwork, tmp_pat
         Driver(network.sockets, [1, 7, 9], log_path(tmp_path))
     with pytest.raises(RunError, match=r"node 1: .*No such file"):
         Driver({1: tmp_path / "absent.sock"}, [1], log_path(tmp_path))
-    with pytest.raises(RunError, match=r"node 1: the router at .* says it is node 0"):
+    with pytest.raises(RunError, match=r"node 1: the router at .* is that of node 0"):
         Driver({1: network.sockets[0]}, [1], log_path(tmp_path))
 
 
