@@ -136,6 +136,30 @@ def test_a_set_option_is_checked_like_the_file() -> None:
     assert "[workload] senders_percent" in said
 
 
+LINE_OF_FIVE = """\
+duration_s = 10
+topology.generator = "line"
+topology.nodes = 5
+protocol.hop_limit = 3
+"""
+
+
+def test_a_hop_limit_below_the_depth_of_the_trees_is_refused(tmp_path: Path) -> None:
+    file = _experiment(tmp_path, LINE_OF_FIVE)
+    assert _cbcb("check", file) == (
+        2,
+        f"cbcb: {file}: [protocol] hop_limit: 3 is below the depth of the broadcast trees, which is 4 while "
+        "all links are up; expected at least 4",
+    )
+    assert _cbcb("check", file, "--set", "protocol.hop_limit=4")[0] == 0
+    ring = ("--topology", "ring,9", "--set", "protocol.hop_limit=3")
+    assert _cbcb("check", file, *ring) == (
+        2,
+        f"cbcb: {file}: [protocol] hop_limit (given as an override): 3 is below the depth of the broadcast "
+        "trees, which is 4 while all links are up; expected at least 4, or 8 for whatever links fail",
+    )
+
+
 def test_another_interpreter_is_recognised() -> None:
     if Path("/usr/bin/python3").resolve() == Path(sys.executable).resolve() and sys.prefix == sys.base_prefix:
         pytest.skip("the tests run on the system's own interpreter")
