@@ -95,7 +95,7 @@ class TrafficDecoder:
         return held + counted.groups >= _MOST_GROUPS or counted.example_bytes >= _MOST_EXAMPLE_BYTES
 
     def rest(self) -> pa.RecordBatch:
-        """What has been counted and not been given yet."""
+        """The counts that have not been returned yet."""
         if self._well_formed is not None and self._well_formed.groups:
             self._held.append(self._of_well_formed(self._well_formed))
             self._well_formed = None

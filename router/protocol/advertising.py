@@ -21,7 +21,7 @@ from router.wire.frames import Flags, Frame, FrameType
 
 
 class AdvertisementRules(Protocol):
-    """What RAs mean in a scheme."""
+    """The meaning of RAs in a scheme."""
 
     @property
     def ra_flags(self) -> Flags:

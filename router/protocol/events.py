@@ -1,4 +1,4 @@
-"""What goes into the protocol core (events) and what comes out of it (actions).
+"""The input of the protocol core (events) and its output (actions).
 
 An application is known to the core by a number that its driver chooses.
 """

@@ -246,7 +246,7 @@ TRANSITIONS: Mapping[tuple[State, ReplyInput], tuple[_Act, State]] = {
     (State.IDLE, ReplyInput.REQUEST): (Replies._open, State.WAITING),
     (State.IDLE, ReplyInput.OLD_REQUEST): (Replies._count_old, State.IDLE),
     (State.IDLE, ReplyInput.OTHER_REPLY): (Replies._count_other, State.IDLE),
-    # The issuer asks anew: it has given up the request before.
+    # A new request of the issuer, which has given up its last request.
     (State.WAITING, ReplyInput.REQUEST): (Replies._open, State.WAITING),
     (State.WAITING, ReplyInput.OLD_REQUEST): (Replies._count_old, State.WAITING),
     (State.WAITING, ReplyInput.REPLY): (Replies._record, State.WAITING),
