@@ -76,7 +76,10 @@ class TrafficDecoder:
         self._decoder.pass_over(block)
 
     def decode(self, block: Block) -> pa.RecordBatch:
-        """Counts the frames of a block. Returns what has been counted so far if it is much, else no rows."""
+        """Counts the frames of a block.
+
+        Returns what has been counted so far if it is much, else no rows.
+        """
         if should_compile(len(block.data)):
             if self._well_formed is None:
                 from captures.frames.well_formed import WellFormedFrames

@@ -79,7 +79,9 @@ def fields(record: type) -> tuple[Field, ...]:
 
 
 def check(record: type, where: str, value: Mapping[str, Any]) -> None:
-    """Checks data against a record type. Fields that the type does not have are let through.
+    """Checks data against a record type.
+
+    Fields that the type does not have are let through.
 
     Args:
         where: the place of the data, for the error.

@@ -73,7 +73,10 @@ class RequestUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Start nothing more of your own accord: no periodic RA, no SR by policy. For the end of a run."""
+    """Start nothing more of your own accord: no periodic RA, no SR by policy.
+
+    For the end of a run.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,10 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The answer to a SendMessage: the message has these identifiers. Comes before any `Deliver` of it."""
+    """The answer to a SendMessage: the message has these identifiers.
+
+    Comes before any `Deliver` of it.
+    """
 
     app: int
     source: int

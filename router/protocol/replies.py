@@ -130,7 +130,10 @@ class Replies:
         return self._enter(given, _ReplyStep(issuer, now, reply=reply))
 
     def advertised(self, interface: int, predicate: Predicate) -> None:
-        """An RA came in. Routers towards an issuer may have dropped it, relying on the UR due to them."""
+        """An RA came in.
+
+        Routers towards an issuer may have dropped it, relying on the UR due to them.
+        """
         for pending in self._pending.values():
             if interface in pending.branch.on_tree:
                 pending.ras_since_request.setdefault(interface, self._content.builder()).add(predicate)

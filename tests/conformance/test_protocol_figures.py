@@ -93,7 +93,10 @@ def injected(step: dict[str, Any]) -> tuple[int, int] | None:
 
 
 def act(network: Network, step: dict[str, Any]) -> tuple[int, int] | None:
-    """Does what a step says, and no more. Returns (source, seq) of a message."""
+    """Does what a step says, and no more.
+
+    Returns (source, seq) of a message.
+    """
     if wanted := step.get("set_predicate"):
         network.set_predicate(wanted["node"], parse_predicate(wanted["predicate"]))
     elif wanted := step.get("send_message"):

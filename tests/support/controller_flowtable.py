@@ -17,7 +17,10 @@ class Fate:
 
 
 class FlowTable:
-    """The tables of one switch. Two rules of equal priority that match one frame are an error."""
+    """The tables of one switch.
+
+    Two rules of equal priority that match one frame are an error.
+    """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._tables: dict[int, list[Rule]] = {}

@@ -181,7 +181,10 @@ class Network:
         return actions
 
     def step(self) -> bool:
-        """Delivers (or loses) the next frame of a random link. Returns False if no frame is under way."""
+        """Delivers (or loses) the next frame of a random link.
+
+        Returns False if no frame is under way.
+        """
         busy = [link for link, queue in self._queues.items() if queue]
         if not busy:
             return False
@@ -241,7 +244,9 @@ class Network:
         self.tables = self._tables_of_epoch[self.epoch] = self.tables_of(self.graph, self._alive)
 
     def tell(self, node: int, kind: FrameType, epoch: int, oldest: int | None = None) -> bool:
-        """Hands a router the TABLE or COMMIT of an epoch. Returns whether it was acknowledged.
+        """Hands a router the TABLE or COMMIT of an epoch.
+
+        Returns whether it was acknowledged.
 
         Args:
             oldest: of a COMMIT: the oldest epoch in use; by default the one before.

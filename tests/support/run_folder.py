@@ -133,7 +133,10 @@ class RunBuilder:
     def send(
         self, seq: int, price: int, path: Sequence[tuple[int, Sequence[int]]], text: str = "", **oracle: bool
     ) -> None:
-        """Node 0 sends a message. `oracle` gives expected (and decided) for nodes 1 and 2 alike."""
+        """Node 0 sends a message.
+
+        `oracle` gives expected (and decided) for nodes 1 and 2 alike.
+        """
         attributes: dict[str, Value] = {"price": price, "text": text}
         self.workload.append({"at_s": 0.0, "node": 0, "action": "send_message", "attributes": attributes})
         requested = self.tick()
