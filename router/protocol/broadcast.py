@@ -21,7 +21,9 @@ EPOCH_LEAD = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """This router's part in one tree: B(s, `parent`) is `children`. See `frames.TreeEntry`.
+    """This router's part in one tree: B(s, `parent`) is `children`.
+
+    See `frames.TreeEntry`.
 
     `subtree_id` is `TreeEntry.downstream`: two sources with the same parent have the same one exactly when
     their trees hold the same nodes below this router. `on_tree` are those children beyond which the tree goes
@@ -147,7 +149,9 @@ class BroadcastTables:
         return frozenset(self._tables)
 
     def store(self, epoch: int, table: BroadcastTable) -> None:
-        """Takes the table of one epoch. A second one for the same epoch, or a retired one, changes nothing.
+        """Takes the table of one epoch.
+
+        A second one for the same epoch, or a retired one, changes nothing.
 
         Raises:
             ValueError: the table contradicts itself.

@@ -1,4 +1,4 @@
-"""What a scheme's RA ingress filter does for the parts of a router (section 3.5.1)."""
+"""The interface of a scheme's RA ingress filter (section 3.5.1)."""
 
 from __future__ import annotations
 

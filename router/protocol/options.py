@@ -151,7 +151,9 @@ class ChosenOptions:
 
 @dataclass(frozen=True, slots=True)
 class RouterOptions(ChosenOptions):
-    """How a router behaves. All times are wall seconds: a time scale has been applied already.
+    """How a router behaves.
+
+    All times are wall seconds: a time scale has been applied already.
 
     Raises:
         ValueError: an option is outside its range, or two exclude each other.

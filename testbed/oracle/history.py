@@ -26,8 +26,10 @@ class Application:
 
 @dataclass(frozen=True)
 class Setting:
-    """A predicate of an application. It may be in force from `requested_ns` on, and is from `confirmed_ns`
-    on."""
+    """A predicate of an application.
+
+    It may be in force from `requested_ns` on, and is from `confirmed_ns` on.
+    """
 
     requested_ns: int
     confirmed_ns: int
@@ -36,8 +38,10 @@ class Setting:
 
 @dataclass
 class Timeline:
-    """The settings of an application, in order of time. Before the first, the application selects no
-    message."""
+    """The settings of an application, in order of time.
+
+    Before the first, the application selects no message.
+    """
 
     settings: list[Setting] = field(default_factory=list)
 

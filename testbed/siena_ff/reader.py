@@ -158,7 +158,7 @@ class Reader:
             self._check_rest(rest)
 
     def _quote_hint(self, text: str, error: ParseError) -> str:
-        """What to look for if a string before the error spans lines: most likely its quote is missing."""
+        """A hint for an error after a string that spans lines, whose closing quote is probably missing."""
         for found in _HIDING.finditer(text):
             line, column = position(text, found.start(), self._line, self._column)
             if (line, column) > (error.line, error.column):

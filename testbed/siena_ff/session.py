@@ -152,7 +152,7 @@ class Session:
         return self._matcher.nbytes if isinstance(self._matcher, TableMatcher) else self._memory
 
     def _formatted(self, template: str) -> str:
-        """What SFF's `statistics` prints for a format."""
+        """Returns the output of SFF's `statistics` for a format."""
         values = {**self._counters, "s": self._bytes, "S": self._bytes, "%": "%"}
 
         def replace(found: re.Match[str]) -> str:

@@ -40,7 +40,7 @@ class PerInterface(Scheme):
         return SubtreeFilter(self.routing, self.context.content)
 
     def reply_rules(self) -> ReplyRules:
-        """What URs do to the table."""
+        """The effect of URs on the table."""
         return ReplyRules(self.context, self.routing)
 
     def parts(self) -> Sequence[Part]:

@@ -85,8 +85,9 @@ def test_one_round_mends_losses_reordering_and_changes_of_the_network(
     reuse: bool,
     policy: RequestPolicyName,
 ) -> None:
-    """Links fail and return, parts are cut off, frames are lost and overtake each other. Once it is
-    quiet, one SR of each router makes every table exact, in the network as it then is.
+    """Links fail and return, parts are cut off, frames are lost and overtake each other.
+
+    Once it is quiet, one SR of each router makes every table exact, in the network as it then is.
     """
     options = replace(
         OPTIONS, ur_reuse=reuse, readvertise_jitter_s=0.02, sr_policy=policy, sr_period_s=2.0, sr_threshold=1

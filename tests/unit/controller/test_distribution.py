@@ -34,7 +34,7 @@ TIMING = Timing(settle_s=0.1, retry_s=1.0, retry_max_s=4.0, give_up_s=10.0, wind
 
 
 class Network:
-    """A topology whose switches do as they are told, and whose routers acknowledge what they hear."""
+    """A topology whose switches perform all actions, and whose routers acknowledge all frames."""
 
     def __init__(self, topology: Topology, timing: Timing = TIMING) -> None:
         self.topology = topology
@@ -48,7 +48,7 @@ class Network:
         self.most_unacknowledged = 0
 
     def tell(self, *events: Event) -> None:
-        """Hands over events, and then those that they bring about, at the present time."""
+        """Handles events, and then the events that they cause, at the present time."""
         queue = list(events)
         while queue:
             unacknowledged = 0

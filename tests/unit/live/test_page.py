@@ -283,7 +283,7 @@ def test_another_port_if_one_is_in_use(state: LiveState) -> None:
 
 
 class _Page(HTMLParser):
-    """What a browser made of the page: texts by the id of their element, and the shapes drawn."""
+    """The page as shown by a browser: texts by the id of their element, and the shapes drawn."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -309,7 +309,7 @@ def test_requests_by_the_count_of_messages() -> None:
 
     assert [requests_after(0.0) for _ in range(3)] == [[], [], [{2}]]
     received(router, 12, ur(NODE, "x > 1", FIRST), 0.5)
-    # The count begins anew; it exceeds the threshold before the interval is over, and waits.
+    # The count restarts at 0; it exceeds the threshold before the interval is over, and waits.
     assert [requests_after(1.0) for _ in range(4)] == [[], [], [], []]
     assert router.next_deadline() == 5.0
     due = sent(router.handle(Tick(), 5.0))
@@ -334,7 +334,7 @@ def test_advertisements_keep_their_distance_and_lose_no_change() -> None:
     assert not router.idle
     assert sent(router.handle(Tick(), 110.0)) == [({1, 2, 3}, ra(NODE, "x > 3", hop_limit=64, seq=FIRST + 1))]
     assert router.idle
-    # Back to what was advertised last: told again, as a table may have been trimmed in between.
+    # Back to the last advertisement: sent once more, as a table may have been trimmed in between.
     router.handle(SetPredicate(1, parse_predicate("x > 8")), 111.0)
     router.handle(SetPredicate(1, parse_predicate("x > 3")), 112.0)
     assert len(sent(router.handle(Tick(), 120.0))) == 1
@@ -389,7 +389,7 @@ def test_a_router_that_settles_starts_nothing_more(options: RouterOptions) -> No
     assert router.next_deadline() is None
     kinds = [frame.type for _, frame in received(router, 11, msg(11, x=2))]
     assert kinds == [FrameType.MSG]
-    # What is asked of it, it does: a change is still advertised.
+    # Requests are still served: a change is advertised.
     assert len(sent(router.handle(SetPredicate(1, parse_predicate("x > 7")), 20.0))) == 1
 
 

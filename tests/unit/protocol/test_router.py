@@ -137,7 +137,7 @@ def test_an_ra_goes_on_unless_its_own_class_covers_it() -> None:
     assert sent(router.handle(FrameReceived(11, ra(11, "x > 1")), 0.0)) == [
         ({2, 3}, ra(11, "x > 1", hop_limit=8))
     ]
-    # Node 21 hangs other nodes below this router: p1 covers its RA, but they have not heard of it.
+    # The subtree of this router on T_21 has other nodes: p1 covers the RA, but they have not received it.
     assert sent(router.handle(FrameReceived(11, ra(21, "x > 2")), 0.0)) == [
         ({2}, ra(21, "x > 2", hop_limit=8))
     ]

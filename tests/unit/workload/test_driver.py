@@ -36,7 +36,7 @@ from testbed.workload.model import Item, Workload
 
 
 class IdealNetwork:
-    """The application sockets of `count` nodes in one thread; a message is at once where it is wanted."""
+    """The application sockets of `count` nodes in one thread; matching applications get a message at once."""
 
     def __init__(self, folder: Path, count: int) -> None:
         self.sockets = {node: folder / f"r{node}.sock" for node in range(count)}
