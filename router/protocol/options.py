@@ -51,11 +51,6 @@ class ChosenOptions:
             "Hops that a frame may take; at least the depth of the broadcast trees.", low=1, high=255
         ),
     )
-        default=64,
-        metadata=option(
-            "Hops that a frame may take; at least the depth of the broadcast trees.", low=1, high=255
-        ),
-    )
     ra_min_interval_s: float = field(
         default=0.0,
         metadata=option(
