@@ -1,4 +1,4 @@
-"""The command line: every fault of the user or the machine is one clear line and its exit status."""
+"""The command line reports every fault of the user or the machine in one line with its exit status."""
 
 from __future__ import annotations
 
