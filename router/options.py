@@ -35,7 +35,10 @@ Kind = Literal["integer", "number", "boolean", "string", "pair"]
 
 
 class Unit(Enum):
-    """Unit of a value, as documents name it. The time scale divides experiment seconds, and them alone."""
+    """Unit of a value, as documents name it.
+
+    The time scale divides experiment seconds, and them alone.
+    """
 
     NONE = ""
     EXPERIMENT_SECONDS = "experiment seconds"
@@ -177,7 +180,9 @@ def option(
     example: Any = None,
     default: Any = MISSING,
 ) -> Declaration:
-    """Returns the `metadata` of a dataclass field that is an option. See `Option`.
+    """Returns the `metadata` of a dataclass field that is an option.
+
+    See `Option`.
 
     Key (unless given), type and default are those of the field, or of the parameter of a function:
     `options_of` and `parameters_of` complete the declaration. A `default` in the declaration applies to files

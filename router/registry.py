@@ -14,7 +14,10 @@ T = TypeVar("T")
 
 
 class UnknownNameError(KeyError, ValueError):
-    """A name under which nothing is registered. The message lists the names that are."""
+    """A name under which nothing is registered.
+
+    The message lists the names that are.
+    """
 
     def __str__(self) -> str:
         # KeyError shows the repr of its argument.

@@ -9,7 +9,10 @@ from captures.rundir.files import RunFolderError
 
 
 class TestbedError(Exception):
-    """An error that the user can correct. `status` is the exit status (2: bad input, 3: machine)."""
+    """An error that the user can correct.
+
+    `status` is the exit status (2: bad input, 3: machine).
+    """
 
     __test__ = False  # pytest: not a test class
     status = 1

@@ -52,7 +52,10 @@ class Child:
             raise RunError(f"{self.what} ended with status {status}: {self._last_words()}")
 
     def stop(self) -> None:
-        """Sends SIGTERM and waits for the end. Raises RunError if the process had to be killed or failed."""
+        """Sends SIGTERM and waits for the end.
+
+        Raises RunError if the process had to be killed or failed.
+        """
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:

@@ -19,7 +19,9 @@ class Steps:
         self.failures: list[str] = []
 
     def run(self, name: str, step: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Runs a step. An exception becomes a failure, and the caller continues with the next step.
+        """Runs a step.
+
+        An exception becomes a failure, and the caller continues with the next step.
 
         KeyboardInterrupt and SystemExit are not caught.
         """

@@ -20,7 +20,10 @@ _NAMED_AT_MOST = 10
 
 
 class LinkSpec(NamedTuple):
-    """A link before it has an index and ports. Units are those of `topos.model.Link`."""
+    """A link before it has an index and ports.
+
+    Units are those of `topos.model.Link`.
+    """
 
     u: int
     v: int

@@ -35,7 +35,10 @@ def line(n: int) -> Topology:
 
 
 def ring(n: int) -> Topology:
-    """`n` nodes in a circle, n >= 3. With an even n, opposite nodes have two equal-cost paths."""
+    """`n` nodes in a circle, n >= 3.
+
+    With an even n, opposite nodes have two equal-cost paths.
+    """
     _check_count("nodes", n, 3)
     return build(f"ring-{n}", _circle(0, n), [LinkSpec(i, (i + 1) % n) for i in range(n)])
 

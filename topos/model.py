@@ -14,7 +14,10 @@ class TopologyError(ValueError):
 
 @dataclass(frozen=True)
 class Node:
-    """A node. `x` and `y` place it on the plane (None: wherever a drawing puts it)."""
+    """A node.
+
+    `x` and `y` place it on the plane (None: wherever a drawing puts it).
+    """
 
     id: int
     x: float | None = None
@@ -23,7 +26,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Link:
-    """An undirected link between nodes `u` and `v`. None means: not limited, not delayed, not lossy.
+    """An undirected link between nodes `u` and `v`.
+
+    None means: not limited, not delayed, not lossy.
 
     Attributes:
         index: position in the topology's list of links; breaks ties between equal-cost paths.
@@ -52,7 +57,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Topology:
-    """A connected, simple, undirected graph. Node ids are 0..n-1; links are sorted by index."""
+    """A connected, simple, undirected graph.
+
+    Node ids are 0..n-1; links are sorted by index.
+    """
 
     name: str
     nodes: tuple[Node, ...]

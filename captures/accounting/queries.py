@@ -96,7 +96,9 @@ class Values:
 
 
 def run_queries(run: Run) -> tuple[list[Total], dict[str, Any]]:
-    """Writes every table of a run. Returns the totals of the captures, and keys of summary.json.
+    """Writes every table of a run.
+
+    Returns the totals of the captures, and keys of summary.json.
 
     Leaves the session as it was: its settings, and the DataFrames that it keeps in memory.
     """

@@ -16,7 +16,9 @@ from captures.rundir.layout import RunLayout
 
 
 def flush_captures(run_dir: Path) -> int:
-    """Makes every tcpdump that writes into a run folder write its buffer. Returns the number of processes.
+    """Makes every tcpdump that writes into a run folder write its buffer.
+
+    Returns the number of processes.
 
     Only processes that handle the signal for it (SIGUSR2) are sent the signal: it would end others.
     """

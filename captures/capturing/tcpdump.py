@@ -167,7 +167,10 @@ class CaptureSet:
         return results
 
     def kill(self) -> None:
-        """Kills every capture; frames that are not written are lost. Does nothing after `stop`."""
+        """Kills every capture; frames that are not written are lost.
+
+        Does nothing after `stop`.
+        """
         for tcpdump in self._running:
             if tcpdump.process.poll() is None:
                 tcpdump.process.kill()

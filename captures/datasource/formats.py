@@ -146,7 +146,10 @@ class PushingReader(CaptureReader):
     """A `CaptureReader` that skips what the filters of a query exclude."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802 - Spark's name
-        """Limits the view by the filters. Returns all of them, for Spark to apply, too."""
+        """Limits the view by the filters.
+
+        Returns all of them, for Spark to apply, too.
+        """
         bounds = self._options.bounds.both(bounds_of(filters, OF_FILE))
         self._view = replace(self._view, bounds=bounds)
         yield from filters
@@ -222,7 +225,9 @@ class PushingCbcbSource(CbcbSource):
 
 
 def run_folders(path: str) -> list[RunLayout]:
-    """The run folders that a path names: the path itself, or all that a glob matches. May be none.
+    """The run folders that a path names: the path itself, or all that a glob matches.
+
+    May be none.
 
     Raises:
         OptionError: a glob matches run folders, and also captures or folders outside of them.

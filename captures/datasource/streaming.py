@@ -41,7 +41,10 @@ class PartGroup(InputPartition):
 
 
 class GrowingCaptures(DataSourceStreamReader):
-    """Reads files that grow. Batches end behind the last whole record."""
+    """Reads files that grow.
+
+    Batches end behind the last whole record.
+    """
 
     def __init__(self, options: ReadOptions, view: View) -> None:
         self._options = options

@@ -24,7 +24,7 @@ assert list(VALUE_TYPES) == ["string", "integer", "double", "boolean"]
 
 
 class BodyValues(NamedTuple):
-    """What a body gives for each body column, and why it does not decode (None: it does)."""
+    """The value of each body column of a body, and the reason why a body does not decode (None: it does)."""
 
     attributes: Message | None = None
     predicate: str | None = None
@@ -75,7 +75,7 @@ def _decoded(number: int, body: bytes) -> BodyValues:
 def body_columns(
     distinct: Sequence[BodyValues], index: npt.NDArray[np.int64], wanted: Container[str] = BODY_COLUMNS
 ) -> dict[str, pa.Array]:
-    """The body columns wanted of frames, of which frame i has the body `distinct[index[i]]`."""
+    """Returns the required body columns of frames, of which frame i has the body `distinct[index[i]]`."""
     rows = pa.array(index)
     columns = {}
     for name in BODY_COLUMNS:

@@ -91,7 +91,7 @@ class FrameDecoder:
         self._fragments.carry(part.path, part.carry)
 
     def pass_over(self, block: Block) -> None:
-        """Takes the fragments of a block that is not wanted."""
+        """Takes the fragments of a block whose rows are not required."""
         PartState(self._fragments).see(block)
 
     def decode(self, block: Block) -> pa.RecordBatch:

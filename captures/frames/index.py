@@ -29,7 +29,9 @@ _WALKS_AT_ONCE = 2
 
 
 def index_file(path: str, part_bytes: int = DEFAULT_PART_BYTES) -> list[FilePart]:
-    """The parts of a file, each of about `part_bytes` bytes; at least one. A compressed file has one part.
+    """The parts of a file, each of about `part_bytes` bytes; at least one.
+
+    A compressed file has one part.
 
     Raises:
         PcapError, OSError: as `PcapReader`.
@@ -100,7 +102,9 @@ def write_index(path: str | Path, part_bytes: int = DEFAULT_PART_BYTES) -> Path:
 
 
 def check_capture(path: Path) -> str | None:
-    """Walks a finished capture of Ethernet frames. Returns its defect if it ends inside a record, else None.
+    """Walks a finished capture of Ethernet frames.
+
+    Returns its defect if it ends inside a record, else None.
 
     Writes the index of a capture that is large enough to be split.
 

@@ -55,7 +55,10 @@ class PartState:
         self.fragments = fragments or CapturedFragments()
 
     def see(self, block: Block) -> tuple[int, ...]:
-        """Adds the fragments of a block. Returns the numbers of the CBCB frame types in the block."""
+        """Adds the fragments of a block.
+
+        Returns the numbers of the CBCB frame types in the block.
+        """
         types, fragments = survey(block)
         for row in fragments.tolist():
             with suppress(DecodeError):

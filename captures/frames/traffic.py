@@ -76,7 +76,10 @@ class TrafficDecoder:
         self._decoder.pass_over(block)
 
     def decode(self, block: Block) -> pa.RecordBatch:
-        """Counts the frames of a block. Returns what has been counted so far if it is much, else no rows."""
+        """Counts the frames of a block.
+
+        Returns what has been counted so far if it is much, else no rows.
+        """
         if should_compile(len(block.data)):
             if self._well_formed is None:
                 from captures.frames.well_formed import WellFormedFrames
@@ -95,7 +98,7 @@ class TrafficDecoder:
         return held + counted.groups >= _MOST_GROUPS or counted.example_bytes >= _MOST_EXAMPLE_BYTES
 
     def rest(self) -> pa.RecordBatch:
-        """What has been counted and not been given yet."""
+        """The counts that have not been returned yet."""
         if self._well_formed is not None and self._well_formed.groups:
             self._held.append(self._of_well_formed(self._well_formed))
             self._well_formed = None

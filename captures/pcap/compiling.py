@@ -44,13 +44,19 @@ class Loop:
 
     @cached_property
     def compiled(self) -> Callable[..., Any]:
-        """The compiled function, which is kept on disk between processes. Needs numba (`numba_is_there`)."""
+        """The compiled function, which is kept on disk between processes.
+
+        Needs numba (`numba_is_there`).
+        """
         return compiler().kernel(self.plain)
 
 
 @cache
 def compiler() -> Compiler:
-    """The compiler of the loops of this package. Imports numba."""
+    """The compiler of the loops of this package.
+
+    Imports numba.
+    """
     from router.native.compiler import Compiler
 
     return Compiler("captures", *_SOURCES)

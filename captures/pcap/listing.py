@@ -101,7 +101,10 @@ class _Tree(Protocol):
         ...
 
     def inside(self, path: str) -> list[_Found]:
-        """The files and directories in a directory. Raises OSError."""
+        """The files and directories in a directory.
+
+        Raises OSError.
+        """
         ...
 
     def identity(self, found: _Found) -> str:

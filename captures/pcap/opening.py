@@ -24,7 +24,10 @@ class ByteReader(Protocol):
     defect: str | None
 
     def read_into(self, target: memoryview) -> int:
-        """Fills `target` unless the file ends before. Returns the number of bytes read."""
+        """Fills `target` unless the file ends before.
+
+        Returns the number of bytes read.
+        """
         ...
 
 

@@ -115,7 +115,10 @@ class _Section:
         self.most_snaplen = max(self.most_snaplen, each.snaplen)
 
     def table(self) -> Int64s:
-        """The rows as an array. Each row is copied once, not at each call."""
+        """The rows as an array.
+
+        Each row is copied once, not at each call.
+        """
         if len(self.rows) > len(self._table):
             wider = np.empty((2 * len(self.rows), _COLUMNS), np.int64)
             wider[: self._filled] = self._table[: self._filled]
@@ -394,7 +397,9 @@ class PcapReader:
 
 
 def tail_defect(path: Path) -> str | None:
-    """How a capture file ends inside a record; None: the file is whole. Walks over the record headers.
+    """How a capture file ends inside a record; None: the file is whole.
+
+    Walks over the record headers.
 
     Raises:
         PcapError, OSError: as `PcapReader`.

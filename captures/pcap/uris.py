@@ -40,7 +40,9 @@ def split_uri(uri: str) -> Uri:
 
 
 def locate(uri: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a URI, and the path in it. Characters that should be escaped may be unescaped.
+    """The file system of a URI, and the path in it.
+
+    Characters that should be escaped may be unescaped.
 
     Raises:
         OSError, ValueError: pyarrow has no such file system.

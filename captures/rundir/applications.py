@@ -1,4 +1,7 @@
-"""The log of the applications. `router.records.application_log` has its records and its writer."""
+"""The log of the applications.
+
+`router.records.application_log` has its records and its writer.
+"""
 
 from __future__ import annotations
 

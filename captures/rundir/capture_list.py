@@ -15,7 +15,10 @@ from topos.model import Link, Topology
 
 
 class CaptureEntry(TypedDict):
-    """One capture. Counters are numbers of Ethernet frames."""
+    """One capture.
+
+    Counters are numbers of Ethernet frames.
+    """
 
     name: Annotated[str, "name of the capture"]
     kind: Annotated[Literal["link", "host"], "a link between routers, or one between switch and router"]

@@ -167,7 +167,9 @@ def read_controller(run: RunLayout) -> Iterator[tuple[str, ControllerEvent]]:
 
 
 def controller_event(where: str, record: dict[str, Any]) -> ControllerEvent:
-    """A line of the log as an event. Events that are not in `CONTROLLER_EVENTS` are let through.
+    """A line of the log as an event.
+
+    Events that are not in `CONTROLLER_EVENTS` are let through.
 
     Raises:
         RunFolderError: a field is missing or malformed; names `where`.
@@ -180,7 +182,9 @@ def controller_event(where: str, record: dict[str, Any]) -> ControllerEvent:
 
 
 class ControllerLog:
-    """Appends events to the log. A context manager.
+    """Appends events to the log.
+
+    A context manager.
 
     Args:
         path: the log; it need not exist.

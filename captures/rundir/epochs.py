@@ -58,7 +58,9 @@ class Epochs:
         return bool(self.changes) and self.changes[-1].committed_ns is None
 
     def take(self, event: Mapping[str, Any]) -> bool:
-        """Takes the next event of the log. Returns whether it says anew what is up.
+        """Takes the next event of the log.
+
+        Returns whether it changes what is up.
 
         Raises:
             KeyError: it lacks a field.

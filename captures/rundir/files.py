@@ -67,7 +67,9 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Reads the objects of a JSON Lines file. Yields each after its place (FILE:LINE), for errors.
+    """Reads the objects of a JSON Lines file.
+
+    Yields each after its place (FILE:LINE), for errors.
 
     Raises:
         RunFolderError: the file is missing or cannot be read, or a line is not a JSON object.
@@ -99,7 +101,9 @@ def parse_line(where: str, line: bytes) -> dict[str, Any]:
 
 
 def write_lines(path: Path, records: Iterable[Mapping[str, Any]], *, ascii_only: bool = True) -> None:
-    """Writes a JSON Lines file whole or not at all. Several processes may write the same file at a time.
+    """Writes a JSON Lines file whole or not at all.
+
+    Several processes may write the same file at a time.
 
     Args:
         ascii_only: see `router.records.json_file.json_line`.

@@ -1,4 +1,7 @@
-"""The names of all files and folders of a run folder. No other module spells one of them."""
+"""The names of all files and folders of a run folder.
+
+No other module spells one of them.
+"""
 
 from __future__ import annotations
 

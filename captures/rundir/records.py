@@ -49,7 +49,7 @@ class Field:
 
     @property
     def expected(self) -> str:
-        """What its value may be, in words."""
+        """The permitted values, in words."""
         if self.values:
             return " or ".join(f"`{value}`" for value in self.values)
         # A number may be written without a point, so an integer is a number too.
@@ -59,7 +59,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """What the document of the run folder says of a file.
+    """The description of a file in the document of the run folder.
 
     Attributes:
         names: gives the paths that the sentence is about.
@@ -79,7 +79,9 @@ def fields(record: type) -> tuple[Field, ...]:
 
 
 def check(record: type, where: str, value: Mapping[str, Any]) -> None:
-    """Checks data against a record type. Fields that the type does not have are let through.
+    """Checks data against a record type.
+
+    Fields that the type does not have are let through.
 
     Args:
         where: the place of the data, for the error.

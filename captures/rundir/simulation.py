@@ -10,7 +10,7 @@ from captures.rundir.records import RunFile, check
 
 
 class SimulationCost(TypedDict):
-    """What a simulation took."""
+    """The cost of a simulation."""
 
     events: Annotated[int, "events of the agenda from the start of the workload to the end"]
     set_up_cpu_s: Annotated[float, "CPU seconds of the set-up"]

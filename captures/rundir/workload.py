@@ -12,7 +12,10 @@ from router.predicates.model import Value
 
 
 class WorkloadLine(TypedDict):
-    """One request of an application. `testbed.workload.model` says which fields belong to which action."""
+    """One request of an application.
+
+    `testbed.workload.model` says which fields belong to which action.
+    """
 
     at_s: Annotated[float, "experiment second of the request"]
     node: Annotated[int, "node of the application"]

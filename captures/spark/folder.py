@@ -40,12 +40,18 @@ class SparkFolder:
         atexit.register(self.remove)
 
     def remove(self) -> None:
-        """Removes the folder and its contents. Does nothing in a fork of the process that owns it."""
+        """Removes the folder and its contents.
+
+        Does nothing in a fork of the process that owns it.
+        """
         if os.getpid() == self._owner:
             shutil.rmtree(self.path, ignore_errors=True)
 
     def end_processes(self) -> int:
-        """Kills the processes that Spark has started with this folder. Returns their number."""
+        """Kills the processes that Spark has started with this folder.
+
+        Returns their number.
+        """
         return _end_processes(self.path)
 
 
@@ -56,7 +62,10 @@ def process_folder() -> SparkFolder:
 
 
 def remove_abandoned() -> tuple[int, int]:
-    """Removes the folders of dead processes and kills their Spark processes. Returns the number of each."""
+    """Removes the folders of dead processes and kills their Spark processes.
+
+    Returns the number of each.
+    """
     folders = processes = 0
     for path in Path(tempfile.gettempdir()).iterdir():
         if re.fullmatch(rf"\.?{_PREFIX}\d+-.+", path.name) is None or path.is_symlink() or not path.is_dir():

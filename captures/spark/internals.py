@@ -1,4 +1,6 @@
-"""The private parts of PySpark that this project uses, each with the reason. No other module uses any.
+"""The private parts of PySpark that this project uses, each with the reason.
+
+No other module uses any.
 
 PySpark has public names for none of these. They are those of PySpark 4; pyproject.toml excludes 5.
 """

@@ -35,14 +35,19 @@ _SEARCH_EVERY_S = 0.05
 
 
 class SessionError(RuntimeError):
-    """Spark did not start, or its JVM ended. The message has the first line of Spark's, and names the log."""
+    """Spark did not start, or its JVM ended.
+
+    The message has the first line of Spark's, and names the log.
+    """
 
 
 @contextmanager
 def spark_session(
     master: str = "local[2]", log: Path | None = None, *, large: bool = False
 ) -> Iterator[SparkSession]:
-    """A session. Leaving the context stops it and removes all its temporary files.
+    """A session.
+
+    Leaving the context stops it and removes all its temporary files.
 
     Ctrl-C, while the session starts and later, kills the JVM: nothing waits for its jobs.
 

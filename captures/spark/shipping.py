@@ -18,7 +18,9 @@ _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 
 
 def ship(spark: SparkSession) -> None:
-    """Makes the packages importable for the workers of a session. Does nothing if it was done before.
+    """Makes the packages importable for the workers of a session.
+
+    Does nothing if it was done before.
 
     Workers on this machine import them from their place, with the machine code that numba has compiled;
     workers of a cluster get an archive.

@@ -1,4 +1,6 @@
-"""The tables under parquet/ in a run folder: the grain of each and its columns. Data only.
+"""The tables under parquet/ in a run folder: the grain of each and its columns.
+
+Data only.
 
 `captures.accounting.registry` pairs each row of the catalogue with the function that makes the table. Tables
 that come from logs take their Arrow schema from the catalogue (`Table.schema`); for the others, a test holds

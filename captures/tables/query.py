@@ -84,7 +84,9 @@ def _meaning(column: Column) -> str:
 
 
 def ask(run: Path, sql: str) -> Iterator[pa.RecordBatch]:
-    """The answer to the last of one or several statements. The first batch is empty.
+    """The answer to the last of one or several statements.
+
+    The first batch is empty.
 
     Raises:
         QueryError: the run has no tables; the SQL is wrong, or fails.

@@ -43,7 +43,9 @@ def folder(run: Path, table: str) -> Path:
 
 @contextmanager
 def new_tables(run: Path) -> Iterator[Path]:
-    """An empty folder for new tables of a run. Its contents are removed unless `publish` is called.
+    """An empty folder for new tables of a run.
+
+    Its contents are removed unless `publish` is called.
 
     Raises:
         BusyError: another process is writing tables of the run.

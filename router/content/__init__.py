@@ -1,1 +1,1 @@
-"""What the protocol needs of messages and predicates, behind one interface."""
+"""The interface of messages and predicates that the protocol uses."""

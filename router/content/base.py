@@ -57,7 +57,10 @@ class Content:
         return oversimplify(predicate, filters)
 
     def message_of(self, body: Message | EncodedMessage) -> Message:
-        """The message that a body holds. Raises DecodeError: it breaks a rule of the format."""
+        """The message that a body holds.
+
+        Raises DecodeError: it breaks a rule of the format.
+        """
         return message_of(body)
 
     def message_in(self, frame: Frame) -> Message | EncodedMessage:

@@ -1,4 +1,7 @@
-"""Contents by name: `[protocol] covering` of an experiment. A new one joins by one line."""
+"""Contents by name: `[protocol] covering` of an experiment.
+
+A new one joins by one line.
+"""
 
 from __future__ import annotations
 

@@ -105,7 +105,10 @@ class VerbatimPool:
         return found
 
     def sweep(self) -> None:
-        """Forgets the filters that no holder has. Their numbers are given again."""
+        """Forgets the filters that no holder has.
+
+        Their numbers are given again.
+        """
         live: Bits = 0
         for holder in self._holders:
             live |= holder.members

@@ -1,4 +1,7 @@
-"""Matching engines by name, as experiment files and command lines give it. A new one joins by one line."""
+"""Matching engines by name, as experiment files and command lines give it.
+
+A new one joins by one line.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,10 @@ def compiles_first(spec: str = DEFAULT) -> bool:
 
 @cache
 def why_not_compiled() -> str | None:
-    """Why the compiled engine cannot serve, or None. Loads it; compiles it where that was not done before."""
+    """Why the compiled engine cannot serve, or None.
+
+    Loads it; compiles it where that was not done before.
+    """
     try:
         from router.matching.compiled.warm import warm
 

@@ -1,1 +1,4 @@
-"""Machine code from Python functions: compilation, storage, memory by address. Imports Numba."""
+"""Machine code from Python functions: compilation, storage, memory by address.
+
+Imports Numba.
+"""

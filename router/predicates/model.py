@@ -134,7 +134,10 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A conjunction of constraints. The empty filter matches every message."""
+    """A conjunction of constraints.
+
+    The empty filter matches every message.
+    """
 
     constraints: tuple[Constraint, ...] = ()
 
@@ -147,7 +150,10 @@ class Filter:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Predicate:
-    """A disjunction of filters: a content-based address. The empty one matches no message."""
+    """A disjunction of filters: a content-based address.
+
+    The empty one matches no message.
+    """
 
     filters: tuple[Filter, ...] = ()
 
@@ -168,7 +174,9 @@ EVERYTHING = Predicate((Filter(),))
 
 
 class Message(dict[str, Value]):
-    """A set of typed attributes, by name. It must not be changed after construction.
+    """A set of typed attributes, by name.
+
+    It must not be changed after construction.
 
     Raises:
         ValueError, TypeError: a name or value is outside the model.

@@ -21,7 +21,7 @@ from router.wire.frames import Flags, Frame, FrameType
 
 
 class AdvertisementRules(Protocol):
-    """What RAs mean in a scheme."""
+    """The meaning of RAs in a scheme."""
 
     @property
     def ra_flags(self) -> Flags:
@@ -31,7 +31,10 @@ class AdvertisementRules(Protocol):
         """Whether an RA with this p0 tells other routers anything."""
 
     def advertised(self, branch: Branch, frame: Frame) -> Drop | None:
-        """Takes an RA into the tables. Returns why it goes no further, or None: it goes on."""
+        """Takes an RA into the tables.
+
+        Returns why it goes no further, or None: it goes on.
+        """
 
 
 class Advertising(Part):

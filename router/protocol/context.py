@@ -1,4 +1,4 @@
-"""What the parts of one router share."""
+"""The state that the parts of a router share."""
 
 from __future__ import annotations
 

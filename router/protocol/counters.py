@@ -39,7 +39,7 @@ class Drop(StrEnum):
 
 @dataclass(slots=True)
 class Counters:
-    """What the core did since it was made.
+    """Counts of the core's actions since it was made.
 
     A message that came in from the network counts in `messages_received` and then in
     `messages_forwarded`, in `messages_delivered` (p0 selects it), in both, or in

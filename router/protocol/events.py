@@ -1,4 +1,4 @@
-"""What goes into the protocol core (events) and what comes out of it (actions).
+"""The input of the protocol core (events) and its output (actions).
 
 An application is known to the core by a number that its driver chooses.
 """
@@ -73,7 +73,10 @@ class RequestUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Start nothing more of your own accord: no periodic RA, no SR by policy. For the end of a run."""
+    """Start nothing more of your own accord: no periodic RA, no SR by policy.
+
+    For the end of a run.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,10 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The answer to a SendMessage: the message has these identifiers. Comes before any `Deliver` of it."""
+    """The answer to a SendMessage: the message has these identifiers.
+
+    Comes before any `Deliver` of it.
+    """
 
     app: int
     source: int

@@ -45,7 +45,12 @@ class ChosenOptions:
             example=600,
         ),
     )
-    hop_limit: int = field(default=64, metadata=option("Hops that a frame may take.", low=1, high=255))
+    hop_limit: int = field(
+        default=64,
+        metadata=option(
+            "Hops that a frame may take; at least the depth of the broadcast trees.", low=1, high=255
+        ),
+    )
     ra_min_interval_s: float = field(
         default=0.0,
         metadata=option(
@@ -141,7 +146,9 @@ class ChosenOptions:
 
 @dataclass(frozen=True, slots=True)
 class RouterOptions(ChosenOptions):
-    """How a router behaves. All times are wall seconds: a time scale has been applied already.
+    """How a router behaves.
+
+    All times are wall seconds: a time scale has been applied already.
 
     Raises:
         ValueError: an option is outside its range, or two exclude each other.

@@ -19,14 +19,23 @@ EventHandler = Callable[[Any, float], list[Action]]
 
 
 class Part:
-    """A part of a router. Every method has a default that does nothing."""
+    """A part of a router.
+
+    Every method has a default that does nothing.
+    """
 
     def frames(self) -> Mapping[FrameType, FrameHandler]:
-        """The frames that the part takes. Each type has one taker in a router."""
+        """The frames that the part takes.
+
+        Each type has one taker in a router.
+        """
         return {}
 
     def events(self) -> Mapping[type, EventHandler]:
-        """The events that the part takes. Each type has one taker in a router."""
+        """The events that the part takes.
+
+        Each type has one taker in a router.
+        """
         return {}
 
     @property
@@ -35,7 +44,10 @@ class Part:
         return True
 
     def next_deadline(self) -> float | None:
-        """When `tick` has something to do; the time may have passed. None: not before something comes in."""
+        """When `tick` has something to do; the time may have passed.
+
+        None: not before something comes in.
+        """
         return None
 
     def tick(self, now: float) -> list[Action]:  # noqa: ARG002

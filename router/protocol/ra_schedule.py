@@ -11,8 +11,8 @@ from router.protocol.options import RouterOptions
 class AdvertisementSchedule:
     """Decides when the next RA is due.
 
-    Two RAs of one router are at least `ra_min_interval_s` apart. Changes within that time wait and are told
-    by one RA, which carries p0 as it then is: the last change is never lost.
+    Two RAs of one router are at least `ra_min_interval_s` apart. Changes within that time wait and are
+    advertised by one RA, which carries p0 as it then is: the last change is never lost.
     """
 
     def __init__(self, options: RouterOptions, rng: random.Random) -> None:

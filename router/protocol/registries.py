@@ -1,4 +1,7 @@
-"""The replaceable parts of a router by name. A new one joins by one line."""
+"""The replaceable parts of a router by name.
+
+A new one joins by one line.
+"""
 
 from __future__ import annotations
 

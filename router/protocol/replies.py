@@ -130,7 +130,10 @@ class Replies:
         return self._enter(given, _ReplyStep(issuer, now, reply=reply))
 
     def advertised(self, interface: int, predicate: Predicate) -> None:
-        """An RA came in. Routers towards an issuer may have dropped it, relying on the UR due to them."""
+        """An RA came in.
+
+        Routers towards an issuer may have dropped it, relying on the UR due to them.
+        """
         for pending in self._pending.values():
             if interface in pending.branch.on_tree:
                 pending.ras_since_request.setdefault(interface, self._content.builder()).add(predicate)
@@ -246,7 +249,7 @@ TRANSITIONS: Mapping[tuple[State, ReplyInput], tuple[_Act, State]] = {
     (State.IDLE, ReplyInput.REQUEST): (Replies._open, State.WAITING),
     (State.IDLE, ReplyInput.OLD_REQUEST): (Replies._count_old, State.IDLE),
     (State.IDLE, ReplyInput.OTHER_REPLY): (Replies._count_other, State.IDLE),
-    # The issuer asks anew: it has given up the request before.
+    # A new request of the issuer, which has given up its last request.
     (State.WAITING, ReplyInput.REQUEST): (Replies._open, State.WAITING),
     (State.WAITING, ReplyInput.OLD_REQUEST): (Replies._count_old, State.WAITING),
     (State.WAITING, ReplyInput.REPLY): (Replies._record, State.WAITING),

@@ -1,4 +1,5 @@
-"""What update replies do to the routing table: p_i <- p_UR, where that loses nobody (section 3.5.2)."""
+"""Rules by which update replies change the routing table: p_i <- p_UR, if no receiver is lost (section
+3.5.2)."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ class ReplyRules:
         self._applied: dict[int, tuple[int, float]] = {}
 
     def reported(self, reply: Predicate, ras_since_request: Predicate) -> PredicateBuilder:
-        """What a UR says of the nodes behind its interface.
+        """The content of a UR on the nodes behind its interface.
 
         Args:
             reply: the predicate of the UR.
@@ -62,7 +63,8 @@ class ReplyRules:
     def assembled(
         self, replies: Iterable[Predicate], ras_since_request: Iterable[PredicateBuilder]
     ) -> Predicate:
-        """What this router's own UR says: p0, the URs of its children, the RAs that came from them since."""
+        """The content of this router's UR: p0, the URs of its children, and the RAs received from them
+        since."""
         answer = self._routing.copy_of(LOCAL_INTERFACE)
         for reply in replies:
             answer.add(reply)

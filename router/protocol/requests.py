@@ -101,7 +101,10 @@ class Requests:
         )
 
     def advertised(self, interface: int, predicate: Predicate) -> None:
-        """An RA came in. A UR on its way may have been written before the RA was."""
+        """An RA came in.
+
+        A UR on its way may have been written before the RA was.
+        """
         request = self._outstanding.get(interface)
         if request is not None:
             request.ras_since_request.add(predicate)

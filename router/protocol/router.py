@@ -126,7 +126,9 @@ class Router:
     # Events.
 
     def handle(self, event: Event, now: float) -> list[Action]:
-        """Takes one event at time `now` (seconds, monotonic). Returns what to do, in order.
+        """Takes one event at time `now` (seconds, monotonic).
+
+        Returns what to do, in order.
 
         An event that no part of this router takes changes nothing.
         """

@@ -63,7 +63,10 @@ class RoutingTable:
             yield interface, self._predicates[interface].predicate
 
     def widen(self, interface: int, predicate: Predicate) -> bool:
-        """p_i <- p_i or `predicate`. Returns True if p_i changed."""
+        """p_i <- p_i or `predicate`.
+
+        Returns True if p_i changed.
+        """
         known = self._predicates.get(interface)
         if known is None:
             known = self._content.builder()
@@ -73,7 +76,10 @@ class RoutingTable:
         return True
 
     def replace(self, interface: int, predicate: PredicateBuilder) -> bool:
-        """p_i <- `predicate`, which is the table's from now on. Returns True if p_i changed."""
+        """p_i <- `predicate`, which is the table's from now on.
+
+        Returns True if p_i changed.
+        """
         known = self._predicates.get(interface)
         if predicate.members == (0 if known is None else known.members):
             return False

@@ -150,7 +150,10 @@ def register_event(event_type: type[E], event_format: EventFormat[E]) -> None:
 
 
 def unregister_event(event_type: type[Event]) -> None:
-    """Removes the format of a service's event. Raises KeyError if there is none."""
+    """Removes the format of a service's event.
+
+    Raises KeyError if there is none.
+    """
     del _BY_CODE[_FORMATS.pop(event_type).code]
 
 

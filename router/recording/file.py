@@ -120,7 +120,9 @@ class Recorder:
             raise
 
     def event(self, event: Event, at: float, wire: bytes | None = None) -> None:
-        """Records an event. To be called before the router handles it.
+        """Records an event.
+
+        To be called before the router handles it.
 
         Args:
             at: the time given to the router, seconds.
@@ -137,7 +139,9 @@ class Recorder:
         self._waiting += data
 
     def flush(self) -> None:
-        """Writes the buffered records. To be called at the end of a turn.
+        """Writes the buffered records.
+
+        To be called at the end of a turn.
 
         Raises:
             OSError: the file cannot be written.
@@ -153,7 +157,10 @@ class Recorder:
             data = data[os.write(self._file, data) :]
 
     def end(self) -> None:
-        """Records that the router ended in order. Raises OSError as `flush`."""
+        """Records that the router ended in order.
+
+        Raises OSError as `flush`.
+        """
         self._waiting += _RECORD.pack(_END, 0)
         self.flush()
 

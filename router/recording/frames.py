@@ -26,7 +26,10 @@ def whole_frame(frame: Frame) -> bytes:
 
 
 def read_whole_frame(data: bytes) -> Frame:
-    """Decodes the output of `whole_frame` or a reassembled frame. Raises ValueError if it is malformed."""
+    """Decodes the output of `whole_frame` or a reassembled frame.
+
+    Raises ValueError if it is malformed.
+    """
     return forwarded_frame(decode_header(data), data[HEADER_LENGTH:])
 
 

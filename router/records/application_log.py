@@ -133,7 +133,10 @@ class ApplicationLog:
             del self._waiting[:written]
 
     def close(self) -> None:
-        """Writes the buffered lines and closes the log. A second call does nothing."""
+        """Writes the buffered lines and closes the log.
+
+        A second call does nothing.
+        """
         if self._file < 0:
             return
         try:

@@ -48,7 +48,10 @@ class ClientError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A message that the router delivered. `(source, seq)` identifies it."""
+    """A message that the router delivered.
+
+    `(source, seq)` identifies it.
+    """
 
     source: int
     seq: int
@@ -131,7 +134,9 @@ class Client:
     # Calls that wait.
 
     def send_message(self, message: Message | str) -> tuple[int, int]:
-        """Sends a message (text: readable notation). Returns its (source, seq).
+        """Sends a message (text: readable notation).
+
+        Returns its (source, seq).
 
         Raises:
             ClientError: the router refused it or did not answer.
@@ -150,7 +155,9 @@ class Client:
         self._wait(self.request_set_predicate(predicate))
 
     def subscribe(self, predicate: Predicate | str) -> int:
-        """Subscribes to the messages of `predicate`. Returns the number of the subscription.
+        """Subscribes to the messages of `predicate`.
+
+        Returns the number of the subscription.
 
         An application receives the messages that its declared predicate or any of its subscriptions selects,
         each message once.
@@ -266,7 +273,9 @@ class Client:
         return request
 
     def request(self, op: str, **fields: Any) -> Request:
-        """Queues any request and sends what the socket takes. Its answer comes with `read_events`.
+        """Queues any request and sends what the socket takes.
+
+        Its answer comes with `read_events`.
 
         Raises:
             ClientError: the connection is closed.
@@ -284,7 +293,9 @@ class Client:
             raise self._closed()
 
     def read_events(self) -> list[Delivery]:
-        """Reads the input that has arrived: completes requests and returns the deliveries. Does not wait.
+        """Reads the input that has arrived: completes requests and returns the deliveries.
+
+        Does not wait.
 
         Raises:
             ClientError: the router closed the connection, or sent a line that is not of the protocol.

@@ -84,15 +84,20 @@ class LineSocket:
         return LineTooLongError(f"line longer than {self._limit} bytes")
 
     def send(self, line: bytes) -> bool:
-        """Queues one line (its end included) and sends as much as the peer accepts. Returns False if the peer
-        is gone."""
+        """Queues one line (its end included) and sends as much as the peer accepts.
+
+        Returns False if the peer is gone.
+        """
         self._output.append(line)
         self.pending += len(line)
         # Queued bytes go first, once the socket is writable.
         return self.flush() if len(self._output) == 1 else True
 
     def flush(self) -> bool:
-        """Sends as much of the queue as the peer accepts. Returns False if the peer is gone."""
+        """Sends as much of the queue as the peer accepts.
+
+        Returns False if the peer is gone.
+        """
         while self._output:
             first = self._output[0]
             try:

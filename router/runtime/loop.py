@@ -118,7 +118,10 @@ class RouterLoop:
     # Running.
 
     def stop(self) -> None:
-        """Makes `run` return soon. May be called from a signal handler, any number of times."""
+        """Makes `run` return soon.
+
+        May be called from a signal handler, any number of times.
+        """
         try:
             self._stop_sender.send(b"\0")
         except BlockingIOError:

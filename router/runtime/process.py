@@ -74,7 +74,9 @@ class RouterSpec:
 
 
 def spawn_routers(specs: Sequence[RouterSpec], ready_descriptor: int) -> dict[int, int]:
-    """Forks one router for each spec. The calling process should have no other files open.
+    """Forks one router for each spec.
+
+    The calling process should have no other files open.
 
     Loads the compiled matching engine before forking, once for all routers; reports a failure to load it on
     standard error.

@@ -1,4 +1,6 @@
-"""The wire format as tables: names, numbers, layouts, and a sentence for each. Data only.
+"""The wire format as tables: names, numbers, layouts, and a sentence for each.
+
+Data only.
 
 Derived from the tables: the constants of the struct codec (`header`, `tlv`), the Scapy layers (`layers`), the
 NumPy record of the captures (`captures.frames.decoder`), the numbers in compiled loops, the constants of the
@@ -146,7 +148,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class FrameFormat:
-    """A frame type: who sends it to whom, and the TLVs of its body. No other known TLV may occur in it."""
+    """A frame type: who sends it to whom, and the TLVs of its body.
+
+    No other known TLV may occur in it.
+    """
 
     type: FrameType
     direction: str
@@ -156,7 +161,10 @@ class FrameFormat:
 
 @dataclass(frozen=True, slots=True)
 class TlvFormat:
-    """A TLV type: the layout of its value. `FRAMES` says in which frames it occurs."""
+    """A TLV type: the layout of its value.
+
+    `FRAMES` says in which frames it occurs.
+    """
 
     type: Tlv
     fields: tuple[Field, ...]

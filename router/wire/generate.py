@@ -1,6 +1,6 @@
 """Writes what follows from `router.wire.format` into other files: `python -m router.wire.generate`.
 
-Each file has marked blocks; the text between the marks is written anew: the constants of the Wireshark
+Each file has marked blocks; the text between the marks is replaced: the constants of the Wireshark
 dissector and of its statistics, and the tables of docs/wire-format.md. A test holds the files equal.
 """
 
@@ -319,7 +319,7 @@ def _marks(path: Path, name: str) -> tuple[str, str]:
 
 
 def generated(path: Path) -> str:
-    """The text of a file with its blocks made anew.
+    """Returns the text of a file with its blocks regenerated.
 
     Raises:
         ValueError: a mark is missing.

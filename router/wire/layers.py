@@ -90,7 +90,7 @@ class CBCB(Packet):
         return pkt + pay
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
-        """What follows `payload_length` is Ethernet padding."""
+        """Bytes after `payload_length` are Ethernet padding."""
         return s[: self.payload_length], s[self.payload_length :]
 
     def guess_payload_class(self, payload: bytes) -> Any:

@@ -14,7 +14,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> int:
-    """Accounts, writes the report, prints the summary. Returns 0 if the verdict holds, else 1."""
+    """Accounts, writes the report, prints the summary.
+
+    Returns 0 if the verdict holds, else 1.
+    """
     run_dir = find_run(arguments.runs, arguments.run)
     # Spark, pandas and matplotlib take seconds to load.
     from rich.console import Console

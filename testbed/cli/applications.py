@@ -25,7 +25,9 @@ def add_node(parser: ArgumentParser) -> None:
 
 @contextmanager
 def connected(arguments: Namespace) -> Iterator[Client]:
-    """A client of the router. Its actions go into the log of the run, so that the run accounts for them.
+    """A client of the router.
+
+    Its actions go into the log of the run, so that the run accounts for them.
 
     Raises:
         InputError: the run or the node does not exist.

@@ -60,7 +60,10 @@ def moment_s(text: str) -> float:
 
 
 def master(text: str) -> str:
-    """A master URL of a form that Spark accepts. Spark itself finds out whether a master answers at it."""
+    """A master URL of a form that Spark accepts.
+
+    Spark itself finds out whether a master answers at it.
+    """
     if _MASTER.fullmatch(text) is None:
         raise ArgumentTypeError(f"{text}: expected local[N] or spark://HOST:PORT")
     return text

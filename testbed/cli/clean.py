@@ -16,7 +16,10 @@ def add_arguments(_parser: ArgumentParser) -> None:
 
 
 def main(_arguments: Namespace) -> int:
-    """Prints what was removed and which live runs were left alone. Returns 0."""
+    """Prints what was removed and which live runs were left alone.
+
+    Returns 0.
+    """
     if os.geteuid() != 0:
         raise MachineError("rights: user id is not 0; run it as root: `sudo ./run.sh clean`")
     cleaned = clean_dead_runs()

@@ -16,7 +16,10 @@ def add_arguments(_parser: ArgumentParser) -> None:
 
 
 def main(_arguments: Namespace) -> int:
-    """Prints one line a finding. Returns 3 if something is missing that `cbcb run` needs."""
+    """Prints one line a finding.
+
+    Returns 3 if something is missing that `cbcb run` needs.
+    """
     checks = [*check_machine(), matching_engine()]
     table = Table(box=None, pad_edge=False, show_header=False)
     for check in checks:

@@ -1,4 +1,6 @@
-"""`cbcb`: the one entry point. Parses the command line and turns errors into one clear line and a status.
+"""`cbcb`: the one entry point.
+
+Parses the command line and turns errors into one clear line and a status.
 
 Exit status: 0 the verdict holds (or the command did what it was asked), 1 it does not, 2 bad input,
 3 the machine lacks something, 130 interrupted.

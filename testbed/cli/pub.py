@@ -15,7 +15,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> int:
-    """Prints `SOURCE/NUMBER` of each message sent. Returns 0."""
+    """Prints `SOURCE/NUMBER` of each message sent.
+
+    Returns 0.
+    """
     try:
         messages = [parse_message(text) for text in arguments.message]
     except ValueError as error:

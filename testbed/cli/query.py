@@ -41,7 +41,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> int:
-    """Prints the answer, or the list of tables. Wrong SQL is an InputError (exit status 2)."""
+    """Prints the answer, or the list of tables.
+
+    Wrong SQL is an InputError (exit status 2).
+    """
     wanted, sql = arguments.run, arguments.sql
     if sql is None and wanted is not None and not arguments.tables:
         # One argument that reads like SQL is a question about the newest run.

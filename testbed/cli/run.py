@@ -44,7 +44,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> int:
-    """Returns 0 if the verdict holds, else 1. An interrupted run leaves its folder, and nothing else."""
+    """Returns 0 if the verdict holds, else 1.
+
+    An interrupted run leaves its folder, and nothing else.
+    """
     experiment = load(arguments)
     require_machine(experiment.topology)
     chosen = datapath() if arguments.datapath == "auto" else arguments.datapath

@@ -27,7 +27,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> int:
-    """Prints each message that arrives. Returns 1 if fewer than --count arrived in time, else 0."""
+    """Prints each message that arrives.
+
+    Returns 1 if fewer than --count arrived in time, else 0.
+    """
     try:
         predicates = [parse_predicate(text) for text in arguments.predicate]
     except ValueError as error:

@@ -33,7 +33,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> int:
-    """Prints the trace of a message, or the list of messages. Returns 0."""
+    """Prints the trace of a message, or the list of messages.
+
+    Returns 0.
+    """
     # DuckDB and pyarrow take a third of a second to load.
     from captures.tables.query import QueryError, connect
     from testbed.trace.build import trace

@@ -20,7 +20,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> int:
-    """Installs, or as the options say, removes or prints. Returns 0."""
+    """Installs, or as the options say, removes or prints.
+
+    Returns 0.
+    """
     sources = read_sources()  # perhaps with rights that are given up next
     act_as_caller()
     installation = Installation(sources, folders())

@@ -1,4 +1,6 @@
-"""An experiment, validated. `testbed.config.load` makes one from a TOML file.
+"""An experiment, validated.
+
+`testbed.config.load` makes one from a TOML file.
 
 The fields that are options (`router.options.option`) are the keys of its sections: type, range, default, unit
 and meaning of each stand here and nowhere else, for [protocol] in `router.protocol.options`.

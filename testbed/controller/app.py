@@ -141,7 +141,10 @@ class _Switch:
 
 
 class ControllerApp(RyuApp):
-    """Connects switches to the state machine. `done` gets the exit status if it fails."""
+    """Connects switches to the state machine.
+
+    `done` gets the exit status if it fails.
+    """
 
     OFP_VERSIONS = (ofproto_v1_3.OFP_VERSION,)
 
@@ -390,7 +393,10 @@ def _end_on_sigterm(done: Any) -> None:
 
 
 def run(settings: Settings) -> int:
-    """Runs the controller until SIGTERM; returns its exit status. Writes its counters last."""
+    """Runs the controller until SIGTERM; returns its exit status.
+
+    Writes its counters last.
+    """
     cfg.CONF(args=[], project="cbcb-testbed", default_config_files=[])  # no configuration files
     cfg.CONF.set_override("echo_request_interval", _ECHO_INTERVAL_S)
     cfg.CONF.set_override("maximum_unreplied_echo_requests", _ECHO_LIMIT)

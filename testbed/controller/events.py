@@ -50,7 +50,10 @@ class FrameReceived:
 
 @dataclass(frozen=True, slots=True)
 class TablesComputed:
-    """The answer to ComputeTables. Nodes that are down have no table."""
+    """The answer to ComputeTables.
+
+    Nodes that are down have no table.
+    """
 
     epoch: int
     tables: Mapping[int, BroadcastTable]
@@ -89,8 +92,10 @@ class SendFrame:
 
 @dataclass(frozen=True, slots=True)
 class ComputeTables:
-    """Compute the broadcast tables and report TablesComputed. This may take seconds; other events may come
-    first."""
+    """Compute the broadcast tables and report TablesComputed.
+
+    This may take seconds; other events may come first.
+    """
 
     epoch: int
     down_links: frozenset[int]

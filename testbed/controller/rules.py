@@ -32,7 +32,9 @@ _PAGE_MASK = bytes.fromhex("ffff00000000")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The condition of a rule; a field that is None matches any value. Addresses are 6 bytes.
+    """The condition of a rule; a field that is None matches any value.
+
+    Addresses are 6 bytes.
 
     Attributes:
         untagged: the frame has no VLAN tag. A switch compares `eth_type` with the type behind a tag.

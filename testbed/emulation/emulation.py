@@ -66,7 +66,9 @@ def emulate(
     hold: bool = False,
     view: LiveView | None = None,
 ) -> Path:
-    """Emulates an experiment. Processes, devices and rules are gone when the function returns or raises.
+    """Emulates an experiment.
+
+    Processes, devices and rules are gone when the function returns or raises.
 
     Args:
         experiment: the experiment to run.
@@ -135,7 +137,10 @@ class Emulation:
         self._barrier_s = _BARRIER_S + _BARRIER_PER_ROUTER_S * len(self.nodes)
 
     def bring_up(self) -> None:
-        """Starts all parts. On return every table is committed at every router."""
+        """Starts all parts.
+
+        On return every table is committed at every router.
+        """
         self.state.nodes = len(self.nodes)
         controller = self._controller = Controller(
             self._folder, self.experiment.broadcast.layer, self.state.names.controller_socket
@@ -233,7 +238,9 @@ class Emulation:
         remove_state(self.state)
 
     def abandon(self) -> None:
-        """Removes all parts that are left. Does nothing after `take_down`.
+        """Removes all parts that are left.
+
+        Does nothing after `take_down`.
 
         Every step runs, whether or not other steps fail, and failures are shown. If devices or rules are
         left, the state of the run stays, so that `cbcb clean` finds them.
@@ -312,7 +319,9 @@ def capture_devices(experiment: Experiment, names: Names) -> dict[CaptureIdentit
 
 
 def ask_routers(sockets: Iterable[Path]) -> dict[int, list[TableRow]]:
-    """Returns the tables of live routers. The query makes the routers send no frame.
+    """Returns the tables of live routers.
+
+    The query makes the routers send no frame.
 
     Raises:
         ClientError: a router does not answer.

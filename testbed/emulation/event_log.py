@@ -34,7 +34,10 @@ class ProcessLog:
         self.events += self._follower.read()
 
     def since(self, position: int) -> list[Event]:
-        """Reads the log and returns the events from a position on. Each reader keeps its own position."""
+        """Reads the log and returns the events from a position on.
+
+        Each reader keeps its own position.
+        """
         self.read()
         return self.events[position:]
 

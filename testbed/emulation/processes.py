@@ -100,7 +100,10 @@ class Routers:
                 )
 
     def stop(self) -> dict[int, dict[str, Any]]:
-        """Stops all routers. Returns the counters that each router wrote, by node."""
+        """Stops all routers.
+
+        Returns the counters that each router wrote, by node.
+        """
         self.child.stop()
         counters = {}
         for spec in self._specs:

@@ -41,8 +41,9 @@ def not_quiet(waited: str, working: Sequence[int], trees: str | None) -> RunErro
 
 
 class Quiescence:
-    """Stops the periodic sending of all routers and polls their state. A context manager: one connection
-    each.
+    """Stops the periodic sending of all routers and polls their state.
+
+    A context manager: one connection each.
 
     Attributes:
         working: the routers that were not idle, or had moved frames, in the last round.

@@ -29,7 +29,9 @@ _READY_S = 30.0
 
 
 class LiveView:
-    """Shows a run from the call of `start` on. A context manager: the process ends with the block.
+    """Shows a run from the call of `start` on.
+
+    A context manager: the process ends with the block.
 
     Args:
         progress: the display of the run.
@@ -46,7 +48,10 @@ class LiveView:
         self._ready = threading.Event()
 
     def start(self, run_dir: Path) -> None:
-        """Starts the process. The run folder must have the run's inputs."""
+        """Starts the process.
+
+        The run folder must have the run's inputs.
+        """
         arguments = [str(run_dir), str(self._port)]
         run = RunLayout(run_dir)
         errors = run.live_errors
@@ -56,8 +61,9 @@ class LiveView:
         self._thread.start()
 
     def wait_ready(self) -> None:
-        """Returns when the stream runs, has failed, or takes too long. Starting the stream is the largest
-        cost.
+        """Returns when the stream runs, has failed, or takes too long.
+
+        Starting the stream is the largest cost.
 
         A running stream has the lowest priority.
         """

@@ -40,7 +40,9 @@ _HEADERS = {
 
 
 class LiveServer:
-    """Serves a state until it is closed. A context manager: on leaving, readers still get the final state.
+    """Serves a state until it is closed.
+
+    A context manager: on leaving, readers still get the final state.
 
     Args:
         port: port of the server; another port is used if it is taken, see `url`.

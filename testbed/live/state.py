@@ -38,7 +38,9 @@ Json = dict[str, Any]
 
 
 class LiveState:
-    """The state of a run. Every method may be called from any thread.
+    """The state of a run.
+
+    Every method may be called from any thread.
 
     Args:
         run_dir: the run folder.

@@ -65,7 +65,9 @@ def open_state(run_dir: Path) -> LiveState:
 
 
 class Watcher:
-    """Feeds a state from a run folder. A context manager: its threads run inside the block.
+    """Feeds a state from a run folder.
+
+    A context manager: its threads run inside the block.
 
     Args:
         state: the state to feed.

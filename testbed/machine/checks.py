@@ -92,7 +92,10 @@ def _packages() -> list[Check]:
 
 
 def matching_engine() -> Check:
-    """Names the engine with which routers match messages. Loads the compiled engine, which takes a second."""
+    """Names the engine with which routers match messages.
+
+    Loads the compiled engine, which takes a second.
+    """
     reason = why_not_compiled()
     if reason is None:
         from router.matching.compiled.compiler import COMPILER

@@ -28,7 +28,10 @@ def datapath() -> str:
 
 @cache
 def kernel_features() -> KernelFeatures:
-    """Tries each feature in a network namespace that exists for that long. Needs root."""
+    """Tries each feature in a network namespace that exists for that long.
+
+    Needs root.
+    """
     return KernelFeatures(
         netem=_namespace_accepts("tc qdisc add dev lo root netem delay 1ms"),
         tbf=_namespace_accepts("tc qdisc add dev lo root tbf rate 1mbit burst 16kb latency 400ms"),

@@ -1,5 +1,7 @@
-"""Removal of the remains of dead runs: processes, bridges, devices, rules, sockets. Live runs are not
-touched."""
+"""Removal of the remains of dead runs: processes, bridges, devices, rules, sockets.
+
+Live runs are not touched.
+"""
 
 from __future__ import annotations
 

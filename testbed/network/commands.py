@@ -29,7 +29,10 @@ def run(argv: Sequence[str], stdin: str | None = None, timeout_s: float = 120, c
 
 
 def ip_batch(lines: Iterable[str], force: bool = False) -> None:
-    """Runs `ip` commands, one a line, in one process. With `force`, continues after a command that fails."""
+    """Runs `ip` commands, one a line, in one process.
+
+    With `force`, continues after a command that fails.
+    """
     text = "".join(f"{line}\n" for line in lines)
     if text:
         run(["ip", *(["-force"] if force else []), "-batch", "-"], stdin=text, check=not force)

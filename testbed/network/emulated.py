@@ -86,7 +86,10 @@ class EmulatedNetwork:
         self.state = NetworkState(topology)
 
     def start_hosts(self) -> list[int]:
-        """Starts the hosts. Returns the process ids that keep their namespaces, in order of node id."""
+        """Starts the hosts.
+
+        Returns the process ids that keep their namespaces, in order of node id.
+        """
         setLogLevel("warning")
         self.net = Mininet(topo=None, controller=None, build=False)
         for node in self.topology.nodes:
@@ -186,7 +189,10 @@ class EmulatedNetwork:
     # `testbed.events.fault.NetworkControl`.
 
     def set_link(self, u: int, v: int, up: bool) -> None:
-        """Takes a link down or up at both ends. A link stays down while one of its nodes is down."""
+        """Takes a link down or up at both ends.
+
+        A link stays down while one of its nodes is down.
+        """
         self._set_link_ends(self.state.set_link(u, v, up))
 
     def set_node(self, node: int, up: bool) -> None:
@@ -226,7 +232,9 @@ class EmulatedNetwork:
         return devices
 
     def stop(self) -> None:
-        """Takes the network down. May be called at any point of the bring-up, and more than once.
+        """Takes the network down.
+
+        May be called at any point of the bring-up, and more than once.
 
         Raises:
             RunError: as `remove_network`; the hosts are ended in any case.

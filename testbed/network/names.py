@@ -20,7 +20,10 @@ OVS_RUN_FOLDER = Path(os.environ.get("OVS_RUNDIR", "/var/run/openvswitch"))
 
 
 def new_tag() -> str:
-    """Returns a random tag. The caller checks that no other run holds it."""
+    """Returns a random tag.
+
+    The caller checks that no other run holds it.
+    """
     return "".join(secrets.choice(TAG_ALPHABET) for _ in range(TAG_LENGTH))
 
 

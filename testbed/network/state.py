@@ -83,8 +83,10 @@ class RunState:
         return self.folder / f"r{node}.sock"
 
     def add_process(self, pid: int) -> None:
-        """Records a child process, to be ended with the run. A process that has ended already is not
-        recorded."""
+        """Records a child process, to be ended with the run.
+
+        A process that has ended already is not recorded.
+        """
         try:
             self.processes.append(ProcessId.of(pid))
         except ProcessLookupError:

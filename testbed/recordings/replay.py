@@ -41,7 +41,9 @@ def recorded_nodes(run_dir: Path) -> list[int]:
 
 
 def wall_clock_ns(run_dir: Path, at_s: float) -> int:
-    """Converts experiment seconds to wall clock, ns. Second 0 is the first request of a predicate.
+    """Converts experiment seconds to wall clock, ns.
+
+    Second 0 is the first request of a predicate.
 
     Raises:
         RunFolderError: the manifest or the log of the applications is missing or malformed.

@@ -1,4 +1,7 @@
-"""The figures over time. A function returns None if there are no data to draw."""
+"""The figures over time.
+
+A function returns None if there are no data to draw.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,10 @@ def curve(
 
 
 def frames_over_time(type_bins: pd.DataFrame) -> Drawing | None:
-    """Draws frames per experiment second by frame type. `type_bins`: type, bin_s, frames, frames_per_s."""
+    """Draws frames per experiment second by frame type.
+
+    `type_bins`: type, bin_s, frames, frames_per_s.
+    """
     frames = type_bins.groupby(["bin_s", "type"])["frames"].sum().unstack(fill_value=0)
     if frames.empty:
         return None
@@ -88,8 +94,10 @@ def frames_over_time(type_bins: pd.DataFrame) -> Drawing | None:
 
 
 def rates(control_rates: pd.DataFrame) -> Drawing | None:
-    """Draws the rates of RA, and of SR and UR together. `control_rates`: t_s, ra_per_s, sr_ur_per_s (per
-    experiment second)."""
+    """Draws the rates of RA, and of SR and UR together.
+
+    `control_rates`: t_s, ra_per_s, sr_ur_per_s (per experiment second).
+    """
     points = control_rates.sort_values("t_s")
     if points.empty:
         return None

@@ -22,8 +22,10 @@ _LABELS_UP_TO = 60
 
 
 def link_frames(link_totals: pd.DataFrame) -> dict[int, int]:
-    """Returns frames of all types in both directions, by link index. `link_totals`: link, frames; no host
-    links."""
+    """Returns frames of all types in both directions, by link index.
+
+    `link_totals`: link, frames; no host links.
+    """
     rows = link_totals.dropna(subset=["link"])
     return {int(link): int(frames) for link, frames in rows.groupby("link")["frames"].sum().items()}
 

@@ -67,7 +67,10 @@ class Applications:
         self.delivered = 0
 
     def start(self) -> None:
-        """Starts experiment second 0 now. The predicates of second 0 are set first, one after the other."""
+        """Starts experiment second 0 now.
+
+        The predicates of second 0 are set first, one after the other.
+        """
         now = self._start_ns = self._agenda.now
         first = 0
         while self._items and self._items[0].at_s <= 0 and self._items[0].action == "set_predicate":
@@ -81,7 +84,10 @@ class Applications:
             self._log_predicate(node, NOTHING)
 
     def close(self) -> None:
-        """Closes the log. To be called last."""
+        """Closes the log.
+
+        To be called last.
+        """
         self._log.close()
 
     def tell(self, node: int, action: Deliver | Accepted | Refused) -> None:

@@ -55,13 +55,19 @@ class Agenda:
         return self._heap[0][0] if self._heap else None
 
     def step(self) -> None:
-        """Performs the next event. Raises IndexError if there is none."""
+        """Performs the next event.
+
+        Raises IndexError if there is none.
+        """
         self.now, _, run, arguments = heappop(self._heap)
         self.done += 1
         run(*arguments)
 
     def run(self, until_ns: int, most: int) -> bool:
-        """Performs at most `most` events up to a time. Returns False once that time has come."""
+        """Performs at most `most` events up to a time.
+
+        Returns False once that time has come.
+        """
         heap = self._heap
         for _ in range(most):
             if not heap or heap[0][0] > until_ns:

@@ -166,7 +166,10 @@ class Fabric:
         self._to_controller = controller
 
     def set_link(self, u: int, v: int, up: bool) -> bool:
-        """Takes a link down or up; frames on it are lost. Returns False if the state did not change."""
+        """Takes a link down or up; frames on it are lost.
+
+        Returns False if the state did not change.
+        """
         line = self._lines[frozenset((u, v))]
         if (line.cuts % 2 == 0) == up:
             return False
@@ -310,7 +313,10 @@ class Fabric:
         )
 
     def switch_counters(self) -> SwitchCounters:
-        """Returns the counters of the ports of all switches. A port counts a sent frame before it is lost."""
+        """Returns the counters of the ports of all switches.
+
+        A port counts a sent frame before it is lost.
+        """
         counters: SwitchCounters = {}
         for node, host in enumerate(self._hosts):
             ports = counters[node] = {

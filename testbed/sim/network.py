@@ -27,7 +27,10 @@ class SimulatedNetwork:
         self._controller = controller
 
     def set_link(self, u: int, v: int, up: bool) -> None:
-        """Takes a link down or up. A link stays down while one of its nodes is down."""
+        """Takes a link down or up.
+
+        A link stays down while one of its nodes is down.
+        """
         self._follow(self.state.set_link(u, v, up))
 
     def set_node(self, node: int, up: bool) -> None:

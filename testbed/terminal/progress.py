@@ -47,8 +47,10 @@ class Progress:
         self._show()
 
     def show_panel(self, panel: RenderableType | None) -> None:
-        """Shows a panel below the line of the current stage, on a terminal. Any thread may call this
-        method."""
+        """Shows a panel below the line of the current stage, on a terminal.
+
+        Any thread may call this method.
+        """
         self._panel = panel
         self._show()
 

@@ -119,7 +119,10 @@ class Driver:
         self.close()
 
     def close(self) -> None:
-        """Withdraws the predicates, disconnects, and closes the log. Routers may have ended."""
+        """Withdraws the predicates, disconnects, and closes the log.
+
+        Routers may have ended.
+        """
         self._selector.close()
         for client in self._clients.values():
             client.close()
@@ -127,7 +130,10 @@ class Driver:
         self._log.close()
 
     def stop(self) -> None:
-        """Makes `play` and `drain` return soon, until `resume`. A signal handler may call it."""
+        """Makes `play` and `drain` return soon, until `resume`.
+
+        A signal handler may call it.
+        """
         self._stopping = True
 
     def resume(self) -> None:

@@ -1,8 +1,8 @@
-"""What a message costs at each router of the default experiment, emulated, with many more messages.
+"""The cost of a message at each router of the default experiment, emulated, with many more messages.
 
 The 20 routers run on real links, switches and captures; their CPU seconds are the kernel's, from their
 counters. Two runs of each engine, one with few messages and one with many: the difference between them is
-what messages cost, without start, tables and advertisements. Needs root.
+the cost of the messages, without start, tables and advertisements. Needs root.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _FEWEST = 10
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured.
+    """The result of a measurement.
 
     Attributes:
         build_s: from columns to a table.

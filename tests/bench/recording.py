@@ -1,4 +1,4 @@
-"""What recording costs a router: frames handled as a live router does, with a recorder and without."""
+"""The cost of recording for a router: frames handled as by a live router, with and without a recorder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ORIGIN = Origin(1, RouterOptions(), DEFAULT, seed=1, incarnation=1)
 
 
 def _router() -> Router:
-    """Node 1 between nodes 0 and 2; node 2 and an application want what node 0 sends."""
+    """Returns node 1 between nodes 0 and 2; node 2 and an application select the messages of node 0."""
     router = _ORIGIN.router()
     table = BroadcastTable(
         ((1, 0), (2, 2)), (TreeEntry(0, 1, (2,), 0), TreeEntry(1, 0, (1, 2), 0), TreeEntry(2, 2, (1,), 0))

@@ -1,4 +1,4 @@
-"""What reusing URs saves (protocol paper, section 3.5.4), on a Waxman network of 200 nodes, simulated.
+"""The savings of reusing URs (protocol paper, section 3.5.4), on a simulated Waxman network of 200 nodes.
 
 Every router asks through all its interfaces once in ten minutes (figure 14), at a random phase, while 75 % of
 the nodes receive and half of these change their predicates once in 20 minutes (section 4.1): 20 minutes,

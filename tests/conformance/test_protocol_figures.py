@@ -5,7 +5,7 @@ expected.json (`"paper"` and `"default"`: one record for each step).
 
 A step does one thing; then the network settles, unless it says `"hold": true`. `settle` does just that.
 `deliver` passes on the frames of one type that wait on a link [sender, receiver], `lose` loses them, `inject`
-hands a router a frame that its neighbour never sent, `restart` makes a router anew. `links_down` starts an
+hands a router a frame that its neighbour never sent, `restart` restarts a router. `links_down` starts an
 epoch and commits it everywhere; `tables` only hands out the TABLEs of a new epoch without some links, and
 `commit` hands the COMMIT of an epoch to some nodes.
 
@@ -93,7 +93,10 @@ def injected(step: dict[str, Any]) -> tuple[int, int] | None:
 
 
 def act(network: Network, step: dict[str, Any]) -> tuple[int, int] | None:
-    """Does what a step says, and no more. Returns (source, seq) of a message."""
+    """Performs a step without settling.
+
+    Returns (source, seq) of a message.
+    """
     if wanted := step.get("set_predicate"):
         network.set_predicate(wanted["node"], parse_predicate(wanted["predicate"]))
     elif wanted := step.get("send_message"):

@@ -1,4 +1,4 @@
-"""What the emulation tests share: running `cbcb` as a user does, and looking for what it left behind."""
+"""Fixtures of the emulation tests: run `cbcb` as a user does, and find the remains of a run."""
 
 from __future__ import annotations
 

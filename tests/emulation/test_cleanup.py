@@ -1,4 +1,4 @@
-"""What a run leaves on the machine when it is interrupted or killed: nothing, after `cbcb clean`."""
+"""A run that is interrupted or killed leaves nothing on the machine after `cbcb clean`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cbcb run --live`: shown while the network runs, the accounting's numbers, nothing left behind."""
+"""`cbcb run --live`: the display while the network runs, equal numbers in the accounting, and no remains."""
 
 from __future__ import annotations
 

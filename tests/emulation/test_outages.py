@@ -1,4 +1,4 @@
-"""What a run does when something under it fails: Open vSwitch killed or restarted, a disk that is full."""
+"""Runs during outages: Open vSwitch killed or restarted, a full disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of Spark's JVM and its files when the process that started them is told to end, or dies."""
+"""Spark's JVM and its files are removed when the process that started them is stopped or dies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.spark
 
-#: Says when Spark has been told to start, and when it has.
+#: Prints a line when Spark is about to start, and when it has started.
 DRIVER = """
 import sys
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""What tests share: networks in memory, capture files, run folders, processes."""
+"""Support for tests: networks in memory, capture files, run folders, processes."""

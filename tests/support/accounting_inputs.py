@@ -1,4 +1,4 @@
-"""Small inputs of the accounting, and how to read its tables."""
+"""Small inputs of the accounting, and readers of its tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINKS = "link int, u int, v int, cost bigint, bandwidth_mbps double"
 
 
 def frames_of(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
-    """Frames with these columns; a MSG frame of node 0 on link 0 unless they say otherwise."""
+    """Returns frames with the given columns; by default a MSG frame of node 0 on link 0."""
     base = {
         "kind": "link",
         "link": 0,
@@ -33,10 +33,10 @@ def frames_of(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
 
 
 def wall(seconds: float) -> int:
-    """Time in ns, so many wall seconds after the start."""
+    """Returns the time in ns that is `seconds` wall seconds after the start."""
     return CLOCK.start_ns + round(seconds * 1e9)
 
 
 def rows_of(table: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
-    """The rows, sorted, with these columns."""
+    """Returns the sorted rows of a table."""
     return sorted(tuple(row) for row in table.select(*columns).collect())

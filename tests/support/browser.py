@@ -1,4 +1,4 @@
-"""A page as headless Chromium shows it, on a machine that has one."""
+"""A page as shown by headless Chromium, if it is installed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ needs_chromium = pytest.mark.skipif(
 
 
 def shown(url: str, profile: Path, *flags: str) -> str:
-    """The document after its scripts have run; skips the test where Chromium does not run.
+    """Returns the document after its scripts have run; skips the test if Chromium does not run.
 
     Args:
-        profile: a new folder for what it keeps.
+        profile: a new folder for Chromium's files.
     """
     assert CHROMIUM is not None
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Running `cbcb` as a user does, and looking for what it left behind."""
+"""Runs `cbcb` as a user does, and finds the remains of a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATE = Path("/run/cbcb")
 
 @dataclass
 class Cbcb:
-    """A `cbcb` command under way."""
+    """A running `cbcb` command."""
 
     process: subprocess.Popen[str]
     runs: Path
@@ -32,14 +32,14 @@ class Cbcb:
         return self.process.returncode, output
 
     def interrupt(self) -> None:
-        """Ctrl-C, as a terminal sends it: to the whole process group."""
+        """Sends Ctrl-C as a terminal does, to the whole process group."""
         os.killpg(self.process.pid, signal.SIGINT)
 
     def kill(self) -> None:
         self.process.kill()
 
     def state(self, timeout_s: float = 60) -> dict[str, Any]:
-        """The state of this run as soon as it has one."""
+        """Waits for the state of the run and returns it."""
 
         def mine() -> dict[str, Any] | None:
             for file in STATE.glob("*/state.json"):
@@ -52,7 +52,7 @@ class Cbcb:
 
 
 def left_behind(state: dict[str, Any]) -> list[str]:
-    """What of a run is still on the machine: processes, bridges, devices, files."""
+    """Returns the processes, bridges, devices and files of a run that are still on the machine."""
     tag = state["tag"]
     found = [f"process {p['pid']}" for p in state["processes"] if ProcessId(**p).alive()]
     bridges = subprocess.run(["ovs-vsctl", "list-br"], capture_output=True, text=True, check=True).stdout

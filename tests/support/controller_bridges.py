@@ -43,7 +43,7 @@ _TYPE = ETHERTYPE.to_bytes(2, "big")
 
 
 class Router:
-    """What the controller sees of a router: HELLO out, TABLE and COMMIT in, ACK out."""
+    """The controller's view of a router: it sends HELLO and ACK, and receives TABLE and COMMIT."""
 
     def __init__(self, node: int, device: str, incarnation: int = 1) -> None:
         self.node = node
@@ -60,10 +60,10 @@ class Router:
         self.socket.setblocking(False)
 
     def hello(self) -> None:
-        """Says HELLO, now and every _HELLO_S until a TABLE comes.
+        """Sends HELLO now and every _HELLO_S until a TABLE arrives.
 
-        Once is not enough: a switch that dropped a frame before it had its pipeline may go on to drop such
-        frames from its cache for a moment after it has confirmed the pipeline.
+        One HELLO is not enough: a switch that dropped a frame before it had its pipeline may drop such frames
+            from its cache for a moment after it has confirmed the pipeline.
         """
         self._hello_due = 0.0
         self.tick()
@@ -78,7 +78,7 @@ class Router:
         self.socket.send(destination + node_address(self.node) + _TYPE + payload)
 
     def read(self) -> None:
-        """Takes one frame; answers those of the controller."""
+        """Reads one frame; answers frames of the controller."""
         data, address = self.socket.recvfrom(65_535)
         if address[2] == socket.PACKET_OUTGOING:
             return
@@ -172,7 +172,7 @@ class Bridges:
         vsctl(commands)
 
     def stop(self) -> None:
-        """Removes everything, as far as it was made."""
+        """Removes everything that was made."""
         if self._controller is not None:
             self._controller.kill()
             self._controller.wait()
@@ -185,7 +185,7 @@ class Bridges:
         run(["ip", "netns", "del", self._tag], check=False)
 
     def stop_controller(self) -> int:
-        """Tells the controller to end; returns its exit status."""
+        """Sends SIGTERM to the controller; returns its exit status."""
         assert self._controller is not None
         self._controller.send_signal(signal.SIGTERM)
         return self._controller.wait(10)
@@ -201,7 +201,7 @@ class Bridges:
         run(["ip", "link", "set", self.port(link.u, link.u_port), "up" if up else "down"])
 
     def restart(self, node: int) -> None:
-        """Puts a router that was started anew in the place of a node's: a new socket, nothing remembered."""
+        """Replaces a node's router by a restarted router, with a new socket and no state."""
         old = self.routers[node]
         old.socket.close()
         with _namespace(self._tag):
@@ -209,7 +209,7 @@ class Bridges:
         self.routers[node].hello()
 
     def wait_for(self, event: str, timeout_s: float = 20, **fields: object) -> Event:
-        """The first event of the controller with this name and these fields; answers frames meanwhile."""
+        """Returns the first event of the controller with a name and fields; answers frames while it waits."""
 
         def left() -> str | None:
             return None if self._find(event, fields) else f"events: {self.log.events[-5:]}"
@@ -220,7 +220,8 @@ class Bridges:
         return found
 
     def pump_until(self, left: Callable[[], str | None], timeout_s: float, what: str) -> None:
-        """Lets the routers answer until `left` returns None; fails with what it says at the deadline."""
+        """Lets the routers answer until `left` returns None; fails with the text of `left` at the
+        deadline."""
         deadline = time.monotonic() + timeout_s
         with selectors.DefaultSelector() as selector:
             for router in self.routers.values():

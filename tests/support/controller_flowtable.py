@@ -1,4 +1,4 @@
-"""A flow table in memory: runs frames through rules as OpenFlow 1.3 says a switch does."""
+"""A flow table in memory, which processes frames by rules as OpenFlow 1.3 specifies."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from testbed.controller.rules import Match, Rule
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of a frame: the ports it left by, in order, and whether the controller got it."""
+    """The fate of a frame: the ports by which it left, in order, and whether the controller got it."""
 
     ports: list[int]
     to_controller: bool
 
 
 class FlowTable:
-    """The tables of one switch. Two rules of equal priority that match one frame are an error."""
+    """The tables of one switch.
+
+    Two rules of equal priority that match one frame are an error.
+    """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._tables: dict[int, list[Rule]] = {}
@@ -44,7 +47,7 @@ class FlowTable:
             best = max(rule.priority for rule in found)
             chosen = [rule for rule in found if rule.priority == best]
             assert len(chosen) == 1, f"ambiguous: {chosen}"
-            # A switch does not send a frame back to the port it came from unless told so expressly.
+            # A switch sends a frame back through its input port only for an explicit IN_PORT action.
             ports += [port for port in chosen[0].outputs if port != in_port]
             to_controller |= chosen[0].to_controller
             table = chosen[0].goto_table

@@ -1,4 +1,4 @@
-"""How many cases to try: `CBCB_FUZZ=20 ./run.sh test tests/properties` tries twenty times as many."""
+"""The number of random cases: `CBCB_FUZZ=20 ./run.sh test tests/properties` tries twenty times as many."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _FACTOR = int(os.environ.get("CBCB_FUZZ", "1"))
 
 
 def cases(count: int) -> int:
-    """The number of cases where `count` is the usual one."""
+    """Returns the number of cases; `count` is the number without CBCB_FUZZ."""
     return count * _FACTOR

@@ -14,12 +14,12 @@ _SEEDS = [
     *(payload for vector in FRAGMENTED for payload in vector.payloads),
 ]
 
-#: Bytes at which a rule turns: types, operators, lengths, the borders of UTF-8.
+#: Bytes at the limits of a rule: types, operators, lengths, the borders of UTF-8.
 _TELLING = bytes((0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 0x7F, 0x80, 0xBF, 0xC2, 0xE0, 0xED, 0xF0, 0xF4, 0xFE, 0xFF))
 
 
 def mutated(random: Random) -> bytes:
-    """One fuzzed Ethernet payload."""
+    """Returns a fuzzed Ethernet payload."""
     payload = bytearray(random.choice(_SEEDS))
     for _ in range(random.choice((0, 1, 1, 1, 2, 3, 8))):
         at = random.randrange(len(payload) + 1)
@@ -47,7 +47,7 @@ def mutated(random: Random) -> bytes:
 
 
 def _mend_header(payload: bytearray) -> None:
-    """Makes the header that of an unfragmented frame, so that the body is looked at."""
+    """Repairs the header to that of an unfragmented frame, so that the body is decoded."""
     here = len(payload) - codec.HEADER_LENGTH
     if 0 <= here <= 65_535:
         payload[0] = VERSION

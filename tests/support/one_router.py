@@ -1,4 +1,4 @@
-"""One router that is given events by hand: its node, its tables, and short names for events."""
+"""A router that handles events of a test: its node, its tables, and short names for events."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def control(router: Router, kind: FrameType, epoch: int, body: Body, now: float 
 
 
 def set_up(options: RouterOptions | None = None, table: BroadcastTable = TABLE) -> Router:
-    """A router that has committed epoch 1 on `table`."""
+    """Returns a router that has committed epoch 1 on `table`."""
     router = new_router(options)
     control(router, FrameType.TABLE, 1, table)
     control(router, FrameType.COMMIT, 1, Commit(1))
@@ -78,5 +78,5 @@ def sent(actions: list[Action]) -> list[tuple[set[int], Frame]]:
 
 
 def received(router: Router, sender: int, frame: Frame, now: float = 0.0) -> list[Action]:
-    """A frame comes in from the router of node `sender`."""
+    """Passes a frame from the router of node `sender` to the router."""
     return router.handle(FrameReceived(sender, frame), now)

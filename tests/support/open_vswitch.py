@@ -1,4 +1,4 @@
-"""An Open vSwitch of a test's own, beside the machine's: its daemons can be killed without harm to others."""
+"""A separate Open vSwitch for a test, whose daemons can be killed without harm to the machine's."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class OpenVswitch:
             self._kill(daemon)
 
     def run(self, *command: str) -> str:
-        """What a tool of Open vSwitch prints."""
+        """Runs a tool of Open vSwitch and returns its output."""
         return subprocess.run(
             command, env=self.environment, capture_output=True, text=True, check=True, timeout=60
         ).stdout
@@ -61,8 +61,8 @@ class OpenVswitch:
 
 @contextmanager
 def open_vswitch() -> Iterator[OpenVswitch]:
-    """Both daemons, running; ended, and their folder removed, at the end."""
-    # A short path: the names of Unix sockets hold 107 bytes.
+    """Starts both daemons; ends them and removes their folder on leaving."""
+    # A short path: the name of a Unix socket has at most 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="cbcb-ovs-", dir="/run"))
     daemons = OpenVswitch(folder)
     try:

@@ -1,4 +1,4 @@
-"""Random predicates over few bounds, and messages enough to tell them apart.
+"""Random predicates over few bounds, and enough messages to distinguish them.
 
 `CRITICAL` holds, for every type, values on, beside and between all bounds that the generated constraints
 can have; two sets of values of these constraints differ only if they differ on one of them.

@@ -1,4 +1,4 @@
-"""A network of protocol cores in memory: links are queues, and a random source decides who is next."""
+"""A network of protocol cores in memory: links are queues, and a random source selects the next frame."""
 
 from __future__ import annotations
 
@@ -129,9 +129,9 @@ class Network:
 
     Attributes:
         loss: probability that a frame of a router is lost on its link.
-        background: is called between the frames that tell routers of a new epoch.
+        background: is called between the frames that announce a new epoch to routers.
         reordering: frames of one link overtake each other at random.
-        delivered: (source, seq) -> how often each node passed that message up.
+        delivered: (source, seq) -> node -> number of deliveries of the message.
         tables_of: the broadcast layer: (full graph, what is up) -> each node's table.
         frames: frames that crossed each directed link, by type.
     """
@@ -181,7 +181,10 @@ class Network:
         return actions
 
     def step(self) -> bool:
-        """Delivers (or loses) the next frame of a random link. False if nothing is under way."""
+        """Delivers (or loses) the next frame of a random link.
+
+        Returns False if no frame is under way.
+        """
         busy = [link for link, queue in self._queues.items() if queue]
         if not busy:
             return False
@@ -200,13 +203,13 @@ class Network:
             self.step()
 
     def wait(self, seconds: float) -> None:
-        """Time passes; what is due is done."""
+        """Advances the time; performs actions that are due."""
         self.now += seconds
         for node in self.routers:
             self.handle(node, Tick())
 
     def settle(self) -> None:
-        """Runs until no frame is under way and no router owes one."""
+        """Runs until no frame is under way and no router has one to send."""
         while True:
             while self.step():
                 pass
@@ -219,7 +222,7 @@ class Network:
                 self.handle(node, Tick())
 
     def settle_all(self) -> None:
-        """No router starts anything more of its own accord; runs until all is quiet."""
+        """Stops the periodic sending of all routers; runs until the network is quiet."""
         for node in self.routers:
             self.handle(node, Settle())
         self.settle()
@@ -241,7 +244,9 @@ class Network:
         self.tables = self._tables_of_epoch[self.epoch] = self.tables_of(self.graph, self._alive)
 
     def tell(self, node: int, kind: FrameType, epoch: int, oldest: int | None = None) -> bool:
-        """Hands a router the TABLE or COMMIT of an epoch. Returns whether it was acknowledged.
+        """Hands a router the TABLE or COMMIT of an epoch.
+
+        Returns whether it was acknowledged.
 
         Args:
             oldest: of a COMMIT: the oldest epoch in use; by default the one before.
@@ -275,7 +280,7 @@ class Network:
         )
 
     def restart(self, node: int) -> None:
-        """Makes a router anew, with a greater incarnation; the controller answers with a new epoch."""
+        """Restarts a router with a greater incarnation; the controller answers with a new epoch."""
         self._incarnations[node] += 1
         self.routers[node] = self._router(node)
         self.predicates.pop(node, None)

@@ -38,7 +38,8 @@ def behind(network: Network, node: int, neighbour: int) -> list[int]:
 
 
 def table_errors(network: Network, exact: bool) -> list[str]:
-    """Where a table lacks what a node wants, or (`exact`) has what nobody wants."""
+    """Returns the places where a table lacks a node's predicate, or (`exact`) has more than all
+    predicates."""
     wrong = []
     for node, router in network.routers.items():
         for interface, neighbour in router.interfaces().items():

@@ -1,4 +1,4 @@
-"""What routing tables should hold, from topology, trees and the predicates of the nodes alone."""
+"""The expected routing tables, from topology, trees and the predicates of the nodes only."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ def wrong_entries(
     down_links: frozenset[int] = frozenset(),
     down_nodes: frozenset[int] = frozenset(),
 ) -> list[str]:
-    """Entries that are not just what the nodes beyond the interface on the router's own tree want.
+    """Returns the entries that differ from the predicates of the nodes beyond the interface on the router's
+    tree.
 
     Args:
         layer: name of the broadcast layer.
-        tables: node -> interface -> p_i; p0 is what the node wants.
+        tables: node -> interface -> p_i; p0 is the node's predicate.
         down_links, down_nodes: indices of links, and nodes, that are down.
 
     Returns:

@@ -1,4 +1,4 @@
-"""A run folder made by hand: three routers in a line, every frame known, every counter tallied on its own."""
+"""A run folder made by hand: three routers in a line, every frame known, every counter counted separately."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TIME_SCALE = 10.0
 #: u, v, u_port, v_port of each link.
 LINKS = ((0, 1, 1, 1), (1, 2, 2, 1))
 NODES = (0, 1, 2)
-#: Each node's part in the tree of every source, as the controller would tell it.
+#: Each node's part in the tree of every source, as the controller would send it.
 TABLES = {
     0: BroadcastTable(((1, 1),), (TreeEntry(0, 0, (1,), 0), TreeEntry(1, 1, (), 0), TreeEntry(2, 1, (), 0))),
     1: BroadcastTable(
@@ -57,7 +57,7 @@ def table_row(interface: int, predicate: str) -> dict[str, Any]:
 
 
 class RunBuilder:
-    """Plays frames through the line 0 - 1 - 2 and writes what captures, counters and logs would hold."""
+    """Plays frames through the line 0 - 1 - 2 and writes their captures, counters and logs."""
 
     def __init__(self) -> None:
         self.now_ns = START_NS
@@ -133,7 +133,10 @@ class RunBuilder:
     def send(
         self, seq: int, price: int, path: Sequence[tuple[int, Sequence[int]]], text: str = "", **oracle: bool
     ) -> None:
-        """Node 0 sends a message. `oracle` gives expected (and decided) for nodes 1 and 2 alike."""
+        """Node 0 sends a message.
+
+        `oracle` gives expected (and decided) for nodes 1 and 2 alike.
+        """
         attributes: dict[str, Value] = {"price": price, "text": text}
         self.workload.append({"at_s": 0.0, "node": 0, "action": "send_message", "attributes": attributes})
         requested = self.tick()
@@ -233,10 +236,11 @@ class RunBuilder:
 
 
 def good_run() -> RunBuilder:
-    """A run that holds. Its numbers are in test_spark_account.py.
+    """Returns a run whose verdict holds; test_account.py has its numbers.
 
-    Nodes 1 and 2 want price < 100 and advertise price < 200. Node 0 sends message 1 (wanted by both, two
-    fragments a hop), 2 (wanted and advertised by nobody) and 3 (advertised, wanted by nobody).
+    Nodes 1 and 2 have the predicate price < 100 and advertise price < 200. Node 0 sends message 1 (selected
+    by both predicates, two fragments a hop), 2 (neither selected nor advertised) and 3 (advertised, not
+    selected).
     """
     run = RunBuilder()
     for node in NODES:

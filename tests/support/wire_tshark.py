@@ -1,4 +1,4 @@
-"""Frames through tshark with the dissector: what it shows, as values by field name."""
+"""Frames through tshark with the dissector, as values by field name."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def write_capture(path: Path, frames: Iterable[tuple[int, bytes]], snaplen: int 
 
 
 def tshark(capture: Path, *arguments: str) -> str:
-    """What tshark prints; fails if it speaks of Lua on standard error."""
-    # With names for addresses, as Wireshark shows them unless told otherwise.
+    """Returns the output of tshark; fails if standard error has a message about Lua."""
+    # With names for addresses, which is Wireshark's default.
     command = ["tshark", "-N", "m", "-X", f"lua_script:{DISSECTOR}", "-X", f"lua_script:{STATISTICS}"]
     done = subprocess.run(
         [*command, "-r", str(capture), *arguments], capture_output=True, text=True, check=True, timeout=120

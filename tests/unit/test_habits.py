@@ -1,4 +1,4 @@
-"""What contributors rely on: the form of commit messages, fragments of the changelog, one version."""
+"""Rules for contributors: the form of commit messages, fragments of the changelog, one version."""
 
 from __future__ import annotations
 

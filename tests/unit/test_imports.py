@@ -156,7 +156,7 @@ def test_package_init_files_import_nothing() -> None:
 
 
 def test_no_test_module_imports_another() -> None:
-    """What tests share is in tests/support."""
+    """Code that several tests use is in tests/support."""
     wrong = [
         f"{name} imports {imported}"
         for name, tree in _modules(("tests",))

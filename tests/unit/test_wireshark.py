@@ -176,7 +176,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert str(plugin) in refused.stderr
     assert plugin.read_text() == "-- mine"
     assert cbcb("--uninstall", "--force").returncode == 0
-    # A copy made by hand is told from one that was installed.
+    # A copy made by hand is distinguished from an installed file.
     plugin.write_bytes((DISSECTOR_FOLDER / "cbcb.lua").read_bytes())
     assert cbcb("--uninstall").returncode == 2
     assert f"same      {plugin}" in cbcb().stdout

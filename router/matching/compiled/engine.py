@@ -179,7 +179,10 @@ class CompiledMatcher:
         }
 
     def finish_merges(self) -> None:
-        """Waits for the thread that merges segments. Measurements need this; matching does not."""
+        """Waits for the thread that merges segments.
+
+        Measurements need this; matching does not.
+        """
         if self._unsynced:
             self._sync()
         self._segments.wait(self._interfaces.retired)

@@ -165,7 +165,7 @@ class Search(IntEnum):
     BODY = 15  # the message
     COUNT = 16  # number of its attributes
     OPEN = 17  # uint8 [interfaces]: 1 if the interface is to be matched and has not matched yet
-    WANTED = 18  # number of interfaces to be matched
+    LIMIT = 18  # number of interfaces to be matched
     NUMBER = 19  # number of interfaces that have matched
     HIT = 20  # number of ranges in HITS
     HAVE = 21  # a bit for each slot (modulo 64) of the segment whose attribute the message has

@@ -53,14 +53,14 @@ _STRING_START, _PART_TEXT = int(Part.STRING_START), int(Part.TEXT)
 _LOWER, _UPPER = int(Part.LOWER), int(Part.UPPER)
 _BLOCK_UPPER, _BLOCKS_UPPER = int(Part.BLOCK_UPPER), int(Part.BLOCKS_UPPER)
 _ROWS, _ATTRIBUTE_OF, _FOUND, _ROUND = (int(Search[n]) for n in ("ROWS", "ATTRIBUTE_OF", "FOUND", "ROUND"))
-_BODY, _COUNT, _OPEN, _WANTED = (int(Search[n]) for n in ("BODY", "COUNT", "OPEN", "WANTED"))
+_BODY, _COUNT, _OPEN, _LIMIT = (int(Search[n]) for n in ("BODY", "COUNT", "OPEN", "LIMIT"))
 _NUMBER, _HIT, _HAVE = (int(Search[n]) for n in ("NUMBER", "HIT", "HAVE"))
 #: Columns of the row of a table: the search, the number of segments, and their addresses.
 TABLE_SEARCH, TABLE_COUNT, TABLE_SEGMENTS = range(3)
 
 
 @kernel
-def match(body: Array, table: Address, open_interfaces: Address, wanted: I64, trusted: I64) -> I64:
+def match(body: Array, table: Address, open_interfaces: Address, limit: I64, trusted: I64) -> I64:
     """Writes the dense numbers of the interfaces that match to the array `Search.FOUND`.
 
     Args:
@@ -68,7 +68,7 @@ def match(body: Array, table: Address, open_interfaces: Address, wanted: I64, tr
         table: the address of a row (int64): address of the search, number of segments, address of each.
         open_interfaces: the address of a uint8 array by dense number: 1 for each interface to be matched; the
             first element is 0.
-        wanted: the number of interfaces to be matched; the search ends when all of them have matched.
+        limit: the number of interfaces to be matched; the search ends when all of them have matched.
         trusted: see `read_attributes`.
 
     Returns:
@@ -78,12 +78,12 @@ def match(body: Array, table: Address, open_interfaces: Address, wanted: I64, tr
     address = np.int64(data.ctypes.data)
     search = long_at(table, TABLE_SEARCH)
     count = read_attributes(search, address, len(data), trusted)
-    if count < 0 or wanted == 0:
+    if count < 0 or limit == 0:
         return min(count, 0)
     put_long(search, _BODY, address)
     put_long(search, _COUNT, count)
     put_long(search, _OPEN, open_interfaces)
-    put_long(search, _WANTED, wanted)
+    put_long(search, _LIMIT, limit)
     put_long(search, _NUMBER, 0)
     for number in range(long_at(table, TABLE_COUNT)):
         if _search(search, long_at(table, TABLE_SEGMENTS + number)):

@@ -19,7 +19,7 @@ _BELOW, _AT_MOST, _ABOVE = int(Test.BELOW), int(Test.AT_MOST), int(Test.ABOVE)
 _INTERFACE, _NEEDS, _RECORD_START = int(Part.INTERFACE), int(Part.NEEDS), int(Part.RECORD_START)
 _RECORD_TEST, _RECORD_A, _RECORD_B = int(Part.RECORD_TEST), int(Part.RECORD_A), int(Part.RECORD_B)
 _STRING_START, _PART_TEXT = int(Part.STRING_START), int(Part.TEXT)
-_OPEN, _WANTED, _NUMBER, _FOUND = (int(Search[n]) for n in ("OPEN", "WANTED", "NUMBER", "FOUND"))
+_OPEN, _LIMIT, _NUMBER, _FOUND = (int(Search[n]) for n in ("OPEN", "LIMIT", "NUMBER", "FOUND"))
 _BODY, _HAVE, _ATTRIBUTE_OF = int(Search.BODY), int(Search.HAVE), int(Search.ATTRIBUTE_OF)
 
 
@@ -67,7 +67,7 @@ def _matched(search: Address, open_: Address, which: I64) -> Flag:
     put_byte(open_, which, 0)
     put_int(long_at(search, _FOUND), number, which)
     put_long(search, _NUMBER, number + 1)
-    return number + 1 >= long_at(search, _WANTED)
+    return number + 1 >= long_at(search, _LIMIT)
 
 
 @callee

@@ -74,7 +74,10 @@ class CountingMatcher:
         self._filters.pop(interface, None)
 
     def match(self, message: Message, among: Collection[int] | None = None) -> frozenset[int]:
-        """See `Matcher`. The interfaces outside `among` are the papers' broadcast exclusion set."""
+        """See `Matcher`.
+
+        The interfaces outside `among` are the papers' broadcast exclusion set.
+        """
         # Interfaces that need no (further) evaluation.
         excluded = set() if among is None else self._filters.keys() - set(among)
         matched = self._always - excluded

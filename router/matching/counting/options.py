@@ -10,7 +10,9 @@ _SWITCHES = {"on": True, "off": False}
 
 @dataclass(frozen=True, slots=True)
 class CountingOptions:
-    """The optimisations of the counting engine. None of them changes an answer.
+    """The optimisations of the counting engine.
+
+    None of them changes an answer.
 
     Attributes:
         rounds: the number of pre-processing rounds: attributes of the selectivity table that are considered

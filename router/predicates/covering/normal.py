@@ -15,7 +15,9 @@ Family = tuple[object, ...]
 
 
 class NormalFilter:
-    """The normal form of a filter that some message can match. Compared by identity.
+    """The normal form of a filter that some message can match.
+
+    Compared by identity.
 
     Attributes:
         attributes: the allowed values, never an empty set, by attribute name; in order of names.

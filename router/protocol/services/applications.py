@@ -19,7 +19,10 @@ class ApplicationPredicates:
         self._predicates: dict[int, Predicate] = {}
 
     def set(self, app: int, predicate: Predicate) -> bool:
-        """Overwrites the predicate of an application. Returns True if p0 changed."""
+        """Overwrites the predicate of an application.
+
+        Returns True if p0 changed.
+        """
         before = self._predicates.get(app, self._content.nothing)
         if before == predicate:
             return False

@@ -24,7 +24,7 @@ class Subscriptions:
         self._content = content
         self._declared = NOTHING
         self._numbered: dict[int, Predicate] = {}
-        #: All of it, while there are subscriptions; None: it is to be built anew.
+        #: All of it, while there are subscriptions; None: to be rebuilt.
         self._whole: PredicateBuilder | None = None
 
     @property

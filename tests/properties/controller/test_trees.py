@@ -1,4 +1,4 @@
-"""What CBCB needs of a broadcast layer, for each layer; and that the tables say what the trees are."""
+"""The conditions of CBCB on a broadcast layer, for each layer; and the tables describe the trees."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def beyond(tree: Tree, node: int) -> frozenset[int]:
 
 
 def hung_beyond(tree: Tree, router: int, neighbour: int) -> frozenset[int]:
-    """The nodes that a tree hangs beyond a router's interface towards `neighbour`, by the definition."""
+    """Returns the nodes of a tree beyond a router's interface towards `neighbour`, by the definition."""
     return beyond(tree, neighbour) if tree.parents[neighbour] == router else frozenset()
 
 

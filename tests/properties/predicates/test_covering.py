@@ -79,7 +79,7 @@ def test_disjoin_matches_what_either_matches(p: Predicate, q: Predicate) -> None
 @settings(max_examples=200, deadline=None)
 def test_simplification_is_idempotent_by_value(p: Predicate) -> None:
     simple = simplify(p)
-    # Parsed anew, so that nothing is known about it.
+    # Parsed a second time, so that no cached relation of it exists.
     anew = parse_predicate(format_predicate(simple))
     assert simplify(anew) == simple
     assert disjoin(anew, anew) == simple

@@ -1,4 +1,4 @@
-"""What is printed parses to the same value."""
+"""The printed form of a value parses to an equal value."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Sender requests and update replies, whatever the graph, the predicates and the order of events."""
+"""Sender requests and update replies, for any graph, predicates and order of events."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_one_round_of_requests_makes_every_table_exact(
     later: list[tuple[int, Predicate | None]],
     reuse: bool,
 ) -> None:
-    """After losses and reordering, one quiet round mends all; and what follows it loses nobody."""
+    """After losses and reordering, one quiet round repairs all tables; later changes lose no receiver."""
     options = replace(OPTIONS, ur_reuse=reuse)
     network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
     network.new_epoch()
@@ -85,8 +85,9 @@ def test_one_round_mends_losses_reordering_and_changes_of_the_network(
     reuse: bool,
     policy: RequestPolicyName,
 ) -> None:
-    """Links fail and return, parts are cut off, frames are lost and overtake each other. Once it is
-    quiet, one SR of each router makes every table exact, in the network as it then is.
+    """Links fail and return, parts are cut off, frames are lost and overtake each other.
+
+    Once it is quiet, one SR of each router makes every table exact, in the network as it then is.
     """
     options = replace(
         OPTIONS, ur_reuse=reuse, readvertise_jitter_s=0.02, sr_policy=policy, sr_period_s=2.0, sr_threshold=1

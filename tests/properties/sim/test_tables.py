@@ -1,4 +1,4 @@
-"""Whatever happened in a simulation: once it is quiet, one round of requests makes every table exact."""
+"""After any events of a simulation, once it is quiet, one round of requests makes every table exact."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_one_round_of_requests_makes_every_table_exact(experiment: Experiment) -
 
 
 def _asked(simulation: Simulation, node: int) -> Predicate:
-    """What the workload's last item for a node asks for."""
+    """Returns the predicate of the workload's last item for a node."""
     texts = [item.predicate for item in simulation.workload.items if item.node == node and item.predicate]
     return parse_predicate(texts[-1]) if texts else NOTHING
 

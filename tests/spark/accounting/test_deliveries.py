@@ -26,7 +26,7 @@ def _outcomes(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
     deliveries = spark.createDataFrame(
         [
             (0, 1, 1, "a", wall(1.5)),
-            # Twice more than wanted, and two that the oracle does not ask for: undecided, and decided.
+            # Two repeated deliveries, and two that the oracle does not expect: undecided, and decided.
             *([(0, 1, 1, "a", wall(1.7))] * 2),
             (0, 2, 3, "a", wall(2.5)),
             (0, 3, 1, "a", wall(3.2)),

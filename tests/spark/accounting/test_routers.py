@@ -1,4 +1,4 @@
-"""What routers did with messages, on frames small enough to work out by hand."""
+"""Tables of the routers' work on messages, on frames small enough to work out by hand."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_a_stamp_that_does_not_fit_has_no_time(tmp_path: Path) -> None:
     assert record.time_ns == NO_TIME
     (record,) = _records(tmp_path / "b.pcapng", wide + enhanced(2**64 - 1, b"x"))
     assert record.time_ns == NO_TIME
-    # A resolution that is not told right is not told.
+    # A malformed option for the resolution counts as absent.
     finer = section() + interface(tsresol=0x80 | 64)
     (record,) = _records(tmp_path / "c.pcapng", finer + enhanced(2**62, b"x"))
     assert record.time_ns == NO_TIME

@@ -1,4 +1,4 @@
-"""Machine code: when it is made anew, where it is kept, and that of modules in zip files."""
+"""Machine code: when it is recompiled, where it is kept, and that of modules in zip files."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ def _package(folder: Path, addend: int) -> str:
 
 
 def _ask(path: Path, package: str, room: Path) -> list[int]:
-    """What a new process gets for 1, whether there was machine code before, how often it was found."""
+    """Returns a new process's result for 1, whether machine code existed before, and its number of cache
+    hits."""
     environment = {**os.environ, "PYTHONPATH": f"{path}:{Path(compiler.__file__).parents[2]}"}
     program = _ASK.format(package=package, room=str(room))
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The routing table: what its matcher hears, and over-simplification of what lies behind interfaces."""
+"""The routing table: the updates of its matcher, and over-simplification of its entries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONTENT = Plain()
 
 
 class _Counted(CountingMatcher):
-    """The real engine, and how often it was told something."""
+    """The real engine, which counts its updates."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ def test_bounds_that_a_router_refuses() -> None:
 
 
 class _Listening(CountingMatcher):
-    """The real engine, and of how many filters it was told."""
+    """The real engine, which counts the filters that it receives."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -64,7 +64,7 @@ def test_two_simulations_have_one_summary_and_every_frame_is_accounted_for(
 def test_without_some_captures_the_rest_is_accounted_for_alike(
     session: SparkSession, tmp_path: Path, summary: dict[str, Any], captures: Kept
 ) -> None:
-    """What is not in the captures is in no total; what other evidence says is the same."""
+    """Frames that are not in the captures are in no total; the results of other evidence are unchanged."""
     partial = _accounted(session, tmp_path / captures, captures)
     assert partial["verdict"] == "holds", partial["verdict_reasons"]
     assert partial["host_links_captured"] == 0

@@ -1,4 +1,4 @@
-"""What a recording says of a router's decision on one message, when its table has changed since."""
+"""A recording explains a router's decision on a message, although its table has changed since."""
 
 from __future__ import annotations
 

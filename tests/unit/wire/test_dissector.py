@@ -84,7 +84,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shown_rows(capture: Path) -> dict[bytes, Row]:
-    """What tshark shows for each payload of the vectors: values by field name."""
+    """Returns the values by field name that tshark shows for each payload of the vectors."""
     columns = [f"cbcb.{name}" for name in FIELDS] + ["_ws.col.Info", "_ws.expert.message"]
     return dict(zip(PAYLOADS, rows(capture, columns), strict=True))
 

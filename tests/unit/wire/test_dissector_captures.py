@@ -129,7 +129,7 @@ def test_an_answer_counts_for_the_requests_repeated_before_it(tmp_path: Path) ->
     table = of_controller(frame(FrameType.TABLE, 4, 11, BroadcastTable((), ())))
     request = of_router(1, frame(FrameType.SR, 9, 5, SenderRequest(1000)))
     frames = [
-        # Of an incarnation that ended; then twice of the next one, numbered anew.
+        # Of an incarnation that ended; then twice of the next incarnation, numbered from 1.
         (0, to_controller(4, frame(FrameType.HELLO, 4, 9, Hello(1)))),
         (1, to_controller(4, frame(FrameType.HELLO, 4, 1, Hello(2)))),
         (2, to_controller(4, frame(FrameType.HELLO, 4, 2, Hello(2)))),
@@ -243,7 +243,8 @@ def test_warns_of_what_every_router_drops(tmp_path: Path) -> None:
 
 
 def reassembled(frames: list[Timed]) -> list[tuple[str, int]]:
-    """What the router's own reassembly says of each frame: nothing, whole (bytes), or the reason."""
+    """Returns the result of the router's reassembly for each frame: None, the whole (bytes), or the
+    reason."""
     reassembler = Reassembler()
     found = []
     for at_ns, data in frames:
@@ -301,7 +302,7 @@ def test_a_repeated_fragment_is_not_missing(tmp_path: Path) -> None:
     ]
     late = [(at, of_router(1, payload)) for at, payload in enumerate([first, second, second, bytes(changed)])]
     found = rows(write_capture(tmp_path / "late.pcap", late), columns[:3], "-2")
-    # A router begins the frame anew with the repeat, and makes it whole with the changed fragment.
+    # A router restarts the frame with the repeat, and completes it with the changed fragment.
     assert found == [
         {"reassembled_in": ["2"]},
         {"fragments": ["1", "2"]},
