@@ -7,6 +7,7 @@ epoch that it was sent in, so no mixture of two epochs' trees ever carries it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -44,12 +45,23 @@ class EpochTable:
         neighbours: interface -> neighbouring node.
         interfaces: neighbouring node -> interface.
         branches: source -> branch; a source that cannot be reached has none.
+        nodes_beyond: interface -> how many sources have it as their parent: the nodes beyond the interface on
+            this router's own tree.
     """
 
     epoch: int
     neighbours: Mapping[int, int]
     interfaces: Mapping[int, int]
     branches: Mapping[int, Branch]
+    nodes_beyond: Mapping[int, int]
+
+    def depth_below(self, branch: Branch) -> int:
+        """A bound on how many hops any node of a tree is below this router.
+
+        Subpaths agree, so whatever a tree holds beyond a child is beyond it on this router's own tree as
+        well; and a path crosses each node once.
+        """
+        return max((self.nodes_beyond.get(child, 0) for child in branch.on_tree), default=0)
 
 
 def epoch_table(node: int, epoch: int, table: BroadcastTable) -> EpochTable:
@@ -81,7 +93,8 @@ def epoch_table(node: int, epoch: int, table: BroadcastTable) -> EpochTable:
         if branch is None:
             branch = known[key] = _branch(entry, neighbours)
         branches[source] = branch
-    return EpochTable(epoch, neighbours, interfaces, branches)
+    nodes_beyond = Counter(branch.parent for branch in branches.values())
+    return EpochTable(epoch, neighbours, interfaces, branches, nodes_beyond)
 
 
 def _branch(entry: TreeEntry, neighbours: Mapping[int, int]) -> Branch:

@@ -12,11 +12,11 @@ from router.protocol.broadcast import Branch
 class IngressFilter(Protocol):
     """Decides about an RA, and updates the routing table with it."""
 
-    def accept(self, epoch: int, branch: Branch, predicate: Predicate, spreads: bool) -> bool:
+    def accept(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:
         """Takes an RA that came in on `branch.parent` in `epoch`.
 
         Args:
-            spreads: it may be forwarded; False when its hop limit ends at this router.
+            hops: how many hops below this router it may still go; never more than the subtree can be deep.
 
         Returns:
             False if the RA is covered and must go no further.

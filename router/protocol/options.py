@@ -45,7 +45,12 @@ class ChosenOptions:
             example=600,
         ),
     )
-    hop_limit: int = field(default=64, metadata=option("Hops that a frame may take.", low=1, high=255))
+    hop_limit: int = field(
+        default=64,
+        metadata=option(
+            "Hops that a frame may take; at least the depth of the broadcast trees.", low=1, high=255
+        ),
+    )
     ra_min_interval_s: float = field(
         default=0.0,
         metadata=option(

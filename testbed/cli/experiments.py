@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from testbed.config.errors import Problems
+from testbed.config.hop_limit import check_hop_limit
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
@@ -32,4 +34,9 @@ def load(arguments: Namespace) -> Experiment:
     Raises:
         InputError: file, key or value is not right; one line for each fault.
     """
-    return load_experiment(find_experiment(arguments.experiment), overrides(arguments))
+    path, given = find_experiment(arguments.experiment), overrides(arguments)
+    experiment = load_experiment(path, given)
+    problems = Problems(str(path), given)
+    check_hop_limit(problems, experiment)
+    problems.raise_if_any()
+    return experiment

@@ -127,6 +127,22 @@ def spanning_trees(
     return Forest(trees, links)
 
 
+def hops_on_trees(
+    topology: Topology, layer: BroadcastLayer, down_links: frozenset[int], down_nodes: frozenset[int]
+) -> dict[int, list[int]]:
+    """Returns source -> for each node its hops from the source on the source's tree; -1: not on the tree."""
+    forest = layer(topology, down_links, down_nodes)
+    return {source: _hops_from_source(tree) for source, tree in forest.trees.items()}
+
+
+def _hops_from_source(tree: Tree) -> list[int]:
+    hops = [-1] * len(tree.parents)
+    hops[tree.source] = 0
+    for node in tree.order[1:]:
+        hops[node] = hops[tree.parents[node]] + 1
+    return hops
+
+
 def _rooted(source: int, neighbours: list[list[int]]) -> Tree:
     """Returns an acyclic graph as a tree rooted at `source`."""
     parents = [NO_PARENT] * len(neighbours)

@@ -11,6 +11,7 @@ from typing import Any
 import networkx as nx
 
 from captures.rundir.epochs import Epochs, epochs
+from testbed.oracle.hop_limit import HopLimit
 from topos.model import Topology
 
 #: The end of a change whose end is not in the log.
@@ -25,19 +26,29 @@ class Connectivity:
         since: times (wall clock, ns) in order.
         parts: for each time, node -> number of its component from that time on. Before the first time, all
             nodes are connected.
+        down: for each time, the indices of the links and the nodes that are down.
+        hop_limit: of the messages; None: messages reach every node that is connected.
     """
 
     since: list[int] = field(default_factory=list)
     parts: list[Mapping[int, int]] = field(default_factory=list)
+    down: list[tuple[frozenset[int], frozenset[int]]] = field(default_factory=list)
+    hop_limit: HopLimit | None = None
 
     def connected(self, u: int, v: int, at_ns: int) -> bool:
-        """Returns whether a path of links and nodes that are up joins two nodes; a node always reaches
-        itself."""
+        """Returns whether a path of links and nodes that are up joins two nodes, and a message may take as
+        many hops as the path on the broadcast tree has; a node always reaches itself."""
         position = bisect_right(self.since, at_ns) - 1
-        if u == v or position < 0:
+        if u == v:
             return True
-        parts = self.parts[position]
-        return u in parts and parts.get(u) == parts.get(v)
+        if position >= 0:
+            parts = self.parts[position]
+            if u not in parts or parts.get(u) != parts.get(v):
+                return False
+        if self.hop_limit is None:
+            return True
+        down_links, down_nodes = self.down[position] if position >= 0 else (frozenset(), frozenset())
+        return self.hop_limit.reaches(u, v, down_links, down_nodes)
 
 
 @dataclass(frozen=True)
@@ -63,17 +74,23 @@ class NetworkGraph:
         return {node: min(part) for part in nx.connected_components(graph) for node in part}
 
 
-def connectivity(events: Iterable[Mapping[str, Any]], network: NetworkGraph) -> Connectivity:
+def connectivity(
+    events: Iterable[Mapping[str, Any]], network: NetworkGraph, hop_limit: HopLimit | None = None
+) -> Connectivity:
     """Returns the connectivity that results from the controller's events (in order of time).
+
+    Args:
+        hop_limit: of the messages; None: messages reach every node that is connected.
 
     Raises:
         KeyError: an event lacks a field.
     """
-    log, found = Epochs(), Connectivity()
+    log, found = Epochs(), Connectivity(hop_limit=hop_limit)
     for event in events:
         if log.take(event):
             found.since.append(int(event["t_ns"]))
             found.parts.append(network.parts(log.down_links, log.down_nodes))
+            found.down.append((frozenset(log.down_links), frozenset(log.down_nodes)))
     return found
 
 

@@ -3,7 +3,8 @@
 Protocol paper, section 4.2: the oracle knows every predicate at every time. *Expected* is its answer at the
     time of sending. Messages take time to travel and predicates take time to become known, so that near a
     change a delivery and its absence can both be right; a *decided* answer is not near a change. The oracle
-    knows the network as well: no delivery is expected if sender and receiver were not connected.
+    knows the network as well: no delivery is expected if sender and receiver were not connected, or were
+    farther apart on the broadcast trees than the hop limit of the message.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from testbed.errors import InputError
 from testbed.oracle.connectivity import NEVER_NS
 from testbed.oracle.constraints import PredicateIndex
 from testbed.oracle.history import Application, History, Sending, read_history
+from testbed.oracle.hop_limit import HopLimit
 
 
 @dataclass(frozen=True)
@@ -138,17 +140,18 @@ def _judge_message(
             yield judgement(application, expected, decided)
 
 
-def write_oracle(run: RunLayout, window_s: float) -> OracleTotals:
+def write_oracle(run: RunLayout, window_s: float, hop_limit: HopLimit | None = None) -> OracleTotals:
     """Judges a run and writes the answers atomically into its folder.
 
     Args:
         window_s: `oracle.in_flight_window_s` of the experiment, wall seconds.
+        hop_limit: of the messages; None: messages reach every node that is connected.
 
     Raises:
         RunFolderError: a log is missing or malformed.
         InputError: a predicate or a message is malformed.
     """
-    history = read_history(run)
+    history = read_history(run, hop_limit)
     expected = undecided = 0
 
     def answers() -> Iterator[OracleAnswer]:

@@ -11,6 +11,7 @@ from captures.rundir.controller import read_controller
 from captures.rundir.layout import RunLayout
 from captures.rundir.topology import read_topology
 from testbed.oracle.connectivity import Connectivity, NetworkGraph, connectivity, tree_changes
+from testbed.oracle.hop_limit import HopLimit
 
 Filters = list[list[list[Any]]]
 
@@ -87,8 +88,11 @@ class History:
     connectivity: Connectivity = field(default_factory=Connectivity)
 
 
-def read_history(run: RunLayout) -> History:
+def read_history(run: RunLayout, hop_limit: HopLimit | None = None) -> History:
     """Reads the log of the applications and, if there is one, the log of the controller.
+
+    Args:
+        hop_limit: of the messages; None: messages reach every node that is connected.
 
     Raises:
         RunFolderError: the log of the applications is missing, or a line is malformed (names file and line);
@@ -103,7 +107,7 @@ def read_history(run: RunLayout) -> History:
     if run.controller_log.exists():
         events = [event for _, event in read_controller(run)]
         history.tree_changes = tree_changes(events)
-        history.connectivity = connectivity(events, NetworkGraph.of(read_topology(run)))
+        history.connectivity = connectivity(events, NetworkGraph.of(read_topology(run)), hop_limit)
     return history
 
 

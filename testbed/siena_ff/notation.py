@@ -32,7 +32,7 @@ _IN_NAME, _SLASH = r"[A-Za-z0-9_.\-]", r"/(?![/*\\])"
 NAME = rf"[A-Za-z_]{_IN_NAME}*(?:{_SLASH}{_IN_NAME}*)*(?!{_IN_NAME}|{_SLASH})"
 STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 COMPARISON = "|".join(re.escape(symbol) for symbol in sorted(COMPARISONS, key=len, reverse=True))
-#: What these patterns need.
+#: Flags of the patterns above.
 FLAGS = re.DOTALL | re.MULTILINE
 
 _NUMBER = r"[+-]?(?:0[xX][0-9A-Fa-f]+|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
@@ -55,7 +55,7 @@ def literal(text: str) -> Value:
     """The value that a literal denotes: a string in quotes, a number, true or false.
 
     Raises:
-        ValueError: `text` is none.
+        ValueError: `text` is no literal.
     """
     if text.startswith('"'):
         return _ESCAPE.sub(_unescape, text[1:-1]) if "\\" in text else text[1:-1]
@@ -111,12 +111,12 @@ class DriverParser(Parser):
 
     @property
     def offset(self) -> int:
-        """Where the last token that was read ends."""
+        """The end of the last token that was read."""
         return self._ends[self.position]
 
 
 class _LazyTokens:
-    """Tokens by index, made when they are asked for: a fault beyond them is none yet."""
+    """Tokens by index, made on first use, so that a fault beyond the used tokens is no error yet."""
 
     def __init__(self, tokens: Iterator[Token]) -> None:
         self._tokens = tokens
@@ -194,7 +194,7 @@ def driver_value(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        # The driver knows a double by its point.
+        # The driver recognises a double by its point.
         mantissa, exponent, power = repr(value).partition("e")
         return mantissa + (".0" if "." not in mantissa else "") + exponent + power
     return _quote(value) if isinstance(value, str) else str(value)
@@ -209,5 +209,5 @@ def _quote(text: str) -> str:
 def _escape(character: str) -> str:
     if character in _WRITTEN:
         return _WRITTEN[character]
-    # Octal, because a hexadecimal escape goes on as long as digits follow.
+    # Octal, because a hexadecimal escape has any number of digits.
     return f"\\{ord(character):03o}" if ord(character) < 0x80 and not character.isprintable() else character

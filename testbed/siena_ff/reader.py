@@ -34,9 +34,9 @@ from testbed.siena_ff.notation import (
     position,
 )
 
-#: Bytes read at a time; less if less is there.
+#: Largest number of bytes of a read.
 _CHUNK = 1 << 20
-#: Literals remembered with what they denote.
+#: Number of literals whose values are cached.
 _REMEMBERED = 1 << 18
 INTERFACE_MAX = 2**31 - 1
 _BYTE_ORDER_MARK = "\ufeff"
@@ -70,9 +70,9 @@ class Statement(NamedTuple):
     Attributes:
         keyword: one of `KEYWORDS`.
         message: of `select`.
-        arguments: what follows: a word (`clear`, `output`, `timer`), the format (`statistics`), name and
-            value (`set`), or nothing.
-        filters, constraints: of `ifconfig`: how many went to the collector.
+        arguments: the rest of the statement: a word (`clear`, `output`, `timer`), the format (`statistics`),
+            name and value (`set`), or empty.
+        filters, constraints: of `ifconfig`: the numbers passed to the collector.
     """
 
     keyword: str
@@ -83,10 +83,10 @@ class Statement(NamedTuple):
 
 
 def read_chunks(stream: IO[bytes], name: str) -> Iterator[str]:
-    """The text of a binary stream, as it comes in, without the byte order mark that some editors begin with.
+    """Yields the text of a binary stream as it arrives, without a byte order mark at its beginning.
 
     Raises:
-        InputError: it is not UTF-8.
+        InputError: the text is not UTF-8.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
     read = getattr(stream, "read1", stream.read)
@@ -137,7 +137,7 @@ class Reader:
             self._line, self._column = position(text, len(text), self._line, self._column)
 
     def _split(self) -> Iterator[str]:
-        """Statements, each with what stands before it and its semicolon."""
+        """Yields statements, each with the text before it and its semicolon."""
         buffer, start, scanned = "", 0, 0
         for chunk in self._chunks:
             buffer, scanned, start = buffer[start:] + chunk, scanned - start, 0
@@ -152,7 +152,7 @@ class Reader:
                     scanned = found.start()
                     break
             else:
-                # A stroke at the end may be half of something.
+                # A slash or backslash at the end may be half of an operator or comment mark.
                 scanned = max(scanned, len(buffer) - 1)
         if rest := buffer[start:]:
             self._check_rest(rest)
@@ -271,7 +271,7 @@ class Reader:
         return parser.offset, separator.text
 
     def _number(self, text: str) -> int | None:
-        """The index of a name as it is written; None if it is none."""
+        """Returns the index of a name as it is written, or None if the text is no name."""
         name = str(literal(text)) if text.startswith('"') else text
         try:
             Message({name: 0})
@@ -281,7 +281,7 @@ class Reader:
         return number
 
     def _code(self, symbol: str | None, value: str | None, kind: str | None) -> Coded | None:
-        """A constraint without its name, from its pieces; None if it is none."""
+        """Returns a constraint without its name, from its parts, or None if they are no constraint."""
         try:
             if symbol is not None and value is not None:
                 bound = literal(value)

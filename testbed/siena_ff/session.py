@@ -52,7 +52,7 @@ class Session:
         self._memory = 0
         #: Nanoseconds of each match.
         self._times = array("q")
-        #: SFF's counters, by the letters that its `statistics` has for them.
+        #: SFF's counters, by their letters in the format of `statistics`.
         self._counters = dict.fromkeys("ifcnamMwW", 0)
 
     def run(self, chunks: Iterable[str], name: str) -> None:
@@ -70,7 +70,7 @@ class Session:
             self._out.flush()
 
     def _flushing(self, chunks: Iterable[str]) -> Iterable[str]:
-        """The chunks; what was answered goes out before the next is waited for."""
+        """Yields the chunks; writes the answers before it waits for the next chunk."""
         for chunk in chunks:
             yield chunk
             self._out.flush()
@@ -96,7 +96,7 @@ class Session:
             case ["statistics", *formats]:
                 self._out.write(self._formatted(formats[0] if formats else _FORMAT))
             case _:
-                pass  # `timer` and `set` choose how SFF works and measures, not what it answers
+                pass  # `timer` and `set` change how SFF works and measures, not its answers
 
     def _select(self, message: Message) -> None:
         self._consolidate()
@@ -111,7 +111,7 @@ class Session:
             self._out.write(f"{len(matched)}\n")
 
     def _matched(self, message: Message) -> frozenset[int]:
-        """The interfaces that match. Notes the time, of a message in the form that the engine takes."""
+        """Returns the interfaces that match, and records the time for a message in the form of the engine."""
         matcher = self._matcher
         if isinstance(matcher, EncodedMatcher):
             body = encode_message(message)
@@ -127,7 +127,7 @@ class Session:
         return matched
 
     def _consolidate(self) -> None:
-        """Brings what `ifconfig` said since the last time into the table."""
+        """Applies the `ifconfig` statements since the last consolidation to the table."""
         if not len(self._collector):
             return
         table = self._collector.take()
@@ -148,7 +148,8 @@ class Session:
 
     @property
     def _bytes(self) -> int:
-        """Memory of the table: what the engine says, or else what the process has grown by."""
+        """Returns the memory of the table as reported by the engine, or otherwise the growth of the
+        process."""
         return self._matcher.nbytes if isinstance(self._matcher, TableMatcher) else self._memory
 
     def _formatted(self, template: str) -> str:

@@ -93,7 +93,7 @@ def injected(step: dict[str, Any]) -> tuple[int, int] | None:
 
 
 def act(network: Network, step: dict[str, Any]) -> tuple[int, int] | None:
-    """Does what a step says, and no more.
+    """Performs a step without settling.
 
     Returns (source, seq) of a message.
     """

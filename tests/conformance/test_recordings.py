@@ -26,7 +26,7 @@ def test_a_live_router_is_replayed(path: Path) -> None:
     assert replayed.inputs > 50
     expected = (path.parent / "expected.txt").read_text().splitlines()
     assert list(describe(Recording(path))) == expected
-    # Not only the recording says so: the core does.
+    # Not only the recording has these answers: the core gives them.
     again = []
     for step in replay(Recording(path)):
         event = step.input.event

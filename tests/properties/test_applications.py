@@ -1,4 +1,4 @@
-"""p0 is what the applications of a node want together, however each of them changes its mind."""
+"""p0 is the union of the predicates of a node's applications after any changes."""
 
 from __future__ import annotations
 

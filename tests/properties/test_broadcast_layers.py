@@ -1,4 +1,4 @@
-"""Whatever the broadcast layer, a message reaches exactly whom it must: controller tables, real routers."""
+"""On every broadcast layer, a message reaches exactly its receivers: controller tables, real routers."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_after_a_restart_a_new_epoch_brings_everything_back(
 def test_one_round_of_requests_makes_every_table_exact(
     layer: str, seed: int, nodes: int, extra: int, steps: list[tuple[int, Predicate | None]]
 ) -> None:
-    """With the controller's own word on where replies may be reused, and where none will come from."""
+    """With the controller's tables of reusable replies and of pruned children."""
     network = network_of(layer, random_graph(random.Random(seed), nodes, extra), seed, OPTIONS)
     network.new_epoch()
     play(network, steps)

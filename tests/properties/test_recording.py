@@ -1,4 +1,4 @@
-"""A recording, replayed, gives the router that made it, whatever happened to that router."""
+"""The replay of a recording gives the router that made it, after any events."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class RecordedNetwork(Network):
 
 @contextmanager
 def a_folder() -> Iterator[Path]:
-    """Hypothesis wants a fresh one for each example."""
+    """Makes a new folder for each example of Hypothesis."""
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
 

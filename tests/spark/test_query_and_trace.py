@@ -1,4 +1,4 @@
-"""Questions to the tables of a run whose numbers are known, and the way of its messages."""
+"""Queries on the tables of a run whose numbers are known, and traces of its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A part of `./run.sh bench decoders`: every decoder says the same of fuzzed frames."""
+"""A part of `./run.sh bench decoders`: all decoders agree on fuzzed frames."""
 
 from __future__ import annotations
 

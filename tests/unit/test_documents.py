@@ -1,4 +1,4 @@
-"""Generated documents are what their sources say, and documents refer to what exists."""
+"""Generated documents are current, and documents refer to existing files."""
 
 from __future__ import annotations
 

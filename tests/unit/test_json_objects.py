@@ -1,4 +1,4 @@
-"""Dataclasses as JSON objects: what is taken and what is refused."""
+"""Dataclasses as JSON objects: accepted and refused values."""
 
 from __future__ import annotations
 

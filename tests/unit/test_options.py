@@ -1,4 +1,4 @@
-"""Options: what a declaration says of a field or a parameter."""
+"""Options: declarations of fields and parameters."""
 
 from __future__ import annotations
 

@@ -55,7 +55,10 @@ class PerInterface(Scheme):
         predicate = frame.body
         assert isinstance(predicate, Predicate)
         self._pull.advertised(branch.parent, predicate)
-        accepted = self._ingress.accept(frame.epoch, branch, predicate, spreads=frame.hop_limit > 1)
+        table = self.context.tables.get(frame.epoch)
+        assert table is not None
+        hops = min(frame.hop_limit - 1, table.depth_below(branch))
+        accepted = self._ingress.accept(frame.epoch, branch, predicate, hops)
         return None if accepted else Drop.RA_COVERED
 
     def outputs(self, branch: Branch, frame: Frame) -> Outputs:

@@ -40,7 +40,7 @@ class CoveringFilter:
     def __init__(self, routing: RoutingTable) -> None:
         self._routing = routing
 
-    def accept(self, epoch: int, branch: Branch, predicate: Predicate, spreads: bool) -> bool:  # noqa: ARG002
+    def accept(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:  # noqa: ARG002
         return self._routing.widen(branch.parent, predicate)
 
     def restrict_to(self, interface: int, reported: PredicateBuilder) -> None:

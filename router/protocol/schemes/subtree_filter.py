@@ -22,6 +22,19 @@ class SubtreeFilter:
     cover an RA that still has to go on, and the table of a router says nothing of the tables of others: every
     RA goes into p_i, and SRs of this router leave F unchanged.
 
+    **Hop limits.** An RA reaches the nodes that are as many hops below this router as it has hops left. F is
+    therefore kept by hops: F(h) holds the RAs that had h hops left or more, and an RA with h hops left is
+    compared with F(h). More hops than the subtree can be deep count as its depth (`EpochTable.depth_below`),
+    so that hop limits that reach everywhere make no difference.
+
+    *Then every node at most h hops below this router w has F(h) in its table, or on its way there.* By
+    induction on h: a child c of w takes each RA of F(h) with h - 1 hops left or more. It widens its table; it
+    passes the RA on, or its own F(h - 1) covers the RA. The same sources are in one class at c, since the
+    nodes below w, and so below c, are the same. A node at most h hops below w is c, or at most h - 1 hops
+    below a child c. If w drops an RA with h hops left, the nodes that the RA could have reached know F(h),
+    which covers it. What follows holds for each F(h): the RAs that stand in for another one have as many
+    hops left as it has, and a UR from which a node is missing, because the SR had too few hops, is PARTIAL.
+
     **Trimming.** Let u, below this router w, send an SR through w. When it is answered in full, u replaces
     what it knew by its UR, and F may then claim too much: if r narrows p0 from p to q, u trims, and r widens
     back to p, an F that still covers p would drop an RA that u needs. So w intersects F with each whole
@@ -50,8 +63,9 @@ class SubtreeFilter:
     def __init__(self, routing: RoutingTable, content: Content) -> None:
         self._routing = routing
         self._pool = content.pool
-        # Class numbers are the controller's, per router and epoch: epoch -> interface -> class -> F.
-        self._advertised: dict[int, dict[int, dict[int, Bits]]] = {}
+        # Class numbers are the controller's, per router and epoch: epoch -> interface -> class -> hops -> F.
+        # An entry of a number of hops holds what is known to all entries of more hops as well.
+        self._advertised: dict[int, dict[int, dict[int, dict[int, Bits]]]] = {}
         self._pool.register(self)
 
     @property
@@ -60,27 +74,33 @@ class SubtreeFilter:
         found: Bits = 0
         for interfaces in self._advertised.values():
             for classes in interfaces.values():
-                for known in classes.values():
-                    found |= known
+                for levels in classes.values():
+                    for known in levels.values():
+                        found |= known
         return found
 
-    def accept(self, epoch: int, branch: Branch, predicate: Predicate, spreads: bool) -> bool:
+    def accept(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:
         self._routing.widen(branch.parent, predicate)
         classes = self._advertised.setdefault(epoch, {}).setdefault(branch.parent, {})
-        known = classes.get(branch.subtree_id, 0)
-        wider = self._pool.add(known, self._pool.numbers(predicate))
-        # What did not reach the nodes below must not stop a later RA that can.
-        if spreads:
-            classes[branch.subtree_id] = wider
-        return wider != known
+        levels = classes.setdefault(branch.subtree_id, {})
+        nearest = min((level for level in levels if level >= hops), default=None)
+        known = 0 if nearest is None else levels[nearest]
+        numbers = self._pool.numbers(predicate)
+        if self._pool.add(known, numbers) == known:
+            return False
+        levels.setdefault(hops, known)
+        for level in levels:
+            if level <= hops:
+                levels[level] = self._pool.add(levels[level], numbers)
+        return True
 
     def restrict_to(self, interface: int, reported: PredicateBuilder) -> None:
         """Intersects F with `reported` in every class of the interface: any may hold the SR's issuer."""
         for interfaces in self._advertised.values():
-            classes = interfaces.get(interface, {})
-            for number, known in classes.items():
-                if not self._pool.covers_all(reported.members, known):
-                    classes[number] = self._pool.restricted(known, reported.members)
+            for levels in interfaces.get(interface, {}).values():
+                for hops, known in levels.items():
+                    if not self._pool.covers_all(reported.members, known):
+                        levels[hops] = self._pool.restricted(known, reported.members)
 
     def retire(self, epochs: frozenset[int]) -> None:
         for epoch in self._advertised.keys() - epochs:

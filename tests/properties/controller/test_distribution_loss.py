@@ -1,4 +1,4 @@
-"""Whatever is lost and whatever fails: in the end every node that is up is committed to one right epoch."""
+"""After any losses and failures, every node that is up is finally committed to one correct epoch."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class LossyNetwork:
             self.had_table.setdefault(frame.epoch, set()).add(node)
         elif isinstance(frame.body, Commit):
             if frame.epoch not in self.tables[node]:
-                return []  # it has restarted and forgotten the table; its HELLO will say so
-            # The point of it all: an epoch is used only once everybody in it has had its table.
+                return []  # it has restarted without the table; its HELLO shows this
+            # The main property: an epoch is used only once every member has had its table.
             sources = {entry.source for entry in self.tables[node][frame.epoch].entries}
             assert sources <= self.had_table[frame.epoch]
             assert frame.body.oldest_epoch <= frame.epoch
@@ -93,7 +93,7 @@ class LossyNetwork:
         self.tell(SwitchConnected(node, frozenset({HOST_PORT, *TOPOLOGY.neighbours(node)})))
 
     def set_node(self, node: int, up: bool) -> None:
-        """Cuts a router off from its switch, or joins it again."""
+        """Disconnects a router from its switch or connects it."""
         (self.cut.discard if up else self.cut.add)(node)
         self.tell(PortChanged(node, HOST_PORT, up))
 
@@ -115,7 +115,7 @@ STEPS = st.lists(
         st.tuples(st.just("restart"), st.integers(0, 4), st.just(True)),
         st.tuples(st.just("node"), st.integers(0, 4), st.booleans()),
         st.tuples(st.just("hears"), st.integers(0, 4), st.booleans()),
-        # Now and then longer than the controller waits for a router.
+        # Sometimes longer than the controller waits for a router.
         st.tuples(st.just("wait"), st.integers(1, 8) | st.integers(120, 130), st.just(True)),
     ),
     max_size=12,
@@ -169,7 +169,7 @@ def test_every_live_router_ends_in_the_same_right_epoch(
     wanted = broadcast_tables(TOPOLOGY, spt_trees(TOPOLOGY, frozenset(down_links)))
     assert {node: network.tables[node].get(epoch) for node in NODES} == wanted
     assert network.machine.next_deadline() is None
-    # Those who follow the log come to the same end.
+    # Readers of the log reach an equal state.
     assert network.machine.settled
     followed = epochs(network.log)
     assert followed.settled

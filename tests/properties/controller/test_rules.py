@@ -1,4 +1,4 @@
-"""The switch pipeline sends each frame where its address says, and nowhere else."""
+"""The switch pipeline sends each frame to exactly the ports of its address."""
 
 from __future__ import annotations
 

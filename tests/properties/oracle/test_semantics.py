@@ -1,4 +1,4 @@
-"""The oracle and the router's definition of matching, written apart, agree on everything."""
+"""The oracle and the router's definition of matching, written independently, agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the graph, the order of events and the predicates: a message reaches whom it must, once."""
+"""For any graph, order of events and predicates, a message reaches each receiver once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Over-simplified routing tables cost unwanted traffic, never a receiver, with sender requests or without."""
+"""Over-simplified routing tables cost false positives, never a receiver, with and without sender requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sender requests and update replies, whatever the graph, the predicates and the order of events."""
+"""Sender requests and update replies, for any graph, predicates and order of events."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_one_round_of_requests_makes_every_table_exact(
     later: list[tuple[int, Predicate | None]],
     reuse: bool,
 ) -> None:
-    """After losses and reordering, one quiet round mends all; and what follows it loses nobody."""
+    """After losses and reordering, one quiet round repairs all tables; later changes lose no receiver."""
     options = replace(OPTIONS, ur_reuse=reuse)
     network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
     network.new_epoch()

@@ -1,4 +1,4 @@
-"""On any network, with any delays and changes, a simulation delivers what the oracle says."""
+"""On any network, with any delays and changes, a simulation delivers as the oracle expects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever happened in a simulation: once it is quiet, one round of requests makes every table exact."""
+"""After any events of a simulation, once it is quiet, one round of requests makes every table exact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Round trips, equality with Scapy, and what hostile bytes may do."""
+"""Round trips, equality with Scapy, and decoding of hostile bytes."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_any_body_decodes_or_is_refused(kind: FrameType, body: bytes) -> None:
         frame = codec.read_frame(header, body)
     except codec.DecodeError:
         return
-    # What was accepted is inside the model: it can be encoded, and means the same again.
+    # An accepted frame is within the model: it can be encoded and decodes to an equal frame.
     assert codec.decode(codec.encode(frame)) == frame
 
 

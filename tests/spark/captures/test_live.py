@@ -1,4 +1,4 @@
-"""The live stream: what it counts of growing captures is what a batch counts of them when they are whole."""
+"""The live stream counts of growing captures what a batch counts of the finished captures."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_a_file_of_the_same_size_is_another(
     assert following.latestOffset(end) == end
     path.write_bytes(replaced(PACKETS_MADE[10:]).ljust(size, b"\0"))
     assert path.stat().st_size == size
-    # At once, and of a query that starts again.
+    # At once, and for a restarted query.
     for reader in (following, _following(tmp_path)):
         with pytest.raises(PcapError, match=r"a\.pcap: has been replaced by another file"):
             reader.latestOffset(end)
@@ -98,7 +98,7 @@ def test_a_growing_file_that_cannot_be_read_now_is_read_later(tmp_path: Path) ->
     end = following.latestOffset(start)
     (group,) = following.partitions(start, end)
     assert sum(batch.num_rows for batch in following.read(group)) == 3
-    # A batch is not taken for read if it cannot be; but what has gone does not come back.
+    # A batch that cannot be read does not count as read; a file that is gone is not read later.
     bad.unlink()
     bad.symlink_to(unreadable)
     with pytest.raises(OSError, match="Input/output error"):

@@ -1,4 +1,4 @@
-"""Packets of any network as columns: Ethernet, VLAN, IPv4, IPv6, ports; what is not there is null."""
+"""Packets of any network as columns: Ethernet, VLAN, IPv4, IPv6, ports; absent fields are null."""
 
 from __future__ import annotations
 

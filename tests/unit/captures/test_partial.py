@@ -1,4 +1,4 @@
-"""Counters of what was captured, where not everything was."""
+"""Counters of a run of which only some links were captured."""
 
 from __future__ import annotations
 

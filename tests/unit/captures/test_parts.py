@@ -1,4 +1,4 @@
-"""Parts of files: reading them gives what reading the file gives; the index; what filters leave out."""
+"""Parts of files: reading all parts equals reading the file; the index; the parts that filters rule out."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_split_reads_equal_unsplit_reads_at_every_cut(
         records = list(whole.records())
         readers = [PcapReader(path, start=part.start, end=part.end, context=part.context) for part in parts]
         assert [record for reader in readers for record in reader.records()] == records
-        # The last part, and it alone, tells of the cut.
+        # Only the last part reports the cut.
         assert [reader.defect for reader in readers] == [None] * (len(parts) - 1) + [whole.defect]
         defects += whole.defect is not None
         if size % 64 == 0 or size == len(content):

@@ -1,4 +1,4 @@
-"""The command line: every fault of the user or the machine is one clear line and its exit status."""
+"""The command line reports every fault of the user or the machine in one line with its exit status."""
 
 from __future__ import annotations
 
@@ -134,6 +134,30 @@ def test_a_set_option_is_checked_like_the_file() -> None:
     status, said = _cbcb("check", "--set", "workload.senders_percent=120")
     assert status == 2
     assert "[workload] senders_percent" in said
+
+
+LINE_OF_FIVE = """\
+duration_s = 10
+topology.generator = "line"
+topology.nodes = 5
+protocol.hop_limit = 3
+"""
+
+
+def test_a_hop_limit_below_the_depth_of_the_trees_is_refused(tmp_path: Path) -> None:
+    file = _experiment(tmp_path, LINE_OF_FIVE)
+    assert _cbcb("check", file) == (
+        2,
+        f"cbcb: {file}: [protocol] hop_limit: 3 is below the depth of the broadcast trees, which is 4 while "
+        "all links are up; expected at least 4",
+    )
+    assert _cbcb("check", file, "--set", "protocol.hop_limit=4")[0] == 0
+    ring = ("--topology", "ring,9", "--set", "protocol.hop_limit=3")
+    assert _cbcb("check", file, *ring) == (
+        2,
+        f"cbcb: {file}: [protocol] hop_limit (given as an override): 3 is below the depth of the broadcast "
+        "trees, which is 4 while all links are up; expected at least 4, or 8 for whatever links fail",
+    )
 
 
 def test_another_interpreter_is_recognised() -> None:

@@ -1,4 +1,4 @@
-"""Experiments that would fill the memory, or whose text is unusual."""
+"""Experiments that would exhaust the memory, or whose text is unusual."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_default_is_the_setting_of_the_paper() -> None:
 
 
 def test_default_explains_every_key() -> None:
-    """Each key that the experiment has, and each section, stands in the file (maybe as a comment)."""
+    """Each key and section of the experiment is in the file (possibly as a comment)."""
     text = list_experiments()["default"].read_text(encoding="utf-8")
     mentioned = set(re.findall(r"^(?:# )?\[*(\w+)(?: = |\])", text, re.MULTILINE))
     dumped = dump_experiment(

@@ -1,4 +1,4 @@
-"""Experiment files: what they give, and what is said about those that are wrong."""
+"""Experiment files: the loaded experiments, and the errors of malformed files."""
 
 from __future__ import annotations
 

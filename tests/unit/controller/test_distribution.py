@@ -86,7 +86,7 @@ class Network:
         return [dict(log.fields) for log in self.logged if log.event == name]
 
     def frames(self, kind: FrameType, epoch: int) -> list[int]:
-        """The nodes that were sent such a frame, in order."""
+        """Returns the nodes to which a frame of a type and epoch was sent, in order."""
         return [sent.node for sent in self.sent if (sent.frame.type, sent.frame.epoch) == (kind, epoch)]
 
     def _answer(self, action: Action) -> list[Event]:
@@ -266,7 +266,7 @@ def test_a_flap_shorter_than_the_settling_time_makes_all_advertise_again() -> No
     network.advance(0.05)
     network.tell(PortChanged(link.u, link.u_port, True))
     network.advance(5)
-    # The link may have lost an advertisement that will not come again by itself.
+    # The link may have lost an advertisement that is not repeated.
     assert network.events("epoch_started")[1:] == [
         {"epoch": 2, "routers": 4, "down_links": [], "down_nodes": []}
     ]

@@ -41,7 +41,7 @@ VALUES = {
     "message": '"x = 1"',
     "subscription": '"name"',
 }
-#: What brings the network into a state in which the fault changes something.
+#: Fault -> the fault that must precede it so that it has an effect.
 BEFORE = {"link_up": "link_down", "node_up": "node_down"}
 FAULTS = [action for action, event in EVENTS.items() if issubclass(event, Fault)]
 HEAD = 'duration_s = 30\ntime_scale = 10\n[topology]\ngenerator = "ring"\nnodes = 5\n'

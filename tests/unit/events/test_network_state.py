@@ -1,4 +1,4 @@
-"""Which links and nodes are down."""
+"""The links and nodes that are down."""
 
 from __future__ import annotations
 

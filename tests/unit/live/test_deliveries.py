@@ -1,4 +1,4 @@
-"""Deliveries so far: judged as the logs grow, with what the oracle says of the whole logs as the end."""
+"""Deliveries so far: judged as the logs grow, ending with the oracle's answers for the whole logs."""
 
 from __future__ import annotations
 

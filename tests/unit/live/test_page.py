@@ -1,4 +1,4 @@
-"""The page of a live run: served on loopback alone, whole, and shown by a real browser."""
+"""The page of a live run: served whole on loopback only, and shown by a real browser."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_serves_the_page_and_its_data(server: LiveServer) -> None:
     status, headers, page = get(server.url, "/")
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert "default-src 'none'" in headers["Content-Security-Policy"]
-    # Nothing is loaded from anywhere: the only address is the name space of SVG.
+    # The page loads no other file: its only address is the name space of SVG.
     assert set(re.findall(rb"https?://[^\"' ]+", page)) == {b"http://www.w3.org/2000/svg"}
     status, headers, document = get(server.url, "/state")
     assert (status, headers["Content-Type"]) == (200, "application/json")

@@ -1,4 +1,4 @@
-"""Where nothing can be compiled, the counting engine serves."""
+"""Without a compiler, the counting engine is used."""
 
 from __future__ import annotations
 

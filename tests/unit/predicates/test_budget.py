@@ -93,7 +93,7 @@ def test_comparisons_stay_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> N
     numbers = pool.numbers(predicate)
     with pool.bounded(500):
         members = pool.add(0, numbers)
-    # One question may exceed what is left: it is about the filters of the table at most.
+    # One comparison may exceed the budget, by at most the filters of the table.
     assert failures.count <= 500 + 2 * 300
     assert members.bit_count() > 200
     exact = pool.add(0, numbers)

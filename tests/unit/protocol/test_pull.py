@@ -108,7 +108,7 @@ def test_what_a_reply_leaves_of_the_entry(strict: bool, heard: bool, partial: bo
     received(router, 11, ra(11, "x > 5"))
     router.handle(RequestUpdate(frozenset({1})), 0.0)
     if heard:
-        # Covered by the entry, and still not to be forgotten.
+        # Covered by the entry, and still to be kept.
         received(router, 11, ra(11, "x > 7", seq=2))
     received(router, 11, ur(NODE, "x > 9", FIRST, partial))
     assert predicates_of(router) == {1: parse_predicate(expected)}
@@ -116,7 +116,7 @@ def test_what_a_reply_leaves_of_the_entry(strict: bool, heard: bool, partial: bo
 
 def test_a_request_can_be_limited_to_interfaces_and_repeated() -> None:
     router = set_up()
-    # Interface 7 is none of ours.
+    # Interface 7 does not exist.
     first = sent(router.handle(RequestUpdate(frozenset({2, 7})), 0.0))
     assert [(interfaces, frame.seq) for interfaces, frame in first] == [({2}, FIRST)]
     assert [frame.seq for _, frame in sent(router.handle(RequestUpdate(), 0.0))] == [FIRST + 1]
@@ -132,7 +132,7 @@ def test_trees_that_are_about_to_change_trim_nothing() -> None:
     router = set_up()
     router.handle(RequestUpdate(), 0.0)
     control(router, FrameType.TABLE, 2, NEXT_TABLE)
-    # Node 21 lies behind interface 1 on the new trees only: what it says must survive the old SR.
+    # Node 21 is behind interface 1 on the new trees only: its RA must survive the old SR.
     received(router, 11, ra(11, "x > 1", epoch=2))
     received(router, 11, ur(NODE, "x > 5", FIRST))
     assert predicates_of(router) == {1: parse_predicate("x > 1")}
@@ -277,7 +277,7 @@ def test_a_reply_is_not_reused_if_it_is_partial_or_reuse_is_off(reuse: bool, par
     assert [interfaces for interfaces, _ in received(router, 11, sr(11, seq=2))] == [{2, 3}]
 
 
-# When to ask.
+# Times of requests.
 
 
 def test_periodic_requests() -> None:

@@ -236,7 +236,7 @@ def test_a_new_epoch() -> None:
     actions = control(router, FrameType.COMMIT, 2, Commit(1), 10.0)
     assert [type(action) for action in actions] == [SendToController]
     assert router.epoch == 2
-    # What lay beyond the vanished interface is forgotten; the rest and p0 stay.
+    # The entry of the removed interface is deleted; the others and p0 stay.
     assert predicates_of(router) == {0: parse_predicate("x > 1"), 1: parse_predicate("y > 1")}
     due = router.next_deadline()
     assert due is not None and 10.0 <= due <= 11.0
@@ -305,7 +305,7 @@ def test_periodic_advertisements() -> None:
     router.handle(SetPredicate(1, EVERYTHING), first)
     assert router.next_deadline() == first + 10.0
     assert len(sent(router.handle(Tick(), first + 10.0))) == 1
-    # Having slept through several periods, it sends one.
+    # After several missed periods, the router sends one RA.
     assert len(sent(router.handle(Tick(), first + 50.0))) == 1
     assert router.next_deadline() == first + 60.0
     assert router.idle

@@ -1,4 +1,4 @@
-"""The routing table: what its matcher hears, and over-simplification of what lies behind interfaces."""
+"""The routing table: the updates of its matcher, and over-simplification of its entries."""
 
 from __future__ import annotations
 

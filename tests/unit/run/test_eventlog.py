@@ -15,7 +15,7 @@ def test_each_who_follows_a_log_sees_all_of_it(tmp_path: Path) -> None:
     log = ProcessLog(path, lambda: None)
     assert log.since(0) == []
     path.write_text('{"event": "ready", "node": 0}\n{"event": "exited", "node": 0}\n{"event": "re')
-    # Who waits for one event takes no other from those who look for it later.
+    # Waiting for an event consumes no other event.
     assert log.wait_for(lambda event: event["event"] == "exited", 1, "exited")["node"] == 0
     assert [event["event"] for event in log.since(0)] == ["ready", "exited"]
     with path.open("a") as file:

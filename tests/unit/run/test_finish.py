@@ -18,7 +18,7 @@ from testbed.terminal.progress import Progress
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A folder as it is when the emulation has just begun."""
+    """The folder of an emulation that has just begun."""
     run = RunLayout(tmp_path)
     shutil.copy(find_experiment("ring5"), run.experiment)
     run.manifest.write_text(json.dumps({"datapath": "user", "time_scale": 1.0, "started_ns": 1}))

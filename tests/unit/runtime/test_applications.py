@@ -321,7 +321,7 @@ def test_an_application_that_does_not_read_is_disconnected(node: Node) -> None:
             sender.send_message(message)
             sent += 1
             assert sent < 100
-            # Who reads is not disturbed.
+            # An application that reads is not affected.
             assert next(other.deliveries(TIMEOUT)).attributes == message
         assert node.applications.disconnected_slow == 1
         assert sum(1 for _ in iter(lambda: deaf.recv(65_536), b"")) > 0

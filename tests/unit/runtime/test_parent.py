@@ -1,4 +1,4 @@
-"""The parent of the routers: what it loads and what it refuses."""
+"""The parent of the routers: the modules that it loads and the specs that it refuses."""
 
 from __future__ import annotations
 

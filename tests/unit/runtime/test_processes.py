@@ -41,7 +41,7 @@ PARENT = [sys.executable, "-m", "router.runtime.parent"]
 
 
 class Routers:
-    """A running parent and what it has said."""
+    """A running parent and its output."""
 
     def __init__(self, specs: list[RouterSpec], folder: Path) -> None:
         path = folder / "specs.json"

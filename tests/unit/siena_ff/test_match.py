@@ -1,4 +1,4 @@
-"""`cbcb match`: what the Siena Fast Forwarding driver answers, and clear errors for what it does not know."""
+"""`cbcb match`: the answers of the Siena Fast Forwarding driver, and errors for unknown input."""
 
 from __future__ import annotations
 

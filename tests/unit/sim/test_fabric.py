@@ -1,4 +1,4 @@
-"""Links of the simulated network: delay, bandwidth, loss, fragments, failure, and what is counted."""
+"""Links of the simulated network: delay, bandwidth, loss, fragments, failure, and counters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MS = 1_000_000
 
 
 class _Network:
-    """Two nodes and a link, and what arrives at the second."""
+    """Two nodes and a link, and the events that arrive at the second node."""
 
     def __init__(self, run_dir: Path, captures: Kept = "all", **properties: float) -> None:
         (run_dir / "pcap").mkdir()

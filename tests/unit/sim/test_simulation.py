@@ -62,7 +62,7 @@ def _events(run_dir: Path, log: str) -> list[dict[str, Any]]:
 
 
 def _wrong(run_dir: Path) -> tuple[int, list[tuple[int, int, int]]]:
-    """How many deliveries were expected and decided, and those missing or spurious."""
+    """Returns the number of expected and decided deliveries, and the missing or spurious deliveries."""
     judgements = {
         (j.source, j.seq, j.application.node): j
         for j in judge(read_history(RunLayout(run_dir)), window_s=0.5)
@@ -106,7 +106,7 @@ def test_the_run_folder_is_that_of_an_emulation(tmp_path: Path) -> None:
 
 
 def _digest(run_dir: Path) -> dict[str, str]:
-    """Every file that does not speak of the machine or of wall time."""
+    """Returns every file without facts of the machine or of wall time."""
     apart = {"manifest.json", "timings.json", "simulation.json"}
     return {
         str(path.relative_to(run_dir)): hashlib.sha256(path.read_bytes()).hexdigest()

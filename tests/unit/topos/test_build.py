@@ -1,4 +1,4 @@
-"""Building a topology: interface numbers, and what is refused."""
+"""Building a topology: interface numbers, and refused input."""
 
 from __future__ import annotations
 

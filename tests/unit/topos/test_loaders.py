@@ -1,4 +1,4 @@
-"""Topology files: what they hold, and errors that name file and line."""
+"""Topology files: their content, and errors that name file and line."""
 
 from __future__ import annotations
 

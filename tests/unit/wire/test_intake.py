@@ -1,4 +1,4 @@
-"""Ethernet frames in: what is counted, dropped and made whole, for routers and for the controller."""
+"""Received Ethernet frames: counts, drops and reassembly, for routers and for the controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scapy layers: the same bytes and fields as the codec, on the golden vectors."""
+"""Scapy layers have the bytes and fields of the codec, on the golden vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver against real application sockets, behind which stands an ideal network: no delay, no loss."""
+"""The driver against real application sockets of an ideal network, without delay or loss."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_subscriptions_of_a_workload_come_and_go(network: IdealNetwork, tmp_path
             subscribe(6, "low", "a < 5"),
             subscribe(6, "high", "a > 7"),
             *(send(12, 0, a=a) for a in (1, 3, 6, 9)),
-            # Its number is not known yet when it is revoked.
+            # The subscription is revoked before its number is known.
             subscribe(18, "other", "a = 6"),
             Item(18, 1, "unsubscribe", subscription="other"),
             Item(18, 1, "unsubscribe", subscription="low"),
@@ -201,7 +201,7 @@ def test_subscriptions_of_a_workload_come_and_go(network: IdealNetwork, tmp_path
         played = driver.play(workload, time_scale=60, duration_s=30)
         assert driver.drain(lambda: driver.delivered == 5, timeout_s=5)
         assert (played.sent, played.predicates) == (8, 6)
-        # Its name is free again, and of others there is nothing to revoke.
+        # Its name is free; no other subscription is left to revoke.
         with pytest.raises(RunError, match="node 1: unsubscribe: no subscription 'low' is in force"):
             driver.play(Workload((Item(0, 1, "unsubscribe", subscription="low"),)), 60, 1)
     write_oracle(RunLayout(tmp_path), 0.0)

@@ -1,4 +1,4 @@
-"""The synthetic matching workload: what was asked for is what is drawn, and both files say the same."""
+"""The synthetic matching workload: the drawn shares are those requested, and both files agree."""
 
 from __future__ import annotations
 

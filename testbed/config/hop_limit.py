@@ -1,0 +1,29 @@
+"""The hop limit of an experiment beside the depth of its broadcast trees."""
+
+from __future__ import annotations
+
+from testbed.config.errors import Problems
+from testbed.config.model import Experiment
+from testbed.controller.trees import LAYERS, hops_on_trees
+
+
+def check_hop_limit(problems: Problems, experiment: Experiment) -> None:
+    """Notes a hop limit that is too short for the trees of the whole network.
+
+    Trees can get deeper when links fail; what the limit then cuts off, the oracle does not expect. Only a
+    limit of one less than the number of nodes is enough whatever fails.
+    """
+    hop_limit, most = experiment.protocol.hop_limit, len(experiment.topology.nodes) - 1
+    if hop_limit >= most:
+        return
+    layer = LAYERS[experiment.broadcast.layer]
+    hops = hops_on_trees(experiment.topology, layer, frozenset(), frozenset())
+    depth = max(map(max, hops.values()))
+    if hop_limit < depth:
+        whatever = f", or {most} for whatever links fail" if depth < most else ""
+        problems.add(
+            "protocol",
+            "hop_limit",
+            f"{hop_limit} is below the depth of the broadcast trees, which is {depth} while all links are "
+            f"up; expected at least {depth}{whatever}",
+        )
