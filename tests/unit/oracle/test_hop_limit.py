@@ -1,4 +1,4 @@
-"""What cannot arrive within the hop limit is not expected."""
+"""The oracle expects no delivery of a message that the hop limit ends on its way."""
 
 from __future__ import annotations
 
