@@ -21,7 +21,7 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     ),
     "accounting_s": ("wall seconds", "for the accounting, including the start of Spark"),
     "messages_sent": ("messages", "messages that applications sent and their routers accepted"),
-    "messages_planned": ("messages", "messages that the workload asked for"),
+    "messages_planned": ("messages", "messages that the workload schedules"),
     "deliveries_expected": (
         "deliveries",
         "pairs of a message and an application whose predicate, in force when the message was sent, selects "

@@ -110,6 +110,17 @@ class FrameTable:
             return self._drop(Drop.NOT_FROM_CONTROLLER)
         return self._drop(Drop.NOT_HANDLED)
 
+    def accepts(self, sender: int, frame: Frame) -> bool:
+        """Whether a part takes the frame of the router of node `sender`; False: `from_router` drops it."""
+        handler = self._handlers.get(frame.type)
+        if isinstance(handler, OnTree):
+            place: Branch | int | Drop = self._accepted_branch(sender, frame)
+        elif isinstance(handler, FromNeighbour):
+            place = self._interface(sender, frame)
+        else:
+            return False
+        return not isinstance(place, Drop) and isinstance(frame.body, handler.bodies)
+
     def from_controller(self, frame: Frame, now: float) -> list[Action]:
         """A whole frame came in from the controller."""
         handler = self._handlers.get(frame.type)

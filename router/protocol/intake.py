@@ -12,7 +12,7 @@ is that of the events, so a replay of the events gives the same answers.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from router.predicates.covering.bitset import Bits
@@ -21,11 +21,9 @@ from router.predicates.model import EVERYTHING, Filter, Predicate
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action, FrameReceived
+from router.protocol.frame_table import FrameTable
 from router.protocol.parts import Part
 from router.wire.frames import Frame
-
-#: Takes a frame of another router, and the time.
-Dispatch = Callable[[FrameReceived, float], list[Action]]
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -55,15 +53,17 @@ class Intake(Part):
 
     Args:
         context: of the router.
-        dispatch: handles a frame.
+        table: checks frames and passes them to the parts that take them.
     """
 
-    def __init__(self, context: Context, dispatch: Dispatch) -> None:
+    def __init__(self, context: Context, table: FrameTable) -> None:
         self._context = context
         self._limits = context.options.limits
-        self._dispatch = dispatch
+        self._table = table
         self._pool = context.content.pool
-        self._types = frozenset({context.content.advertisement_frame, context.content.reply_frame})
+        content = context.content
+        self._message, self._advertisement = content.message_frame, content.advertisement_frame
+        self._types = frozenset({content.advertisement_frame, content.reply_frame})
         #: The frames that wait, by neighbour; the neighbour whose turn is next comes first.
         self._waiting: OrderedDict[int, deque[Frame]] = OrderedDict()
         self._reading: dict[int, _Reading] = {}
@@ -91,21 +91,23 @@ class Intake(Part):
 
     def frame_received(self, event: FrameReceived, now: float) -> list[Action]:
         """Handles a frame of another router, or puts it aside until its predicate has been read."""
-        frame = event.frame
-        if frame.type not in self._types:
-            return self._dispatch(event, now)
-        sender, predicate = event.sender, frame.body
-        if not isinstance(predicate, Predicate):
-            return self._dispatch(event, now)
-        table = self._context.tables.get(frame.epoch)
-        if table is None or sender not in table.interfaces or frame.issuer not in table.branches:
-            return self._dispatch(event, now)  # It will be dropped.
+        sender, frame = event.sender, event.frame
+        if frame.type is self._message:
+            return self._table.from_router(event, now)
+        predicate = frame.body
+        # A frame that will be dropped must not use up what its neighbour and its issuer may send.
+        if (
+            frame.type not in self._types
+            or not isinstance(predicate, Predicate)
+            or not self._table.accepts(sender, frame)
+        ):
+            return self._handle(event, now)
         queue = self._waiting.get(sender)
         if queue is None and fits_in_turn(predicate, self._limits):
             weight = sum(map(weight_of, predicate))
-            if weight <= self._allowed(sender, frame.issuer, now):
-                self._use(sender, frame.issuer, weight)
-                return self._handle(sender, frame, now)
+            if weight <= self._allowed(sender, frame, now):
+                self._use(sender, frame, weight)
+                return self._handle(event, now)
         if queue is None:
             self._since = min(self._since, now) if self._waiting else now
             queue = self._waiting[sender] = deque()
@@ -116,7 +118,7 @@ class Intake(Part):
             return self._context.drop(Drop.INTAKE_FULL)
         # A predicate that matches everything may overtake the waiting ones: they add nothing to it.
         self._context.counters.predicates_widened += 1
-        return self._handle(sender, replace(frame, body=EVERYTHING, received=None), now)
+        return self._handle(FrameReceived(sender, replace(frame, body=EVERYTHING, received=None)), now)
 
     def tick(self, now: float) -> list[Action]:
         """Reads one chunk of one predicate, or looks up the relations of some of its filters."""
@@ -146,11 +148,11 @@ class Intake(Part):
             frame = replace(frame, body=Predicate(tuple(reading.filters)), received=None)
         assert isinstance(frame.body, Predicate)
         self._pool.assume(frame.body, reading.numbers)
-        return self._handle(sender, frame, now)
+        return self._handle(FrameReceived(sender, frame), now)
 
     def _read(self, reading: _Reading, sender: int) -> None:
         chunk = next(reading.chunks)
-        self._use(sender, reading.frame.issuer, chunk.weight)
+        self._use(sender, reading.frame, chunk.weight)
         reading.filters += chunk.predicate.filters
         reading.whole, reading.widened = chunk.last, chunk.widened
         for number in self._pool.numbers(chunk.predicate):
@@ -162,22 +164,26 @@ class Intake(Part):
         assert isinstance(frame.body, Predicate)
         limits = self._limits
         if self._context.content.widens:
-            allowed = self._allowed(sender, frame.issuer, now)
+            allowed = self._allowed(sender, frame, now)
         else:
             limits, allowed = limits.unbounded(), limits.unbounded().predicate_weight
         return _Reading(frame, chunks(frame.body, limits, allowed))
 
-    def _handle(self, sender: int, frame: Frame, now: float) -> list[Action]:
+    def _handle(self, event: FrameReceived, now: float) -> list[Action]:
         with self._pool.bounded(self._limits.turn_pairs):
-            return self._dispatch(FrameReceived(sender, frame), now)
+            return self._table.from_router(event, now)
 
-    def _allowed(self, sender: int, issuer: int, now: float) -> int:
+    def _allowed(self, sender: int, frame: Frame, now: float) -> int:
         """The weight that the sender and the issuer may send at this time."""
-        of_neighbour = self._neighbours.setdefault(sender, Allowance(self._limits, now))
-        of_issuer = self._issuers.setdefault(issuer, Allowance(self._limits, now))
-        return min(of_neighbour.left(now), of_issuer.left(now))
+        left = self._neighbours.setdefault(sender, Allowance(self._limits, now)).left(now)
+        if frame.type is not self._advertisement:
+            return left  # The neighbour made the UR. Its issuer is that of the SR, and wrote none of it.
+        return min(left, self._issuers.setdefault(frame.issuer, Allowance(self._limits, now)).left(now))
 
-    def _use(self, sender: int, issuer: int, weight: int) -> None:
-        for allowances, node in ((self._neighbours, sender), (self._issuers, issuer)):
-            if node in allowances:
-                allowances[node].use(weight)
+    def _use(self, sender: int, frame: Frame, weight: int) -> None:
+        allowances = [self._neighbours.get(sender)]
+        if frame.type is self._advertisement:
+            allowances.append(self._issuers.get(frame.issuer))
+        for allowance in allowances:
+            if allowance is not None:
+                allowance.use(weight)

@@ -73,12 +73,12 @@ class Router:
         self._parts.join([ControllerSession(context), self._scheme, *self._scheme.parts()])
         self._parts.join([self._service, *self._service.parts(), messages])
         self._frames = FrameTable(node, context.tables, context.counters)
-        self._intake = Intake(context, self._frames.from_router)
+        self._intake = Intake(context, self._frames)
         self._parts.join([self._intake])
         self._events: dict[type, EventHandler] = {
             FrameReceived: self._intake.frame_received,
             ControllerFrame: lambda event, now: self._frames.from_controller(event.frame, now),
-            Tick: lambda _event, now: self._parts.tick(now),
+            Tick: self._tick,
             Settle: self._settle,
         }
         for part in self._parts:
@@ -134,6 +134,11 @@ class Router:
         """
         handler = self._events.get(type(event))
         return handler(event, now) if handler is not None else []
+
+    def _tick(self, _event: Tick, now: float) -> list[Action]:
+        # A UR that is due unites what other routers sent.
+        with self._context.content.pool.bounded(self.options.turn_pairs):
+            return self._parts.tick(now)
 
     def _settle(self, _event: Settle, _now: float) -> list[Action]:
         self._parts.settle()

@@ -2,8 +2,8 @@
 
 `Client` serves two kinds of caller. A program that waits calls `send_message`, `set_predicate`, `subscribe`,
 `deliveries` and `status`. A driver that holds many clients registers each with its selector, queues requests
-with `request`, and calls `read_events` and `flush` when the selector reports the socket ready; none of these
-calls waits. Both may be mixed.
+with `request`, and calls `read_events` and `flush` when the selector reports the socket ready; no call of a
+driver waits. Both may be mixed.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ def _shortest_path_tree(source: int, adjacency: _Adjacency, unreached: int) -> T
 
     The result is the tree of the big-integer weights. Costs are positive, so every parent that ties for a
     node leaves the heap before the node does, with its own path, and hence its edge set, final; the lightest
-    of these parents is then the node's parent under the full weight. The m-bit sets are compared
+    of the tied parents is then the node's parent under the full weight. The m-bit sets are compared
     only on a tie of costs, and never added or put in the heap.
 
     Args:

@@ -24,8 +24,8 @@ from router.predicates.parser import Parser
 
 #: Words that are not attribute names unless they are quoted.
 RESERVED = frozenset({"any"})
-# No possessive groups: Python 3.11 before 3.11.5 matches some of them wrongly. None of these can give back
-# characters once it has matched.
+# No possessive groups: Python 3.11 before 3.11.5 matches some of them wrongly. No group in this module can
+# give back characters once it has matched.
 COMMENT = r"/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"
 BLANK = rf"(?:\s|//[^\n]*$|{COMMENT}|^\#[^\n]*$)*"
 _IN_NAME, _SLASH = r"[A-Za-z0-9_.\-]", r"/(?![/*\\])"
@@ -81,7 +81,7 @@ def literal(text: str) -> Value:
 
 
 def _signed(text: str, bits: int) -> int:
-    """A hexadecimal or octal number of 64 bits as the signed number of these bits."""
+    """Returns a hexadecimal or octal number of 64 bits, read as two's complement."""
     if text[0] == "-":
         return -bits
     return bits - 2**64 if 2**63 <= bits < 2**64 else bits

@@ -110,7 +110,8 @@ class FilterPool:
         #: By identity of a predicate: the predicate, its filters, and the simplified set, once it is known.
         self._prepared: OrderedDict[int, tuple[ref[Predicate], tuple[int, ...], Bits | None]] = OrderedDict()
         self._covered: OrderedDict[tuple[int, Bits, bool], bool] = OrderedDict()
-        self._merges: OrderedDict[tuple[int, Bits], tuple[int, ...]] = OrderedDict()
+        #: Filters that match the same as others together, and the pairs that the comparison counts.
+        self._merges: OrderedDict[tuple[int, Bits], tuple[tuple[int, ...], int]] = OrderedDict()
         #: By identity of a message: the message, the version of the pool, and the answer.
         self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
         #: Changes whenever a filter is added or removed.
@@ -340,10 +341,13 @@ class FilterPool:
             if not merging or not self._spend(merging.bit_count()):
                 continue
             key = number, merging
-            instead = self._merges.get(key)
-            if instead is None:
-                instead = self._merge(number, attribute[0], merging)
-                _store(self._merges, key, instead)
+            entry = self._merges.get(key)
+            if entry is None:
+                entry = self._merge(number, attribute[0], merging)
+                _store(self._merges, key, entry)
+            instead, pairs = entry
+            # Also for a known answer: others must not depend on what this process has compared before.
+            self._spend(pairs)
             if instead:
                 return merging, instead
         return 0, ()
@@ -386,18 +390,20 @@ class FilterPool:
                 members = rest
         return members
 
-    def _merge(self, number: int, name: str, merging: Bits) -> tuple[int, ...]:
-        """The union of a filter and of filters that differ from it in one attribute; empty if it has more."""
+    def _merge(self, number: int, name: str, merging: Bits) -> tuple[tuple[int, ...], int]:
+        """The union of a filter and of filters that differ from it in one attribute; empty if it has more.
+
+        Second, the pairs of filters of a few intervals that take as long to compare.
+        """
         filter_ = self.filter(number)
         values = filter_.attributes[name]
         others = [member.attributes[name].intervals for member in self._index.select(merging)]
-        # The unit of `_spend` is a pair of filters of some intervals.
-        self._spend(sum(map(len, others)) // 8)
+        pairs = sum(map(len, others)) // 8
         joined = iv.union(values.intervals, *others)
         parts = pieces(ValueSet(values.type, joined, values.suffix, values.substrings))
         if len(parts) > len(others):
-            return ()
-        return tuple(self.number(filter_.with_values(name, part)) for part in parts)
+            return (), pairs
+        return tuple(self.number(filter_.with_values(name, part)) for part in parts), pairs
 
     def _compare(self, number: int, relations: Relations, others: Bits) -> None:
         """Computes the relations of a filter to others of its possible covers."""

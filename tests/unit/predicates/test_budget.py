@@ -101,6 +101,25 @@ def test_comparisons_stay_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> N
     assert pool.covers_all(members, exact)
 
 
+def test_answers_within_a_bound_do_not_depend_on_what_a_pool_has_merged() -> None:
+    holes = [" and ".join(f"x != {2 * n + 100 * part}" for n in range(40)) for part in range(6)]
+    predicates = [parse_predicate(f"y = 1 and {text}") for text in holes]
+    others = parse_predicate(" or ".join(f"z = {2 * n}" for n in range(20)))
+
+    def table(pool: FilterPool, pairs: int | None) -> Predicate:
+        members = 0
+        with pool.bounded(pairs):
+            for predicate in (*predicates, others):
+                members = pool.add(members, pool.numbers(predicate))
+        return pool.predicate(members)
+
+    exact = table(FilterPool(), None)
+    for pairs in range(0, 120, 3):
+        fresh, used = FilterPool(), FilterPool()
+        assert table(used, None) == exact
+        assert table(used, pairs) == table(fresh, pairs), pairs
+
+
 def test_beyond_its_weight_a_predicate_is_merged_by_attributes() -> None:
     limits = PredicateLimits(predicate_weight=4, turn_weight=2)
     predicate = parse_predicate("x = 1 or x = 2 or x = 7 or y = 3 or x = 9 or y = 5")

@@ -8,14 +8,15 @@ import pytest
 
 from router.predicates.covering.algebra import covers
 from router.predicates.covering.budget import PredicateLimits
+from router.predicates.covering.normal import NormalFilter
 from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.events import Action, FrameReceived, Send, Tick
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
-from router.wire.frames import Frame, FrameType
-from tests.support.one_router import msg, ra, sent, set_up
+from router.wire.frames import BroadcastTable, Frame, FrameType, SenderRequest, TreeEntry
+from tests.support.one_router import NODE, TABLE, msg, ra, sent, set_up
 
 _SMALL = PredicateLimits(predicate_weight=1_000, turn_weight=20, burst=10_000, rate=10, waiting=3)
 
@@ -130,6 +131,81 @@ def test_a_neighbour_that_sends_more_than_its_allowance_is_widened_until_time_ha
     router.handle(FrameReceived(11, ra(11, "y = 1", seq=3)), 20.0)
     assert router.counters.predicates_widened == 1
     assert router.idle
+
+
+@pytest.mark.parametrize("frame_type", [FrameType.RA, FrameType.UR])
+def test_frames_that_an_issuer_did_not_send_leave_its_allowance(frame_type: FrameType) -> None:
+    router = set_up(_options(replace(_SMALL, burst=100, rate=1)))
+    # The tree of 11 comes in from 11, and the issuer of a UR is the node that asked for it.
+    for seq in range(1, 6):
+        body = parse_predicate(_points(0, 30))
+        router.handle(FrameReceived(13, Frame(frame_type, 11, seq, 1, 9, body)), 1.0)
+    _until_idle(router, 1.0)
+    dropped, widened = router.counters.dropped, router.counters.predicates_widened
+    assert dropped == ({"reverse_path": 5} if frame_type is FrameType.RA else {"ur_unexpected": 5})
+    router.handle(FrameReceived(11, ra(11, _points(0, 30))), 1.0)
+    _until_idle(router, 1.0)
+    assert router.counters.predicates_widened == widened
+    assert _table(router, 1) == parse_predicate(_points(0, 30))
+
+
+def test_an_ra_that_will_be_dropped_is_not_read() -> None:
+    router = set_up(_options(_SMALL))
+    assert router.handle(FrameReceived(13, ra(11, _points(0, 100))), 1.0) == []
+    assert router.idle
+    assert router.counters.dropped == {"reverse_path": 1}
+
+
+def _boxes(first: int) -> str:
+    """Overlapping boxes; none covers another, so that each has to be compared with the others."""
+    return " or ".join(
+        f"x > {first + n} and x < {first + n + 100} and y > {1_000 - n} and y < {1_100 - n}"
+        for n in range(0, 100, 2)
+    )
+
+
+@pytest.mark.parametrize("late", ["timeout", "request"])
+def test_a_ur_is_made_within_the_bound_of_a_turn(late: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = 400
+    # The pool of the process keeps what it has compared: each case has boxes of its own.
+    offset = 10_000 if late == "timeout" else 20_000
+    options = replace(_options(replace(_SMALL, turn_weight=200, turn_pairs=pairs)), ur_freshness_s=100.0)
+    entries = (
+        TreeEntry(11, 1, (2, 3), 1, (2, 3)),
+        TreeEntry(12, 2, (1, 3), 2),
+        TreeEntry(13, 3, (1, 2), 3),
+    )
+    router = set_up(options, BroadcastTable(TABLE.neighbours, (TreeEntry(NODE, 0, (1, 2, 3), 0), *entries)))
+    ask = Frame(FrameType.SR, 11, 1, 1, 9, SenderRequest(10_000_000))
+    router.handle(FrameReceived(11, ask), 1.0)
+    for child, first in ((12, offset), (13, offset + 1)):
+        body = parse_predicate(_boxes(first))
+        if late == "timeout":
+            frame = Frame(FrameType.RA, child, 1, 1, 9, body)
+        else:
+            frame = Frame(FrameType.UR, 11, 1, 1, 1, body)
+        router.handle(FrameReceived(child, frame), 1.0)
+        while not router.idle and (router.next_deadline() or 9.0) <= 1.0:
+            router.handle(Tick(), 1.0)
+    compared: list[int] = []
+    whole = NormalFilter.failures
+
+    def failures(one: NormalFilter, other: NormalFilter) -> object:
+        compared.append(1)
+        return whole(one, other)
+
+    monkeypatch.setattr(NormalFilter, "failures", failures)
+    if late == "timeout":
+        actions = router.handle(Tick(), 50.0)
+    else:
+        actions = router.handle(FrameReceived(11, replace(ask, seq=2)), 50.0)
+    (((ports, reply),)) = sent(actions)
+    assert ports == {1}
+    assert reply.type is FrameType.UR
+    assert isinstance(reply.body, Predicate)
+    assert covers(reply.body, parse_predicate(f"{_boxes(offset)} or {_boxes(offset + 1)}"))
+    # The last question within the bound is about the filters of the table at most.
+    assert len(compared) <= pairs + 2 * 100
 
 
 def test_what_waits_is_bounded_and_the_rest_matches_everything() -> None:
