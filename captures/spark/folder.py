@@ -12,6 +12,7 @@ import os
 import re
 import select
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -62,13 +63,16 @@ def process_folder() -> SparkFolder:
 
 
 def remove_abandoned() -> tuple[int, int]:
-    """Removes the folders of dead processes and kills their Spark processes.
+    """Removes the folders of dead processes of this user and kills their Spark processes.
 
-    Returns the number of each.
+    Another user's folder stays: its contents are as that user likes, and root would remove them.
+
+    Returns:
+        The number of folders, and that of processes.
     """
     folders = processes = 0
     for path in Path(tempfile.gettempdir()).iterdir():
-        if re.fullmatch(rf"\.?{_PREFIX}\d+-.+", path.name) is None or path.is_symlink() or not path.is_dir():
+        if re.fullmatch(rf"\.?{_PREFIX}\d+-.+", path.name) is None or not _is_own_folder(path):
             continue
         with _abandoned(path) as abandoned:
             if abandoned:
@@ -76,6 +80,15 @@ def remove_abandoned() -> tuple[int, int]:
                 shutil.rmtree(path, ignore_errors=True)
                 folders += 1
     return folders, processes
+
+
+def _is_own_folder(path: Path) -> bool:
+    """Whether the path is a folder, not a link to one, and belongs to this user."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False  # its owner has removed it
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
 @contextmanager

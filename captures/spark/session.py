@@ -173,12 +173,10 @@ def _see(log: Path | None) -> str:
 
 
 def _local_settings(work: Path, large: bool) -> dict[str, str]:
-    # The archive of classes saves a second, and takes a quarter of a minute to make: not for what is rare.
-    options = _JVM_OPTIONS_LARGE if large else _JVM_OPTIONS
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": options,
+        "spark.driver.extraJavaOptions": _JVM_OPTIONS_LARGE if large else _JVM_OPTIONS,
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.python.daemon.module": "captures.spark.worker_daemon",

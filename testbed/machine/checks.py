@@ -155,6 +155,14 @@ def _java() -> Check:
     mend = f"apt-get install -y {required_commands()['java']}"
     text = output(["java", "-version"])
     if '"' not in text:
+        if shutil.which("java") is not None and text:
+            # It is installed and does not start, for example for lack of memory.
+            return Check(
+                "java",
+                False,
+                f"`java -version` fails: {'; '.join(text.strip().splitlines()[:2])}",
+                "make `java -version` work; for lack of memory, free some or raise `ulimit -v`",
+            )
         return Check("java", False, "`java -version` says nothing", mend)
     found = text.split('"')[1]
     major = int(found.split(".")[0])

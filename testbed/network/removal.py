@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from testbed.errors import RunError
@@ -72,23 +72,36 @@ def _expedited_rcu() -> Iterator[None]:
     The setting applies to the whole machine. One process at a time changes it and writes the previous value
     to the lock file: if that process is killed, the next process restores the value.
     """
+    with ExitStack() as stack:
+        # Not permitted in a container, and no room for the lock file on a full disk: slower, but correct.
+        with suppress(OSError):
+            stack.enter_context(_rcu_expedited())
+        yield
+
+
+@contextmanager
+def _rcu_expedited() -> Iterator[None]:
+    """Sets the kernel's switch inside the block.
+
+    Raises:
+        OSError: the switch or the lock file cannot be written; nothing has changed.
+    """
     STATE_ROOT.mkdir(mode=0o755, exist_ok=True)
-    with (STATE_ROOT / "rcu_expedited.lock").open("a+") as lock:
+    # Unbuffered: a value that does not fit is an error of `write`, not of each later call.
+    with (STATE_ROOT / "rcu_expedited.lock").open("a+b", buffering=0) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         lock.seek(0)
         before = lock.read().strip()
-        try:
-            before = before or _RCU_EXPEDITED.read_text().strip()
-            lock.truncate(0)
+        if not before:
+            before = _RCU_EXPEDITED.read_bytes().strip()
             lock.write(before)
-            lock.flush()
-            _RCU_EXPEDITED.write_text("1")
+        try:
+            _RCU_EXPEDITED.write_bytes(b"1")
         except OSError:
             lock.truncate(0)
-            yield  # not permitted (in a container): slower, but correct
-            return
+            raise
         try:
             yield
         finally:
-            _RCU_EXPEDITED.write_text(before)
+            _RCU_EXPEDITED.write_bytes(before)
             lock.truncate(0)

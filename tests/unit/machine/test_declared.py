@@ -77,3 +77,17 @@ def test_run_sh_installs_the_packages_of_the_commands(tmp_path: Path) -> None:
     installed = (tmp_path / "said").read_text().splitlines()[-1].split()
     assert set(required_commands().values()) | {"kmod", "procps", "python3-venv"} <= set(installed)
     assert len(installed) == len(set(installed))
+
+
+def test_a_java_that_does_not_start_is_not_taken_for_a_missing_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "java").write_text(
+        "#!/bin/sh\necho 'Error of the VM' >&2\necho 'Could not allocate' >&2\nexit 1\n"
+    )
+    (tmp_path / "java").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    java = {check.name: check for check in check_machine()}["java"]
+    assert not java.ok
+    assert java.detail == "`java -version` fails: Error of the VM; Could not allocate"
+    assert java.mend == "make `java -version` work; for lack of memory, free some or raise `ulimit -v`"

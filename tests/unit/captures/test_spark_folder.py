@@ -1,0 +1,43 @@
+"""The folders of Spark's temporary files that `cbcb clean` removes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from captures.spark.folder import remove_abandoned
+
+#: Larger than any process id of Linux.
+NO_PROCESS = 2**22 + 1
+NOBODY = 65_534
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    path = tmp_path / f"cbcb-spark-{NO_PROCESS}-abc"
+    path.mkdir()
+    return path
+
+
+def test_a_folder_of_a_dead_process_of_this_user_is_removed(folder: Path) -> None:
+    (folder / "session").mkdir()
+    assert remove_abandoned() == (1, 0)
+    assert not folder.exists()
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user, which needs root")
+def test_a_folder_of_another_user_is_left(folder: Path) -> None:
+    os.chown(folder, NOBODY, NOBODY)
+    assert remove_abandoned() == (0, 0)
+    assert folder.exists()
+
+
+def test_a_link_is_left(folder: Path) -> None:
+    target = folder.rename(folder.with_name("target"))
+    folder.symlink_to(target)
+    assert remove_abandoned() == (0, 0)
+    assert target.is_dir()
