@@ -29,6 +29,7 @@ BENCHMARKS = {
     "pcap": "captures to counts in Parquet, beside tshark, Scapy and dpkt",
     "pcap_memory": "a capture of 4 GB read by Spark in 2 GB",
     "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
+    "adversary": "random networks and interleavings against the protocol: a counterexample, or none",
     "bring_up": "the emulated network beside bare Mininet (root)",
 }
 

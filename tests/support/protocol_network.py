@@ -133,6 +133,7 @@ class Network:
         reordering: frames of one link overtake each other at random.
         delivered: (source, seq) -> node -> number of deliveries of the message.
         tables_of: the broadcast layer: (full graph, what is up) -> each node's table.
+        down: links that are down.
         frames: frames that crossed each directed link, by type.
     """
 
@@ -155,6 +156,7 @@ class Network:
         self.loss = 0.0
         self.reordering = False
         self.tables_of: TablesOf = shortest_path_tables
+        self.down: tuple[tuple[int, int], ...] = ()
         self._alive = graph.copy()
         self._neighbour = {
             node: {interface: other for other, interface in neighbours.items()}
@@ -235,6 +237,7 @@ class Network:
 
     def start_epoch(self, down: tuple[tuple[int, int], ...] = ()) -> None:
         """Takes links down and computes the new trees; no router hears of them yet."""
+        self.down = down
         self._alive = self.graph.copy()
         self._alive.remove_edges_from(down)
         for u, v in down:
@@ -279,12 +282,16 @@ class Network:
             random.Random(f"{self._seed}/{node}"),
         )
 
-    def restart(self, node: int) -> None:
-        """Restarts a router with a greater incarnation; the controller answers with a new epoch."""
+    def forget(self, node: int) -> None:
+        """Makes a router anew, with a greater incarnation, and without a table."""
         self._incarnations[node] += 1
         self.routers[node] = self._router(node)
         self.predicates.pop(node, None)
         self.handle(node, Started())
+
+    def restart(self, node: int) -> None:
+        """Makes a router anew; the controller answers with a new epoch."""
+        self.forget(node)
         self.new_epoch()
 
     def request_update(self, node: int) -> None:
