@@ -64,8 +64,9 @@ class Intake(Part):
         content = context.content
         self._message, self._advertisement = content.message_frame, content.advertisement_frame
         self._types = frozenset({content.advertisement_frame, content.reply_frame})
-        #: The frames that wait, by neighbour; the neighbour whose turn is next comes first.
-        self._waiting: OrderedDict[int, deque[Frame]] = OrderedDict()
+        #: The frames that wait, each with its weight, by neighbour; the neighbour whose turn is next comes
+        #: first.
+        self._waiting: OrderedDict[int, deque[tuple[Frame, int]]] = OrderedDict()
         self._reading: dict[int, _Reading] = {}
         #: When the first of the waiting frames arrived.
         self._since = 0.0
@@ -111,8 +112,9 @@ class Intake(Part):
         if queue is None:
             self._since = min(self._since, now) if self._waiting else now
             queue = self._waiting[sender] = deque()
-        if len(queue) < self._limits.waiting:
-            queue.append(frame)
+        weight = sum(map(weight_of, predicate))
+        if self._may_wait(queue, weight):
+            queue.append((frame, weight))
             return []
         if not self._context.content.widens:
             return self._context.drop(Drop.INTAKE_FULL)
@@ -128,7 +130,7 @@ class Intake(Part):
         self._waiting.move_to_end(sender)
         reading = self._reading.get(sender)
         if reading is None:
-            reading = self._reading[sender] = self._begin(sender, queue[0], now)
+            reading = self._reading[sender] = self._begin(sender, queue[0][0], now)
             self._pool.register(reading)
         if not reading.whole:
             self._read(reading, sender)
@@ -149,6 +151,15 @@ class Intake(Part):
         assert isinstance(frame.body, Predicate)
         self._pool.assume(frame.body, reading.numbers)
         return self._handle(FrameReceived(sender, frame), now)
+
+    def _may_wait(self, queue: deque[tuple[Frame, int]], weight: int) -> bool:
+        """Whether a further predicate of this weight may wait. The memory of those that wait is bounded."""
+        if len(queue) >= self._limits.waiting:
+            return False
+        if not queue or not self._context.content.widens:
+            return True
+        # The excess would be widened when it is read: it is more than the neighbour may send at once.
+        return weight + sum(each for _, each in queue) <= self._limits.burst
 
     def _read(self, reading: _Reading, sender: int) -> None:
         chunk = next(reading.chunks)

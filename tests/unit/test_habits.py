@@ -73,8 +73,9 @@ def test_fragments_become_a_version_of_the_changelog(tmp_path: Path) -> None:
     text = draft[draft.index("## ") :]
     version = re.escape(testbed.__version__)
     assert re.match(rf"## {version} \(2026-01-02\)\n", text)
-    assert re.search(r"### Added\n\n- A layer. \(#99\)\n", text)
-    assert re.search(r"### Fixed\n\n- A fault.\n", text)
+    sections = dict(re.findall(r"### (\w+)\n\n((?:- .*\n)+)", text))
+    assert "- A layer. (#99)" in sections["Added"].splitlines()
+    assert "- A fault." in sections["Fixed"].splitlines()
     assert "README" not in text
 
 

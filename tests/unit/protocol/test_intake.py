@@ -220,6 +220,30 @@ def test_what_waits_is_bounded_and_the_rest_matches_everything() -> None:
     assert _table(router, 1) == parse_predicate("*")
 
 
+def test_the_weight_of_what_waits_is_bounded() -> None:
+    router = set_up(_options(replace(_SMALL, burst=250)))
+    # Each weighs 100: two wait, and a third only when one has been read.
+    for seq in range(1, 3):
+        assert router.handle(FrameReceived(11, ra(11, _points(50 * seq, 50), seq=seq)), 1.0) == []
+    while not _table(router, 1):
+        router.handle(Tick(), 1.0)
+    assert router.handle(FrameReceived(11, ra(11, _points(150, 50), seq=3)), 1.0) == []
+    assert router.counters.predicates_widened == 0
+    actions = router.handle(FrameReceived(11, ra(11, _points(200, 50), seq=4)), 1.0)
+    assert len(sent(actions)) == 1
+    assert router.counters.predicates_widened == 1
+    assert _table(router, 1) == parse_predicate("*")
+    _until_idle(router, 1.0)
+    assert _table(router, 1) == parse_predicate("*")
+
+
+def test_a_predicate_of_any_weight_waits_if_no_other_does() -> None:
+    router = set_up(_options(replace(_SMALL, burst=10)))
+    assert router.handle(FrameReceived(11, ra(11, _points(0, 100))), 1.0) == []
+    _until_idle(router, 1.0)
+    assert _table(router, 1) != parse_predicate("*")
+
+
 def test_literal_predicates_are_read_in_several_turns_but_never_widened() -> None:
     limits = replace(_SMALL, predicate_weight=10, burst=10)
     router = set_up(_options(limits, covering="none"))
