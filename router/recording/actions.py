@@ -1,8 +1,8 @@
 """Actions of the protocol core as bytes and as text.
 
 A frame is written whole, as on the wire: the header of the Ethernet frame that completed it, and its body. A
-    forwarded frame equals the received frame except for the hop limit, and a delivered message mostly equals
-    the received message: neither is written a second time.
+forwarded frame equals the received frame except for the hop limit, and a delivered message mostly equals
+the received message: neither is written a second time.
 """
 
 from __future__ import annotations

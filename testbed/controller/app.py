@@ -234,7 +234,7 @@ class ControllerApp(RyuApp):
         ofproto, parser = datapath.ofproto, datapath.ofproto_parser
         if node not in self._cleared:
             # Deletes flows of an earlier controller. On a reconnection, this controller's flows are installed
-            # # and must keep working.
+            # and must keep working.
             self._cleared.add(node)
             switch.send(
                 parser.OFPFlowMod(
@@ -401,7 +401,7 @@ def run(settings: Settings) -> int:
     cfg.CONF.set_override("echo_request_interval", _ECHO_INTERVAL_S)
     cfg.CONF.set_override("maximum_unreplied_echo_requests", _ECHO_LIMIT)
     eventlet.tpool.set_num_threads(1)
-    # A table for 1,000 nodes has a million entries, none of them in a cycle: repeated collections would #
+    # A table for 1,000 nodes has a million entries, none of them in a cycle: repeated collections would
     # double the time to make the table.
     gc.freeze()
     gc.set_threshold(100_000, 50, 1000)

@@ -1,7 +1,7 @@
 """Distribution of the broadcast tables to all routers: epochs, acknowledgements, retransmission.
 
 A state machine without input or output: `handle(event, now)` returns the actions to perform, and
-    `next_deadline()` the time of the next call. `now` is in seconds of any clock that does not go back.
+`next_deadline()` the time of the next call. `now` is in seconds of any clock that does not go back.
 
 An epoch goes through the stages of `Stage`, and each router through those of `Phase`:
 

@@ -236,7 +236,7 @@ def broadcast_tables(topology: Topology, forest: Forest) -> dict[int, BroadcastT
                 below[parent] |= subtree
                 if parent == source:
                     beyond[source][node] = subtree
-            # Subpaths agree, so a router reaches a set of nodes through the same children on every # tree:
+            # Subpaths agree, so a router reaches a set of nodes through the same children on every tree:
             # the children are looked up once per class, not once per source.
             known = classes[node].get((parent, subtree))
             if known is None:

@@ -1,8 +1,8 @@
 """Link properties in the kernel: bandwidth (TBF), delay and loss (netem), or loss by nftables egress.
 
 All functions are pure: they return the commands that a topology needs, and the kernel features that these
-    commands need. Shaping applies to frames that leave a switch port, at both ends of a link; host links are
-    never shaped.
+commands need. Shaping applies to frames that leave a switch port, at both ends of a link; host links are
+never shaped.
 """
 
 from __future__ import annotations

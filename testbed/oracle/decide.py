@@ -1,10 +1,10 @@
 """The verdict of an observer with perfect knowledge: the applications that should receive each message.
 
 Protocol paper, section 4.2: the oracle knows every predicate at every time. *Expected* is its answer at the
-    time of sending. Messages take time to travel and predicates take time to become known, so that near a
-    change a delivery and its absence can both be right; a *decided* answer is not near a change. The oracle
-    knows the network as well: no delivery is expected if sender and receiver were not connected, or were
-    farther apart on the broadcast trees than the hop limit of the message.
+time of sending. Messages take time to travel and predicates take time to become known, so that near a
+change a delivery and its absence can both be right; a *decided* answer is not near a change. The oracle
+knows the network as well: no delivery is expected if sender and receiver were not connected, or were
+farther apart on the broadcast trees than the hop limit of the message.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
                 reasons = [str(reason) for reason, count in counted.items() if count > before.get(reason, 0)]
                 taken = Decision(router.rows(), reasons[0] if reasons else None)
                 # Of several copies (layer `rpf`), those that came off the tree are dropped, before or after
-                # the # copy that came by the tree.
+                # the copy that came by the tree.
                 if found is None or taken.dropped is None:
                     found = taken
                 if sent or (node != source and taken.dropped is None):

@@ -40,7 +40,7 @@ def generate(experiment: Experiment) -> Workload:
             items.extend(_receive(experiment, options, node, node in changing))
         for node in senders:
             items.extend(_send(experiment, options, node))
-    # Of items at equal times, predicates precede messages. The sort is stable: an event of the experiment #
+    # Of items at equal times, predicates precede messages. The sort is stable: an event of the experiment
     # precedes a drawn item of its node.
     items.sort(key=lambda item: (item.at_s, item.attributes is not None, item.node))
     return Workload(tuple(items), tuple(sorted(senders)), tuple(sorted(receivers)))

@@ -1,9 +1,9 @@
 """The vocabulary of messages and predicates, and the frequency of each word.
 
 Attribute names belong to subjects: a message has one subject and a filter refers to one subject. An attribute
-    name belongs to one subject and has one type, so that a constraint and an attribute of equal names can
-    match. `demand` is the frequency of a subject in filters, `supply` its frequency in messages; subjects
-    with high supply and low demand give the messages that no predicate selects.
+name belongs to one subject and has one type, so that a constraint and an attribute of equal names can
+match. `demand` is the frequency of a subject in filters, `supply` its frequency in messages; subjects
+with high supply and low demand give the messages that no predicate selects.
 
 The weights are tuned to the matching distribution of the protocol paper (section 4.1, figure 10).
 """
