@@ -67,6 +67,10 @@ class Content:
         """The body of a frame of type `message_frame`, of one of the classes `message_bodies`."""
         return frame.body  # type: ignore[return-value]  # the table of frames has checked the class
 
+    def predicate_in(self, frame: Frame) -> Predicate:
+        """The body of an advertisement or reply, of one of the classes `predicate_bodies`."""
+        return frame.body  # type: ignore[return-value]  # the table of frames has checked the class
+
     def selects(self, predicate: Predicate, message: Message) -> bool:
         """Whether an application that declared `predicate` gets the message."""
         return semantics.matches(predicate, message)

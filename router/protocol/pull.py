@@ -110,9 +110,9 @@ class PullRouting(Part):
         return self._replies.request(branch, frame, frame.body, now)
 
     def _reply_received(self, interface: int, frame: Frame, now: float) -> list[Action]:
-        assert isinstance(frame.body, Predicate)
         self._context.counters.urs_received += 1
-        reply = Reply(interface, frame.seq, frame.epoch, frame.body, Flags.PARTIAL in frame.flags)
+        predicate = self._context.content.predicate_in(frame)
+        reply = Reply(interface, frame.seq, frame.epoch, predicate, Flags.PARTIAL in frame.flags)
         if frame.issuer == self._context.node:
             self._requests.reply(reply, now)
             return []

@@ -283,14 +283,14 @@ class Network:
         )
 
     def forget(self, node: int) -> None:
-        """Makes a router anew, with a greater incarnation, and without a table."""
+        """Replaces a router by one that has a greater incarnation and no table."""
         self._incarnations[node] += 1
         self.routers[node] = self._router(node)
         self.predicates.pop(node, None)
         self.handle(node, Started())
 
     def restart(self, node: int) -> None:
-        """Makes a router anew; the controller answers with a new epoch."""
+        """Replaces a router as `forget` does; the controller answers with a new epoch."""
         self.forget(node)
         self.new_epoch()
 

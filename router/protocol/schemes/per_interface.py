@@ -52,8 +52,7 @@ class PerInterface(Scheme):
 
     def advertised(self, branch: Branch, frame: Frame) -> Drop | None:
         """Widens p_i by an RA, and drops one that the routers beyond need not hear of."""
-        predicate = frame.body
-        assert isinstance(predicate, Predicate)
+        predicate = self.context.content.predicate_in(frame)
         self._pull.advertised(branch.parent, predicate)
         table = self.context.tables.get(frame.epoch)
         assert table is not None
