@@ -32,7 +32,10 @@ _HOP_LIMITS = (1, 2, 3, 4, 5, 64)
 
 
 def attack(seed: int) -> str | None:
-    """Plays the case of a seed. Returns the counterexample in words; None: there is none."""
+    """Plays the case of a seed.
+
+    Returns the counterexample in words; None: there is none.
+    """
     rng = random.Random(seed)
     nodes = rng.randint(2, 8)
     graph = random_graph(rng, nodes, rng.randrange(7))
@@ -167,8 +170,10 @@ def _selects(predicate: Predicate, attributes: dict[str, int]) -> bool:
 def first_wrong_delivery(
     rng: random.Random, network: Network, graph: Graph, down: tuple[Link, ...], hop_limit: int
 ) -> str | None:
-    """Sends some messages from each node. Returns the first one that did not arrive exactly once at each node
-    that selects it and is within the hop limit, in words; None: there is none.
+    """Sends some messages from each node.
+
+    Returns the first message that did not arrive exactly once at each node that selects it and is within the
+    hop limit, in words; None: there is none.
     """
     hops = _hops_on_trees(graph, down)
     for source in network.routers:
