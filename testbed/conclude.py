@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,12 @@ from captures.rundir.summary import write_summary
 from captures.rundir.timings import read_timings
 from captures.spark.session import SessionError
 from captures.tables.store import BusyError
+from testbed.config.hop_limit import hop_limit_of
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
-from testbed.controller.trees import LAYERS, hops_on_trees
 from testbed.errors import InputError, MachineError
 from testbed.full_disk import naming_a_full_disk
 from testbed.oracle.decide import write_oracle
-from testbed.oracle.hop_limit import HopLimit
 from testbed.report.render import write_report
 from testbed.terminal.progress import Progress
 from testbed.terminal.summary import print_summary
@@ -53,7 +51,7 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
 
     with naming_a_full_disk(run_dir):
         with progress.stage("oracle_s", "oracle"):
-            write_oracle(run, experiment.oracle.in_flight_window_s, _hop_limit(experiment))
+            write_oracle(run, experiment.oracle.in_flight_window_s, hop_limit_of(experiment))
         with progress.stage("accounting_s", "accounting on Spark"):
             try:
                 accounted = account(run_dir, master=master, publish=publish)
@@ -67,15 +65,6 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
     console.print()
     print_summary(console, summary, report)
     return 0 if summary["verdict"] == "holds" else 1
-
-
-def _hop_limit(experiment: Experiment) -> HopLimit:
-    layer = LAYERS[experiment.broadcast.layer]
-    return HopLimit(
-        len(experiment.topology.nodes),
-        experiment.protocol.hop_limit,
-        partial(hops_on_trees, experiment.topology, layer),
-    )
 
 
 def _of_the_run(experiment: Experiment, run: RunLayout) -> dict[str, Any]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from testbed.config.errors import Problems
 from testbed.config.model import Experiment
 from testbed.controller.trees import LAYERS, hops_on_trees
+from testbed.oracle.hop_limit import HopLimit
 
 
 def check_hop_limit(problems: Problems, experiment: Experiment) -> None:
@@ -27,3 +30,13 @@ def check_hop_limit(problems: Problems, experiment: Experiment) -> None:
             f"{hop_limit} is below the depth of the broadcast trees, which is {depth} while all links are "
             f"up; expected at least {depth}{whatever}",
         )
+
+
+def hop_limit_of(experiment: Experiment) -> HopLimit:
+    """Returns the hop limit of an experiment's messages, for the oracle."""
+    layer = LAYERS[experiment.broadcast.layer]
+    return HopLimit(
+        len(experiment.topology.nodes),
+        experiment.protocol.hop_limit,
+        partial(hops_on_trees, experiment.topology, layer),
+    )

@@ -16,6 +16,7 @@ from router.records.application_log import MessageDelivered
 from testbed.oracle.connectivity import NetworkGraph, connectivity, tree_changes
 from testbed.oracle.decide import judge
 from testbed.oracle.history import Application, History, take_record
+from testbed.oracle.hop_limit import HopLimit
 
 #: Wall seconds added to the window, since confirmations and deliveries are logged after they were made.
 _MARGIN_S = 1.0
@@ -30,6 +31,7 @@ class Deliveries:
     Args:
         window_s: `oracle.in_flight_window_s`, wall seconds.
         network: nodes and links.
+        hop_limit: of the messages; None: messages reach every node that is connected.
 
     Attributes:
         sent: messages; `judged` of them are no longer open.
@@ -44,6 +46,7 @@ class Deliveries:
 
     window_s: float
     network: NetworkGraph
+    hop_limit: HopLimit | None = None
     sent: int = 0
     judged: int = 0
     delivered: int = 0
@@ -77,7 +80,7 @@ class Deliveries:
         if fresh:
             self._events += fresh
             self._history.tree_changes = tree_changes(self._events)
-            self._history.connectivity = connectivity(self._events, self.network)
+            self._history.connectivity = connectivity(self._events, self.network, self.hop_limit)
 
     def judge_until(self, now_ns: int) -> None:
         """Judges the messages whose answer can no longer change.

@@ -28,6 +28,7 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import read_manifest
 from captures.rundir.topology import read_topology
 from captures.spark.session import spark_session
+from testbed.config.hop_limit import hop_limit_of
 from testbed.config.load import load_experiment
 from testbed.live.deliveries import Deliveries
 from testbed.live.state import LiveState
@@ -60,7 +61,11 @@ def open_state(run_dir: Path) -> LiveState:
         },
         topology,
         read_manifest(run),
-        Deliveries(experiment.oracle.in_flight_window_s, NetworkGraph.of(topology)),
+        Deliveries(
+            experiment.oracle.in_flight_window_s,
+            NetworkGraph.of(topology),
+            hop_limit=hop_limit_of(experiment),
+        ),
     )
 
 
