@@ -56,8 +56,7 @@ class TreeEntry:
 
     `downstream` numbers the set of nodes that this router's subtree of T_s holds: two sources with
     the same parent have the same number exactly when the subtrees of this router in their trees hold
-    the same nodes. RA ingress filtering is sound between such sources only (ARCHITECTURE.md, "Where we
-    differ").
+    the same nodes. RA ingress filtering is sound between such sources only (docs/adr/0002).
     """
 
     source: int

@@ -1,7 +1,7 @@
 """Per-interface forwarding to the letter of the protocol paper: `[routing] scheme = "pif-strict"`.
 
 Sections 3.5.1 to 3.5.3 lose receivers on graphs with cycles, when a predicate is widened after it was
-trimmed, and when a UR is partial or overtakes an RA (ARCHITECTURE.md, "Where we differ").
+trimmed, and when a UR is partial or overtakes an RA (docs/adr/0002 and 0003).
 """
 
 from __future__ import annotations

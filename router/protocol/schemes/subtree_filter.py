@@ -1,6 +1,6 @@
 """RA ingress filtering that loses no receiver.
 
-Protocol paper, section 3.5.1, and ARCHITECTURE.md, "Where we differ".
+Protocol paper, section 3.5.1, and docs/adr/0002-ingress-filter-by-subtree.md.
 """
 
 from __future__ import annotations

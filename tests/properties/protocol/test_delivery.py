@@ -97,7 +97,7 @@ def test_no_link_carries_a_message_twice(seed: int, nodes: int, changes: list[tu
     assert all(count == 1 for count in entered.values())
 
 
-# Nodes of the example in ARCHITECTURE.md, "Where we differ".
+# Nodes of the example in docs/adr/0002-ingress-filter-by-subtree.md.
 W, U, R, R2, V = range(5)
 EXAMPLE = [(W, U, 2), (W, R, 2), (W, R2, 2), (U, V, 2), (V, R2, 3)]
 
