@@ -29,6 +29,8 @@ from router.wire.frames import FrameType
 
 #: Seconds in which a router handles input that had arrived when it was stopped.
 _STOP_GRACE = 1.0
+#: Seconds after which a turn takes no further frame of its batch.
+_TURN_S = 0.01
 #: Event in a router's log: its recording has ended early (`error`).
 RECORDING_FAILED = "recording_failed"
 #: Types of frames whose handling time the protocol uses.
@@ -180,9 +182,12 @@ class RouterLoop:
         if mask & selectors.EVENT_WRITE:
             self._link.flush(now)
         if mask & selectors.EVENT_READ:
-            # One batch a turn: the socket stays readable while frames are left.
+            # One batch a turn, and no longer than applications and deadlines can wait: the socket stays
+            # readable while frames are left, and `receive` reads each frame only when it is asked for.
             for event, wire in self._link.receive(now):
                 self._handle(event, wire)
+                if time.monotonic() - now > _TURN_S:
+                    break
 
     def _stop_asked(self, _mask: int) -> None:
         self._stopping = True

@@ -12,9 +12,11 @@ import pytest
 from router.predicates.model import Message
 from router.runtime.link import Link
 from router.runtime.packet_socket import PacketSocket
+from router.wire.addresses import node_address, port_addresses
+from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType
 from tests.support.polling import TIMEOUT, wait_for
-from tests.support.runtime_wire import Wire, ip
+from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire, ip
 
 pytestmark = pytest.mark.root
 FRAMES = 200
@@ -96,4 +98,23 @@ def test_a_device_that_is_down_costs_frames_but_not_the_router(wire: Wire) -> No
     while not link.frames_sent:
         assert time.monotonic() < deadline
         link.send(PORTS, message(2), time.monotonic())
+    link.packets.close()
+
+
+def test_frames_that_a_turn_leaves_wait_in_the_socket(wire: Wire) -> None:
+    """A turn that has lasted too long stops reading; the next one goes on where it stopped."""
+    link = link_of(wire, [], queue=10)
+    for seq in range(5):
+        (payload,) = fragment(message(seq))
+        wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
+    seen: list[int] = []
+
+    def difference() -> str | None:
+        for event, _ in link.receive(time.monotonic()):
+            seen.append(event.frame.seq)
+            break
+        return None if len(seen) == 5 else f"read {seen}"
+
+    wait_for(difference)
+    assert seen == list(range(5))
     link.packets.close()
