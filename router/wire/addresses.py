@@ -50,10 +50,9 @@ def sender_of(frame: bytes) -> int | None:
 
     The controller sends to `ROUTER_DESTINATION` alone, which switches let no host use.
     """
-    node = node_of(frame[6:12])
-    if node is None and frame[6:12] == CONTROLLER_SOURCE and frame[:6] == ROUTER_DESTINATION:
-        return CONTROLLER
-    return node
+    if frame[6:8] == _NODE_PREFIX and len(frame) >= 12:
+        return int.from_bytes(frame[8:12], "big")
+    return CONTROLLER if frame[6:12] == CONTROLLER_SOURCE and frame[:6] == ROUTER_DESTINATION else None
 
 
 def port_addresses(ports: Iterable[int]) -> list[bytes]:

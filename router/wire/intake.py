@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from router.wire.addresses import ETHERNET_HEADER_LENGTH, sender_of
 from router.wire.fragments import Reassembler
@@ -13,19 +13,6 @@ from router.wire.header import HEADER_LENGTH, TYPE_NAMES, UNDECODABLE, DecodeErr
 
 #: Reason for dropping a frame with the source address of nobody who may have sent it.
 BAD_SOURCE = "bad_source"
-
-
-class Intake(NamedTuple):
-    """A protocol frame that an Ethernet frame made whole.
-
-    Attributes:
-        sender: the node, or `addresses.CONTROLLER`.
-        encoded: the header of the Ethernet frame that completed it, and the whole body.
-    """
-
-    sender: int
-    frame: Frame
-    encoded: bytes
 
 
 class FrameIntake:
@@ -54,13 +41,17 @@ class FrameIntake:
         self._read = read
         self._log = log
 
-    def take(self, data: bytes, now: float, expected: int | None = None) -> Intake | None:
+    def take(self, data: bytes, now: float, expected: int | None = None) -> tuple[int, Frame, bytes] | None:
         """The protocol frame that an Ethernet frame makes whole, if any.
 
         Args:
             data: from the destination address on.
             now: seconds on a clock that never goes back.
             expected: the only node that can have sent the frame; None: any node, or the controller.
+
+        Returns:
+            The sender (a node, or `addresses.CONTROLLER`), the frame, and its wire form: the header of the
+            Ethernet frame that completed it, and the whole body.
         """
         self.bytes += len(data)
         payload = data[ETHERNET_HEADER_LENGTH:]
@@ -81,7 +72,8 @@ class FrameIntake:
             return None
         finally:
             self.frames[type_] += 1
-        return Intake(sender, frame, payload[:HEADER_LENGTH] + whole[1])
+        # A plain tuple: a named one takes as long to make as the header does to decode.
+        return sender, frame, payload[:HEADER_LENGTH] + whole[1]
 
     def _drop(self, reason: str, data: bytes, **fields: str) -> None:
         self.dropped[reason] += 1

@@ -332,7 +332,8 @@ class ControllerApp(RyuApp):
         self._intake.reassembler.expire(now)
         taken = self._intake.take(data, now, expected=node)
         if taken is not None:
-            self._inbox.put(FrameReceived(node, taken.frame))
+            _, frame, _ = taken
+            self._inbox.put(FrameReceived(node, frame))
 
     def _switch_of(self, datapath: Any) -> _Switch | None:
         """Returns the switch of a connection, or None if the connection is not, or no longer, in use."""

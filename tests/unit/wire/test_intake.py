@@ -28,9 +28,9 @@ def test_a_frame_comes_with_its_sender_and_its_bytes() -> None:
     data = ethernet(node_address(5), _PORT_1, encode(_MSG) + bytes(20))
     taken = intake.take(data, 0.0)
     assert taken is not None
-    assert taken.sender == 5
-    assert isinstance(taken.frame.body, EncodedMessage)
-    assert taken.encoded == encode(_MSG)
+    assert taken[0] == 5
+    assert isinstance(taken[1].body, EncodedMessage)
+    assert taken[2] == encode(_MSG)
     assert (intake.frames, intake.bytes, intake.dropped) == ({"MSG": 1}, len(data), {})
 
 
@@ -38,7 +38,7 @@ def test_the_controller_is_a_sender_only_where_it_sends_to() -> None:
     intake = FrameIntake(read_frame)
     taken = intake.take(ethernet(CONTROLLER_SOURCE, ROUTER_DESTINATION, encode(_COMMIT)), 0.0)
     assert taken is not None
-    assert (taken.sender, taken.frame) == (CONTROLLER, _COMMIT)
+    assert taken[:2] == (CONTROLLER, _COMMIT)
     assert intake.take(ethernet(CONTROLLER_SOURCE, _PORT_1, encode(_COMMIT)), 0.0) is None
     assert intake.dropped == {"bad_source": 1}
     assert intake.frames == {"COMMIT": 2}
@@ -54,7 +54,7 @@ def test_an_expected_sender_is_the_only_one() -> None:
     )
     taken = intake.take(data, 0.0, expected=5)
     assert taken is not None
-    assert taken.frame == _MSG
+    assert taken[1] == _MSG
     assert intake.dropped == {"bad_source": 2}
     assert log[0] == ("bad_source", {"source": "02:cb:00:00:00:05", "type": "MSG"})
 
@@ -89,9 +89,9 @@ def test_fragments_of_two_senders_do_not_mix() -> None:
     assert intake.take(ethernet(node_address(6), _PORT_1, payloads[-1]), 0.0) is None
     taken = intake.take(ethernet(node_address(5), _PORT_1, payloads[-1]), 0.0)
     assert taken is not None
-    assert (taken.sender, taken.frame) == (5, frame)
-    assert taken.encoded[:HEADER_LENGTH] == payloads[-1][:HEADER_LENGTH]
-    assert taken.encoded[HEADER_LENGTH:] == b"".join(payload[HEADER_LENGTH:] for payload in payloads)
+    assert taken[:2] == (5, frame)
+    assert taken[2][:HEADER_LENGTH] == payloads[-1][:HEADER_LENGTH]
+    assert taken[2][HEADER_LENGTH:] == b"".join(payload[HEADER_LENGTH:] for payload in payloads)
     assert intake.frames["RA"] == len(payloads) + 1
     assert len(intake.reassembler) == 1
     assert (
