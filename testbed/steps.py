@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ParamSpec
+from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Steps:
@@ -18,15 +19,16 @@ class Steps:
     def __init__(self) -> None:
         self.failures: list[str] = []
 
-    def run(self, name: str, step: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Runs a step.
+    def run(self, name: str, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Runs a step and returns its result, or None if it failed.
 
         An exception becomes a failure, and the caller continues with the next step.
 
         KeyboardInterrupt and SystemExit are not caught.
         """
         try:
-            step(*args, **kwargs)
+            return step(*args, **kwargs)
         except Exception as error:
             said = str(error) or type(error).__name__
             self.failures.append(f"{name}: {said}")
+            return None

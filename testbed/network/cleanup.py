@@ -50,8 +50,7 @@ def clean_dead_runs() -> Cleaned:
             continue
         failed = len(steps.failures)
         if state is not None:
-            killed += sum(process.alive() for process in state.processes)
-            steps.run(f"run {folder.name}", end_processes, state.processes)
+            killed += steps.run(f"run {folder.name}", end_processes, state.processes) or 0
         steps.run(f"run {folder.name}", remove_devices, Names(folder.name))
         if len(steps.failures) == failed:
             shutil.rmtree(folder, ignore_errors=True)
