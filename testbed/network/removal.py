@@ -8,14 +8,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from testbed.errors import RunError
+from testbed.network import switch_daemon
 from testbed.network.commands import ip_batch, run, vsctl
 from testbed.network.names import Names
 from testbed.network.shaping import nft_table
 from testbed.network.state import STATE_ROOT
 from testbed.steps import Steps
 
-#: Wall seconds in which ovs-vswitchd answers if it runs.
-_ANSWER_S = 5
 _RCU_EXPEDITED = Path("/sys/kernel/rcu_expedited")
 
 
@@ -43,12 +42,7 @@ def remove_network(names: Names, bridges: list[str]) -> None:
 
 def _remove_bridges(bridges: list[str]) -> None:
     """Deletes bridges; only from the database if ovs-vswitchd does not run."""
-    alive = True
-    try:
-        run(["ovs-appctl", f"--timeout={_ANSWER_S}", "version"], timeout_s=_ANSWER_S + 1)
-    except RunError:
-        alive = False
-    vsctl([["--if-exists", "del-br", bridge] for bridge in bridges], wait=alive)
+    vsctl([["--if-exists", "del-br", bridge] for bridge in bridges], wait=switch_daemon.answers())
 
 
 def _remove_devices(names: Names) -> None:

@@ -6,10 +6,12 @@ import os
 import time
 
 from testbed.errors import RunError
+from testbed.network.commands import run
 from testbed.network.names import OVS_RUN_FOLDER
 
 #: Wall seconds for which ovs-vswitchd may be absent: its monitor, or systemd, restarts it in less time.
 _AWAY_S = 10.0
+_ANSWER_S = 5
 
 
 class SwitchDaemon:
@@ -28,6 +30,15 @@ class SwitchDaemon:
                 f"ovs-vswitchd ended during the run, and has been away for {_AWAY_S:g} s"
                 " (service openvswitch-switch restart)"
             )
+
+
+def answers() -> bool:
+    """Whether ovs-vswitchd answers within 5 wall seconds."""
+    try:
+        run(["ovs-appctl", f"--timeout={_ANSWER_S}", "version"], timeout_s=_ANSWER_S + 1)
+    except (OSError, RunError):
+        return False
+    return True
 
 
 def _runs() -> bool:
