@@ -46,9 +46,9 @@ def build(
     index (loaders give the line of the file).
 
     Raises:
-        TopologyError: ids are not 0..n-1, a link is a self-loop, doubles another, names no node or
-            has a property out of range, the costs add up to more than `MAX_TOTAL_COST`, or the graph is not
-            connected.
+        TopologyError: ids are not 0..n-1, two nodes have one name, a link is a self-loop, doubles another,
+            names no node or has a property out of range, the costs add up to more than `MAX_TOTAL_COST`, or
+            the graph is not connected.
     """
     ordered = _check_nodes(nodes)
     specs = list(links)
@@ -87,6 +87,12 @@ def _check_nodes(nodes: Iterable[Node]) -> tuple[Node, ...]:
         raise TopologyError(
             f"node ids are not 0 to {len(ordered) - 1}: {expected} is missing, {node.id} comes instead"
         )
+    named: dict[str, int] = {}
+    for node in ordered:
+        if node.name is not None and (other := named.setdefault(node.name, node.id)) != node.id:
+            raise TopologyError(
+                f"nodes {other} and {node.id} are both named {node.name!r}; expected two names"
+            )
     return ordered
 
 

@@ -18,9 +18,19 @@ from router.options import Declaration, Option, option, parameters_of
 from router.registry import Registry
 from topos.build import LinkSpec, build
 from topos.model import Node, Topology, TopologyError
+from topos.plane import (
+    check_cost,
+    check_count,
+    check_plane,
+    check_seed,
+    check_size,
+    distance,
+    distinct_points,
+    link_cost,
+    placed,
+)
+from topos.scale_free import barabasi_albert, power_law
 
-#: So many nodes can be asked for; a slip such as tree(10, 10) must not fill the memory.
-MAX_NODES = 100_000
 #: Distance between neighbours where a regular shape is drawn.
 _SPACING = 100
 #: Waxman weights are integers in units of 1 / _WEIGHT_UNIT, so that drawing needs no floating point.
@@ -29,8 +39,8 @@ _WEIGHT_UNIT = 10**12
 
 def line(n: int) -> Topology:
     """`n` nodes in a row, n >= 1."""
-    _check_count("nodes", n, 1)
-    nodes = [_node(i, i * _SPACING, 0) for i in range(n)]
+    check_count("nodes", n, 1)
+    nodes = [placed(i, i * _SPACING, 0) for i in range(n)]
     return build(f"line-{n}", nodes, [LinkSpec(i, i + 1) for i in range(n - 1)])
 
 
@@ -39,28 +49,28 @@ def ring(n: int) -> Topology:
 
     With an even n, opposite nodes have two equal-cost paths.
     """
-    _check_count("nodes", n, 3)
+    check_count("nodes", n, 3)
     return build(f"ring-{n}", _circle(0, n), [LinkSpec(i, (i + 1) % n) for i in range(n)])
 
 
 def star(n: int) -> Topology:
     """Node 0 joined to each of the other n - 1, n >= 1."""
-    _check_count("nodes", n, 1)
-    nodes = [_node(0, 0, 0), *_circle(1, n - 1)]
+    check_count("nodes", n, 1)
+    nodes = [placed(0, 0, 0), *_circle(1, n - 1)]
     return build(f"star-{n}", nodes, [LinkSpec(0, leaf) for leaf in range(1, n)])
 
 
 def grid(rows: int, columns: int) -> Topology:
     """A rectangular grid, both >= 1; node r * columns + c stands in row r and column c."""
-    _check_count("rows", rows, 1)
-    _check_count("columns", columns, 1)
-    _check_size(rows * columns)
+    check_count("rows", rows, 1)
+    check_count("columns", columns, 1)
+    check_size(rows * columns)
     nodes = []
     links = []
     for row in range(rows):
         for column in range(columns):
             here = row * columns + column
-            nodes.append(_node(here, column * _SPACING, row * _SPACING))
+            nodes.append(placed(here, column * _SPACING, row * _SPACING))
             if column + 1 < columns:
                 links.append(LinkSpec(here, here + 1))
             if row + 1 < rows:
@@ -70,12 +80,12 @@ def grid(rows: int, columns: int) -> Topology:
 
 def tree(depth: int, fanout: int) -> Topology:
     """A complete tree: root 0, `depth` >= 0 levels of links, `fanout` >= 1 children; level by level."""
-    _check_count("depth", depth, 0)
-    _check_count("fanout", fanout, 1)
+    check_count("depth", depth, 0)
+    check_count("fanout", fanout, 1)
     total = 0
     for level in range(depth + 1):
         total += fanout**level
-        _check_size(total)
+        check_size(total)
     width = fanout**depth * _SPACING
     nodes: list[Node] = []
     links = []
@@ -83,7 +93,7 @@ def tree(depth: int, fanout: int) -> Topology:
         size = fanout**level
         for position in range(size):
             node = len(nodes)
-            nodes.append(_node(node, width * (2 * position + 1) / (2 * size), level * _SPACING))
+            nodes.append(placed(node, width * (2 * position + 1) / (2 * size), level * _SPACING))
             if node:
                 links.append(LinkSpec((node - 1) // fanout, node))
     return build(f"tree-{depth}x{fanout}", nodes, links)
@@ -121,32 +131,24 @@ def waxman(
     Source: B. M. Waxman, "Routing of multipoint connections", IEEE JSAC 6(9), 1988; A. Medina et al.,
     "BRITE: An approach to universal topology generation", MASCOTS 2001; protocol paper, section 4.1.
     """
-    _check_count("nodes", n, 1)
-    _check_count("links_per_node", links_per_node, 1)
-    if isinstance(plane, bool) or not isinstance(plane, int) or plane < 1:
-        raise TopologyError(f"plane is {plane!r}; expected a whole number from 1 up")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise TopologyError(f"seed is {seed!r}; expected an integer, 0 or more")
+    check_count("nodes", n, 1)
+    check_count("links_per_node", links_per_node, 1)
+    check_plane(plane, n)
+    check_seed(seed)
     for parameter, value in (("alpha", alpha), ("beta", beta)):
         if not 0 < value <= 1:
             raise TopologyError(f"{parameter} is {value}; expected a number above 0 and at most 1")
-    if cost not in ("distance", "unit"):
-        raise TopologyError(f"cost is {cost!r}; expected 'distance' or 'unit'")
-    if n > plane * plane:
-        raise TopologyError(f"{n} nodes do not fit on distinct points of a {plane} x {plane} plane")
+    check_cost(cost)
     random = Random(seed)
-    points = _distinct_points(random, n, plane)
+    points = distinct_points(random, n, plane)
     growth = _WaxmanGrowth(random, points, _Weights(alpha, beta, plane))
     first = min(links_per_node, n - 1)
     for node in range(first, n):
         growth.join(node, range(node), links_per_node)
     for node in range(first):
         growth.join(node, range(n), links_per_node)
-    specs = [
-        LinkSpec(u, v, max(1, _distance(points[u], points[v])) if cost == "distance" else 1)
-        for u, v in growth.links
-    ]
-    nodes = [_node(i, x, y) for i, (x, y) in enumerate(points)]
+    specs = [LinkSpec(u, v, link_cost(points[u], points[v], cost)) for u, v in growth.links]
+    nodes = [placed(i, x, y) for i, (x, y) in enumerate(points)]
     return build(f"waxman-{n}-seed-{seed}", nodes, specs)
 
 
@@ -188,7 +190,7 @@ class _WaxmanGrowth:
         here = self._points[node]
         taken = self._neighbours[node]
         candidates = [other for other in others if other != node and other not in taken]
-        weights = [self._weights(_distance(here, self._points[other])) for other in candidates]
+        weights = [self._weights(distance(here, self._points[other])) for other in candidates]
         for _ in range(min(count, len(candidates))):
             drawn = self._random.randrange(sum(weights))
             chosen = next(i for i, total in enumerate(accumulate(weights)) if drawn < total)
@@ -199,39 +201,10 @@ class _WaxmanGrowth:
             self._neighbours[other].add(node)
 
 
-def _distinct_points(random: Random, count: int, plane: int) -> list[tuple[int, int]]:
-    points: dict[tuple[int, int], None] = {}
-    while len(points) < count:
-        points[random.randrange(plane), random.randrange(plane)] = None
-    return list(points)
-
-
-def _distance(a: tuple[int, int], b: tuple[int, int]) -> int:
-    """Euclidean distance, rounded half up, in integers only."""
-    squared = (a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2
-    return (math.isqrt(4 * squared) + 1) // 2
-
-
 def _circle(first: int, count: int) -> list[Node]:
     radius = max(_SPACING, _SPACING * count / math.tau)
     turns = [math.tau * i / count for i in range(count)]
-    return [_node(first + i, radius * math.cos(a), radius * math.sin(a)) for i, a in enumerate(turns)]
-
-
-def _node(identifier: int, x: float, y: float) -> Node:
-    # Rounded, so that a drawing does not depend on the last bit of the platform's sine; + 0.0: no -0.0.
-    return Node(identifier, round(float(x), 3) + 0.0, round(float(y), 3) + 0.0)
-
-
-def _check_count(what: str, value: int, minimum: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise TopologyError(f"{what} is {value!r}; expected a whole number from {minimum} up")
-    _check_size(value)
-
-
-def _check_size(nodes: int) -> None:
-    if nodes > MAX_NODES:
-        raise TopologyError(f"that would be more than {MAX_NODES} nodes; expected fewer")
+    return [placed(first + i, radius * math.cos(a), radius * math.sin(a)) for i, a in enumerate(turns)]
 
 
 @dataclass(frozen=True)
@@ -290,17 +263,39 @@ register(
     depth=option("Levels below the root.", low=0),
     fanout=option("Children of a node.", low=1),
 )
+_PLANAR = {
+    "plane": option("Side of the square in which the nodes are placed.", low=1, high=10**9),
+    "cost": option(
+        "Cost of a link, which broadcast trees minimise: its length on the plane, or 1.",
+        choices=("distance", "unit"),
+    ),
+}
+_SEED = option("Seed of the topology; default: that of the experiment.", low=0)
+_LINKS = option("Links that each node brings.", low=1)
 register(
     waxman,
     "A random graph after Waxman, grown as BRITE grows it.",
     n=option(_NODES, key="nodes", low=1),
-    seed=option("Seed of the topology; default: that of the experiment.", low=0),
+    seed=_SEED,
     alpha=option("Waxman's alpha, as in BRITE; it cancels out.", low=0, high=1, above_low=True),
     beta=option("Waxman's beta, as in BRITE.", low=0, high=1, above_low=True),
-    links_per_node=option("Links that each node brings.", low=1),
-    plane=option("Side of the square in which the nodes are placed.", low=1, high=10**9),
-    cost=option(
-        "Cost of a link, which broadcast trees minimise: its length on the plane, or 1.",
-        choices=("distance", "unit"),
-    ),
+    links_per_node=_LINKS,
+    **_PLANAR,
+)
+register(
+    barabasi_albert,
+    "A random graph grown by preferential attachment.",
+    n=option(_NODES, key="nodes", low=1),
+    seed=_SEED,
+    links_per_node=_LINKS,
+    **_PLANAR,
+)
+register(
+    power_law,
+    "A random connected graph whose degrees follow a power law.",
+    n=option(_NODES, key="nodes", low=1),
+    seed=_SEED,
+    exponent=option("Exponent of the power law.", low=1, above_low=True),
+    least_degree=option("Least degree of a node.", low=1),
+    **_PLANAR,
 )

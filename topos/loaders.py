@@ -1,6 +1,6 @@
-"""Topology files: declared in TOML, made by BRITE, or written to a run folder as JSON.
+"""Topology files: declared in TOML, made by BRITE, GraphML, or written to a run folder as JSON.
 
-Standard library only: plain Mininet (the system's Python) loads it through `mn --custom`.
+Standard library only, but for GraphML: plain Mininet (the system's Python) loads it through `mn --custom`.
 Every error is a `TopologyError` that names the file and, for TOML and BRITE, the line.
 """
 
@@ -17,15 +17,16 @@ from typing import Any
 
 from topos.brite import read_brite
 from topos.build import LinkSpec, build
-from topos.generators import MAX_NODES
 from topos.model import Link, Node, Topology, TopologyError
+from topos.plane import MAX_NODES
 from topos.suggest import unknown
 
 #: File name suffixes that `load` knows.
-SUFFIXES = (".toml", ".brite", ".json")
+SUFFIXES = (".toml", ".brite", ".graphml", ".json")
 _TOP_KEYS = ("name", "node", "link")
-_NODE_KEYS = ("id", "x", "y")
+_NODE_KEYS = ("id", "x", "y", "name")
 _LINK_KEYS = LinkSpec._fields
+_ENDS = ("u", "v")
 _JSON_LINK_KEYS = tuple(field.name for field in fields(Link))
 
 
@@ -33,8 +34,8 @@ def load(path: str | Path, *, keep_properties: bool = False) -> Topology:
     """Loads a topology file, by its suffix.
 
     Args:
-        path: a `.toml`, `.brite` or `.json` file.
-        keep_properties: for BRITE only: take over delay and bandwidth too, not just the length (as cost).
+        path: a `.toml`, `.brite`, `.graphml` or `.json` file.
+        keep_properties: for BRITE and GraphML: take over delay and bandwidth too, not just the cost.
 
     Raises:
         TopologyError: the file cannot be read, or is not a valid topology.
@@ -53,6 +54,11 @@ def load(path: str | Path, *, keep_properties: bool = False) -> Topology:
     try:
         if suffix == ".brite":
             return read_brite(path.stem, text, keep_properties=keep_properties)
+        if suffix == ".graphml":
+            # Imported late: networkx is no part of the standard library.
+            from topos.graphs import read_graphml
+
+            return read_graphml(path.stem, text, keep_properties=keep_properties)
         return _from_toml(path.stem, text) if suffix == ".toml" else from_json(text)
     except TopologyError as error:
         raise TopologyError(f"{path}: {error}") from error
@@ -62,7 +68,11 @@ def load(path: str | Path, *, keep_properties: bool = False) -> Topology:
 
 def to_json(topology: Topology) -> str:
     """The text of the topology of a run folder (docs/run-folder.md)."""
-    return json.dumps(asdict(topology), indent=1, ensure_ascii=False) + "\n"
+    document = asdict(topology)
+    for node in document["nodes"]:
+        if node["name"] is None:
+            del node["name"]
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 def from_json(text: str) -> Topology:
@@ -110,7 +120,9 @@ def _objects(document: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
 def from_table(default_name: str, document: Mapping[str, Any], text: str = "") -> Topology:
     """The topology of a declared form: `name` and the tables `[[node]]` and `[[link]]`.
 
-    Without [[node]] tables, the nodes are those that the links name.
+    A link names its ends by number or by name. Without [[node]] tables, the nodes are those that the links
+    name; names are numbered in the order in which they first appear. Nodes without an id are numbered in the
+    order of their tables.
 
     Args:
         default_name: the topology's name if the table has none.
@@ -127,13 +139,22 @@ def from_table(default_name: str, document: Mapping[str, Any], text: str = "") -
     name = document.get("name", default_name)
     if not isinstance(name, str):
         raise TopologyError(f"{lines.of_key('name')}name is {name!r}; expected a string")
-    specs = []
-    for position, entry in enumerate(_tables(document, "link", lines)):
-        specs.append(_link(lines.of_table("link", position), entry))
     declared = _tables(document, "node", lines)
-    if declared:
-        nodes = [_node(lines.of_table("node", i), entry) for i, entry in enumerate(declared)]
-    else:
+    if declared and not any("id" in entry for entry in declared):
+        declared = [{"id": i, **entry} for i, entry in enumerate(declared)]
+    nodes = [_node(lines.of_table("node", i), entry) for i, entry in enumerate(declared)]
+    links = _tables(document, "link", lines)
+    ids = {node.name: node.id for node in nodes if node.name is not None}
+    if not nodes and links and all(isinstance(entry.get(end), str) for entry in links for end in _ENDS):
+        for entry in links:
+            for end in _ENDS:
+                ids.setdefault(entry[end], len(ids))
+        nodes = [Node(number, name=name) for name, number in ids.items()]
+    specs = []
+    for position, entry in enumerate(links):
+        where = lines.of_table("link", position)
+        specs.append(_link(where, _numbered(where, entry, ids)))
+    if not nodes:
         last = -1
         for position, spec in enumerate(specs):
             last = max(last, spec.u, spec.v)
@@ -142,6 +163,18 @@ def from_table(default_name: str, document: Mapping[str, Any], text: str = "") -
                 raise TopologyError(f"{where}: names node {last}; expected nodes 0 to {MAX_NODES - 1}")
         nodes = [Node(i) for i in range(last + 1)]
     return build(name, nodes, specs, where=lambda index: lines.of_table("link", index))
+
+
+def _numbered(where: str, entry: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
+    """Returns a link with the ids of ends that it names."""
+    found = dict(entry)
+    for end in _ENDS:
+        name = entry.get(end)
+        if isinstance(name, str) and ids:
+            if name not in ids:
+                raise TopologyError(f"{where}: {end}: {unknown('node', name, ids)}")
+            found[end] = ids[name]
+    return found
 
 
 def _from_toml(stem: str, text: str) -> Topology:
@@ -187,10 +220,14 @@ class _Lines:
 
 def _node(where: str, entry: Mapping[str, Any]) -> Node:
     _check_keys(where, entry, _NODE_KEYS)
-    return Node(
-        _integer(where, entry, "id"),
-        *(None if entry.get(key) is None else _number(where, entry, key) for key in ("x", "y")),
-    )
+    x, y = (None if entry.get(key) is None else _number(where, entry, key) for key in ("x", "y"))
+    return Node(_integer(where, entry, "id"), x, y, _name(where, entry.get("name")))
+
+
+def _name(where: str, name: object) -> str | None:
+    if name is not None and (not isinstance(name, str) or not name or not name.isprintable()):
+        raise TopologyError(f"{where}: name is {name!r}; expected a string of printable characters")
+    return name
 
 
 def _link(where: str, entry: Mapping[str, Any]) -> LinkSpec:

@@ -16,12 +16,14 @@ class TopologyError(ValueError):
 class Node:
     """A node.
 
-    `x` and `y` place it on the plane (None: wherever a drawing puts it).
+    `x` and `y` place it on the plane (None: wherever a drawing puts it). `name` is unique in its topology
+    (None: it has no name).
     """
 
     id: int
     x: float | None = None
     y: float | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,11 @@ class Topology:
     name: str
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
+
+    @property
+    def ids(self) -> dict[str, int]:
+        """Name -> id, of the nodes that have a name."""
+        return {node.name: node.id for node in self.nodes if node.name is not None}
 
     def neighbours(self, node: int) -> dict[int, int]:
         """Interface number -> neighbouring node, of one node."""

@@ -75,7 +75,8 @@ def add_experiment(parser: ArgumentParser) -> None:
         "experiment",
         nargs="?",
         default="default",
-        help="an experiment file, or the name of a shipped one (default)",
+        help="an experiment file, the name of a shipped one, a workload file of the authors' simulator, or a "
+        "topology (.brite, .graphml) for the default experiment (default)",
     )
     parser.add_argument(
         "--topology",

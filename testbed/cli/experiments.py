@@ -9,8 +9,12 @@ from testbed.config.hop_limit import check_hop_limit
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
+from testbed.config.toml_text import toml_value
 from testbed.config.topology import parse_topology_argument
 from testbed.errors import InputError
+
+#: Suffixes of files that hold a network and no experiment.
+_NETWORKS = (".brite", ".graphml")
 
 
 def overrides(arguments: Namespace) -> dict[str, str]:
@@ -35,6 +39,10 @@ def load(arguments: Namespace) -> Experiment:
         InputError: file, key or value is not right; one line for each fault.
     """
     path, given = find_experiment(arguments.experiment), overrides(arguments)
+    if path.suffix.lower() in _NETWORKS:
+        # A topology by itself: the default experiment on it.
+        given = {"name": toml_value(path.stem)} | parse_topology_argument(str(path)) | given
+        path = find_experiment("default")
     experiment = load_experiment(path, given)
     problems = Problems(str(path), given)
     check_hop_limit(problems, experiment)

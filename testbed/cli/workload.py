@@ -1,4 +1,7 @@
-"""`cbcb workload match`: a synthetic forwarding table and messages to it."""
+"""`cbcb workload`: synthetic workloads in files.
+
+`match` makes a forwarding table and messages to it, `generate` the workload of an experiment.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,15 @@ from typing import TextIO
 from rich.console import Console
 
 from testbed.cli import workload_arguments
+from testbed.cli.arguments import add_experiment
+from testbed.cli.experiments import load
 from testbed.errors import InputError
 from testbed.siena_ff.files import write_driver, write_json
 from testbed.siena_ff.generate import draw_messages, draw_table
 from testbed.siena_ff.parameters import MatchingWorkload
 from testbed.terminal.progress import Progress
+from testbed.workload.generate import generate
+from testbed.workload.script import write_script
 
 _WRITERS = {"driver": write_driver, "jsonl": write_json}
 
@@ -26,10 +33,27 @@ def add_arguments(parser: ArgumentParser) -> None:
     text = "generate a forwarding table and messages, to measure matching with"
     matching = workloads.add_parser("match", help=text, description=text[0].upper() + text[1:] + ".")
     workload_arguments.add_arguments(matching)
+    text = "write topology and workload of an experiment as a file of the protocol authors' simulator"
+    generating = workloads.add_parser("generate", help=text, description=text[0].upper() + text[1:] + ".")
+    add_experiment(generating)
+    generating.add_argument(
+        "-o", "--output", default="-", metavar="FILE", help="where to write (-, standard output)"
+    )
 
 
 def main(arguments: Namespace) -> int:
-    """Writes the table, then the messages."""
+    """Writes the workload."""
+    return _generate(arguments) if arguments.workload == "generate" else _match(arguments)
+
+
+def _generate(arguments: Namespace) -> int:
+    experiment = load(arguments)
+    with _output(arguments.output) as out:
+        write_script(experiment.topology, experiment.duration_s, generate(experiment).items, out)
+    return 0
+
+
+def _match(arguments: Namespace) -> int:
     fields = MatchingWorkload.__dataclass_fields__
     workload = MatchingWorkload(**{name: getattr(arguments, name) for name in fields})
     progress = Progress(Console(stderr=True, quiet=arguments.output == "-" and not sys.stderr.isatty()))

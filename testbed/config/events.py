@@ -13,6 +13,7 @@ from testbed.events.applications import ApplicationEvent, Subscribe, Unsubscribe
 from testbed.events.catalogue import EVENTS
 from testbed.events.event import Event
 from topos.model import Topology
+from topos.suggest import unknown
 
 #: The key of an event that chooses its class, and the keys of all events.
 _ACTION = Option("action", "string", choices=EVENTS, required=True, doc="Name of the event.")
@@ -33,7 +34,7 @@ def read_events(
     for position, entry in enumerate(entries, 1):
         section = f"events {position}"
         before = len(problems)
-        event = _read(problems, section, entry)
+        event = _read(problems, section, _numbered(problems, section, entry, topology))
         if event is None:
             continue
         _check(problems, section, event, topology, duration_s)
@@ -42,6 +43,28 @@ def read_events(
     events.sort(key=lambda event: event[1].at_s)
     _check_subscriptions(problems, events)
     return tuple(event for _, event in events)
+
+
+def _numbered(
+    problems: Problems, section: str, entry: Mapping[str, Any], topology: Topology | None
+) -> dict[str, Any]:
+    """Returns the table of an event with the ids of nodes that it names."""
+    ids = {} if topology is None else topology.ids
+
+    def number(key: str, name: object) -> object:
+        if not isinstance(name, str):
+            return name
+        if name not in ids and topology is not None:
+            nodes = ids or (f"a number, 0 to {len(topology.nodes) - 1}",)
+            problems.add(section, key, unknown("node", name, nodes))
+        return ids.get(name, 0)
+
+    found = dict(entry)
+    if "node" in entry:
+        found["node"] = number("node", entry["node"])
+    if isinstance(entry.get("link"), list):
+        found["link"] = [number("link", end) for end in entry["link"]]
+    return found
 
 
 def _read(problems: Problems, section: str, entry: Mapping[str, Any]) -> Event | None:

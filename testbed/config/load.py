@@ -1,4 +1,4 @@
-"""Reading an experiment file.
+"""Reading an experiment file, or a workload file of the protocol authors' simulator.
 
 Everything that is wrong with it is reported together, one line each. A file holds the sections of
 `testbed.config.schema`; without a [workload] section (or with `workload = false`) there is no workload.
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from router.options import NAME_MAX_BYTES, options_of
+from router.predicates.lexer import ParseError
 from router.protocol.options import conflicts
+from testbed.cbcbsim.script import is_script, read_script
 from testbed.config.errors import ExperimentError, Problems
 from testbed.config.events import read_events
 from testbed.config.model import (
@@ -28,6 +31,7 @@ from testbed.config.model import (
 from testbed.config.overrides import apply_overrides
 from testbed.config.schema import SECTIONS, TOP_LEVEL, read_fields
 from testbed.config.topology import TOPOLOGY_WAYS, read_topology, with_link_defaults
+from testbed.content.distributions import DistributionError, Distributions
 from topos.suggest import unknown
 
 __all__ = ["ExperimentError", "load_experiment"]
@@ -43,7 +47,8 @@ def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None
     """Loads an experiment file.
 
     Args:
-        path: the file; a topology file in it is looked up relative to its folder.
+        path: the file, of either form (`testbed.cbcbsim.script`); a topology file in it is looked up
+            relative to its folder.
         overrides: values by dotted key, such as {"topology.nodes": "100", "duration_s": "600"}, each
             written as in TOML (what is not TOML, such as a bare word, is taken as a string).
 
@@ -80,7 +85,7 @@ def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None
     oracle = _section(problems, sections, "oracle", OracleOptions)
     workload = None
     if "workload" in sections:
-        workload = _workload(problems, sections, duration_s)
+        workload = _workload(problems, sections, duration_s, path.parent)
         if topology is not None and duration_s is not None:
             _check_amount(problems, workload, len(topology.nodes), duration_s)
     events = read_events(problems, document.get("events", []), topology, duration_s)
@@ -115,7 +120,10 @@ def _name_of(path: Path) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
+        return read_script(path.stem, text) if is_script(text) else tomllib.loads(text)
+    except ParseError as error:
+        raise ExperimentError([f"{path}: {error}"]) from error
     except OSError as error:
         raise ExperimentError([f"{path}: cannot be read: {error.strerror or error}"]) from error
     except UnicodeDecodeError as error:
@@ -166,9 +174,16 @@ def _protocol(
 
 
 def _workload(
-    problems: Problems, sections: Mapping[str, dict[str, Any]], duration_s: float | None
+    problems: Problems, sections: Mapping[str, dict[str, Any]], duration_s: float | None, folder: Path
 ) -> WorkloadOptions:
     options = _section(problems, sections, "workload", WorkloadOptions)
+    if options.distributions is not None:
+        # The copy of the experiment in the run folder is read from another place.
+        options = replace(options, distributions=str((folder / options.distributions).resolve()))
+        try:
+            Distributions(Path(str(options.distributions)))
+        except DistributionError as error:
+            problems.add("workload", "distributions", str(error))
     for what in _WORKLOAD_RANGES:
         least, most = getattr(options, f"{what}_min"), getattr(options, f"{what}_max")
         if least > most:

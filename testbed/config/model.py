@@ -134,10 +134,15 @@ class WorkloadOptions:
         ),
     )
     filters_min: int = field(
-        default=1, metadata=option("Least number of filters of a predicate.", low=1, high=_FILTERS_MAX)
+        default=1,
+        metadata=option(
+            "Least number of filters of a predicate; without a filter it selects nothing.",
+            low=0,
+            high=_FILTERS_MAX,
+        ),
     )
     filters_max: int = field(
-        default=3, metadata=option("Greatest number of filters of a predicate.", low=1, high=_FILTERS_MAX)
+        default=3, metadata=option("Greatest number of filters of a predicate.", low=0, high=_FILTERS_MAX)
     )
     constraints_min: int = field(
         default=1, metadata=option("Least number of constraints of a filter.", low=1)
@@ -148,6 +153,14 @@ class WorkloadOptions:
     attributes_min: int = field(default=5, metadata=option("Least number of attributes of a message.", low=1))
     attributes_max: int = field(
         default=10, metadata=option("Greatest number of attributes of a message.", low=1)
+    )
+    distributions: str | None = field(
+        default=None,
+        metadata=option(
+            "Folder of the files `*.dist` of the authors' workload generator, from which names, types, "
+            "operators and values are drawn; default: the testbed's own vocabulary.",
+            example="distributions",
+        ),
     )
 
 

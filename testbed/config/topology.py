@@ -26,12 +26,12 @@ TOPOLOGY_WAYS = 'one of file = "NAME", generator = "NAME" and [[topology.link]] 
 _WAYS = ("file", "generator", "link")
 #: The keys of a [topology] that is a file.
 FILE_OPTIONS = (
-    Option("file", "string", required=True, doc="Topology file: .toml, .json or BRITE's .brite."),
+    Option("file", "string", required=True, doc="Topology file: .toml, .json, BRITE's .brite or .graphml."),
     Option(
         "keep_properties",
         "boolean",
         default=False,
-        doc="Links keep the bandwidths and delays of a BRITE file.",
+        doc="Links keep the bandwidths and delays of a BRITE or GraphML file.",
     ),
 )
 

@@ -27,12 +27,20 @@ virtual time, `cbcb check FILE` only reads it. `cbcb experiments` lists the ship
 Times are in *experiment seconds* unless the unit says otherwise: `time_scale` of them pass in one second of
 wall time, and it divides every protocol timer, workload interval and event time. Delays of links and wall
 seconds are not scaled.
+
+The commands also take a workload file of the protocol authors' simulator (`time_unit`, `sim_length`, `node`,
+`link`, `set_predicate`, `send_message`; the docstring of `testbed/cbcbsim/script.py` has the form). It is an
+experiment with that topology, those events and the defaults; `--set` and `--topology` override them. What it
+schedules after `sim_length` is left out. `cbcb workload generate` writes such a file. A BRITE or GraphML file
+in place of an experiment is the topology of the default experiment.
 """
 _TOPOLOGY = """
 ## [topology]
 
 Either `file`, or `generator` with its parameters, or tables `[[topology.link]]` with `u`, `v` and, as they
-are declared, `cost`, `bandwidth_mbps`, `delay_ms` and `loss_percent`.
+are declared, `cost`, `bandwidth_mbps`, `delay_ms` and `loss_percent`. Tables `[[topology.node]]` with `id`,
+`x`, `y` and `name` are optional. A node that has a name can be named in place of its number, in links and in
+events; the nodes of GraphML have those of their attribute `label` or `name`.
 """
 _EVENTS = """
 ## [[events]]

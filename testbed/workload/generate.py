@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate, predicate_to_json
 from testbed.config.model import Experiment, WorkloadOptions
+from testbed.content import drawing
+from testbed.content.distributions import Distributions
+from testbed.content.drawing import Contents
 from testbed.events.applications import ApplicationEvent
 from testbed.oracle.constraints import PredicateIndex
-from testbed.workload.content import draw_message, draw_predicate
 from testbed.workload.model import Item, Workload
 
 
@@ -36,10 +39,13 @@ def generate(experiment: Experiment) -> Workload:
         changing = _draw_share(
             _stream(experiment.seed, "changing"), receivers, options.changing_receivers_percent
         )
+        contents: Contents = drawing
+        if options.distributions is not None:
+            contents = Distributions(Path(options.distributions))
         for node in receivers:
-            items.extend(_receive(experiment, options, node, node in changing))
+            items.extend(_receive(experiment, options, contents, node, node in changing))
         for node in senders:
-            items.extend(_send(experiment, options, node))
+            items.extend(_send(experiment, options, contents, node))
     # Of items at equal times, predicates precede messages. The sort is stable: an event of the experiment
     # precedes a drawn item of its node.
     items.sort(key=lambda item: (item.at_s, item.attributes is not None, item.node))
@@ -94,22 +100,26 @@ def _poisson(random: Random, rate: float, start_s: float, end_s: float) -> Itera
         at_s += random.expovariate(rate)
 
 
-def _receive(experiment: Experiment, options: WorkloadOptions, node: int, changing: bool) -> Iterator[Item]:
-    contents = _stream(experiment.seed, f"predicates of {node}")
+def _receive(
+    experiment: Experiment, options: WorkloadOptions, contents: Contents, node: int, changing: bool
+) -> Iterator[Item]:
+    texts = _stream(experiment.seed, f"predicates of {node}")
     times = [0.0]
     if changing:
         random = _stream(experiment.seed, f"changes of {node}")
         times += _poisson(random, 1 / options.predicate_change_interval_s, 0.0, experiment.duration_s)
     for at_s in times:
-        yield Item(at_s, node, "set_predicate", predicate=format_predicate(draw_predicate(contents, options)))
+        yield Item(
+            at_s, node, "set_predicate", predicate=format_predicate(contents.draw_predicate(texts, options))
+        )
 
 
-def _send(experiment: Experiment, options: WorkloadOptions, node: int) -> Iterator[Item]:
-    contents = _stream(experiment.seed, f"messages of {node}")
+def _send(experiment: Experiment, options: WorkloadOptions, contents: Contents, node: int) -> Iterator[Item]:
+    texts = _stream(experiment.seed, f"messages of {node}")
     random = _stream(experiment.seed, f"sending times of {node}")
     rate = options.messages_per_minute / 60
     for at_s in _poisson(random, rate, options.first_message_s, experiment.duration_s):
-        yield Item(at_s, node, "send_message", attributes=draw_message(contents, options))
+        yield Item(at_s, node, "send_message", attributes=contents.draw_message(texts, options))
 
 
 def _events(experiment: Experiment) -> Iterator[Item]:

@@ -19,7 +19,7 @@ from router.predicates.covering.algebra import covers, simplify
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.oversimplify import oversimplify
 from router.predicates.model import Constraint, Filter, Operator, Predicate, Type
-from testbed.workload.content import draw_predicate
+from testbed.content.drawing import draw_predicate
 
 _RANGE = 1_000_000
 

@@ -33,7 +33,7 @@ HEAVY = {
     "pandas": ("testbed.report",),
     "matplotlib": ("testbed.report",),
     "jinja2": ("testbed.report",),
-    "networkx": ("captures.accounting", "testbed.oracle", "testbed.report"),
+    "networkx": ("captures.accounting", "testbed.oracle", "testbed.report", "topos.graphs"),
     "rich": ("testbed",),
     "psutil": ("captures.capturing", "captures.spark", "testbed"),
 }

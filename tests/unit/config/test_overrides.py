@@ -136,7 +136,10 @@ def test_topology_argument_is_relative_to_the_working_directory(
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("rng,5", "unknown generator 'rng'; did you mean 'ring'? (or a file: .toml, .brite, .json)"),
+        (
+            "rng,5",
+            "unknown generator 'rng'; did you mean 'ring'? (or a file: .toml, .brite, .graphml, .json)",
+        ),
         ("ring,5,6", "too many parameters; expected ring,nodes"),
         ("waxman,5,gamma=1", "unknown parameter 'gamma'; expected one of: alpha, beta"),
         ("waxman,5,nodes=6", "nodes is given twice"),

@@ -91,7 +91,7 @@ def test_toml_nodes_may_be_left_out(tmp_path: Path) -> None:
         ("delay_ms = 0.5", "delay_ms = inf", "line 20: delay_ms is inf; expected a number"),
         ("delay_ms = 0.5", 'delay_ms = "1ms"', "line 20: delay_ms is '1ms'; expected a number"),
         ("id = 1", "id = 3", "node ids are not 0 to 2: 1 is missing, 2 comes instead"),
-        ("x = 10", "z = 10", "line 4: unknown key 'z'; expected one of: id, x, y"),
+        ("x = 10", "z = 10", "line 4: unknown key 'z'; expected one of: id, name, x, y"),
         ("cost = 4", "cost = ", "not valid TOML: Invalid value (at line 18, column 8)"),
         ("[[link]]", "[link]", "not valid TOML"),
         (

@@ -15,12 +15,12 @@ from router.predicates.parser import parse_predicate
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment, WorkloadOptions
 from testbed.config.shipped import list_experiments
+from testbed.content.vocabulary import OPERATORS, SUBJECTS
 from testbed.events.applications import SendMessage, SetPredicate
 from testbed.events.event import Event
 from testbed.events.links import LinkDown
 from testbed.workload.generate import generate, match_distribution
 from testbed.workload.model import Item, Workload, read_workload, write_workload
-from testbed.workload.vocabulary import OPERATORS, SUBJECTS
 from topos.model import Link, Node, Topology
 
 

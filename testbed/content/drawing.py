@@ -1,4 +1,4 @@
-"""Random messages and predicates, drawn from the distributions of `testbed.workload.vocabulary`."""
+"""Random messages and predicates, drawn from the distributions of `testbed.content.vocabulary`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 from typing import Protocol
 
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type, Value
-from testbed.workload.vocabulary import DOUBLE_TOP, INTEGER_TOP, OPERATORS, STRINGS, SUBJECTS, Subject
+from testbed.content.vocabulary import DOUBLE_TOP, INTEGER_TOP, OPERATORS, STRINGS, SUBJECTS, Subject
 
 _DEMAND = list(accumulate(subject.demand for subject in SUBJECTS))
 _SUPPLY = list(accumulate(subject.supply for subject in SUBJECTS))
@@ -31,6 +31,13 @@ class Sizes(Protocol):
     def attributes_min(self) -> int: ...
     @property
     def attributes_max(self) -> int: ...
+
+
+class Contents(Protocol):
+    """Draws messages and predicates: this module, or `testbed.content.distributions.Distributions`."""
+
+    def draw_message(self, random: Random, sizes: Sizes) -> Message: ...
+    def draw_predicate(self, random: Random, sizes: Sizes) -> Predicate: ...
 
 
 def draw_message(random: Random, sizes: Sizes) -> Message:

@@ -1,0 +1,63 @@
+"""Writing a workload as a file of the protocol authors' simulator (`testbed.cbcbsim.script` reads them)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TextIO
+
+from router.predicates.model import SYMBOLS, Constraint, Predicate
+from router.predicates.parser import parse_predicate
+from testbed.errors import InputError
+from testbed.siena_ff.notation import driver_name, driver_value
+from testbed.workload.model import Item
+from topos.model import Topology
+
+#: Seconds of a unit of time in the file: workloads are generated to the microsecond.
+_TIME_UNIT = 1e-6
+
+
+def write_script(topology: Topology, duration_s: float, items: Iterable[Item], out: TextIO) -> None:
+    """Writes a topology and a workload as `read_script` reads them; times in microseconds.
+
+    Names of nodes, and bandwidth, delay and loss of links, have no place in the form.
+
+    Raises:
+        InputError: an item is neither set_predicate nor send_message.
+    """
+    out.write(f"time_unit {_TIME_UNIT:.6f} ;\nsim_length {_units(duration_s)} ;\n")
+    for node in topology.nodes:
+        out.write(f"node {node.id} {_coordinate(node.x)} {_coordinate(node.y)} ;\n")
+    for link in topology.links:
+        out.write(f"link {link.u} {link.v} {link.cost} ;\n")
+    for item in items:
+        at = f"{item.node} {_units(item.at_s)}"
+        if item.action == "set_predicate" and item.predicate is not None:
+            out.write(f"set_predicate {at} 0 {_predicate(parse_predicate(item.predicate))};\n")
+        elif item.attributes is not None:
+            attributes = (f"{driver_name(name)} = {driver_value(v)}" for name, v in item.attributes.items())
+            out.write(f"send_message {at} {' '.join(attributes)} ;\n")
+        else:
+            raise InputError(
+                f"{item.action} at node {item.node} at {item.at_s:g} s: the simulator's form has "
+                "set_predicate and send_message alone"
+            )
+
+
+def _units(seconds: float) -> int:
+    return round(seconds / _TIME_UNIT)
+
+
+def _coordinate(value: float | None) -> str:
+    return "0" if value is None else f"{value:.15g}"
+
+
+def _predicate(predicate: Predicate) -> str:
+    filters = [", ".join(map(_constraint, each)) or "*" for each in predicate]
+    return " | ".join(filters) + (" " if filters else "")
+
+
+def _constraint(constraint: Constraint) -> str:
+    name = driver_name(constraint.name)
+    if constraint.value is None:
+        return f"{name} any {constraint.type.name.lower()}"
+    return f"{name} {SYMBOLS[constraint.operator]} {driver_value(constraint.value)}"

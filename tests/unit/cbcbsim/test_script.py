@@ -1,0 +1,126 @@
+"""Workload files of the authors' simulator: read as experiments, and written."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.cbcbsim.script import is_script, read_script
+from testbed.config.errors import ExperimentError
+from testbed.config.load import load_experiment
+from testbed.config.shipped import find_experiment
+from testbed.errors import InputError
+from testbed.events.applications import SendMessage, SetPredicate
+from testbed.workload.generate import generate
+from testbed.workload.model import Item
+from testbed.workload.script import write_script
+from topos.build import LinkSpec, build
+from topos.model import Node
+
+_FILE = """\
+// as the simulator writes it
+time_unit 0.01 ; sim_length 2000 ;
+node 0 455 282 , node 1 310 90 , node 2 -5 3.5 ,
+link 0 1 8 , link 1 2 3.5 ,
+set_predicate 2 0 0 a < 10 | b = "x", c any int ;
+set_predicate 0 50 ;
+send_message 0 500 a = 9 b = "x" ;
+send_message 1 2001 a = 9 ;
+"""
+
+
+def _written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "trial.wl"
+    path.write_text(text)
+    return path
+
+
+def test_a_workload_file_is_an_experiment(tmp_path: Path) -> None:
+    experiment = load_experiment(_written(tmp_path, _FILE))
+    assert experiment.name == "trial"
+    assert experiment.duration_s == 20
+    assert experiment.workload is None
+    places = [Node(0, 455.0, 282.0), Node(1, 310.0, 90.0), Node(2, -5.0, 3.5)]
+    assert experiment.topology == build("trial", places, [LinkSpec(0, 1, 8), LinkSpec(1, 2, 4)])
+    # The last message is later than the end.
+    assert experiment.events == (
+        SetPredicate(0.0, 2, 'a < 10 or b = "x" and c any integer'),
+        SetPredicate(0.5, 0, "none"),
+        SendMessage(5.0, 0, 'a = 9, b = "x"'),
+    )
+
+
+def test_the_workload_ends_with_its_last_item_unless_the_file_has_a_length() -> None:
+    assert read_script("t", "time_unit 2; node 0 0 0 send_message 0 7;")["duration_s"] == 14
+
+
+def test_toml_is_no_workload_file() -> None:
+    assert [is_script(text) for text in ("node = 3\n", "[links]\n", "/* x */ node 0 1 2,", "link 0 1")] == [
+        *(False, False, True, True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("node 0 1 2;\nsend_message 4 1 a = 1;", r"there is no node 4; expected a declared node"),
+        ("node 0 1 2;\nfrobnicate 3;", "expected time_unit, sim_length, .* or send_message, found"),
+        ("time_unit 0;", "time_unit is 0; expected more than 0"),
+        ("node 0 1;", "expected y, a number, found"),
+        ("sim_length -4;", "expected the length of the simulation, a number from 0 up"),
+        ("node 0 1 2; set_predicate 0 1 a < ;", "expected a value"),
+        ("node 0 1 2; send_message 0 1 a = 1 a = 2;", "attribute a is given twice"),
+        ("node -1 1 2;", "expected the number of a node"),
+        ('node 0 1 2; send_message 0 1 a = "', "string without a closing quote"),
+    ],
+)
+def test_faults_name_file_and_line(tmp_path: Path, text: str, message: str) -> None:
+    path = _written(tmp_path, text)
+    with pytest.raises(ExperimentError, match=message) as caught:
+        load_experiment(path)
+    assert str(caught.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("name", ["ring5", "default"])
+def test_a_generated_workload_survives_the_form(tmp_path: Path, name: str) -> None:
+    experiment = load_experiment(find_experiment(name))
+    items = generate(experiment).items
+    out = io.StringIO()
+    write_script(experiment.topology, experiment.duration_s, items, out)
+    again = load_experiment(_written(tmp_path, out.getvalue()))
+    assert [item.line for item in generate(again).items] == [item.line for item in items]
+    assert again.duration_s == experiment.duration_s
+    assert again.topology.links == experiment.topology.links
+
+
+_values = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+_texts = st.text(max_size=8)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(_texts.filter(bool), _values | _texts, max_size=4))
+def test_every_message_survives_the_form(attributes: dict[str, object]) -> None:
+    line = build("line", [Node(0)], [])
+    item = Item(1.0, 0, "send_message", attributes=attributes)  # type: ignore[arg-type]
+    out = io.StringIO()
+    write_script(line, 2.0, [item], out)
+    (event,) = read_script("line", out.getvalue())["events"]
+    assert SendMessage(1.0, 0, event["message"]).content()["attributes"] == attributes
+
+
+@given(st.text(alphabet='nodelinkset_predicatesend_message 0123456789.;,"<=*|/\\\n', max_size=60))
+def test_no_text_crashes_the_reader(text: str) -> None:
+    try:
+        read_script("t", "node 0 1 2; " + text)
+    except ValueError as error:
+        assert str(error)
+
+
+def test_the_form_has_no_subscriptions() -> None:
+    item = Item(1.0, 0, "unsubscribe", subscription="s")
+    with pytest.raises(InputError, match=r"unsubscribe at node 0 at 1 s: the simulator's form has"):
+        write_script(build("line", [Node(0)], []), 2.0, [item], io.StringIO())

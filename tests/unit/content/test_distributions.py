@@ -1,0 +1,83 @@
+"""The files `*.dist` of the authors' workload generator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from router.predicates.model import Constraint, Operator, Type
+from testbed.config.errors import ExperimentError
+from testbed.config.load import load_experiment
+from testbed.config.model import WorkloadOptions
+from testbed.content.distributions import DistributionError, Distributions
+from testbed.workload.generate import generate
+
+_FILES = {
+    "attr_names": "3 alpha\n1 beta\n0 never\n",
+    "constr_names": "1 alpha\n",
+    "types": "1 i\n1 s\n0 d\n0 b\n",
+    "int_operators": "1 >\n0 <\n",
+    "int_values": "1 7\n",
+    "string_operators": "1 =*\n",
+    "string_values": "2 two words\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in _FILES.items():
+        (tmp_path / f"{name}.dist").write_text(text)
+    return tmp_path
+
+
+def test_messages_and_predicates_have_what_the_files_have(folder: Path) -> None:
+    distributions, random = Distributions(folder), Random(1)
+    sizes = WorkloadOptions(filters_min=0, filters_max=2, attributes_min=1, attributes_max=5)
+    names: Counter[str] = Counter()
+    for _ in range(400):
+        message = distributions.draw_message(random, sizes)
+        names.update([next(iter(message))])
+        assert set(message.values()) <= {7, "two words"}
+        predicate = distributions.draw_predicate(random, sizes)
+        assert len(list(predicate)) <= 2
+        # There is one name, and the names of a filter differ.
+        for filter_ in predicate:
+            (constraint,) = filter_
+            assert constraint in (
+                Constraint("alpha", Type.INTEGER, Operator.GT, 7),
+                Constraint("alpha", Type.STRING, Operator.PREFIX, "two words"),
+            )
+    # The first name is drawn by its weight: 3 of 4.
+    assert names.keys() == {"alpha", "beta"}
+    assert 270 < names["alpha"] < 330
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("types", "1 x\n", "types.dist: line 1: '1 x'; expected WEIGHT VALUE: a type is one of i, s, d, b"),
+        ("int_values", "1 7\n1 seven\n", "int_values.dist: line 2: '1 seven'; expected WEIGHT VALUE"),
+        ("int_operators", "1 =*\n", "not an operator of type integer"),
+        ("attr_names", "0 a\n", "attr_names.dist: no value has a weight above 0"),
+        ("attr_names", "-1 a\n", "line 1: '-1 a'; expected WEIGHT VALUE"),
+    ],
+)
+def test_faults_name_file_and_line(folder: Path, name: str, text: str, message: str) -> None:
+    (folder / f"{name}.dist").write_text(text)
+    with pytest.raises(DistributionError, match=message):
+        Distributions(folder)
+
+
+def test_an_experiment_draws_from_its_folder(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text(
+        'duration_s = 600\n[topology]\ngenerator = "ring"\nnodes = 4\n[workload]\ndistributions = "."\n'
+    )
+    items = generate(load_experiment(path)).items
+    assert {name for item in items for name in item.attributes or ()} == {"alpha", "beta"}
+    (folder / "types.dist").unlink()
+    with pytest.raises(ExperimentError, match=r"\[workload\] distributions: .*types.dist: cannot be"):
+        load_experiment(path)

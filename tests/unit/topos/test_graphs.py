@@ -1,0 +1,125 @@
+"""Topologies of networkx graphs and of GraphML, and nodes with names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+from testbed.config.errors import ExperimentError
+from testbed.config.load import load_experiment
+from testbed.events.applications import SendMessage
+from testbed.events.links import LinkDown
+from topos.build import LinkSpec, build
+from topos.graphs import from_networkx, read_graphml
+from topos.loaders import from_json, load, to_json
+from topos.model import Node, TopologyError
+
+_ZOO = """\
+<?xml version="1.0" encoding="utf-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+  <key attr.name="label" attr.type="string" for="node" id="d0"/>
+  <key attr.name="Longitude" attr.type="double" for="node" id="d1"/>
+  <key attr.name="Latitude" attr.type="double" for="node" id="d2"/>
+  <key attr.name="LinkSpeedRaw" attr.type="double" for="edge" id="d3"/>
+  <graph edgedefault="undirected">
+    <node id="0"><data key="d0">Rome</data><data key="d1">12.5</data><data key="d2">41.9</data></node>
+    <node id="1"><data key="d0">Milan</data></node>
+    <node id="7"><data key="d0">Milan</data></node>
+    <edge source="0" target="1" id="e1"><data key="d3">10000000000</data></edge>
+    <edge source="1" target="0" id="e2"/>
+    <edge source="1" target="7"/>
+    <edge source="7" target="7"/>
+  </graph>
+</graphml>
+"""
+
+
+def test_a_file_of_the_topology_zoo_becomes_a_topology(tmp_path: Path) -> None:
+    path = tmp_path / "it.graphml"
+    path.write_text(_ZOO)
+    nodes = [Node(0, 12.5, 41.9, "Rome"), Node(1, name="Milan (1)"), Node(2, name="Milan (7)")]
+    assert load(path) == build("it", nodes, [LinkSpec(0, 1), LinkSpec(1, 2)])
+    assert load(path, keep_properties=True).links[0].bandwidth_mbps == 10_000
+
+
+def test_attributes_of_a_networkx_graph_become_properties() -> None:
+    graph = nx.Graph(name="pair")
+    graph.add_node("a", x=1, y=2)
+    graph.add_edge("a", "b", weight=2.5, delay_ms=4, loss_percent=1)
+    nodes = [Node(0, 1.0, 2.0, "a"), Node(1, name="b")]
+    assert from_networkx(graph) == build("pair", nodes, [LinkSpec(0, 1, 3, None, 4.0, 1.0)])
+
+
+def test_nodes_that_are_their_numbers_have_no_names() -> None:
+    assert from_networkx(nx.path_graph(3)).nodes == (Node(0), Node(1), Node(2))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<graphml", "not valid GraphML"),
+        ("<graphml></graphml>", "not valid GraphML"),
+        (_ZOO.replace('source="1" target="7"', 'source="1" target="0"'), "not connected"),
+        (_ZOO.replace("12.5", "east"), "not valid GraphML: could not convert"),
+    ],
+)
+def test_faults_of_graphml(text: str, message: str) -> None:
+    with pytest.raises(TopologyError, match=message):
+        read_graphml("g", text)
+
+
+def test_an_attribute_that_is_no_number_is_an_error() -> None:
+    graph = nx.Graph()
+    graph.add_edge(0, 1, weight="far")
+    with pytest.raises(TopologyError, match="edge 0 - 1: weight is 'far'; expected a number"):
+        from_networkx(graph)
+
+
+_NAMED = """\
+duration_s = 5
+workload = false
+[[topology.link]]
+u = "Rome"
+v = "Milan"
+[[topology.link]]
+u = "Milan"
+v = "Turin"
+[[events]]
+at_s = 1
+action = "send_message"
+node = "Turin"
+message = "a = 1"
+[[events]]
+at_s = 2
+action = "link_down"
+link = ["Rome", "Milan"]
+"""
+
+
+def test_links_and_events_name_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text(_NAMED)
+    experiment = load_experiment(path)
+    assert experiment.topology.ids == {"Rome": 0, "Milan": 1, "Turin": 2}
+    assert experiment.events == (SendMessage(1.0, 2, "a = 1"), LinkDown(2.0, (0, 1)))
+    assert from_json(to_json(experiment.topology)) == experiment.topology
+
+
+def test_an_unknown_name_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "e.toml"
+    path.write_text(_NAMED.replace('node = "Turin"', 'node = "Turing"'))
+    with pytest.raises(
+        ExperimentError, match=r"\[events 1\] node: unknown node 'Turing'; did you mean 'Turin'"
+    ):
+        load_experiment(path)
+    path = tmp_path / "t.toml"
+    path.write_text('[[node]]\nname = "a"\n[[node]]\nname = "b"\n[[link]]\nu = "a"\nv = "c"\n')
+    with pytest.raises(TopologyError, match=r"line 5: v: unknown node 'c'; expected one of: a, b"):
+        load(path)
+
+
+def test_two_nodes_of_one_name_are_an_error() -> None:
+    with pytest.raises(TopologyError, match="nodes 0 and 1 are both named 'a'"):
+        build("t", [Node(0, name="a"), Node(1, name="a")], [LinkSpec(0, 1)])
