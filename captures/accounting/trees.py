@@ -15,12 +15,10 @@ from captures.pcap.reader import PcapReader
 from captures.rundir.capture_list import CapturedFile
 from captures.tables.catalogue import TABLES
 from router.wire.addresses import CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, ETHERTYPE
-from router.wire.format import Tlv
 from router.wire.fragments import Reassembler
 from router.wire.frames import BroadcastTable, FrameType
 from router.wire.header import DecodeError
 from router.wire.table import decode_table
-from router.wire.tlv import TLV_HEADER_LENGTH, tlvs
 
 TREES = TABLES["trees"].schema
 _ETHERTYPE = ETHERTYPE.to_bytes(2, "big")
@@ -43,16 +41,16 @@ def read_trees(captures: Iterable[CapturedFile], run: Path, sources: Collection[
     Raises:
         captures.pcap.reader.PcapError, OSError: as `PcapReader`.
     """
-    source_ids = frozenset(source.to_bytes(4, "big") for source in sources)
+    ascending = sorted(sources)
     batches = []
     for capture in captures:
         if capture.identity.kind == "host":
             rows: list[tuple[Any, ...]] = []
             known: set[int] = set()
-            for epoch, told_ns, table in _tables(run / capture.file, source_ids):
+            for epoch, told_ns, table in _tables(run / capture.file):
                 if epoch not in known:
                     known.add(epoch)
-                    rows += _rows(epoch, capture.identity.node, told_ns, table)
+                    rows += _rows(epoch, capture.identity.node, told_ns, table, ascending)
             columns = list(zip(*rows, strict=True)) or [() for _ in TREES]
             arrays = [pa.array(column, field.type) for column, field in zip(columns, TREES, strict=True)]
             batches.append(pa.RecordBatch.from_arrays(arrays, schema=TREES))
@@ -60,27 +58,29 @@ def read_trees(captures: Iterable[CapturedFile], run: Path, sources: Collection[
     return pa.Table.from_batches(batches, schema=TREES) if batches else TREES.empty_table()
 
 
-def _rows(epoch: int, node: int | None, told_ns: int, table: BroadcastTable) -> Iterator[tuple[Any, ...]]:
+def _rows(
+    epoch: int, node: int | None, told_ns: int, table: BroadcastTable, sources: Iterable[int]
+) -> Iterator[tuple[Any, ...]]:
     neighbour = dict(table.neighbours)
-    for entry in table.entries:
-        yield (
-            epoch,
-            node,
-            entry.source,
-            neighbour.get(entry.parent),
-            entry.parent,
-            [neighbour.get(child) for child in entry.children],
-            list(entry.children),
-            [neighbour.get(child) for child in entry.off_tree],
-            told_ns,
-        )
+    for source in sources:
+        number = int(table.class_of[source]) if source < table.class_of.size else 0
+        if number:
+            own = table.classes[number - 1]
+            yield (
+                epoch,
+                node,
+                source,
+                neighbour.get(own.parent),
+                own.parent,
+                [neighbour.get(child) for child in own.children],
+                list(own.children),
+                [neighbour.get(child) for child in own.off_tree],
+                told_ns,
+            )
 
 
-def _tables(path: Path, source_ids: frozenset[bytes]) -> Iterator[tuple[int, int, BroadcastTable]]:
-    """Epoch, time (ns) and body of each TABLE frame from the controller in one capture.
-
-    The body has the entries of the sources `source_ids` alone.
-    """
+def _tables(path: Path) -> Iterator[tuple[int, int, BroadcastTable]]:
+    """Epoch, time (ns) and body of each TABLE frame from the controller in one capture."""
     reassembler = Reassembler()
     for time_ns, payload in _table_payloads(path):
         try:
@@ -88,19 +88,10 @@ def _tables(path: Path, source_ids: frozenset[bytes]) -> Iterator[tuple[int, int
             if whole is None:
                 continue
             header, data = whole
-            table = decode_table(_only(data, source_ids))
+            table = decode_table(data)
         except DecodeError:
             continue
         yield header.epoch, time_ns, table
-
-
-def _only(body: bytes, source_ids: frozenset[bytes]) -> bytes:
-    """The body of a TABLE without the entries of other sources. Raises DecodeError."""
-    return b"".join(
-        body[start - TLV_HEADER_LENGTH : end]
-        for kind, start, end in tlvs(body)
-        if kind != Tlv.TREE_ENTRY or body[start : start + 4] in source_ids
-    )
 
 
 def _table_payloads(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -7,12 +7,14 @@ epoch that it was sent in, so no mixture of two epochs' trees ever carries it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
 
 from router.wire.addresses import LOCAL_INTERFACE, MAX_INTERFACE
-from router.wire.frames import BroadcastTable, TreeEntry
+from router.wire.frames import BroadcastTable, TreeClass
 
 #: A router refuses a table whose epoch is farther ahead of the newest known one. The controller counts epochs
 #: one by one; a router that accepted a very high number would ignore all tables of the controller.
@@ -21,11 +23,11 @@ EPOCH_LEAD = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """This router's part in one tree: B(s, `parent`) is `children`.
+    """This router's part in the trees of one class: B(s, `parent`) is `children`.
 
-    See `frames.TreeEntry`.
+    See `frames.TreeClass`.
 
-    `subtree_id` is `TreeEntry.downstream`: two sources with the same parent have the same one exactly when
+    `subtree_id` is the number of the class: two sources with the same parent have the same one exactly when
     their trees hold the same nodes below this router. `on_tree` are those children beyond which the tree goes
     on: they alone answer an SR.
     """
@@ -44,7 +46,9 @@ class EpochTable:
     Attributes:
         neighbours: interface -> neighbouring node.
         interfaces: neighbouring node -> interface.
-        branches: source -> branch; a source that cannot be reached has none.
+        classes: the branch of each class; class 1 comes first.
+        class_of: class of each source, by source, of type `frames.CLASS_DTYPE`; 0: the source cannot be
+            reached, as a source beyond the end cannot.
         nodes_beyond: interface -> how many sources have it as their parent: the nodes beyond the interface on
             this router's own tree.
     """
@@ -52,8 +56,15 @@ class EpochTable:
     epoch: int
     neighbours: Mapping[int, int]
     interfaces: Mapping[int, int]
-    branches: Mapping[int, Branch]
+    classes: tuple[Branch, ...]
+    class_of: npt.NDArray[np.uint16] = field(compare=False)
     nodes_beyond: Mapping[int, int]
+
+    def branch(self, source: int) -> Branch | None:
+        """The router's part in the tree of `source`; None if the source cannot be reached."""
+        class_of = self.class_of
+        number = class_of.item(source) if source < class_of.size else 0
+        return self.classes[number - 1] if number else None
 
     def depth_below(self, branch: Branch) -> int:
         """A bound on how many hops any node of a tree is below this router.
@@ -79,37 +90,49 @@ def epoch_table(node: int, epoch: int, table: BroadcastTable) -> EpochTable:
             raise ValueError(f"neighbours: interface {interface} is outside 1..{MAX_INTERFACE}")
     if node in interfaces:
         raise ValueError(f"neighbours: node {node} is its own neighbour")
-    branches: dict[int, Branch] = {}
-    # Most sources share their branch with others: each is checked and kept once.
-    known: dict[tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...]], Branch] = {}
-    for entry in table.entries:
-        source = entry.source
-        if source in branches:
-            raise ValueError(f"entries: source {source} is named twice")
-        if (source == node) != (entry.parent == LOCAL_INTERFACE):
-            raise ValueError(f"source {source}: parent {entry.parent} at node {node}")
-        key = entry.parent, entry.children, entry.downstream, entry.reusable, entry.off_tree
-        branch = known.get(key)
-        if branch is None:
-            branch = known[key] = _branch(entry, neighbours)
-        branches[source] = branch
-    nodes_beyond = Counter(branch.parent for branch in branches.values())
-    return EpochTable(epoch, neighbours, interfaces, branches, nodes_beyond)
+    # A router has few interfaces: the classes share the sets of them.
+    sets: dict[tuple[int, ...], frozenset[int]] = {}
+    classes = tuple(_branch(number, each, neighbours, sets) for number, each in enumerate(table.classes, 1))
+    class_of = table.class_of
+    sources = np.bincount(class_of, minlength=len(classes) + 1)[1:].tolist()
+    if len(sources) > len(classes):
+        raise ValueError(f"class_of: class {len(sources)}; expected at most {len(classes)}")
+    own = class_of.item(node) if node < class_of.size else 0
+    nodes_beyond: dict[int, int] = {}
+    for number, (branch, count) in enumerate(zip(classes, sources, strict=True), 1):
+        if number == own:
+            if branch.parent != LOCAL_INTERFACE or count != 1:
+                raise ValueError(f"class {number}, of node {node}: parent {branch.parent}, {count} sources")
+        elif branch.parent == LOCAL_INTERFACE and count:
+            raise ValueError(f"class {number}: parent {LOCAL_INTERFACE}, but not the class of node {node}")
+        if count:
+            nodes_beyond[branch.parent] = nodes_beyond.get(branch.parent, 0) + count
+    return EpochTable(epoch, neighbours, interfaces, classes, class_of, nodes_beyond)
 
 
-def _branch(entry: TreeEntry, neighbours: Mapping[int, int]) -> Branch:
-    """Checks an entry against the interfaces. Raises ValueError."""
-    children, off_tree = frozenset(entry.children), frozenset(entry.off_tree)
-    reusable = frozenset(entry.reusable)
+def _branch(
+    number: int,
+    tree_class: TreeClass,
+    neighbours: Mapping[int, int],
+    sets: dict[tuple[int, ...], frozenset[int]],
+) -> Branch:
+    """Checks a class against the interfaces. Raises ValueError."""
+
+    def shared(interfaces: tuple[int, ...]) -> frozenset[int]:
+        return sets.setdefault(interfaces, frozenset(interfaces))
+
+    children, off_tree = shared(tree_class.children), shared(tree_class.off_tree)
+    reusable = shared(tree_class.reusable)
     if not children <= neighbours.keys():
-        raise ValueError(f"source {entry.source}: a child is not among the interfaces")
-    if entry.parent in children:
-        raise ValueError(f"source {entry.source}: interface {entry.parent} is both parent and child")
-    if entry.parent != LOCAL_INTERFACE and entry.parent not in neighbours:
-        raise ValueError(f"source {entry.source}: parent {entry.parent} is not among the interfaces")
+        raise ValueError(f"class {number}: a child is not among the interfaces")
+    if tree_class.parent in children:
+        raise ValueError(f"class {number}: interface {tree_class.parent} is both parent and child")
+    if tree_class.parent != LOCAL_INTERFACE and tree_class.parent not in neighbours:
+        raise ValueError(f"class {number}: parent {tree_class.parent} is not among the interfaces")
     if not reusable | off_tree <= children:
-        raise ValueError(f"source {entry.source}: reusable or off_tree names no child")
-    return Branch(entry.parent, children, entry.downstream, reusable, children - off_tree)
+        raise ValueError(f"class {number}: reusable or off_tree names no child")
+    on_tree = children - off_tree if off_tree else children
+    return Branch(tree_class.parent, children, number, reusable, on_tree)
 
 
 class BroadcastTables:

@@ -50,7 +50,7 @@ class Context:
     def own_branch(self) -> Branch:
         """The root's part in this router's own tree; no children if the router is cut off from everyone."""
         current = self.tables.current
-        own = current.branches.get(self.node) if current is not None else None
+        own = current.branch(self.node) if current is not None else None
         return own if own is not None else _CUT_OFF
 
     def sequence_number(self, count: int) -> int:

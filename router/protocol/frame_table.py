@@ -149,7 +149,7 @@ class FrameTable:
             return Drop.UNKNOWN_NEIGHBOUR
         if frame.issuer == self._node:
             return Drop.OWN_FRAME
-        branch = table.branches.get(frame.issuer)
+        branch = table.branch(frame.issuer)
         if branch is None:
             return Drop.NO_TREE
         if branch.parent != interface:

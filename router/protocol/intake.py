@@ -87,7 +87,7 @@ class Intake(Part):
         if current is not None:
             nodes = set(current.interfaces)
             self._neighbours = {node: each for node, each in self._neighbours.items() if node in nodes}
-            self._issuers = {node: each for node, each in self._issuers.items() if node in current.branches}
+            self._issuers = {node: each for node, each in self._issuers.items() if current.branch(node)}
         return []
 
     def frame_received(self, event: FrameReceived, now: float) -> list[Action]:

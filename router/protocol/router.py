@@ -106,10 +106,10 @@ class Router:
         current = self._context.tables.current
         return dict(current.neighbours) if current is not None else {}
 
-    def branches(self) -> Mapping[int, Branch]:
-        """Source -> this router's part in its tree, in the current epoch."""
+    def branch(self, source: int) -> Branch | None:
+        """This router's part in the tree of `source`, in the current epoch; None: it cannot be reached."""
         current = self._context.tables.current
-        return current.branches if current is not None else {}
+        return current.branch(source) if current is not None else None
 
     def rows(self) -> tuple[Row, ...]:
         """The routing table, as the scheme has it; empty predicates are left out."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from router.protocol.broadcast import Branch
 from router.protocol.events import Action
 from router.protocol.router import Router
 from router.protocol.scheme import Row
@@ -137,14 +136,12 @@ class RouterState:
         epoch: the epoch in which the router originated; 0 before the first.
         interfaces: interface -> neighbouring node.
         table: the rows of its routing table.
-        branches: source -> the router's part in its tree, in that epoch.
     """
 
     t_ns: int
     epoch: int
     interfaces: Mapping[int, int]
     table: tuple[Row, ...]
-    branches: Mapping[int, Branch]
 
 
 def states_at(path: Path, times_ns: Iterable[int]) -> Iterator[RouterState]:
@@ -172,4 +169,4 @@ def states_at(path: Path, times_ns: Iterable[int]) -> Iterator[RouterState]:
         while following is not None and following.t_ns <= t_ns:
             router.handle(following.event, following.at)
             following = next(inputs, None)
-        yield RouterState(t_ns, router.epoch, router.interfaces(), router.rows(), router.branches())
+        yield RouterState(t_ns, router.epoch, router.interfaces(), router.rows())

@@ -55,7 +55,7 @@ BODIES: dict[FrameType, BodyCodec] = {
     FrameType.SR: _number(FrameType.SR, SenderRequest),
     FrameType.UR: _predicate(FrameType.UR),
     FrameType.HELLO: _number(FrameType.HELLO, Hello),
-    FrameType.TABLE: BodyCodec(BroadcastTable, encode_table, decode_table, describe_table),
     FrameType.COMMIT: _number(FrameType.COMMIT, Commit),
     FrameType.ACK: _number(FrameType.ACK, Ack, frame_type_of),
+    FrameType.TABLE: BodyCodec(BroadcastTable, encode_table, decode_table, describe_table),
 }

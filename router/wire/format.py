@@ -29,9 +29,9 @@ class FrameType(IntEnum):
     SR = 3
     UR = 4
     HELLO = 5
-    TABLE = 6
     COMMIT = 7
     ACK = 8
+    TABLE = 16
 
 
 class Tlv(IntEnum):
@@ -42,9 +42,10 @@ class Tlv(IntEnum):
     TIMEOUT = 3
     INCARNATION = 4
     NEIGHBOUR = 5
-    TREE_ENTRY = 6
     OLDEST_EPOCH = 7
     ACKNOWLEDGED = 8
+    TREE_CLASS = 64
+    CLASS_OF = 65
 
 
 class Flags(IntFlag):
@@ -288,12 +289,6 @@ FRAMES = (
         "the router is up and asks for its table",
     ),
     FrameFormat(
-        FrameType.TABLE,
-        "controller → router",
-        ((Tlv.NEIGHBOUR, Occurs.ANY_NUMBER), (Tlv.TREE_ENTRY, Occurs.ANY_NUMBER)),
-        "the router's part in every broadcast tree of `epoch`",
-    ),
-    FrameFormat(
         FrameType.COMMIT,
         "controller → router",
         ((Tlv.OLDEST_EPOCH, Occurs.ONCE),),
@@ -306,9 +301,20 @@ FRAMES = (
         "the answer to the frame of the controller with the number `seq`; `epoch` is the router's own: after "
         "a TABLE the newest epoch that it has a table of, after a COMMIT the epoch in which it originates",
     ),
+    FrameFormat(
+        FrameType.TABLE,
+        "controller → router",
+        (
+            (Tlv.NEIGHBOUR, Occurs.ANY_NUMBER),
+            (Tlv.TREE_CLASS, Occurs.ANY_NUMBER),
+            (Tlv.CLASS_OF, Occurs.ONCE),
+        ),
+        "the router's part in every broadcast tree of `epoch`",
+    ),
 )
 
 RESERVED_FRAMES = (
+    Reserved(6, 6, "nothing: an earlier TABLE, which described the tree of each source separately"),
     Reserved(9, 12, "the attention-limited service: 9 SUB, 10 PUB, 11 OVERLOAD, 12 FLUSH"),
     Reserved(13, 15, "private content, encoded messages and predicates: 13 XMSG, 14 XRA, 15 XUR"),
 )
@@ -339,7 +345,7 @@ CHILD = Record(
             "reusable",
             Layout.BITS,
             "Update replies may be reused",
-            "beyond this child, the tree of `source` holds the same nodes as this router's own tree: a UR "
+            "beyond this child, the trees of the class hold the same nodes as this router's own tree: a UR "
             "from this child may be reused, an SR answered from the table (paper, section 3.5.4)",
             bits=1,
         ),
@@ -347,13 +353,27 @@ CHILD = Record(
             "off_tree",
             Layout.BITS,
             "Off the tree",
-            "beyond this child, the tree of `source` holds no node: frames are sent to the child "
+            "beyond this child, the trees of the class hold no node: frames are sent to the child "
             "(reverse-path forwarding), the neighbour drops them, and it sends no UR",
             bits=1,
         ),
         Field("interface", Layout.BITS, "Interface", "interface number of the child", bits=14),
     ),
-    "an interface that leads away from `source`",
+    "an interface that leads away from the sources of a TREE_CLASS",
+)
+
+SOURCE = Record(
+    "SOURCE",
+    (
+        Field(
+            "class_number",
+            Layout.U16,
+            "Class",
+            "the class of the source: 1 for the first TREE_CLASS of the TABLE; 0: the source "
+            "cannot be reached",
+        ),
+    ),
+    "the source of a tree: node 0, 1, 2, ...",
 )
 
 TLVS = (
@@ -394,34 +414,6 @@ TLVS = (
         "a neighbour of the router",
     ),
     TlvFormat(
-        Tlv.TREE_ENTRY,
-        (
-            Field("source", Layout.U32, "Source of the tree", "the node at which the tree is rooted"),
-            Field(
-                "parent_interface",
-                Layout.U16,
-                "Parent interface",
-                "leads towards `source`; 0 at the source itself",
-            ),
-            Field(
-                "downstream",
-                Layout.U32,
-                "Downstream set",
-                "number of the set of nodes in this router's subtree: entries with the same parent and the "
-                "same number have the same set",
-            ),
-            Field("child_count", Layout.U16, "Child count", "number of children", count_of="children"),
-            Field(
-                "children",
-                Layout.RECORDS,
-                "Child",
-                "interfaces that lead away from `source`, each once",
-                records=CHILD,
-            ),
-        ),
-        "the router's part in the broadcast tree of one source",
-    ),
-    TlvFormat(
         Tlv.OLDEST_EPOCH,
         (
             Field(
@@ -443,9 +435,44 @@ TLVS = (
         ),
         "the type of the frame that is acknowledged",
     ),
+    TlvFormat(
+        Tlv.TREE_CLASS,
+        (
+            Field(
+                "parent_interface",
+                Layout.U16,
+                "Parent interface",
+                "leads towards the sources; 0 at the source itself",
+            ),
+            Field("child_count", Layout.U16, "Child count", "number of children", count_of="children"),
+            Field(
+                "children",
+                Layout.RECORDS,
+                "Child",
+                "interfaces that lead away from the sources, each once",
+                records=CHILD,
+            ),
+        ),
+        "the router's part in the broadcast trees of a class: of all sources for which the router has this "
+        "parent and the same set of nodes in its subtree. Another class with the same parent has another set",
+    ),
+    TlvFormat(
+        Tlv.CLASS_OF,
+        (
+            Field(
+                "sources",
+                Layout.RECORDS,
+                "Source",
+                "to the end of the TLV; the first is node 0",
+                records=SOURCE,
+            ),
+        ),
+        "the class of every source; a source behind the last cannot be reached",
+    ),
 )
 
 RESERVED_TLVS = (
+    Reserved(6, 6, "nothing: the entries of the earlier TABLE"),
     Reserved(9, 15, "other routing schemes: sets of downstream nodes in a TABLE, destinations of a message"),
     Reserved(16, 31, "the attention-limited service: SUBSCRIPTION, PUBLICATION, HOMES, OFFERED"),
     Reserved(32, 47, "private content: KEY, BLOOM, SEALED"),
@@ -531,7 +558,8 @@ REASONS = (
         Part.BODY,
         "Malformed value",
         "unknown value type; a value of the wrong size; not UTF-8, not finite, neither 0 nor 1; string over "
-        "65,535 bytes; `acknowledged` is no frame type",
+        "65,535 bytes; `acknowledged` is no frame type; a `class_number` for which the TABLE has no "
+        "TREE_CLASS",
     ),
     ReasonFormat(
         DecodeReason.BAD_CONSTRAINT,
@@ -549,6 +577,6 @@ REASONS = (
         DecodeReason.DUPLICATE_ENTRY,
         Part.BODY,
         "Entry twice",
-        "an interface or a source twice in one TABLE; a child twice in one TREE_ENTRY",
+        "an interface twice in one TABLE; a child twice in one TREE_CLASS",
     ),
 )

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from router.predicates.model import Message, Predicate
 from router.wire.format import Flags, FrameType
 
 __all__ = [
+    "CLASS_DTYPE",
     "COUNTER_BITS",
     "Ack",
     "Body",
@@ -23,12 +27,14 @@ __all__ = [
     "FrameType",
     "Hello",
     "SenderRequest",
-    "TreeEntry",
+    "TreeClass",
 ]
 
 #: High half of a sequence number: the router's incarnation; low half: a counter. A restarted node's
 #: numbers are therefore never mistaken for old ones.
 COUNTER_BITS = 32
+#: Of `BroadcastTable.class_of`: as wide as the field `class_number` of the format.
+CLASS_DTYPE = np.dtype(np.uint16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,41 +52,64 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
-class TreeEntry:
-    """How one router takes part in T_s, the broadcast tree rooted at `source`.
+class TreeClass:
+    """How one router takes part in the broadcast trees of some sources.
 
     B(s, i) is `children` for i = `parent` and empty for every other interface; at the source itself
     `parent` is interface 0 (local applications). T_s holds the paths on which frames are accepted. Where a
     broadcast layer sends frames beyond it (reverse-path forwarding), the children it sends to in vain are
     named in `off_tree`.
 
-    `downstream` numbers the set of nodes that this router's subtree of T_s holds: two sources with
-    the same parent have the same number exactly when the subtrees of this router in their trees hold
-    the same nodes. RA ingress filtering is sound between such sources only (docs/adr/0002).
+    A class is a parent and a set of nodes: two sources are of one class exactly when the router has the same
+    parent in both trees and its subtree holds the same nodes. RA ingress filtering is sound between
+    such sources only (docs/adr/0002).
     """
 
-    source: int
     parent: int
     children: tuple[int, ...]
-    downstream: int
-    #: Those children, in their order, beyond which T_s holds exactly the nodes that this router's own tree
-    #: holds there: where a UR may be reused and an SR answered from the table (paper, section 3.5.4).
+    #: Those children, in their order, beyond which the trees hold exactly the nodes that this router's own
+    #: tree holds there: where a UR may be reused and an SR answered from the table (paper, section 3.5.4).
     reusable: tuple[int, ...] = ()
-    #: Those children, in their order, beyond which T_s holds no node: the neighbour drops the frames of
+    #: Those children, in their order, beyond which the trees hold no node: the neighbour drops the frames of
     #: this router (its reverse path to the source is another). An SR gets no UR from such a child.
     off_tree: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BroadcastTable:
     """Body of a TABLE: one router's part in every broadcast tree of one epoch.
 
-    `neighbours` maps interface number to the neighbouring node. Sources that cannot be reached have
-    no entry.
+    Attributes:
+        neighbours: (interface, neighbouring node) of each interface.
+        classes: the router's part in the trees of each class; class 1 comes first.
+        class_of: the class of each source, by source; of type `CLASS_DTYPE`, read-only. 0: the source cannot
+            be reached, as a source beyond the end cannot.
     """
 
     neighbours: tuple[tuple[int, int], ...]
-    entries: tuple[TreeEntry, ...]
+    classes: tuple[TreeClass, ...]
+    class_of: npt.NDArray[np.uint16]
+
+    def __post_init__(self) -> None:
+        self.class_of.setflags(write=False)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, BroadcastTable)
+            and self.neighbours == other.neighbours
+            and self.classes == other.classes
+            and np.array_equal(self.class_of, other.class_of)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.neighbours, self.classes, self.class_of.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"BroadcastTable({self.neighbours}, {self.classes}, class_of={self.class_of.tolist()})"
+
+    def sources(self) -> npt.NDArray[np.intp]:
+        """The sources that the router can be reached from, in ascending order."""
+        return np.flatnonzero(self.class_of)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ _ROOT = Path(__file__).parents[2]
 _DISSECTOR = _ROOT / "router/wire/wireshark/cbcb.lua"
 _STATISTICS = _ROOT / "router/wire/wireshark/cbcb_statistics.lua"
 DOCUMENT = _ROOT / "docs/wire-format.md"
-_RECORDS = (format.CONSTRAINT, format.CHILD)
+_RECORDS = (format.CONSTRAINT, format.CHILD, format.SOURCE)
 
 # --- Lua --------------------------------------------------------------------------------------------------
 
@@ -223,7 +223,11 @@ def _frames_table() -> str:
 
 
 def _reserved_table(reserved: Iterable[Reserved]) -> str:
-    return _rows("numbers", "for", rows=((f"{row.first} to {row.last}", row.sentence) for row in reserved))
+    return _rows("numbers", "for", rows=((_range(row), row.sentence) for row in reserved))
+
+
+def _range(row: Reserved) -> str:
+    return str(row.first) if row.first == row.last else f"{row.first} to {row.last}"
 
 
 def _layout_text(fields: Iterable[Field]) -> str:

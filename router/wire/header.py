@@ -30,6 +30,8 @@ TYPE_NAMES: dict[int, str] = {int(type_): type_.name for type_ in FrameType}
 #: Type under which a frame is counted whose header breaks a rule.
 UNDECODABLE = "undecodable"
 _TYPES: dict[int, FrameType] = {int(type_): type_ for type_ in FrameType}
+#: The numbers of the frame types, for messages.
+EXPECTED_TYPES = ", ".join(map(str, _TYPES))
 
 
 class DecodeError(ValueError):
@@ -80,7 +82,7 @@ def decode_header(payload: bytes) -> Header:
         raise DecodeError(DecodeReason.BAD_VERSION, f"version {version}; expected {VERSION}")
     type_ = _TYPES.get(number)
     if type_ is None:
-        raise DecodeError(DecodeReason.BAD_TYPE, f"frame type {number}; expected 1 to {len(_TYPES)}")
+        raise DecodeError(DecodeReason.BAD_TYPE, f"frame type {number}; expected {EXPECTED_TYPES}")
     if reserved:
         raise DecodeError(DecodeReason.BAD_RESERVED, f"reserved field is {reserved}; expected 0")
     if total > MAX_BODY_LENGTH:

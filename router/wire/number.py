@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.wire.format import DecodeReason, FrameType
-from router.wire.header import DecodeError
+from router.wire.header import EXPECTED_TYPES, DecodeError
 from router.wire.layouts import FRAME_FORMATS, TLV_FORMATS, struct_of
 from router.wire.tlv import encode_tlv, skip_unknown, tlvs, wrong_size
 
@@ -62,5 +62,6 @@ def frame_type_of(number: int) -> FrameType:
         return FrameType(number)
     except ValueError:
         raise DecodeError(
-            DecodeReason.BAD_VALUE, f"acknowledged frame type {number}; expected 1 to {len(FrameType)}"
+            DecodeReason.BAD_VALUE,
+            f"acknowledged frame type {number}; expected {EXPECTED_TYPES}",
         ) from None

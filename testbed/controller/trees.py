@@ -17,15 +17,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
+import numpy as np
+
 from router.registry import Registry
 from router.wire.addresses import LOCAL_INTERFACE
-from router.wire.frames import BroadcastTable, TreeEntry
+from router.wire.frames import CLASS_DTYPE, BroadcastTable, TreeClass
+from router.wire.table import CLASS_MAX
 from topos.model import Link, Topology
 
 #: No parent: the source itself, or a node that the source does not reach.
 NO_PARENT = -1
-#: Width of the `downstream` field of a table entry.
-CLASS_MAX = 0xFFFF_FFFF
 
 #: Per node: (neighbour, cost, tie-breaking bit) of each usable link.
 _Adjacency = list[list[tuple[int, int, int]]]
@@ -207,12 +208,12 @@ def _shortest_path_tree(source: int, adjacency: _Adjacency, unreached: int) -> T
 def broadcast_tables(topology: Topology, forest: Forest) -> dict[int, BroadcastTable]:
     """Returns each router's part in every tree, as sent to the routers; nodes that are down have none.
 
-    `TreeEntry.downstream` numbers the pairs (parent interface, set of nodes in this router's subtree of T_s)
-    from 0 in order of the first source that has them. The numbers are those of one router and one epoch:
-    equal numbers at two routers, or in two epochs, mean nothing.
+    A class (`frames.TreeClass`) is a pair (parent interface, set of nodes in this router's subtree of T_s).
+    Classes are numbered from 1 in order of the first source that has them. The numbers are those of one
+    router and one epoch: equal numbers at two routers, or in two epochs, mean nothing.
 
     Raises:
-        ValueError: a router has more such pairs than a 32-bit number can distinguish.
+        ValueError: a router has more such pairs than `CLASS_MAX`.
     """
     count = len(topology.nodes)
     # Simple graph: the pair of nodes names the link. interface[u][v] is u's interface towards v.
@@ -222,7 +223,7 @@ def broadcast_tables(topology: Topology, forest: Forest) -> dict[int, BroadcastT
         interface[link.v][link.u] = link.v_port
     node_bit = [1 << node for node in range(count)]
     classes: list[dict[tuple[int, int], _SubtreeClass]] = [{} for _ in range(count)]
-    memberships: list[list[tuple[int, _SubtreeClass]]] = [[] for _ in range(count)]
+    class_of = np.zeros((count, count), dtype=CLASS_DTYPE)
     # Per node: child on its own tree -> the nodes beyond that child.
     beyond: list[dict[int, int]] = [{} for _ in range(count)]
     for source in sorted(forest.trees):
@@ -241,13 +242,17 @@ def broadcast_tables(topology: Topology, forest: Forest) -> dict[int, BroadcastT
             known = classes[node].get((parent, subtree))
             if known is None:
                 children = [child for child in interface[node] if parents[child] == node]
-                known = _SubtreeClass(node, parent, subtree, children, len(classes[node]))
+                known = _SubtreeClass(node, parent, subtree, children, len(classes[node]) + 1)
                 classes[node][parent, subtree] = known
-            memberships[node].append((source, known))
+            class_of[node, source] = known.number
     return {
         node: BroadcastTable(
             neighbours=tuple(sorted((port, neighbour) for neighbour, port in interface[node].items())),
-            entries=_entries(memberships[node], interface[node], beyond[node], forest.floods),
+            classes=tuple(
+                _fields(known, interface[node], beyond[node], forest.floods)
+                for known in classes[node].values()
+            ),
+            class_of=class_of[node],
         )
         for node in sorted(forest.trees)
     }
@@ -267,7 +272,7 @@ class _SubtreeClass:
     def __init__(self, node: int, parent: int, subtree: int, children: list[int], number: int) -> None:
         if number > CLASS_MAX:
             raise ValueError(
-                f"node {node}: more than {CLASS_MAX + 1} different subtrees; the table cannot number them"
+                f"node {node}: more than {CLASS_MAX} different subtrees; a table cannot number them"
             )
         self.parent = parent
         self.subtree = subtree
@@ -275,27 +280,10 @@ class _SubtreeClass:
         self.number = number
 
 
-def _entries(
-    memberships: list[tuple[int, _SubtreeClass]],
-    interface: Mapping[int, int],
-    beyond: Mapping[int, int],
-    floods: bool,
-) -> tuple[TreeEntry, ...]:
-    """Returns one router's entries; fields that depend on the class alone are made once for each class."""
-    shared: dict[int, tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...]]] = {}
-    entries = []
-    for source, known in memberships:
-        fields = shared.get(known.number)
-        if fields is None:
-            fields = shared[known.number] = _fields(known, interface, beyond, floods)
-        entries.append(TreeEntry(source, *fields))
-    return tuple(entries)
-
-
 def _fields(
     known: _SubtreeClass, interface: Mapping[int, int], beyond: Mapping[int, int], floods: bool
-) -> tuple[int, tuple[int, ...], int, tuple[int, ...], tuple[int, ...]]:
-    """Returns the fields `parent`, `children`, `downstream`, `reusable` and `off_tree` of an entry.
+) -> TreeClass:
+    """Returns a class as sent.
 
     Subpaths agree, so the nodes beyond a child of this router on T_s are a subset of the nodes beyond that
     child on the router's own tree: those in the router's subtree of T_s. A child is reusable if the two sets
@@ -309,10 +297,9 @@ def _fields(
         for node in targets
         if beyond.get(node, 0) == (0 if node in off_tree else beyond[node] & known.subtree)
     ]
-    return (
+    return TreeClass(
         LOCAL_INTERFACE if known.parent == NO_PARENT else interface[known.parent],
         tuple(interface[node] for node in targets),
-        known.number,
         tuple(interface[node] for node in reusable),
         tuple(interface[node] for node in targets if node in off_tree),
     )

@@ -33,6 +33,7 @@ from router.wire.addresses import (
 )
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType
+from router.wire.header import TYPE_NAMES
 from testbed.network.shaping import TBF_BURST_BYTES, TBF_LATENCY_S
 from testbed.sim.captures import Capture, Captures, record
 from testbed.sim.clock import NS, Agenda
@@ -49,7 +50,7 @@ _LONGEST_WAIT_NS = round(TBF_LATENCY_S * NS)
 _ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
 
 #: Names of frame types, by number.
-_TYPES = ("", *(kind.name for kind in FrameType))
+_TYPES = tuple(TYPE_NAMES.get(number, "") for number in range(max(FrameType) + 1))
 
 #: Handles an event that a router receives.
 Receive = Callable[[Event], None]

@@ -37,12 +37,13 @@ from router.runtime.packet_socket import PacketSocket, SendResult
 from router.runtime.process import RouterSpec
 from router.wire.addresses import node_address, port_addresses
 from router.wire.codec import fragment
-from router.wire.frames import BroadcastTable, Commit, Frame, FrameType, TreeEntry
+from router.wire.frames import BroadcastTable, Commit, Frame, FrameType
 from testbed.config.load import load_experiment
 from testbed.workload.generate import generate
 from tests.support.paths import ROOT
 from tests.support.polling import wait_for
 from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire
+from tests.support.tree_entries import TreeEntry, table_of
 
 _DEFAULT = ROOT / "testbed" / "experiments" / "default.toml"
 _INTERFACES = 5
@@ -94,7 +95,7 @@ def _table(node: int) -> BroadcastTable:
     every = range(1, _INTERFACES + 1)
     entries = [TreeEntry(node, 0, tuple(every), 0)]
     entries += [TreeEntry(n, n, tuple(i for i in every if i != n), n) for n in every]
-    return BroadcastTable(tuple((n, n) for n in every), tuple(entries))
+    return table_of(tuple((n, n) for n in every), tuple(entries))
 
 
 @contextmanager

@@ -14,7 +14,8 @@ from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.recording.file import Origin, Recorder
 from router.wire.codec import HEADER_LENGTH, decode_header, encode, forwarded_frame, fragment
-from router.wire.frames import BroadcastTable, Commit, Frame, FrameType, TreeEntry
+from router.wire.frames import Commit, Frame, FrameType
+from tests.support.tree_entries import TreeEntry, table_of
 
 _FRAMES = 20_000
 _ROUNDS = 9
@@ -26,7 +27,7 @@ _ORIGIN = Origin(1, RouterOptions(), DEFAULT, seed=1, incarnation=1)
 def _router() -> Router:
     """Returns node 1 between nodes 0 and 2; node 2 and an application select the messages of node 0."""
     router = _ORIGIN.router()
-    table = BroadcastTable(
+    table = table_of(
         ((1, 0), (2, 2)), (TreeEntry(0, 1, (2,), 0), TreeEntry(1, 0, (1, 2), 0), TreeEntry(2, 2, (1,), 0))
     )
     for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(1))):

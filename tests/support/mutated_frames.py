@@ -5,7 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from router.wire import codec
-from router.wire.format import VERSION, FrameType
+from router.wire.format import VERSION
+from router.wire.header import TYPE_NAMES
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
 
 _SEEDS = [
@@ -51,5 +52,5 @@ def _mend_header(payload: bytearray) -> None:
     here = len(payload) - codec.HEADER_LENGTH
     if 0 <= here <= 65_535:
         payload[0] = VERSION
-        payload[1] = payload[1] if 1 <= payload[1] <= len(FrameType) else 1
+        payload[1] = payload[1] if payload[1] in TYPE_NAMES else 1
         payload[20:32] = here.to_bytes(4, "big") + b"\0\0\0\1" + here.to_bytes(2, "big") + b"\0\0"

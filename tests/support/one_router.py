@@ -21,8 +21,8 @@ from router.wire.frames import (
     Commit,
     Frame,
     FrameType,
-    TreeEntry,
 )
+from tests.support.tree_entries import TreeEntry, table_of
 
 NODE = 5
 
@@ -31,7 +31,7 @@ INCARNATION = 3
 FIRST = INCARNATION << 32 | 1
 
 # Interfaces 1, 2, 3 lead to nodes 11, 12, 13; node 21 lies beyond 11, node 22 is cut off.
-TABLE = BroadcastTable(
+TABLE = table_of(
     neighbours=((1, 11), (2, 12), (3, 13)),
     entries=(
         TreeEntry(NODE, 0, (1, 2, 3), 0),
@@ -43,7 +43,7 @@ TABLE = BroadcastTable(
 )
 
 # Interface 3 has vanished.
-NEXT_TABLE = BroadcastTable(
+NEXT_TABLE = table_of(
     neighbours=((1, 11), (2, 12)),
     entries=(TreeEntry(NODE, 0, (1, 2), 0), TreeEntry(11, 1, (2,), 1), TreeEntry(12, 2, (1,), 2)),
 )

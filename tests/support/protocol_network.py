@@ -28,7 +28,8 @@ from router.protocol.events import (
 )
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
-from router.wire.frames import BroadcastTable, Commit, Frame, FrameType, TreeEntry
+from router.wire.frames import BroadcastTable, Commit, Frame, FrameType
+from tests.support.tree_entries import TreeEntry, entries_of, table_of
 
 #: Edge attributes: `cost`, and `index` among the links of the topology.
 Graph: TypeAlias = nx.Graph
@@ -105,7 +106,7 @@ def shortest_path_tables(full: Graph, alive: Graph) -> dict[int, BroadcastTable]
             )
             entries[node].append(TreeEntry(source, parent_interface, children, number, reusable))
     return {
-        node: BroadcastTable(
+        node: table_of(
             tuple(sorted((interfaces[node][other], other) for other in alive[node])), tuple(entries[node])
         )
         for node in full
@@ -303,8 +304,7 @@ class Network:
 
     def parent_interface(self, node: int, root: int) -> int | None:
         """The interface of `node` that leads to `root` on the root's tree; None if there is no path."""
-        entries = (entry for entry in self.tables[node].entries if entry.source == root)
-        return next((entry.parent for entry in entries), None)
+        return next((each.parent for each in entries_of(self.tables[node]) if each.source == root), None)
 
     def deliver(self, sender: int, receiver: int, kind: FrameType) -> None:
         """Delivers the frames of one type that wait on a link."""

@@ -20,7 +20,8 @@ from router.wire.addresses import (
     port_addresses,
 )
 from router.wire.codec import fragment
-from router.wire.frames import BroadcastTable, Frame, FrameType, Hello, TreeEntry
+from router.wire.frames import Frame, FrameType, Hello
+from tests.support.tree_entries import TreeEntry, table_of
 
 START_NS = 1_700_000_000_000_000_000
 TIME_SCALE = 10.0
@@ -29,11 +30,11 @@ LINKS = ((0, 1, 1, 1), (1, 2, 2, 1))
 NODES = (0, 1, 2)
 #: Each node's part in the tree of every source, as the controller would send it.
 TABLES = {
-    0: BroadcastTable(((1, 1),), (TreeEntry(0, 0, (1,), 0), TreeEntry(1, 1, (), 0), TreeEntry(2, 1, (), 0))),
-    1: BroadcastTable(
+    0: table_of(((1, 1),), (TreeEntry(0, 0, (1,), 0), TreeEntry(1, 1, (), 0), TreeEntry(2, 1, (), 0))),
+    1: table_of(
         ((1, 0), (2, 2)), (TreeEntry(0, 1, (2,), 0), TreeEntry(1, 0, (1, 2), 0), TreeEntry(2, 2, (1,), 0))
     ),
-    2: BroadcastTable(((1, 1),), (TreeEntry(0, 1, (), 0), TreeEntry(1, 1, (), 0), TreeEntry(2, 0, (1,), 0))),
+    2: table_of(((1, 1),), (TreeEntry(0, 1, (), 0), TreeEntry(1, 1, (), 0), TreeEntry(2, 0, (1,), 0))),
 }
 WIDE = Predicate((Filter((Constraint("price", Type.INTEGER, Operator.LT, 200),)),))
 FILTERS = [[["price", "integer", "<", 100]]]

@@ -14,7 +14,8 @@ from pathlib import Path
 from router.runtime.namespaces import enter_network_namespace
 from router.wire.addresses import CONTROLLER_SOURCE, ETHERTYPE, ROUTER_DESTINATION, node_address
 from router.wire.codec import decode, fragment
-from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, TreeEntry
+from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType
+from tests.support import tree_entries
 from tests.support.polling import wait_for
 
 ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
@@ -121,5 +122,5 @@ class Wire:
 
 def table_of(node: int) -> BroadcastTable:
     """The table of one of two nodes that are neighbours on interface 1."""
-    own, other = TreeEntry(node, 0, (1,), 0), TreeEntry(1 - node, 1, (), 1)
-    return BroadcastTable(((1, 1 - node),), (own, other))
+    own, other = tree_entries.TreeEntry(node, 0, (1,), 0), tree_entries.TreeEntry(1 - node, 1, (), 1)
+    return tree_entries.table_of(((1, 1 - node),), (own, other))

@@ -182,7 +182,7 @@ def test_no_test_module_changes_where_modules_are_found() -> None:
     [
         (
             "router.runtime.parent",
-            {"scapy", "ryu", "mininet", "pyspark", "pandas", "numpy", "psutil", "networkx", "rich"},
+            {"scapy", "ryu", "mininet", "pyspark", "pandas", "psutil", "networkx", "rich"},
         ),
         ("captures.accounting.account", {"scapy", "ryu", "mininet"}),
         ("testbed.cli.main", {"scapy", "ryu", "mininet", "pyspark", "pandas", "numpy", "rich"}),

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type
 from router.wire.frames import (
+    CLASS_DTYPE,
     Ack,
     Body,
     BroadcastTable,
@@ -23,7 +26,7 @@ from router.wire.frames import (
     FrameType,
     Hello,
     SenderRequest,
-    TreeEntry,
+    TreeClass,
 )
 
 _FOLDER = Path(__file__).parent
@@ -75,11 +78,10 @@ def _constraint(name: str, kind: str, symbol: str, value: Any) -> Constraint:
     return Constraint(name, Type[kind.upper()], _OPERATORS[symbol], value)
 
 
-def _tree_entry(entry: dict[str, Any]) -> TreeEntry:
-    fields: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
-    }
-    return TreeEntry(**fields)
+def _tree_class(fields: dict[str, Any]) -> TreeClass:
+    return TreeClass(
+        fields["parent"], tuple(fields["children"]), tuple(fields["reusable"]), tuple(fields["off_tree"])
+    )
 
 
 def _body(kind: FrameType, body: dict[str, Any]) -> Body:
@@ -93,7 +95,11 @@ def _body(kind: FrameType, body: dict[str, Any]) -> Body:
         return Hello(body["incarnation"])
     if kind is FrameType.TABLE:
         neighbours = tuple((interface, node) for interface, node in body["neighbours"])
-        return BroadcastTable(neighbours, tuple(_tree_entry(entry) for entry in body["entries"]))
+        return BroadcastTable(
+            neighbours,
+            tuple(_tree_class(each) for each in body["classes"]),
+            np.array(body["class_of"], dtype=CLASS_DTYPE),
+        )
     if kind is FrameType.COMMIT:
         return Commit(body["oldest_epoch"])
     return Ack(FrameType[body["acknowledged"]])

@@ -19,36 +19,38 @@ local FRAME_TYPES = {
   [3] = "SR",
   [4] = "UR",
   [5] = "HELLO",
-  [6] = "TABLE",
   [7] = "COMMIT",
   [8] = "ACK",
+  [16] = "TABLE",
 }
 local MSG = 1
 local RA = 2
 local SR = 3
 local UR = 4
 local HELLO = 5
-local TABLE = 6
 local COMMIT = 7
 local ACK = 8
+local TABLE = 16
 local TLV_TYPES = {
   [1] = "ATTRIBUTE",
   [2] = "FILTER",
   [3] = "TIMEOUT",
   [4] = "INCARNATION",
   [5] = "NEIGHBOUR",
-  [6] = "TREE_ENTRY",
   [7] = "OLDEST_EPOCH",
   [8] = "ACKNOWLEDGED",
+  [64] = "TREE_CLASS",
+  [65] = "CLASS_OF",
 }
 local ATTRIBUTE = 1
 local FILTER = 2
 local TIMEOUT = 3
 local INCARNATION = 4
 local NEIGHBOUR = 5
-local TREE_ENTRY = 6
 local OLDEST_EPOCH = 7
 local ACKNOWLEDGED = 8
+local TREE_CLASS = 64
+local CLASS_OF = 65
 local VALUE_TYPES = { [1] = "string", [2] = "integer", [3] = "double", [4] = "boolean" }
 local STRING = 1
 local INTEGER = 2
@@ -100,15 +102,16 @@ local ALLOWED = {
   [SR] = { [TIMEOUT] = true },
   [UR] = { [FILTER] = true },
   [HELLO] = { [INCARNATION] = true },
-  [TABLE] = { [NEIGHBOUR] = true, [TREE_ENTRY] = true },
   [COMMIT] = { [OLDEST_EPOCH] = true },
   [ACK] = { [ACKNOWLEDGED] = true },
+  [TABLE] = { [NEIGHBOUR] = true, [TREE_CLASS] = true, [CLASS_OF] = true },
 }
 local REQUIRED = {
   [SR] = TIMEOUT,
   [HELLO] = INCARNATION,
   [COMMIT] = OLDEST_EPOCH,
   [ACK] = ACKNOWLEDGED,
+  [TABLE] = CLASS_OF,
 }
 local fields = {
   version = ProtoField.uint8("cbcb.version", "Version"),
@@ -133,17 +136,17 @@ local fields = {
   incarnation = ProtoField.uint32("cbcb.incarnation", "Incarnation"),
   interface = ProtoField.uint16("cbcb.interface", "Interface"),
   node = ProtoField.uint32("cbcb.node", "Node"),
-  source = ProtoField.uint32("cbcb.source", "Source of the tree"),
-  parent_interface = ProtoField.uint16("cbcb.parent_interface", "Parent interface"),
-  downstream = ProtoField.uint32("cbcb.downstream", "Downstream set"),
-  child_count = ProtoField.uint16("cbcb.child_count", "Child count"),
-  children = ProtoField.none("cbcb.children", "Child"),
   oldest_epoch = ProtoField.uint32("cbcb.oldest_epoch", "Oldest epoch"),
   acknowledged = ProtoField.uint8("cbcb.acknowledged", "Acknowledged type", base.DEC, FRAME_TYPES),
+  parent_interface = ProtoField.uint16("cbcb.parent_interface", "Parent interface"),
+  child_count = ProtoField.uint16("cbcb.child_count", "Child count"),
+  children = ProtoField.none("cbcb.children", "Child"),
+  sources = ProtoField.none("cbcb.sources", "Source"),
   operator = ProtoField.uint8("cbcb.operator", "Operator", base.DEC, OPERATORS),
   value_length = ProtoField.uint16("cbcb.value_length", "Length of the value"),
   reusable = ProtoField.bool("cbcb.reusable", "Update replies may be reused", 16, nil, 32768),
   off_tree = ProtoField.bool("cbcb.off_tree", "Off the tree", 16, nil, 16384),
+  class_number = ProtoField.uint16("cbcb.class_number", "Class"),
 }
 -- The fields inside a body.
 local BODY_FIELDS = {
@@ -156,17 +159,17 @@ local BODY_FIELDS = {
   "incarnation",
   "interface",
   "node",
-  "source",
-  "parent_interface",
-  "downstream",
-  "child_count",
-  "children",
   "oldest_epoch",
   "acknowledged",
+  "parent_interface",
+  "child_count",
+  "children",
+  "sources",
   "operator",
   "value_length",
   "reusable",
   "off_tree",
+  "class_number",
 }
 -- Reasons for which the codec refuses a frame.
 local REASONS = {
@@ -592,18 +595,17 @@ readers[NEIGHBOUR] = function(state, tree, at, size)
   append(tree, string.format(": interface %d to node %.0f", interface, number32(state.raw, at + 2)))
 end
 
-readers[TREE_ENTRY] = function(state, tree, at, size)
+readers[TREE_CLASS] = function(state, tree, at, size)
   local raw = state.raw
-  if size < 12 then wrong_size("TREE_ENTRY", size) end
-  local source, count = number32(raw, at), number16(raw, at + 10)
-  put(state, tree, fields.source, at, 4)
-  put(state, tree, fields.parent_interface, at + 4, 2)
-  put(state, tree, fields.downstream, at + 6, 4)
-  put(state, tree, fields.child_count, at + 10, 2)
-  if size ~= 12 + 2 * count then wrong_size("TREE_ENTRY", size) end
+  if size < 4 then wrong_size("TREE_CLASS", size) end
+  local count = number16(raw, at + 2)
+  put(state, tree, fields.parent_interface, at, 2)
+  put(state, tree, fields.child_count, at + 2, 2)
+  if size ~= 4 + 2 * count then wrong_size("TREE_CLASS", size) end
+  state.classes = state.classes + 1
   local children, shown = {}, {}
   for index = 1, count do
-    local child_at = at + 10 + 2 * index
+    local child_at = at + 2 + 2 * index
     local child = number16(raw, child_at) % 0x4000
     local branch = put(state, tree, fields.children, child_at, 2)
     put(state, branch, fields.reusable, child_at, 2)
@@ -611,15 +613,27 @@ readers[TREE_ENTRY] = function(state, tree, at, size)
     put(state, branch, fields.interface, child_at, 2, child)
     append(branch, ": interface " .. child)
     if children[child] then
-      refuse("duplicate_entry", string.format("child %d of source %.0f", child, source))
+      refuse("duplicate_entry", string.format("child %d of class %d", child, state.classes))
     end
     children[child] = true
     shown[index] = child
   end
-  if state.sources[source] then refuse("duplicate_entry", string.format("source %.0f", source)) end
-  state.sources[source] = true
-  state.entries = state.entries + 1
-  append(tree, string.format(": source %.0f, children %s", source, count > 0 and table.concat(shown, " ") or "none"))
+  append(tree, string.format(": class %d, children %s", state.classes, count > 0 and table.concat(shown, " ") or "none"))
+end
+
+readers[CLASS_OF] = function(state, tree, at, size)
+  if state.single then refuse("bad_tlv", "CLASS_OF twice") end
+  if size % 2 ~= 0 then wrong_size("CLASS_OF", size) end
+  state.single = size / 2
+  for source = 0, size / 2 - 1 do
+    local source_at = at + 2 * source
+    local class = number16(state.raw, source_at)
+    local branch = put(state, tree, fields.sources, source_at, 2)
+    put(state, branch, fields.class_number, source_at, 2)
+    append(branch, string.format(": source %d, class %d", source, class))
+    if class > 0 then state.trees = state.trees + 1 end
+    if class > state.largest then state.largest = class end
+  end
 end
 
 -- ---- Bodies ---------------------------------------------------------------------------------------
@@ -652,6 +666,9 @@ local function read_tlvs(state, tree, at, stop, kind)
   if kind == ACK and FRAME_TYPES[state.single] == nil then
     refuse("bad_value", "acknowledged frame type " .. state.single)
   end
+  if kind == TABLE and state.largest > state.classes then
+    refuse("bad_value", "a source of class " .. state.largest)
+  end
 end
 
 local function info_text(header, state)
@@ -665,7 +682,7 @@ local function info_text(header, state)
   if kind == SR then return "from " .. issuer .. " request " .. header.seq .. ", " .. content end
   if kind == TABLE then
     return "to " .. issuer .. " epoch " .. header.epoch_text .. ", " .. state.neighbours .. " neighbours, "
-      .. state.entries .. " trees"
+      .. state.trees .. " trees"
   end
   return (kind == COMMIT and "to " or "from ") .. issuer .. " epoch " .. header.epoch_text .. ", " .. content
 end
@@ -678,7 +695,7 @@ local function read_body(state, tree, at, size, header)
   if header.type == MSG then
     state.names = {}
   elseif header.type == TABLE then
-    state.interfaces, state.sources, state.neighbours, state.entries = {}, {}, 0, 0
+    state.interfaces, state.neighbours, state.classes, state.trees, state.largest = {}, 0, 0, 0, 0
   end
   if tree and size > 0 then body = tree:add(state.tvb(at, size), name) end
   read_tlvs(state, body, at, at + size, header.type)

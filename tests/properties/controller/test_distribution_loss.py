@@ -75,7 +75,7 @@ class LossyNetwork:
             if frame.epoch not in self.tables[node]:
                 return []  # it has restarted without the table; its HELLO shows this
             # The main property: an epoch is used only once every member has had its table.
-            sources = {entry.source for entry in self.tables[node][frame.epoch].entries}
+            sources = set(self.tables[node][frame.epoch].sources().tolist())
             assert sources <= self.had_table[frame.epoch]
             assert frame.body.oldest_epoch <= frame.epoch
             self.committed[node] = frame.epoch

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.wire.frames import BroadcastTable, TreeEntry
+from router.wire.frames import BroadcastTable
 from testbed.controller.trees import (
     LAYERS,
     NO_PARENT,
@@ -22,6 +22,7 @@ from testbed.controller.trees import (
     spanning_trees,
     spt_trees,
 )
+from tests.support.tree_entries import TreeEntry, entries_of, table_of
 from topos.build import LinkSpec, build
 from topos.model import Node, Topology
 
@@ -124,9 +125,9 @@ def check_tables(topology: Topology, forest: Forest, tables: dict[int, Broadcast
         neighbours = [(port_to[node], node) for node in graph[router]]
         assert table.neighbours == tuple(sorted(neighbours))
         reached = sorted(nx.node_connected_component(graph, router))
-        assert [entry.source for entry in table.entries] == reached
+        assert table.sources().tolist() == reached
         numbers: dict[int, tuple[int, frozenset[int]]] = {}
-        for entry in table.entries:
+        for entry in entries_of(table):
             tree = forest.trees[entry.source]
             parent = tree.parents[router]
             on_tree = [node for node in graph[router] if tree.parents[node] == router]
@@ -150,7 +151,7 @@ def check_tables(topology: Topology, forest: Forest, tables: dict[int, Broadcast
             hung = (entry.parent, beyond(tree, router))
             assert numbers.setdefault(entry.downstream, hung) == hung, "one number, two node sets"
         assert len(set(numbers.values())) == len(numbers), "one node set, two numbers"
-        assert set(numbers) == set(range(len(numbers)))
+        assert set(numbers) == set(range(1, len(table.classes) + 1))
 
 
 def big_integer_parents(topology: Topology, forest: Forest, source: int) -> list[int]:
@@ -248,25 +249,25 @@ def test_the_tie_in_a_ring_of_four_goes_to_the_lower_links() -> None:
     assert path(forest.trees[0], 2) == [2, 1, 0]
     assert path(forest.trees[2], 0) == [0, 1, 2]
     assert path(forest.trees[1], 3) == [3, 2, 1]
-    assert broadcast_tables(ring, forest)[1].entries[0] == TreeEntry(
-        source=0, parent=1, children=(2,), downstream=0
+    assert entries_of(broadcast_tables(ring, forest)[1])[0] == TreeEntry(
+        source=0, parent=1, children=(2,), downstream=1
     )
 
 
 def test_replies_are_reusable_where_the_trees_agree() -> None:
     # A ring of five: from 0, node 1 has 2 beyond it; on its own tree 2 and 3.
     ring = build("ring", [Node(n) for n in range(5)], [LinkSpec(n, (n + 1) % 5) for n in range(5)])
-    entries = broadcast_tables(ring, spt_trees(ring))[1].entries
-    assert entries[0] == TreeEntry(source=0, parent=1, children=(2,), downstream=0, reusable=())
-    assert entries[1] == TreeEntry(source=1, parent=0, children=(1, 2), downstream=1, reusable=(1, 2))
+    entries = entries_of(broadcast_tables(ring, spt_trees(ring))[1])
+    assert entries[0] == TreeEntry(source=0, parent=1, children=(2,), downstream=1, reusable=())
+    assert entries[1] == TreeEntry(source=1, parent=0, children=(1, 2), downstream=2, reusable=(1, 2))
 
 
 def test_on_a_spanning_tree_replies_are_reusable_and_classes_are_parents() -> None:
     graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(4, 4))
     topology = topology_of(graph, random.Random(3))
     for table in broadcast_tables(topology, spanning_trees(topology)).values():
-        assert all(entry.reusable == entry.children for entry in table.entries)
-        parents = {entry.downstream: entry.parent for entry in table.entries}
+        assert all(entry.reusable == entry.children for entry in entries_of(table))
+        parents = {entry.downstream: entry.parent for entry in entries_of(table)}
         assert len(set(parents.values())) == len(parents)
 
 
@@ -274,12 +275,12 @@ def test_reverse_path_forwarding_floods_and_says_where_in_vain() -> None:
     ring = build("ring", [Node(n) for n in range(4)], [LinkSpec(n, (n + 1) % 4) for n in range(4)])
     tables = broadcast_tables(ring, reverse_path_trees(ring))
     # Node 2 hears node 0 through node 1; what it sends on to 3, node 3 does not accept.
-    assert tables[2].entries[0] == TreeEntry(
-        source=0, parent=1, children=(2,), downstream=0, reusable=(), off_tree=(2,)
+    assert entries_of(tables[2])[0] == TreeEntry(
+        source=0, parent=1, children=(2,), downstream=1, reusable=(), off_tree=(2,)
     )
 
 
 def test_a_lone_node_has_a_table() -> None:
     lone = Topology("lone", (Node(0),), ())
     tables = broadcast_tables(lone, spt_trees(lone))
-    assert tables == {0: BroadcastTable(neighbours=(), entries=(TreeEntry(0, 0, (), 0),))}
+    assert tables == {0: table_of((), [TreeEntry(0, 0, (), 0)])}

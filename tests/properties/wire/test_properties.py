@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import hypothesis.strategies as st
+import numpy as np
 from hypothesis import example, given, settings
 
 from router.predicates.model import (
@@ -20,6 +21,7 @@ from router.wire import codec, layers
 from router.wire.addresses import MAX_INTERFACE, port_addresses, ports_of
 from router.wire.fragments import Reassembler
 from router.wire.frames import (
+    CLASS_DTYPE,
     Ack,
     BroadcastTable,
     Commit,
@@ -28,7 +30,7 @@ from router.wire.frames import (
     FrameType,
     Hello,
     SenderRequest,
-    TreeEntry,
+    TreeClass,
 )
 from router.wire.table import CHILD_MAX
 
@@ -57,19 +59,23 @@ PREDICATES = st.lists(FILTERS, max_size=4).map(lambda each: Predicate(tuple(each
 
 
 @st.composite
-def entries(draw: st.DrawFn) -> TreeEntry:
+def tree_classes(draw: st.DrawFn) -> TreeClass:
     children = tuple(draw(st.lists(st.integers(0, CHILD_MAX), max_size=5, unique=True)))
     reusable, off_tree = (
         tuple(child for child in children if draw(st.booleans())) for _ in ("reusable", "off_tree")
     )
-    return TreeEntry(draw(U32), draw(U16), children, draw(U32), reusable, off_tree)
+    return TreeClass(draw(U16), children, reusable, off_tree)
 
 
-TABLES = st.builds(
-    BroadcastTable,
-    st.dictionaries(U16, U32, max_size=5).map(lambda each: tuple(each.items())),
-    st.lists(entries(), max_size=5, unique_by=lambda entry: entry.source).map(tuple),
-)
+@st.composite
+def tables(draw: st.DrawFn) -> BroadcastTable:
+    neighbours = draw(st.dictionaries(U16, U32, max_size=5))
+    classes = draw(st.lists(tree_classes(), max_size=5))
+    class_of = draw(st.lists(st.integers(0, len(classes)), max_size=8))
+    return BroadcastTable(tuple(neighbours.items()), tuple(classes), np.array(class_of, dtype=CLASS_DTYPE))
+
+
+TABLES = tables()
 BODIES: dict[FrameType, st.SearchStrategy[Any]] = {
     FrameType.MSG: MESSAGES,
     FrameType.RA: PREDICATES,

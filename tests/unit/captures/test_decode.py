@@ -15,7 +15,8 @@ from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
 from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, node_address
 from router.wire.codec import encode, fragment
-from router.wire.frames import Ack, Body, BroadcastTable, Commit, Frame, FrameType, Hello, SenderRequest
+from router.wire.frames import Ack, Body, Commit, Frame, FrameType, Hello, SenderRequest
+from tests.support.tree_entries import table_of
 
 LINK = CaptureIdentity("link-3-5", "link", link=7, u=3, v=5)
 HOST = CaptureIdentity("host-3", "host", node=3)
@@ -133,7 +134,7 @@ def test_the_columns_of_each_body() -> None:
         FrameType.SR: SenderRequest(250_000),
         FrameType.UR: predicate,
         FrameType.HELLO: Hello(7),
-        FrameType.TABLE: BroadcastTable(((1, 5),), ()),
+        FrameType.TABLE: table_of(((1, 5),), ()),
         FrameType.COMMIT: Commit(3),
         FrameType.ACK: Ack(FrameType.TABLE),
     }

@@ -10,11 +10,12 @@ from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import CapturedFile
 from router.wire.addresses import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address
 from router.wire.codec import fragment
-from router.wire.frames import BroadcastTable, Frame, FrameType, TreeEntry
+from router.wire.frames import BroadcastTable, Frame, FrameType
 from tests.support.run_folder import pcap_bytes
+from tests.support.tree_entries import TreeEntry, table_of
 from topos.model import Link
 
-TABLE = BroadcastTable(
+TABLE = table_of(
     ((1, 11), (2, 12)),
     # Node 99 sends no messages: its tree is left out.
     (TreeEntry(5, 0, (1, 2), 0), TreeEntry(99, 2, (1,), 2), TreeEntry(11, 1, (2,), 1, off_tree=(2,))),

@@ -380,7 +380,7 @@ def test_a_switch_that_disconnects_takes_its_node_out_and_back_in() -> None:
     assert network.frames(FrameType.TABLE, 2) == [0, 1, 3]
     table = next(s.frame.body for s in network.sent if s.frame.epoch == 2 and s.node == 1)
     assert isinstance(table, BroadcastTable)
-    assert [entry.source for entry in table.entries] == [0, 1, 3]
+    assert table.sources().tolist() == [0, 1, 3]
     network.tell(SwitchConnected(2, network.ports(2)))
     network.advance(1)
     assert network.frames(FrameType.COMMIT, 3) == [0, 1, 2, 3]

@@ -15,8 +15,9 @@ from router.predicates.parser import parse_predicate
 from router.protocol.events import Action, FrameReceived, Send, Tick
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
-from router.wire.frames import BroadcastTable, Frame, FrameType, SenderRequest, TreeEntry
+from router.wire.frames import Frame, FrameType, SenderRequest
 from tests.support.one_router import NODE, TABLE, msg, ra, sent, set_up
+from tests.support.tree_entries import TreeEntry, table_of
 
 _SMALL = PredicateLimits(predicate_weight=1_000, turn_weight=20, burst=10_000, rate=10, waiting=3)
 
@@ -175,7 +176,7 @@ def test_a_ur_is_made_within_the_bound_of_a_turn(late: str, monkeypatch: pytest.
         TreeEntry(12, 2, (1, 3), 2),
         TreeEntry(13, 3, (1, 2), 3),
     )
-    router = set_up(options, BroadcastTable(TABLE.neighbours, (TreeEntry(NODE, 0, (1, 2, 3), 0), *entries)))
+    router = set_up(options, table_of(TABLE.neighbours, (TreeEntry(NODE, 0, (1, 2, 3), 0), *entries)))
     ask = Frame(FrameType.SR, 11, 1, 1, 9, SenderRequest(10_000_000))
     router.handle(FrameReceived(11, ask), 1.0)
     for child, first in ((12, offset), (13, offset + 1)):

@@ -23,7 +23,7 @@ from router.protocol.replies import ReplyInput
 from router.protocol.requests import RequestInput
 from router.protocol.round_trips import INITIAL_ROUND_TRIP
 from router.protocol.router import Router
-from router.wire.frames import BroadcastTable, Commit, Flags, Frame, FrameType, SenderRequest, TreeEntry
+from router.wire.frames import Commit, Flags, Frame, FrameType, SenderRequest
 from tests.support.one_router import (
     FIRST,
     NEXT_TABLE,
@@ -37,15 +37,16 @@ from tests.support.one_router import (
     set_up,
 )
 from tests.support.router_tables import predicates_of
+from tests.support.tree_entries import TreeEntry, entries_of, table_of
 
 #: `TABLE` of the router's tests, and where replies may be reused.
-REUSABLE = BroadcastTable(
+REUSABLE = table_of(
     TABLE.neighbours,
     tuple(
         TreeEntry(
             entry.source, entry.parent, entry.children, entry.downstream, (2,) if entry.source == 11 else ()
         )
-        for entry in TABLE.entries
+        for entry in entries_of(TABLE)
     ),
 )
 
@@ -144,7 +145,7 @@ def test_trees_that_are_about_to_change_trim_nothing() -> None:
 
 def test_a_round_clears_interfaces_behind_which_nobody_lies() -> None:
     # Interface 2 leads to a neighbour, but no path of this router's goes there.
-    table = BroadcastTable(((1, 11), (2, 12)), (TreeEntry(NODE, 0, (1,), 0), TreeEntry(12, 1, (), 1)))
+    table = table_of(((1, 11), (2, 12)), (TreeEntry(NODE, 0, (1,), 0), TreeEntry(12, 1, (), 1)))
     for newer_table in (False, True):
         router = set_up()
         received(router, 12, ra(12, "x > 1"))
@@ -454,7 +455,7 @@ def test_bad_options_are_refused(options: dict[str, object]) -> None:
 
 
 def test_reusable_interfaces_are_children() -> None:
-    table = BroadcastTable(((1, 11), (2, 12)), (TreeEntry(11, 1, (), 0, (2,)),))
+    table = table_of(((1, 11), (2, 12)), (TreeEntry(11, 1, (), 0, (2,)),))
     router = set_up()
     assert control(router, FrameType.TABLE, 2, table) == []
     assert router.counters.dropped == {"bad_table": 1}

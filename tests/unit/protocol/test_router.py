@@ -27,14 +27,12 @@ from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.wire.frames import (
     Ack,
-    BroadcastTable,
     Commit,
     Flags,
     Frame,
     FrameType,
     Hello,
     SenderRequest,
-    TreeEntry,
 )
 from tests.support.one_router import (
     FIRST,
@@ -50,6 +48,7 @@ from tests.support.one_router import (
     set_up,
 )
 from tests.support.router_tables import predicates_of
+from tests.support.tree_entries import TreeEntry, table_of
 
 
 def test_hello_is_repeated_until_a_table_comes() -> None:
@@ -201,18 +200,18 @@ def test_what_cannot_be_used_is_counted(sender: int, frame: Frame, reason: str) 
         (Frame(FrameType.MSG, NODE, 1, 2, 1, Message({})), "not_from_router"),
         (Frame(FrameType.COMMIT, NODE, 1, 2, 1, Commit(1)), "unknown_epoch"),
         (Frame(FrameType.COMMIT, NODE, 1, 2, 1, TABLE), "malformed"),
-        (Frame(FrameType.TABLE, NODE, 1, 2, 1, BroadcastTable(((0, 11),), ())), "bad_table"),
-        (Frame(FrameType.TABLE, NODE, 1, 2, 1, BroadcastTable(((1, NODE),), ())), "bad_table"),
-        (Frame(FrameType.TABLE, NODE, 1, 2, 1, BroadcastTable(((1, 11), (2, 11)), ())), "bad_table"),
+        (Frame(FrameType.TABLE, NODE, 1, 2, 1, table_of(((0, 11),), ())), "bad_table"),
+        (Frame(FrameType.TABLE, NODE, 1, 2, 1, table_of(((1, NODE),), ())), "bad_table"),
+        (Frame(FrameType.TABLE, NODE, 1, 2, 1, table_of(((1, 11), (2, 11)), ())), "bad_table"),
         *(
-            (Frame(FrameType.TABLE, NODE, 1, 2, 1, BroadcastTable(((1, 11), (2, 12)), entries)), "bad_table")
+            (Frame(FrameType.TABLE, NODE, 1, 2, 1, table_of(((1, 11), (2, 12)), entries)), "bad_table")
             for entries in (
                 (TreeEntry(11, 1, (3,), 0),),
                 (TreeEntry(11, 1, (1, 2), 0),),
                 (TreeEntry(11, 0, (2,), 0),),
                 (TreeEntry(NODE, 1, (2,), 0),),
                 (TreeEntry(11, 7, (2,), 0),),
-                (TreeEntry(11, 1, (2,), 0), TreeEntry(11, 1, (), 0)),
+                (TreeEntry(NODE, 0, (2,), 0), TreeEntry(11, 0, (2,), 0)),
             )
         ),
     ],

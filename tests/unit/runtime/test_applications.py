@@ -27,9 +27,10 @@ from router.records.application_log import ApplicationLog
 from router.runtime.applications import Applications
 from router.runtime.client import Client, ClientError
 from router.runtime.lines import REQUEST_LIMIT
-from router.wire.frames import BroadcastTable, Commit, Frame, FrameType, TreeEntry
+from router.wire.frames import Commit, Frame, FrameType
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.router_tables import predicates_of
+from tests.support.tree_entries import TreeEntry, table_of
 
 OUTPUT_LIMIT = 256 * 1024
 
@@ -41,7 +42,7 @@ class Node:
         self.path = path
         self.left_behind: list[str] = []
         self.router = Router(4, RouterOptions(), factory("counting"), 1)
-        table = BroadcastTable((), (TreeEntry(4, 0, (), 0),))
+        table = table_of((), (TreeEntry(4, 0, (), 0),))
         for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(1))):
             self.router.handle(ControllerFrame(Frame(kind, 4, 1, 1, 1, body)), 0.0)
         self.selector = selectors.DefaultSelector()
@@ -178,7 +179,7 @@ def test_who_leaves_without_a_word_is_told_of(node: Node) -> None:
 
 def test_an_update_can_be_requested(node: Node) -> None:
     # Node 5 lies behind interface 1.
-    table = BroadcastTable(((1, 5),), (TreeEntry(4, 0, (1,), 0), TreeEntry(5, 1, (), 1)))
+    table = table_of(((1, 5),), (TreeEntry(4, 0, (1,), 0), TreeEntry(5, 1, (), 1)))
     for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(2))):
         node.router.handle(ControllerFrame(Frame(kind, 4, 2, 2, 1, body)), 0.0)
     with node.client() as client:

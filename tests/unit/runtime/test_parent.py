@@ -23,7 +23,7 @@ def test_the_parent_holds_only_what_routers_need() -> None:
     loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     packages = {name.split(".")[0] for name in loaded.stdout.split()}
     assert "router" in packages
-    unwanted = {"scapy", "pyspark", "mininet", "pandas", "numpy", "pyarrow", "networkx", "ryu", "asyncio"}
+    unwanted = {"scapy", "pyspark", "mininet", "pandas", "numba", "pyarrow", "networkx", "ryu", "asyncio"}
     assert not packages & (unwanted | {"testbed", "topos", "captures"})
 
 

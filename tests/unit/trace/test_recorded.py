@@ -12,14 +12,15 @@ from router.predicates.printer import format_predicate
 from router.protocol.events import ControllerFrame, Event, FrameReceived, SendMessage, SetPredicate, Started
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
-from router.wire.frames import Body, BroadcastTable, Commit, Frame, FrameType, TreeEntry
+from router.wire.frames import Body, Commit, Frame, FrameType
 from testbed.errors import InputError
 from testbed.recordings.decision import decision
 from tests.support.router_tables import by_interface
+from tests.support.tree_entries import TreeEntry, table_of
 
 NODE = 5
 FIRST = (1 << 32) + 1
-TABLE = BroadcastTable(
+TABLE = table_of(
     ((1, 11), (2, 12)), (TreeEntry(NODE, 0, (1, 2), 0), TreeEntry(11, 1, (2,), 1), TreeEntry(12, 2, (1,), 2))
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+import numpy as np
 import pytest
 
 from router.predicates.model import (
@@ -18,6 +19,7 @@ from router.predicates.model import (
 )
 from router.wire import codec
 from router.wire.frames import (
+    CLASS_DTYPE,
     Body,
     BroadcastTable,
     Commit,
@@ -25,7 +27,7 @@ from router.wire.frames import (
     FrameType,
     Hello,
     SenderRequest,
-    TreeEntry,
+    TreeClass,
 )
 from tests.vectors.wire_vectors import (
     ALL_OPERATORS,
@@ -36,6 +38,8 @@ from tests.vectors.wire_vectors import (
     Malformed,
     Whole,
 )
+
+NO_SOURCE = np.zeros(0, dtype=CLASS_DTYPE)
 
 
 def by_name(vector: Whole | Fragmented | Malformed) -> str:
@@ -97,10 +101,10 @@ def test_header_fields() -> None:
         "issuer": 6,
         "seq": 8,
         "epoch": 4,
-        "total_length": 47,
+        "total_length": 50,
         "fragment_index": 2,
-        "fragment_count": 3,
-        "payload_length": 15,
+        "fragment_count": 4,
+        "payload_length": 16,
     }
 
 
@@ -155,23 +159,27 @@ def test_refuses_header_fields_that_do_not_fit(header: dict[str, int]) -> None:
         (FrameType.SR, Hello(1), "body of type Hello; expected SenderRequest"),
         (FrameType.SR, SenderRequest(2**32), "does not fit"),
         (FrameType.COMMIT, Commit(-1), "does not fit"),
-        (FrameType.TABLE, BroadcastTable(((1, 2), (1, 3)), ()), "interface twice"),
+        (FrameType.TABLE, BroadcastTable(((1, 2), (1, 3)), (), NO_SOURCE), "interface twice"),
+        (FrameType.TABLE, BroadcastTable((), (TreeClass(1, (16_384,)),), NO_SOURCE), "expected 0 to 16383"),
         (
             FrameType.TABLE,
-            BroadcastTable((), (TreeEntry(1, 1, (), 0), TreeEntry(1, 2, (), 0))),
-            "source twice",
+            BroadcastTable((), (TreeClass(1, (2, 3, 2)),), NO_SOURCE),
+            "class 1: a child twice",
         ),
-        (FrameType.TABLE, BroadcastTable((), (TreeEntry(1, 1, (16_384,), 0),)), "expected 0 to 16383"),
-        (FrameType.TABLE, BroadcastTable((), (TreeEntry(1, 1, (2, 3, 2), 0),)), "source 1: a child twice"),
         (
             FrameType.TABLE,
-            BroadcastTable((), (TreeEntry(1, 1, (2, 3), 0, reusable=(3, 2)),)),
+            BroadcastTable((), (TreeClass(1, (2, 3), reusable=(3, 2)),), NO_SOURCE),
             r"reusable \(3, 2\) are not children in their order",
         ),
         (
             FrameType.TABLE,
-            BroadcastTable((), (TreeEntry(1, 1, (2, 3), 0, off_tree=(4,)),)),
+            BroadcastTable((), (TreeClass(1, (2, 3), off_tree=(4,)),), NO_SOURCE),
             r"off_tree \(4,\) are not children in their order",
+        ),
+        (
+            FrameType.TABLE,
+            BroadcastTable((), (TreeClass(1, (2, 3)),), np.array([0, 2, 1], dtype=CLASS_DTYPE)),
+            "a source of class 2, but 1 classes",
         ),
     ],
 )

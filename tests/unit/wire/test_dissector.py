@@ -52,9 +52,9 @@ FIELDS = (
     "incarnation",
     "interface",
     "node",
-    "source",
+    "sources",
+    "class_number",
     "parent_interface",
-    "downstream",
     "child_count",
     "children",
     "reusable",
@@ -129,19 +129,19 @@ def body_fields(frame: Frame) -> Row:
         return {
             "interface": [
                 *(str(interface) for interface, _ in body.neighbours),
-                *(str(child) for entry in body.entries for child in entry.children),
+                *(str(child) for each in body.classes for child in each.children),
             ],
             "node": [str(node) for _, node in body.neighbours],
-            "source": [str(entry.source) for entry in body.entries],
-            "parent_interface": [str(entry.parent) for entry in body.entries],
-            "downstream": [str(entry.downstream) for entry in body.entries],
-            "child_count": [str(len(entry.children)) for entry in body.entries],
-            "children": ["1" for entry in body.entries for _ in entry.children],
+            "parent_interface": [str(each.parent) for each in body.classes],
+            "sources": ["1" for _ in body.class_of],
+            "class_number": [str(number) for number in body.class_of.tolist()],
+            "child_count": [str(len(each.children)) for each in body.classes],
+            "children": ["1" for each in body.classes for _ in each.children],
             "reusable": [
-                str(int(child in entry.reusable)) for entry in body.entries for child in entry.children
+                str(int(child in each.reusable)) for each in body.classes for child in each.children
             ],
             "off_tree": [
-                str(int(child in entry.off_tree)) for entry in body.entries for child in entry.children
+                str(int(child in each.off_tree)) for each in body.classes for child in each.children
             ],
         }
     if isinstance(body, SenderRequest):
@@ -231,7 +231,7 @@ def as_pdml(field: ElementTree.Element) -> str | None:
         return str(int(text in ("1", "True")))
     if name == "data":
         return text.replace(":", "")
-    return None if name in ("tlvs", "constraints", "children") else unescaped(text)
+    return None if name in ("tlvs", "constraints", "children", "sources") else unescaped(text)
 
 
 def documented_additions() -> set[str]:

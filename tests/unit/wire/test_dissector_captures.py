@@ -27,7 +27,6 @@ from router.wire.fragments import Reassembler
 from router.wire.frames import (
     Ack,
     Body,
-    BroadcastTable,
     Commit,
     Flags,
     Frame,
@@ -37,6 +36,7 @@ from router.wire.frames import (
 )
 from testbed.wireshark import Folders, Installation, read_sources
 from tests.support.paths import DOCS, ROOT
+from tests.support.tree_entries import table_of
 from tests.support.wire_tshark import (
     DISSECTOR,
     ETHERNET,
@@ -103,7 +103,7 @@ def test_links_replies_to_requests(tmp_path: Path) -> None:
 
 
 def test_links_what_routers_and_controller_say(tmp_path: Path) -> None:
-    table = frame(FrameType.TABLE, 4, 11, BroadcastTable((), ()))
+    table = frame(FrameType.TABLE, 4, 11, table_of((), ()))
     commit = frame(FrameType.COMMIT, 4, 12, Commit(1))
     frames = [
         (0, to_controller(4, frame(FrameType.HELLO, 4, 1, Hello(1)))),
@@ -126,7 +126,7 @@ def test_links_what_routers_and_controller_say(tmp_path: Path) -> None:
 
 
 def test_an_answer_counts_for_the_requests_repeated_before_it(tmp_path: Path) -> None:
-    table = of_controller(frame(FrameType.TABLE, 4, 11, BroadcastTable((), ())))
+    table = of_controller(frame(FrameType.TABLE, 4, 11, table_of((), ())))
     request = of_router(1, frame(FrameType.SR, 9, 5, SenderRequest(1000)))
     frames = [
         # Of an incarnation that ended; then twice of the next incarnation, numbered from 1.

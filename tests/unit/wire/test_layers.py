@@ -12,7 +12,8 @@ from scapy.layers.l2 import Ether
 from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type, type_of
 from router.wire import codec, layers
 from router.wire.addresses import ETHERTYPE
-from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello, SenderRequest, TreeEntry
+from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello, SenderRequest
+from tests.support.tree_entries import TreeEntry, table_of
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented, Malformed, Whole
 
 ETHERNET = bytes.fromhex("03000000000102cb0000000388b5")
@@ -42,9 +43,10 @@ def fields_of(tlv: Any) -> tuple[Any, ...]:
             )
             for one in tlv.constraints
         )
-    if isinstance(tlv, layers.TreeEntry):
-        children = [(one.interface, one.reusable, one.off_tree) for one in tlv.children]
-        return tlv.source, tlv.parent_interface, children, tlv.downstream
+    if isinstance(tlv, layers.TreeClass):
+        return tlv.parent_interface, [(one.interface, one.reusable, one.off_tree) for one in tlv.children]
+    if isinstance(tlv, layers.ClassOf):
+        return tuple(one.class_number for one in tlv.sources)
     if isinstance(tlv, layers.Neighbour):
         return tlv.interface, tlv.node
     name = tlv.fields_desc[-1].name
@@ -58,16 +60,14 @@ def expected_fields(frame: Frame) -> list[tuple[Any, ...]]:
     if isinstance(body, Predicate):
         return [tuple((one.name, one.type, one.operator, one.value) for one in each) for each in body]
     if isinstance(body, BroadcastTable):
-        entries = [
+        classes = [
             (
-                one.source,
                 one.parent,
                 [(child, int(child in one.reusable), int(child in one.off_tree)) for child in one.children],
-                one.downstream,
             )
-            for one in body.entries
+            for one in body.classes
         ]
-        return [*body.neighbours, *entries]
+        return [*body.neighbours, *classes, tuple(body.class_of.tolist())]
     if isinstance(body, SenderRequest):
         return [("timeout_us", body.timeout_us)]
     if isinstance(body, Hello):
@@ -158,9 +158,7 @@ def test_long_lists_are_dissected_to_the_end() -> None:
     many = range(1, 302)
     price = [Constraint(f"a{number}", Type.INTEGER, Operator.EQ, number) for number in many]
     children = tuple(many)
-    table = BroadcastTable(
-        tuple((n, n) for n in many), (TreeEntry(0, 0, children, 301), TreeEntry(1, 1, (), 0))
-    )
+    table = table_of(tuple((n, n) for n in many), (TreeEntry(0, 0, children, 301), TreeEntry(1, 1, (), 0)))
     for kind, body in (
         (FrameType.RA, Predicate((Filter(tuple(price)),))),
         (FrameType.TABLE, table),

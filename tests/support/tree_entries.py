@@ -1,0 +1,48 @@
+"""Broadcast tables written and read source by source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from router.wire.frames import CLASS_DTYPE, BroadcastTable, TreeClass
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """A router's part in the tree of one source; see `TreeClass`.
+
+    Attributes:
+        downstream: equal numbers say that the router's subtree holds the same nodes.
+    """
+
+    source: int
+    parent: int
+    children: tuple[int, ...]
+    downstream: int
+    reusable: tuple[int, ...] = ()
+    off_tree: tuple[int, ...] = ()
+
+
+def table_of(neighbours: tuple[tuple[int, int], ...], entries: Iterable[TreeEntry]) -> BroadcastTable:
+    """The table with the classes of `entries`, in order of their first source."""
+    listed = sorted(entries, key=lambda entry: entry.source)
+    numbers: dict[tuple[TreeClass, int], int] = {}
+    class_of = np.zeros(listed[-1].source + 1 if listed else 0, dtype=CLASS_DTYPE)
+    for entry in listed:
+        assert class_of[entry.source] == 0, f"source {entry.source} twice"
+        own = TreeClass(entry.parent, entry.children, entry.reusable, entry.off_tree)
+        class_of[entry.source] = numbers.setdefault((own, entry.downstream), len(numbers) + 1)
+    return BroadcastTable(neighbours, tuple(own for own, _ in numbers), class_of)
+
+
+def entries_of(table: BroadcastTable) -> tuple[TreeEntry, ...]:
+    """The entries of a table by source; `downstream` is the number of the class."""
+    return tuple(
+        TreeEntry(source, own.parent, own.children, number, own.reusable, own.off_tree)
+        for source in table.sources().tolist()
+        for number in [int(table.class_of[source])]
+        for own in [table.classes[number - 1]]
+    )
