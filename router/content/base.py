@@ -42,6 +42,9 @@ class Content:
     message_frame: ClassVar[FrameType] = FrameType.MSG
     advertisement_frame: ClassVar[FrameType] = FrameType.RA
     reply_frame: ClassVar[FrameType] = FrameType.UR
+    #: Whether compiled code may read messages: they come in frames of type MSG as ATTRIBUTE TLVs, and match
+    #: as the classes of `router.predicates.model` do.
+    compiled: ClassVar[bool] = True
     #: Whether `widened` exists: over-simplification contradicts a content that keeps filters as they are.
     widens: ClassVar[bool] = True
 

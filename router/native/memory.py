@@ -82,8 +82,10 @@ def _pointer(builder: Any, arguments: Any, bits: int) -> Any:
     return builder.inttoptr(place, ir.IntType(bits).as_pointer())
 
 
-byte_at, int_at, long_at = _reader(8, signed=False), _reader(32, signed=True), _reader(64, signed=True)
-put_byte, put_int, put_long = _writer(8), _writer(32), _writer(64)
+byte_at, short_at = _reader(8, signed=False), _reader(16, signed=False)
+int_at, long_at = _reader(32, signed=True), _reader(64, signed=True)
+put_byte, put_short = _writer(8), _writer(16)
+put_int, put_long = _writer(32), _writer(64)
 load_u8, load_u16, load_u32 = _loader(8), _loader(16), _loader(32)
 
 

@@ -7,7 +7,7 @@ epoch that it was sent in, so no mixture of two epochs' trees ever carries it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -143,6 +143,8 @@ class BroadcastTables:
         self._tables: dict[int, EpochTable] = {}
         self._current: EpochTable | None = None
         self._oldest = 0
+        #: How often the set of tables has changed.
+        self.changes = 0
 
     @property
     def current(self) -> EpochTable | None:
@@ -168,6 +170,10 @@ class BroadcastTables:
     def get(self, epoch: int) -> EpochTable | None:
         return self._tables.get(epoch)
 
+    def held(self) -> Iterable[EpochTable]:
+        """The tables of all epochs in use."""
+        return self._tables.values()
+
     def epochs(self) -> frozenset[int]:
         return frozenset(self._tables)
 
@@ -181,6 +187,7 @@ class BroadcastTables:
         """
         if epoch not in self._tables and epoch >= self._oldest:
             self._tables[epoch] = epoch_table(self._node, epoch, table)
+            self.changes += 1
 
     def commit(self, epoch: int, oldest_epoch: int) -> bool:
         """Makes `epoch` current if it is newer, and retires what is older than `oldest_epoch`.
@@ -196,4 +203,5 @@ class BroadcastTables:
         self._current = self._tables[epoch]
         self._oldest = max(self._oldest, min(oldest_epoch, epoch))
         self._tables = {kept: table for kept, table in self._tables.items() if kept >= self._oldest}
+        self.changes += 1
         return True

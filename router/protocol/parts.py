@@ -7,6 +7,7 @@ router.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,50 @@ from router.wire.frames import FrameType
 
 #: Takes an event of one type and the time.
 EventHandler = Callable[[Any, float], list[Action]]
+
+
+class MessageCounts:
+    """Messages by interface, counted by the core and by compiled code.
+
+    A part whose `message_sent` does no more than to add 1 to the count of each interface, while no count is
+    above a limit, returns it from `message_counts`.
+
+    Attributes:
+        counts: int64 by interface.
+        limit: a greater count makes something due.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.counts = array("q", [0])
+        self.limit = limit
+
+    def fit(self, interface: int) -> None:
+        """Makes room for an interface; the address of the counts changes."""
+        if interface >= len(self.counts):
+            self.counts.extend([0] * (interface + 1 - len(self.counts)))
+
+    def add(self, interfaces: Iterable[int]) -> None:
+        for interface in interfaces:
+            self.fit(interface)
+            self.counts[interface] += 1
+
+    def __getitem__(self, interface: int) -> int:
+        return self.counts[interface] if interface < len(self.counts) else 0
+
+    def reset(self, interface: int) -> None:
+        if interface < len(self.counts):
+            self.counts[interface] = 0
+
+    def unlimit(self) -> None:
+        """From now on no count makes anything due."""
+        self.limit = 2**62
+
+    def keep_only(self, interfaces: Iterable[int]) -> None:
+        """Sets the counts of all other interfaces to 0."""
+        kept = set(interfaces)
+        for interface in range(len(self.counts)):
+            if interface not in kept:
+                self.counts[interface] = 0
 
 
 class Part:
@@ -70,6 +115,10 @@ class Part:
         """A message went out of `interfaces`."""
         return []
 
+    def message_counts(self) -> MessageCounts | None:
+        """How compiled code may stand in for `message_sent` (`router.forwarding`); None: it may not."""
+        return None
+
     def settle(self) -> None:
         """Nothing more is to be started unasked."""
 
@@ -121,6 +170,15 @@ class Parts:
             return []
         return [action for heard in self._message_sent for action in heard(interfaces, now)]
 
+    def message_counts(self) -> list[MessageCounts] | None:
+        """The counts of all parts that receive `message_sent`; None: one of them has no counts."""
+        found = [part.message_counts() for part in self._parts if _counts(part)]
+        return None if None in found else [counts for counts in found if counts is not None]
+
     def settle(self) -> None:
         for part in self._parts:
             part.settle()
+
+
+def _counts(part: Part) -> bool:
+    return type(part).message_sent is not Part.message_sent

@@ -14,7 +14,7 @@ from router.protocol.context import Context
 from router.protocol.events import Action, HandlingTime, RequestUpdate, Send
 from router.protocol.frame_table import FrameHandler, FromNeighbour, OnTree
 from router.protocol.ingress import IngressFilter
-from router.protocol.parts import EventHandler, Part
+from router.protocol.parts import EventHandler, MessageCounts, Part
 from router.protocol.replies import Replies
 from router.protocol.reply_rules import ReplyRules
 from router.protocol.request_policy import RequestPolicy
@@ -155,6 +155,9 @@ class CountingPullRouting(PullRouting):
         """A message went out of `interfaces`, which may make an SR due."""
         self._policy.forwarded(interfaces)
         return self._issue(self._policy.exceeding(self._askable(), now), now)
+
+    def message_counts(self) -> MessageCounts | None:
+        return self._policy.messages
 
 
 def pull_routing(

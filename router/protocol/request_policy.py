@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterable
 
 from router.protocol.options import RouterOptions
+from router.protocol.parts import MessageCounts
 
 
 class RequestPolicy:
@@ -20,7 +20,8 @@ class RequestPolicy:
         self._rng = rng
         self._policy = options.sr_policy
         self._periodic_at: float | None = None
-        self._messages: Counter[int] = Counter()
+        #: C_i of every interface.
+        self.messages = MessageCounts(options.sr_threshold)
         self._issued_at: dict[int, float] = {}
 
     def start(self, now: float) -> None:
@@ -32,6 +33,7 @@ class RequestPolicy:
         """From now on: `never`."""
         self._policy = "never"
         self._periodic_at = None
+        self.messages.unlimit()
 
     def next_deadline(self, askable: Iterable[int]) -> float | None:
         """When an SR is due (perhaps long since), given the interfaces through which none is outstanding."""
@@ -42,7 +44,7 @@ class RequestPolicy:
     def forwarded(self, interfaces: Iterable[int]) -> None:
         """A message went out of `interfaces`."""
         if self._policy == "count":
-            self._messages.update(interfaces)
+            self.messages.add(interfaces)
 
     def periodic(self, now: float) -> bool:
         """Whether a round through every interface is due; the answer yes settles it."""
@@ -59,18 +61,17 @@ class RequestPolicy:
     def issued(self, interfaces: Iterable[int], now: float) -> None:
         """An SR went out of `interfaces`, whatever the reason."""
         for interface in interfaces:
-            self._messages.pop(interface, None)
+            self.messages.reset(interface)
             self._issued_at[interface] = now
 
     def keep_only(self, interfaces: Iterable[int]) -> None:
         """Forgets the counts of every other interface."""
-        for interface in self._messages.keys() - set(interfaces):
-            del self._messages[interface]
+        self.messages.keep_only(interfaces)
 
     def _exceeding(self, interfaces: Iterable[int]) -> list[int]:
         if self._policy != "count":
             return []
-        return [i for i in interfaces if self._messages.get(i, 0) > self._options.sr_threshold]
+        return [i for i in interfaces if self.messages[i] > self.messages.limit]
 
     def _allowed_at(self, interface: int) -> float:
         issued_at = self._issued_at.get(interface)

@@ -19,6 +19,7 @@ from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Counters
 from router.protocol.events import Action, ControllerFrame, Event, FrameReceived, Settle, Tick
+from router.protocol.forwarding import ForwardingState
 from router.protocol.frame_table import FrameTable
 from router.protocol.intake import Intake
 from router.protocol.messages import Messages
@@ -64,7 +65,7 @@ class Router:
         content = CONTENTS[options.covering]()
         rng = rng if rng is not None else random.Random(node)
         self._context = context = Context(node, options, incarnation, rng, content)
-        routing = RoutingTable(matcher, content, options.max_filters)
+        self._routing = routing = RoutingTable(matcher, content, options.max_filters)
         self._scheme = SCHEMES[options.scheme](context, routing)
         messages = Messages(context, self._scheme)
         self._service = SERVICES[options.service](context, routing, messages)
@@ -114,6 +115,15 @@ class Router:
     def rows(self) -> tuple[Row, ...]:
         """The routing table, as the scheme has it; empty predicates are left out."""
         return tuple(self._scheme.rows())
+
+    def forwarding(self) -> ForwardingState | None:
+        """The state by which compiled code may forward messages as `handle` would; None: it may not."""
+        context, counts = self._context, self._parts.message_counts()
+        if not context.content.compiled or counts is None or len(counts) > 1:
+            return None
+        return ForwardingState(
+            self.node, context.tables, self._routing, self._scheme, counts[0] if counts else None
+        )
 
     def session(self, number: int) -> Session:
         """A newly connected application, of the service that this router offers."""

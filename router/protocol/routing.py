@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 
 from router.content.base import Content
-from router.matching.common.interface import ChangeMatcher, EncodedMatcher, Matcher
+from router.matching.common.interface import ChangeMatcher, EncodedMatcher, LaidOutMatcher, Matcher
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Message, Predicate
 from router.wire.addresses import LOCAL_INTERFACE
@@ -19,6 +19,9 @@ from router.wire.frames import EncodedMessage
 
 class RoutingTable:
     """p_i for every interface i.
+
+    Attributes:
+        changes: how often a predicate has changed.
 
     Args:
         matcher: an empty one. None: the pool of filters answers for messages, for all tables of a process
@@ -29,6 +32,7 @@ class RoutingTable:
     """
 
     def __init__(self, matcher: Matcher | None, content: Content, max_filters: int | None = None) -> None:
+        self.changes = 0
         self._matcher = matcher
         self._match_encoded = matcher.match_encoded if isinstance(matcher, EncodedMatcher) else None
         self._change = matcher.change if isinstance(matcher, ChangeMatcher) else None
@@ -110,6 +114,14 @@ class RoutingTable:
                 return matched
         return self._matcher.match(self._content.message_of(body), among=among)
 
+    def laid_out(self) -> LaidOutMatcher | None:
+        """The matcher with all changes, if compiled code can search its table."""
+        if not isinstance(self._matcher, LaidOutMatcher):
+            return None
+        if self._unsynced:
+            self._sync_matcher(frozenset(self._unsynced))
+        return self._matcher
+
     def _sync_matcher(self, among: Set[int]) -> None:
         """Gives the matcher what has changed of these interfaces."""
         assert self._matcher is not None
@@ -131,6 +143,7 @@ class RoutingTable:
             self._unsynced.remove(interface)
 
     def _set(self, interface: int, known: PredicateBuilder) -> None:
+        self.changes += 1
         if self._matcher is not None:
             self._unsynced.add(interface)
         if len(known):

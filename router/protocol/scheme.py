@@ -96,6 +96,16 @@ class Scheme(Part, ABC):
             DecodeError: the message breaks a rule of the format.
         """
 
+    def deciding_entries(self, branch: Branch) -> Mapping[int, int | None] | None:  # noqa: ARG002
+        """How compiled code may decide about messages on a branch (`router.forwarding`), as `outputs` does.
+
+        Returns:
+            Child of the branch -> the entry of the routing table whose predicate decides whether a message
+            goes there (None: every message does), in a scheme whose `outputs` are such children and whether
+            p0 selects the message, and whose `sends` is the default. None: only `outputs` can decide.
+        """
+        return None
+
     def sends(self, outputs: Outputs, frame: Frame) -> list[Action]:
         """The frames that carry a message on: by default the same one to all interfaces.
 

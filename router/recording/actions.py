@@ -27,6 +27,7 @@ from router.protocol.events import (
     SendToController,
 )
 from router.recording.events import listed
+from router.recording.format import FORWARD
 from router.recording.frames import describe_frame, read_whole_frame, whole_frame
 from router.wire.frames import Body, EncodedMessage, Frame
 from router.wire.message import message_of
@@ -36,7 +37,7 @@ _U32 = struct.Struct("<I")
 
 class _ActionType(IntEnum):
     #: Send the received frame with the hop limit reduced by one.
-    FORWARD = 1
+    FORWARD = FORWARD
     SEND = 2
     SEND_TO_CONTROLLER = 3
     #: Deliver the message of the event.

@@ -26,6 +26,7 @@ from router.protocol.events import (
     Started,
     Tick,
 )
+from router.recording.format import FRAME_RECEIVED
 from router.recording.frames import describe_frame, read_whole_frame, whole_frame
 
 _U32 = struct.Struct("<I")
@@ -91,7 +92,7 @@ _FORMATS: dict[type, EventFormat[Any]] = {
     Started: _plain(1, Started()),
     Tick: _plain(2, Tick()),
     FrameReceived: EventFormat[FrameReceived](
-        3,
+        FRAME_RECEIVED,
         lambda event, wire: _U32.pack(event.sender) + (wire or whole_frame(event.frame)),
         lambda data: FrameReceived(_number(data), read_whole_frame(data[4:])),
         lambda event: f"from node {event.sender}: {describe_frame(event.frame)}",

@@ -32,6 +32,7 @@ from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.recording.actions import encode_actions
 from router.recording.events import decode_event, encode_event, is_event
+from router.recording.format import ACTIONS
 
 _MAGIC = b"CBCB-REC"
 _VERSION = 1
@@ -40,7 +41,7 @@ _RECORD = struct.Struct("<BI")
 _INPUT = struct.Struct("<BId")
 _CLOCK_CONTENT = struct.Struct("<dQ")
 _F64 = struct.Struct("<d")
-_CLOCK, _ACTIONS, _END = 64, 65, 66
+_CLOCK, _END = 64, 66
 #: Seconds between two readings of both clocks: the wall clock may be slewed.
 _CLOCK_INTERVAL_S = 1.0
 
@@ -135,8 +136,12 @@ class Recorder:
     def actions(self, event: Event, actions: Iterable[Action]) -> None:
         """Records the actions that answered the last event."""
         data = encode_actions(event, actions)
-        self._waiting += _RECORD.pack(_ACTIONS, len(data))
+        self._waiting += _RECORD.pack(ACTIONS, len(data))
         self._waiting += data
+
+    def decided(self, records: memoryview) -> None:
+        """Adds records of frames that compiled code has decided (`router.forwarding`), in this format."""
+        self._waiting += records
 
     def flush(self) -> None:
         """Writes the buffered records.
@@ -229,7 +234,7 @@ class Recording:
             while record := self._read_record(file, size):
                 code, content = record
                 self._check_order(place, code, event is not None)
-                if code == _ACTIONS and event is not None:
+                if code == ACTIONS and event is not None:
                     yield RecordedEvent(*event, content)
                     event = None
                 elif code == _END:
@@ -252,13 +257,13 @@ class Recording:
 
     def _check_order(self, place: int, code: int, unanswered: bool) -> None:
         """Raises RecordingError for a record out of order: each event is answered before the next."""
-        if not is_event(code) and code not in (_CLOCK, _ACTIONS, _END):
+        if not is_event(code) and code not in (_CLOCK, ACTIONS, _END):
             problem = f"no record is of type {code}"
         elif self.cut is None and code != _CLOCK:
             problem = "a record after the end"
-        elif code == _ACTIONS and not unanswered:
+        elif code == ACTIONS and not unanswered:
             problem = "an answer to no event"
-        elif code not in (_CLOCK, _ACTIONS) and unanswered:
+        elif code not in (_CLOCK, ACTIONS) and unanswered:
             problem = "the event before has no answer"
         else:
             return

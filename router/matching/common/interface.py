@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from router.predicates.model import Filter, Message, Predicate
@@ -69,3 +69,22 @@ class EncodedMatcher(Matcher, Protocol):
             None if the body may break a rule of the format, or contains something that this matcher does not
             know. The caller then decodes the body, which finds the error if there is one, and calls `match`.
         """
+
+
+@runtime_checkable
+class LaidOutMatcher(ChangeMatcher, Protocol):
+    """A matcher whose table compiled code can search without a call of the interpreter."""
+
+    def lay_out(self) -> Mapping[int, int]:
+        """Applies the changes that were collected; returns interface -> its number in the table.
+
+        The numbers are valid until the next change of a predicate.
+        """
+
+    @property
+    def table(self) -> int:
+        """The address of the table, valid until the next call of the matcher."""
+
+    @property
+    def body_room(self) -> int:
+        """The length in bytes of the longest message that compiled code may match."""

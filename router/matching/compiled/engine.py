@@ -153,6 +153,29 @@ class CompiledMatcher:
             return None if number else _NONE
         return self._interfaces.names(memory.found[:number].tolist())
 
+    # For compiled code that matches messages itself (`matching.match_at`).
+
+    def lay_out(self) -> Mapping[int, int]:
+        """Applies the changes that were collected; returns interface -> dense number.
+
+        The numbers are valid until the next change of a predicate.
+        """
+        if self._unsynced:
+            self._sync()
+        return self._interfaces.numbers()
+
+    @property
+    def table(self) -> int:
+        """The address of the table's row, valid until the next call of this matcher."""
+        if self._segments.merging:
+            self._segments.settle(self._interfaces.retired)
+        return self._segments.address
+
+    @property
+    def body_room(self) -> int:
+        """The length in bytes of the longest message that compiled code may match."""
+        return self._memory.body
+
     # Observation.
 
     @property

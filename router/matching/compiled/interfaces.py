@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from sys import getsizeof
 
@@ -53,6 +54,10 @@ class Interfaces:
 
     def __getitem__(self, interface: int) -> int:
         return self._dense[interface]
+
+    def numbers(self) -> Mapping[int, int]:
+        """Interface -> dense number."""
+        return self._dense
 
     def add(self, interface: int) -> int:
         """Returns the dense number of an interface; assigns one if it has none."""

@@ -75,9 +75,16 @@ def match(body: Array, table: Address, open_interfaces: Address, limit: I64, tru
         The number of interfaces that match, or the error code of `read_attributes`.
     """
     data = np.frombuffer(body, np.uint8)
-    address = np.int64(data.ctypes.data)
+    return match_at(np.int64(data.ctypes.data), len(data), table, open_interfaces, limit, trusted)
+
+
+@callee
+def match_at(
+    address: Address, size: I64, table: Address, open_interfaces: Address, limit: I64, trusted: I64
+) -> I64:
+    """As `match`, for a body of `size` bytes at an address."""
     search = long_at(table, TABLE_SEARCH)
-    count = read_attributes(search, address, len(data), trusted)
+    count = read_attributes(search, address, size, trusted)
     if count < 0 or limit == 0:
         return min(count, 0)
     put_long(search, _BODY, address)

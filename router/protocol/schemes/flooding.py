@@ -35,5 +35,8 @@ class Flooding(Scheme):
         body = self.context.content.message_in(frame)
         return Outputs(branch.children, bool(self.routing.match(body, among=_LOCAL)))
 
+    def deciding_entries(self, branch: Branch) -> Mapping[int, int | None] | None:
+        return dict.fromkeys(branch.children)
+
     def rows(self) -> Iterable[Row]:
         return (Row(interface, "", predicate) for interface, predicate in self.routing.entries())

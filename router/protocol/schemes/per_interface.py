@@ -6,7 +6,7 @@ message. RAs widen it, SRs and URs replace it (protocol paper, sections 3.3 to 3
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from router.predicates.model import Message, Predicate
 from router.protocol.advertising import Advertising
@@ -64,6 +64,9 @@ class PerInterface(Scheme):
         # The table of frames has checked the class of the body.
         body: Message | EncodedMessage = frame.body  # type: ignore[assignment]
         return outputs_of(self.routing.match(body, among=with_local(branch.children)))
+
+    def deciding_entries(self, branch: Branch) -> Mapping[int, int | None] | None:
+        return {child: child for child in branch.children}
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
         tables = self.context.tables

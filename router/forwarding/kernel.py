@@ -1,0 +1,320 @@
+"""Forwarding of a batch of messages in one call of compiled code.
+
+A frame is decided here if it is an ordinary message: whole, of a held epoch, from the neighbour that its tree
+comes from, with hops left, for no local application, and to interfaces of one page of addresses. Every other
+frame is left to the core (`router.protocol`), in its place in the order of arrival.
+
+`state` is the address of the row of a router (`layout.State`), `frame` that of an Ethernet frame.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from router.forwarding.compiler import callee, kernel
+from router.forwarding.layout import (
+    CHILD_BIT,
+    CHILD_ENTRY,
+    CHILD_INTERFACE,
+    CHILD_PAGE,
+    CHILD_WIDTH,
+    CLASS_END,
+    CLASS_FIRST,
+    CLASS_SENDER,
+    CLASS_WIDTH,
+    EPOCH,
+    EPOCH_CLASS_OF,
+    EPOCH_CLASSES,
+    EPOCH_SOURCES,
+    EPOCH_WIDTH,
+    HEADER_LENGTH_WORD,
+    HEADER_WIDTH,
+    State,
+)
+from router.matching.compiled.layout import Search
+from router.matching.compiled.matching import TABLE_SEARCH, match_at
+from router.native.compiler import I64, Address, Flag, Tuple
+from router.native.memory import (
+    byte_at,
+    int_at,
+    load_u8,
+    load_u16,
+    load_u32,
+    long_at,
+    put_byte,
+    put_int,
+    put_long,
+    put_short,
+    short_at,
+)
+from router.native.system import MSG_DONTWAIT, MSG_TRUNC, memcpy, recvmmsg, sendmmsg
+from router.recording.format import ACTIONS, FORWARD, FRAME_RECEIVED
+from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
+from router.wire.addresses import ETHERTYPE
+from router.wire.format import MAX_BODY_LENGTH, VERSION, FrameType
+
+_SOCKET, _SLOTS, _ROOM = int(State.SOCKET), int(State.SLOTS), int(State.ROOM)
+_HEADERS_IN, _HEADERS_OUT, _PIECES_OUT = (
+    int(State.HEADERS_IN),
+    int(State.HEADERS_OUT),
+    int(State.PIECES_OUT),
+)
+_FRAMES, _COUNT, _NEXT = int(State.FRAMES), int(State.COUNT), int(State.NEXT)
+_OUT, _SENT, _HOLD = int(State.OUT), int(State.SENT), int(State.HOLD)
+_NODE, _ADDRESS, _MTU = int(State.NODE), int(State.ADDRESS), int(State.MTU)
+_EPOCHS, _EPOCH_COUNT = int(State.EPOCHS), int(State.EPOCH_COUNT)
+_TABLE, _DENSE, _DENSE_SIZE = int(State.TABLE), int(State.DENSE), int(State.DENSE_SIZE)
+_OPEN, _MARK, _BODY_ROOM = int(State.OPEN), int(State.MARK), int(State.BODY_ROOM)
+_COUNTED, _COUNTED_SIZE, _COUNT_LIMIT = (
+    int(State.COUNTED),
+    int(State.COUNTED_SIZE),
+    int(State.COUNT_LIMIT),
+)
+_LOG, _LOG_AT, _NOW = int(State.LOG), int(State.LOG_AT), int(State.NOW)
+_FRAMES_DONE, _BYTES_DONE = int(State.FRAMES_DONE), int(State.BYTES_DONE)
+_FORWARDED, _UNWANTED = int(State.FORWARDED), int(State.UNWANTED)
+_FRAMES_SENT, _BYTES_SENT = int(State.FRAMES_SENT), int(State.BYTES_SENT)
+_FOUND = int(Search.FOUND)
+
+_MESSAGE = int(FrameType.MSG)
+_HEADER = 32
+#: Offsets in an Ethernet frame.
+_SOURCE, _PAYLOAD = 6, ETHERNET
+_HOP_LIMIT = ETHERNET + 3
+#: Pages of an output set that is empty, and of one that one frame cannot address.
+_NO_PAGE, _SEVERAL = -1, -2
+
+
+@kernel
+def forward(state: Address, fresh: I64) -> I64:
+    """Decides the frames of a batch in their order, as far as the first that is the core's, and sends.
+
+    Args:
+        state: the router.
+        fresh: 1: receive a batch first; 0: go on at frame `State.NEXT`.
+
+    Returns:
+        The number of the first frame that was not decided, which is the core's, or `State.COUNT`: all were.
+    """
+    if fresh:
+        received = recvmmsg(
+            long_at(state, _SOCKET),
+            long_at(state, _HEADERS_IN),
+            long_at(state, _SLOTS),
+            MSG_DONTWAIT | MSG_TRUNC,
+            0,
+        )
+        put_long(state, _COUNT, max(0, received))
+        put_long(state, _NEXT, 0)
+    return _forward(state)
+
+
+@callee
+def _forward(state: Address) -> I64:
+    put_long(state, _OUT, 0)
+    put_long(state, _SENT, 0)
+    put_long(state, _LOG_AT, 0)
+    number, count = long_at(state, _NEXT), long_at(state, _COUNT)
+    headers, room = long_at(state, _HEADERS_IN), long_at(state, _ROOM)
+    frame = long_at(state, _FRAMES) + number * room
+    undecided = _is_due(state)
+    while number < count and not undecided:
+        # The low half of the word; the high half is padding.
+        size = long_at(headers, number * HEADER_WIDTH + HEADER_LENGTH_WORD) & 0xFFFF_FFFF
+        undecided = size > room or not _decided(state, frame, size)
+        if not undecided:
+            number += 1
+            frame += room
+    put_long(state, _NEXT, number)
+    out = long_at(state, _OUT)
+    if out and not long_at(state, _HOLD):
+        sent = sendmmsg(long_at(state, _SOCKET), long_at(state, _HEADERS_OUT), out, MSG_DONTWAIT)
+        sent = max(0, sent)
+        put_long(state, _SENT, sent)
+        _add(state, _FRAMES_SENT, sent)
+        pieces, total = long_at(state, _PIECES_OUT), 0
+        for piece in range(sent):
+            total += long_at(pieces, 2 * piece + 1)
+        _add(state, _BYTES_SENT, total)
+    return number
+
+
+@callee
+def _add(state: Address, column: I64, value: I64) -> None:
+    put_long(state, column, long_at(state, column) + value)
+
+
+@callee
+def _is_due(state: Address) -> Flag:
+    """Whether a count of messages makes something due with the next message."""
+    counted, limit = long_at(state, _COUNTED), long_at(state, _COUNT_LIMIT)
+    if counted:
+        for interface in range(long_at(state, _COUNTED_SIZE)):
+            if long_at(counted, interface) > limit:
+                return True
+    return False
+
+
+@callee
+def _decided(state: Address, frame: Address, size: I64) -> Flag:
+    """Whether the frame was decided: forwarded or found unwanted, counted and logged."""
+    row = _class_of_message(state, frame, size)
+    if row == 0:
+        return False
+    body = load_u16(frame + _PAYLOAD + 28)
+    page, bits = _outputs(state, row, frame + _PAYLOAD + _HEADER, body)
+    if page == _SEVERAL or (bits and not _count_through(state, row, page, bits)):
+        return False
+    _add(state, _FRAMES_DONE, 1)
+    _add(state, _BYTES_DONE, size)
+    if long_at(state, _LOG):
+        _log(state, frame, body, page, bits)
+    if bits:
+        _pass_on(state, frame, body, page, bits)
+    else:
+        _add(state, _UNWANTED, 1)
+    return True
+
+
+@callee
+def _class_of_message(state: Address, frame: Address, size: I64) -> Address:
+    """The row of the class of a message's source, or 0: the frame is the core's."""
+    if size < ETHERNET + _HEADER or load_u16(frame + _SOURCE) != 0x02CB:
+        return 0
+    at = frame + _PAYLOAD
+    total = load_u32(at + 20)
+    # Version, type; fragment index, fragment count; length in this frame, reserved field.
+    if (
+        load_u8(at) != VERSION
+        or load_u8(at + 1) != _MESSAGE
+        or load_u8(at + 3) < 2
+        or load_u32(at + 24) != 1
+        or load_u32(at + 28) != total << 16
+        or total > min(MAX_BODY_LENGTH, 0xFFFF)
+        or total > size - ETHERNET - _HEADER
+        or total > long_at(state, _BODY_ROOM)
+        or total + _HEADER > long_at(state, _MTU)
+    ):
+        return 0
+    source, epoch = load_u32(at + 4), load_u32(at + 16)
+    rows = long_at(state, _EPOCHS)
+    for _ in range(long_at(state, _EPOCH_COUNT)):
+        if long_at(rows, EPOCH) == epoch:
+            if source == long_at(state, _NODE) or source >= long_at(rows, EPOCH_SOURCES):
+                return 0
+            number = short_at(long_at(rows, EPOCH_CLASS_OF), source)
+            if number == 0:
+                return 0
+            row = long_at(rows, EPOCH_CLASSES) + 8 * CLASS_WIDTH * number
+            return row if long_at(row, CLASS_SENDER) == load_u32(frame + _SOURCE + 2) else 0
+        rows += 8 * EPOCH_WIDTH
+    return 0
+
+
+@callee
+def _outputs(state: Address, row: Address, body: Address, size: I64) -> Tuple:
+    """Page and bits of the interfaces that a message goes to; `_SEVERAL`: the message is the core's."""
+    dense, entries = long_at(state, _DENSE), long_at(state, _DENSE_SIZE)
+    open_, mark = long_at(state, _OPEN), long_at(state, _MARK)
+    first, end, limit = long_at(row, CLASS_FIRST), long_at(row, CLASS_END), 0
+    local = int_at(dense, 0)
+    if local:
+        put_byte(open_, local, 1)
+        limit = 1
+    for child in range(first, end, 8 * CHILD_WIDTH):
+        number = _number_of(child, dense, entries)
+        if number > 0 and not byte_at(open_, number):
+            put_byte(open_, number, 1)
+            limit += 1
+    table = long_at(state, _TABLE)
+    found = match_at(body, size, table, open_, limit, 0)
+    names = long_at(long_at(table, TABLE_SEARCH), _FOUND)
+    for at in range(found):
+        put_byte(mark, int_at(names, at), 1)
+    page, bits = _NO_PAGE, 0
+    for child in range(first, end, 8 * CHILD_WIDTH):
+        number = _number_of(child, dense, entries)
+        if number < 0 or byte_at(mark, number):
+            if page != _NO_PAGE and page != long_at(child, CHILD_PAGE):
+                page = _SEVERAL
+                break
+            page = long_at(child, CHILD_PAGE)
+            bits |= long_at(child, CHILD_BIT)
+    if found < 0 or byte_at(mark, local):
+        page = _SEVERAL
+    put_byte(open_, local, 0)
+    for child in range(first, end, 8 * CHILD_WIDTH):
+        put_byte(open_, max(0, _number_of(child, dense, entries)), 0)
+    for at in range(found):
+        put_byte(mark, int_at(names, at), 0)
+    return page, bits
+
+
+@callee
+def _number_of(child: Address, dense: Address, entries: I64) -> I64:
+    """The matcher's number for a child's predicate; 0: none, it is empty; -1: messages always go there."""
+    entry = long_at(child, CHILD_ENTRY)
+    if entry < 0:
+        return np.int64(-1)
+    return int_at(dense, entry) if entry < entries else np.int64(0)
+
+
+@callee
+def _count_through(state: Address, row: Address, page: I64, bits: I64) -> Flag:
+    """Counts a message at its interfaces; False: nothing was counted, since something would become due."""
+    counted, size = long_at(state, _COUNTED), long_at(state, _COUNTED_SIZE)
+    if not counted:
+        return True
+    for counting in range(2):
+        for child in range(long_at(row, CLASS_FIRST), long_at(row, CLASS_END), 8 * CHILD_WIDTH):
+            if long_at(child, CHILD_PAGE) == page and bits & long_at(child, CHILD_BIT):
+                interface = long_at(child, CHILD_INTERFACE)
+                if counting:
+                    put_long(counted, interface, long_at(counted, interface) + 1)
+                elif interface >= size or long_at(counted, interface) >= long_at(state, _COUNT_LIMIT):
+                    return False
+    return True
+
+
+@callee
+def _pass_on(state: Address, frame: Address, body: I64, page: I64, bits: I64) -> None:
+    """Rewrites addresses and hop limit of the frame in its buffer, and adds it to the frames to send."""
+    put_byte(frame, 0, 3)
+    put_byte(frame, 1, page)
+    for place in range(4):
+        put_byte(frame, 2 + place, bits >> (24 - 8 * place))
+    memcpy(frame + _SOURCE, state + 8 * _ADDRESS, 6)
+    put_byte(frame, 12, ETHERTYPE >> 8)
+    put_byte(frame, 13, ETHERTYPE & 0xFF)
+    put_byte(frame, _HOP_LIMIT, byte_at(frame, _HOP_LIMIT) - 1)
+    piece = long_at(state, _PIECES_OUT) + 16 * long_at(state, _OUT)
+    put_long(piece, 0, frame)
+    # Without the padding of the frame that came in.
+    put_long(piece, 1, ETHERNET + _HEADER + body)
+    _add(state, _OUT, 1)
+    _add(state, _FORWARDED, 1)
+
+
+@callee
+def _log(state: Address, frame: Address, body: I64, page: I64, bits: I64) -> None:
+    """Writes the records of the event and of its actions, as `router.recording.file.Recorder` does."""
+    at = long_at(state, _LOG) + long_at(state, _LOG_AT)
+    start = at
+    put_byte(at, 0, FRAME_RECEIVED)
+    put_int(at + 1, 0, 8 + 4 + _HEADER + body)
+    put_long(at + 5, 0, long_at(state, _NOW))
+    put_int(at + 13, 0, load_u32(frame + _SOURCE + 2))
+    memcpy(at + 17, frame + _PAYLOAD, _HEADER + body)
+    at += 17 + _HEADER + body
+    ports = 0
+    for bit in range(32):
+        if bits >> bit & 1:
+            put_short(at + 8, ports, 32 * page + bit + 1)
+            ports += 1
+    content = 3 + 2 * ports if ports else 0
+    put_byte(at, 0, ACTIONS)
+    put_int(at + 1, 0, content)
+    if ports:
+        put_byte(at + 5, 0, FORWARD)
+        put_short(at + 6, 0, ports)
+    put_long(state, _LOG_AT, at + 5 + content - start + long_at(state, _LOG_AT))

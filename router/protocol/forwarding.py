@@ -1,0 +1,29 @@
+"""The state of a router that decides about an ordinary message, for compiled code (`router.forwarding`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from router.protocol.broadcast import BroadcastTables
+from router.protocol.parts import MessageCounts
+from router.protocol.routing import RoutingTable
+from router.protocol.scheme import Scheme
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardingState:
+    """The parts of a router's state.
+
+    Attributes:
+        node: the router's.
+        tables: broadcast tables by epoch.
+        routing: predicates by entry.
+        scheme: says which entry decides about which interface.
+        counts: messages by interface, which a part counts; None: no part does.
+    """
+
+    node: int
+    tables: BroadcastTables
+    routing: RoutingTable
+    scheme: Scheme
+    counts: MessageCounts | None

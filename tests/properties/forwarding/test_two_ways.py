@@ -1,0 +1,156 @@
+"""Compiled forwarding does what the core would have done: frames, counters, recordings, sender requests."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from router.content.registry import CONTENTS
+from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate
+from router.protocol.events import RequestUpdate, SetPredicate, Settle, Tick
+from router.protocol.options import RouterOptions
+from router.protocol.registries import SCHEMES
+from router.recording.replay import check
+from router.wire.addresses import CONTROLLER_SOURCE, ROUTER_DESTINATION
+from router.wire.codec import fragment
+from router.wire.frames import Body, Commit, Frame, FrameType, SenderRequest
+from tests.support.fuzz import cases
+from tests.support.mutated_frames import mutated
+from tests.support.predicate_cases import PREDICATES, SEEDS
+from tests.support.protocol_network import random_graph, shortest_path_tables
+from tests.support.two_ways import MTU, CompiledRouter, CoreRouter, ethernet
+
+pytest.importorskip("numba")
+
+NODE, NODES = 0, 7
+OPTIONS = {
+    "pif": RouterOptions(sr_timeout_s=1.0),
+    "pif, SRs by count": RouterOptions(sr_policy="count", sr_threshold=3, sr_timeout_s=0.5),
+    "pif, SRs by count, rarely": RouterOptions(sr_policy="count", sr_threshold=2, sr_min_interval_s=2.0),
+    "hop limits": RouterOptions(hop_limit=2),
+    **{scheme: RouterOptions(scheme=scheme) for scheme in SCHEMES},
+    **{f"covering {name}": RouterOptions(covering=name) for name in CONTENTS},
+}
+Play = Callable[[CoreRouter, float], None]
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=list(OPTIONS))
+@settings(max_examples=cases(25), deadline=None)
+@given(SEEDS, PREDICATES, PREDICATES, PREDICATES)
+def test_compiled_forwarding_equals_the_core(
+    options: RouterOptions, seed: int, first: Predicate, second: Predicate, third: Predicate
+) -> None:
+    steps = list(_story(random.Random(seed), [first, second, third]))
+    with tempfile.TemporaryDirectory() as folder:
+        alone, compiled = (
+            made(NODE, options, Path(folder) / made.__name__) for made in (CoreRouter, CompiledRouter)
+        )
+        for number, step in enumerate(steps):
+            for router in (alone, compiled):
+                step(router, 0.1 * number)
+            assert compiled.out == alone.out
+            assert compiled.actions == alone.actions
+            assert compiled.counters() == alone.counters()
+        for router in (alone, compiled):
+            router.recorder.end()
+            router.recorder.close()
+        recordings = [Path(folder) / made.__name__ for made in (CoreRouter, CompiledRouter)]
+        assert recordings[0].read_bytes() == recordings[1].read_bytes()
+        assert check(recordings[1]).difference is None
+
+
+def test_most_messages_are_decided_by_compiled_code() -> None:
+    """Otherwise the equality above would say little."""
+    rng = random.Random(1)
+    decided = received = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(30):
+            router = CompiledRouter(NODE, RouterOptions(), Path(folder) / str(number))
+            for step in _story(rng, [EVERYTHING, NOTHING, EVERYTHING]):
+                step(router, 0.1)
+            received += router.counters()["messages_received"]
+            decided += router.decided
+    assert decided > 0.25 * received > 100
+
+
+def _story(rng: random.Random, predicates: list[Predicate]) -> Iterator[Play]:
+    """The story of a router: tables of several epochs, RAs, applications, and batches of frames."""
+    full = random_graph(rng, NODES, rng.randrange(6))
+    wide = rng.random() < 0.3
+    epoch = 0
+    neighbours = sorted(full[NODE])
+    for _ in range(rng.randint(4, 12)):
+        if epoch == 0 or rng.random() < 0.2:
+            epoch += 1
+            alive = full.copy()
+            if epoch > 1 and len(neighbours) > 1:
+                alive.remove_edge(NODE, rng.choice(neighbours))
+            table = shortest_path_tables(full, alive)[NODE]
+            yield _control(FrameType.TABLE, epoch, table)
+            if rng.random() < 0.9:
+                yield _control(FrameType.COMMIT, epoch, Commit(max(1, epoch - 1)))
+        choice = rng.random()
+        if choice < 0.35:
+            yield _frames([_advertisement(rng, neighbours, epoch, rng.choice(predicates))])
+        elif choice < 0.5:
+            yield _event(SetPredicate(1, rng.choice(predicates)))
+        elif choice < 0.55:
+            yield _event(RequestUpdate() if rng.random() < 0.5 else Settle())
+        else:
+            yield _event(Tick())
+        yield _frames([_message(rng, neighbours, epoch, wide) for _ in range(rng.randint(1, 20))])
+
+
+def _control(kind: FrameType, epoch: int, body: Body) -> Play:
+    frame = Frame(kind, NODE, epoch, epoch, 1, body)
+    head = ROUTER_DESTINATION + CONTROLLER_SOURCE + b"\x88\xb5"
+    return _frames([head + payload for payload in fragment(frame, MTU)])
+
+
+def _event(event: SetPredicate | RequestUpdate | Settle | Tick) -> Play:
+    return lambda router, now: router.handle(event, now)
+
+
+def _frames(batch: list[bytes]) -> Play:
+    return lambda router, now: router.frames(batch, now)
+
+
+def _advertisement(rng: random.Random, neighbours: list[int], epoch: int, predicate: Predicate) -> bytes:
+    sender, issuer = rng.choice(neighbours), rng.randrange(NODES)
+    frame = Frame(FrameType.RA, issuer, rng.randrange(9), epoch, rng.randint(1, 9), predicate)
+    return ethernet(frame, sender)[0]
+
+
+def _message(rng: random.Random, neighbours: list[int], epoch: int, long: bool) -> bytes:
+    """An Ethernet frame with a message, mostly an ordinary one; no longer than the device takes."""
+    return _frame(rng, neighbours, epoch, long)[: MTU + 14]
+
+
+def _frame(rng: random.Random, neighbours: list[int], epoch: int, long: bool) -> bytes:
+    sender = rng.choice(neighbours) if rng.random() < 0.9 else rng.randrange(NODES + 2)
+    issuer = rng.choice([sender, rng.randrange(NODES), rng.choice([NODE, NODES, 2**32 - 1])])
+    of_epoch = epoch if rng.random() < 0.8 else rng.randrange(epoch + 2)
+    hops = rng.choice([0, 1, 2, 9, 9, 9, 255])
+    attributes = {name: rng.randrange(-1, 5) for name in "abc" if rng.random() < 0.7}
+    text = {"s": "x" * rng.choice([1, 40, 600])} if long else {}
+    frame = Frame(FrameType.MSG, issuer, rng.randrange(99), of_epoch, hops, Message({**attributes, **text}))
+    if rng.random() < 0.03:
+        frame = replace(frame, type=FrameType.SR, body=SenderRequest(1_000_000))
+    data = rng.choice(ethernet(frame, sender))
+    choice = rng.random()
+    if choice < 0.05:
+        return data[:14] + mutated(rng)
+    if choice < 0.1:
+        at = rng.randrange(len(data))
+        return data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
+    if choice < 0.12:
+        return data[: rng.randrange(len(data) + 1)]
+    if choice < 0.2:
+        return data + bytes(rng.randrange(30))
+    return data

@@ -1,0 +1,132 @@
+"""A router twice: by the core alone, and with compiled code that forwards its messages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from router.forwarding.buffers import FrameBuffers
+from router.forwarding.plane import DataPlane
+from router.protocol.events import Action, ControllerFrame, Event, FrameReceived, Send
+from router.protocol.options import RouterOptions
+from router.recording.actions import encode_actions
+from router.recording.file import Origin, Recorder
+from router.wire.addresses import CONTROLLER, ETHERTYPE, node_address, port_addresses
+from router.wire.codec import forwarded_frame, fragment
+from router.wire.frames import Frame
+from router.wire.intake import FrameIntake
+
+MTU = 400
+_ETHERTYPE = ETHERTYPE.to_bytes(2, "big")
+
+
+def ethernet(frame: Frame, sender: int, mtu: int = MTU) -> list[bytes]:
+    """The Ethernet frames by which the router of node `sender` sends a frame to its first port."""
+    head = port_addresses([1])[0] + node_address(sender) + _ETHERTYPE
+    return [head + payload for payload in fragment(frame, mtu)]
+
+
+class CoreRouter:
+    """A router whose frames the core handles.
+
+    Attributes:
+        out: the Ethernet frames that it sent, in order.
+        actions: the other actions, in order, encoded.
+        received, sent: Ethernet frames by type; `bytes_received`, `bytes_sent` their bytes.
+    """
+
+    def __init__(self, node: int, options: RouterOptions, recording: Path) -> None:
+        origin = Origin(node, options, "compiled", 0, 1)
+        self.node = node
+        self.core = origin.router()
+        self.recorder = Recorder(recording, origin, lambda: (0.0, 0))
+        self.intake = FrameIntake(forwarded_frame)
+        self.out: list[bytes] = []
+        self.actions: list[bytes] = []
+        self.sent: Counter[str] = Counter()
+        self.bytes_sent = 0
+
+    def handle(self, event: Event, now: float, wire: bytes | None = None) -> None:
+        self.recorder.event(event, now, wire)
+        actions = self.core.handle(event, now)
+        self.recorder.actions(event, actions)
+        self._perform(event, actions)
+
+    def frames(self, batch: list[bytes], now: float) -> None:
+        """Takes Ethernet frames in their order."""
+        for data in batch:
+            self.take(data, now)
+
+    def take(self, data: bytes, now: float) -> None:
+        taken = self.intake.take(data, now)
+        if taken is not None:
+            sender, frame, wire = taken
+            event = ControllerFrame(frame) if sender == CONTROLLER else FrameReceived(sender, frame)
+            self.handle(event, now, wire)
+
+    def send(self, kind: str, data: bytes) -> None:
+        self.out.append(data)
+        self.sent[kind] += 1
+        self.bytes_sent += len(data)
+
+    def counters(self) -> dict[str, Any]:
+        """All counters, of core and link."""
+        intake = self.intake
+        return {
+            **asdict(self.core.counters),
+            "frames_received": dict(intake.frames),
+            "bytes_received": intake.bytes,
+            "dropped_frames": dict(intake.dropped),
+            "frames_sent": dict(self.sent),
+            "bytes_sent": self.bytes_sent,
+        }
+
+    def _perform(self, event: Event, actions: list[Action]) -> None:
+        self.actions += [
+            encode_actions(event, [action]) for action in actions if not isinstance(action, Send)
+        ]
+        for action in actions:
+            if isinstance(action, Send):
+                for destination in port_addresses(action.interfaces):
+                    for payload in fragment(action.frame, MTU):
+                        head = destination + node_address(self.node) + _ETHERTYPE
+                        self.send(action.frame.type.name, head + payload)
+
+
+class CompiledRouter(CoreRouter):
+    """A router whose messages compiled code forwards, where it may.
+
+    Attributes:
+        decided: messages that compiled code has decided.
+    """
+
+    def __init__(self, node: int, options: RouterOptions, recording: Path) -> None:
+        super().__init__(node, options, recording)
+        state = self.core.forwarding()
+        assert state is not None
+        self.buffers = FrameBuffers(64, MTU + 14)
+        self.plane = DataPlane(state, self.buffers, -1, MTU, recording=True)
+        self.decided = 0
+
+    def frames(self, batch: list[bytes], now: float) -> None:
+        left = self.plane.put(batch, now)
+        self._take_results()
+        while left is not None:
+            self.take(left, now)
+            left = self.plane.resume(now, hold=True)
+            self._take_results()
+
+    def counters(self) -> dict[str, Any]:
+        frames, octets, _, _ = self.plane.collect(self.core.counters)
+        self.decided += frames
+        if frames:
+            self.intake.frames["MSG"] += frames
+        self.intake.bytes += octets
+        return super().counters()
+
+    def _take_results(self) -> None:
+        self.recorder.decided(self.plane.log)
+        for data in self.plane.unsent():
+            self.send("MSG", data)
