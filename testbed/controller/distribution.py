@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from math import inf
 
 from captures.rundir import network_events
 from captures.rundir.controller import (
@@ -166,12 +167,16 @@ class Distribution:
         self._losses = 0
         #: The highest epoch that a router named in an ACK while the controller was not that far.
         self._foreign_epoch = 0
+        #: The present cause, until something of it changes; to compute it takes time for every node.
+        self._present: _Cause | None = None
         # The cause of the next epoch, and the time at which it will have settled.
         self._seen: _Cause | None = None
         self._settled_at: float | None = None
         self._first_connection: float | None = None
         self._queue: dict[int, None] = {}  # routers that wait for a frame; an ordered set
         self._outstanding: dict[int, _Outstanding] = {}
+        #: No frame is due before.
+        self._due = inf
         self._seq = 0
         self._actions: list[Action] = []
 
@@ -185,8 +190,9 @@ class Distribution:
             case SwitchDisconnected(node):
                 self._liveness.switch_disconnected(node)
                 self._log(network_events.SWITCH_DISCONNECTED.name, NodeEvent(node=node))
-                self._losses += 1
+                self._lost()
             case PortChanged(node, port, up):
+                self._present = None
                 self._changed(self._liveness.port_changed(node, port, up))
             case FrameReceived(node, frame):
                 self._frame_received(node, frame)
@@ -208,22 +214,24 @@ class Distribution:
 
     def next_deadline(self) -> float | None:
         """Returns the time at which `handle(Tick(), now)` is to be called if no event comes first."""
-        times = [frame.due for frame in (*self._outstanding.values(), *self._unresponsive.values())]
+        due = self._due if self._outstanding or self._unresponsive else inf
         if self._settled_at is not None:
-            times.append(self._settled_at)
-        return min(times, default=None)
+            due = min(due, self._settled_at)
+        return None if due == inf else due
 
     # --- switches and the topology
 
     def _switch_connected(self, node: int, up_ports: frozenset[int], now: float) -> None:
         if self._first_connection is None:
             self._first_connection = now
+        self._present = None
         changes = self._liveness.switch_connected(node, up_ports)
         self._log("switch_connected", NodeEvent(node=node))
         self._changed(changes)
         self._actions.append(InstallPipeline(node))
 
     def _pipeline_installed(self, node: int, now: float) -> None:
+        self._present = None
         was_ready = self._liveness.all_ready
         self._liveness.pipeline_installed(node)
         self._log("pipeline_installed", NodeEvent(node=node))
@@ -244,13 +252,18 @@ class Distribution:
             else:
                 event = network_events.NODE_UP if change.up else network_events.NODE_DOWN
                 self._log(event.name, NodeEvent(node=change.node))
-            self._losses += 1
+            self._lost()
 
     def _watch_topology(self, now: float) -> None:
         """Starts a new epoch when its cause differs from the current one's and has settled."""
-        members = self._nodes - self._liveness.down_nodes - self._unresponsive.keys()
-        cause = _Cause(members, self._liveness.down_links, self._losses)
-        wanted = self._liveness.all_ready if self._epoch is None else self._epoch.cause != cause
+        if self._epoch is None and not self._liveness.all_ready:
+            self._settled_at = self._seen = None
+            return
+        if self._present is None:
+            members = self._nodes - self._liveness.down_nodes - self._unresponsive.keys()
+            self._present = _Cause(members, self._liveness.down_links, self._losses)
+        cause = self._present
+        wanted = self._epoch is None or self._epoch.cause != cause
         if not wanted:
             self._settled_at = self._seen = None
         elif self._settled_at is None or self._seen != cause:
@@ -258,6 +271,11 @@ class Distribution:
             self._seen = cause
         elif now >= self._settled_at:
             self._start_epoch(cause, now)
+
+    def _lost(self) -> None:
+        """Counts an event that may have cost routers advertisements, or that changed what is up."""
+        self._losses += 1
+        self._present = None
 
     # --- epochs
 
@@ -330,7 +348,8 @@ class Distribution:
         self._queue.pop(node, None)
         epoch = self._epoch
         # Other routers may have advertised already, and this router has not received their advertisements.
-        self._losses += restarted
+        if restarted:
+            self._lost()
         if epoch is not None and node in epoch.members and epoch.stage is Stage.TABLES:
             epoch.pending.add(node)
             self._enqueue(node, Phase.NEEDS_TABLE)
@@ -339,7 +358,7 @@ class Distribution:
         if node in self._unresponsive:
             del self._unresponsive[node]
             self._log(network_events.ROUTER_RESPONSIVE.name, NodeEvent(node=node))
-            self._losses += 1
+            self._lost()
 
     def _acknowledged(self, node: int, acknowledged: FrameType, ack: Frame) -> None:
         asked = self._outstanding.get(node) or self._unresponsive.get(node)
@@ -372,7 +391,7 @@ class Distribution:
         self._heard_of(node)
         if epoch > self._foreign_epoch:
             self._foreign_epoch = epoch
-            self._losses += 1
+            self._lost()
 
     # --- frames to routers
 
@@ -389,6 +408,7 @@ class Distribution:
             frame = self._next_frame(node)
             wait = self._timing.retry_s
             self._outstanding[node] = _Outstanding(frame, wait, now + wait, now + self._timing.give_up_s)
+            self._due = min(self._due, now + wait)
             self._actions.append(SendFrame(node, frame))
 
     def _advance(self, now: float) -> None:
@@ -412,6 +432,8 @@ class Distribution:
         return Frame(FrameType.COMMIT, node, self._seq, epoch.number, 1, Commit(oldest))
 
     def _retransmit(self, now: float) -> None:
+        if now < self._due:
+            return
         for node, outstanding in list(self._outstanding.items()):
             if now < outstanding.due:
                 continue
@@ -420,7 +442,7 @@ class Distribution:
                 outstanding.due = now + self._timing.retry_max_s
                 self._unresponsive[node] = outstanding
                 # The router may answer at once, and must still get the frames that it has missed.
-                self._losses += 1
+                self._lost()
                 given_up = RouterUnresponsive(node=node, waited_s=self._timing.give_up_s)
                 self._log(network_events.ROUTER_UNRESPONSIVE.name, given_up)
                 continue
@@ -432,6 +454,8 @@ class Distribution:
             if now >= probe.due:
                 probe.due = now + self._timing.retry_max_s
                 self._actions.append(SendFrame(node, probe.frame))
+        frames = (*self._outstanding.values(), *self._unresponsive.values())
+        self._due = min((frame.due for frame in frames), default=inf)
 
     def _log(self, event: str, fields: Mapping[str, object]) -> None:
         self._actions.append(Log(event, fields))

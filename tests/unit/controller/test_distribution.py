@@ -26,6 +26,7 @@ from testbed.controller.events import (
     TablesComputed,
     Tick,
 )
+from testbed.controller.liveness import Liveness
 from testbed.controller.trees import broadcast_tables, spt_trees
 from topos.generators import line, ring
 from topos.model import Topology
@@ -143,6 +144,26 @@ def test_no_epoch_before_every_switch_is_ready() -> None:
     network.tell(SwitchConnected(2, network.ports(2)))
     network.advance(1)
     assert network.frames(FrameType.TABLE, 1) == [0]
+
+
+def test_a_frame_takes_no_work_for_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = Network(line(4))
+    network.bring_up()
+    asked = 0
+    present: property = vars(Liveness)["down_nodes"]
+
+    def down_nodes(self: Liveness) -> frozenset[int]:
+        nonlocal asked
+        asked += 1
+        found: frozenset[int] = present.__get__(self)
+        return found
+
+    monkeypatch.setattr(Liveness, "down_nodes", property(down_nodes))
+    for _ in range(10):
+        network.hello(2)
+    assert asked == 0
+    network.tell(PortChanged(0, HOST_PORT, False))
+    assert asked == 1
 
 
 def test_no_commit_before_every_router_has_acknowledged() -> None:
