@@ -55,7 +55,7 @@ def read_object(cls: type[T], content: object, decoders: Mapping[type, Decoder] 
         try:
             values[name] = _value(hints[name], value, decoders)
             if name in options and value is not None:
-                options[name].in_wall_seconds().convert(value)
+                options[name].convert(value)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
     return cls(**values)

@@ -35,10 +35,7 @@ Kind = Literal["integer", "number", "boolean", "string", "pair"]
 
 
 class Unit(Enum):
-    """Unit of a value, as documents name it.
-
-    The time scale divides experiment seconds, and them alone.
-    """
+    """Unit of a value, as documents name it."""
 
     NONE = ""
     EXPERIMENT_SECONDS = "experiment seconds"
@@ -62,8 +59,6 @@ class Option:
         default: the value without the key; None if there is none.
         unit: of the value.
         doc: the meaning, in a sentence.
-        wall_high: of experiment seconds, the greatest value in wall seconds; greater values are reduced to
-            it.
         example: a value for documents, if the option has no default.
     """
 
@@ -78,7 +73,6 @@ class Option:
     default: Any = None
     unit: Unit = Unit.NONE
     doc: str = ""
-    wall_high: float | None = None
     example: Any = None
 
     @property
@@ -116,19 +110,6 @@ class Option:
         if self.kind == "number":
             return float(value)  # type: ignore[arg-type]
         return tuple(value) if self.kind == "pair" else value  # type: ignore[arg-type]
-
-    def scaled(self, value: Any, time_scale: float) -> Any:
-        """Returns experiment seconds as wall seconds; other units, and None, are returned unchanged."""
-        if value is None or self.unit is not Unit.EXPERIMENT_SECONDS:
-            return value
-        wall = value / time_scale
-        return wall if self.wall_high is None else min(wall, self.wall_high)
-
-    def in_wall_seconds(self) -> Option:
-        """Returns the option for values returned by `scaled`."""
-        if self.unit is not Unit.EXPERIMENT_SECONDS:
-            return self
-        return replace(self, high=self.wall_high, unit=Unit.WALL_SECONDS)
 
     def _has_type(self, value: object) -> bool:
         if self.kind == "boolean":
@@ -176,7 +157,6 @@ def option(
     file_name: bool = False,
     unit: Unit = Unit.NONE,
     key: str = "",
-    wall_high: float | None = None,
     example: Any = None,
     default: Any = MISSING,
 ) -> Declaration:
@@ -198,7 +178,6 @@ def option(
         file_name=file_name,
         unit=unit,
         doc=doc,
-        wall_high=wall_high,
         example=example,
     )
     return {_METADATA: _Declared(declared, default)}
@@ -242,7 +221,7 @@ def parameters_of(function: Callable[..., Any], declared: Mapping[str, Declarati
 
 
 def check(options: object) -> None:
-    """Checks the values of a dataclass of options, in wall seconds, against their declarations.
+    """Checks the values of a dataclass of options against their declarations.
 
     Raises:
         ValueError: a value is outside its range; names the option.
@@ -252,7 +231,7 @@ def check(options: object) -> None:
         if value is None and not each.required and each.default is None:
             continue
         try:
-            each.in_wall_seconds().convert(value)
+            each.convert(value)
         except ValueError as error:
             raise ValueError(f"{each.key}: {error}") from None
 

@@ -12,7 +12,7 @@ from router.predicates.covering.budget import DEFAULT_LIMITS, PredicateLimits
 from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
 
 RequestPolicyName = Literal["never", "periodic", "count"]
-#: Longest timeout of an SR, in seconds: the field of the frame holds 32 bits of microseconds.
+#: Longest timeout of an SR, in experiment seconds: the field of the frame holds 32 bits of microseconds.
 MAX_REQUEST_TIMEOUT = 4_000.0
 
 
@@ -28,7 +28,7 @@ def conflicts(scheme: str, covering: str, sr_policy: str, max_filters: int | Non
 class ChosenOptions:
     """The options of a router that a researcher chooses: keys of [protocol] (protocol paper, section 3.5).
 
-    Times are experiment seconds in an experiment, and wall seconds in `RouterOptions`.
+    Times are experiment seconds: seconds of the router's clock.
     """
 
     ra_on_change: bool = field(
@@ -107,9 +107,8 @@ class ChosenOptions:
             "How long the issuer of an SR waits for URs.",
             low=0,
             above_low=True,
-            high=SECONDS_MAX,
+            high=MAX_REQUEST_TIMEOUT,
             unit=Unit.EXPERIMENT_SECONDS,
-            wall_high=MAX_REQUEST_TIMEOUT,
         ),
     )
     ur_reuse: bool = field(
@@ -148,7 +147,7 @@ class ChosenOptions:
 class RouterOptions(ChosenOptions):
     """How a router behaves.
 
-    All times are wall seconds: a time scale has been applied already.
+    All times are experiment seconds: seconds of the router's clock.
 
     Raises:
         ValueError: an option is outside its range, or two exclude each other.
@@ -162,7 +161,10 @@ class RouterOptions(ChosenOptions):
     hello_interval_s: float = field(
         default=1.0,
         metadata=option(
-            "Time between two HELLOs while no table has come.", low=0, above_low=True, unit=Unit.WALL_SECONDS
+            "Time between two HELLOs while no table has come.",
+            low=0,
+            above_low=True,
+            unit=Unit.EXPERIMENT_SECONDS,
         ),
     )
     readvertise_jitter_s: float = field(
@@ -207,7 +209,9 @@ class RouterOptions(ChosenOptions):
     )
     predicate_rate: int = field(
         default=DEFAULT_LIMITS.rate,
-        metadata=option("Weight a wall second that a neighbour, or an issuer, may send for long.", low=1),
+        metadata=option(
+            "Weight an experiment second that a neighbour, or an issuer, may send for long.", low=1
+        ),
     )
     predicates_waiting: int = field(
         default=DEFAULT_LIMITS.waiting,

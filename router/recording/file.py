@@ -4,8 +4,9 @@
 
     file    = "CBCB-REC" version:u8 length:u32 origin (JSON) { record }
     record  = type:u8 length:u32 content                                           little-endian throughout
-    content = event:  at:f64 (the router's clock, seconds), content of the event   type: see `events`
-            | CLOCK:  at:f64, wall clock:u64 (ns)       the two clocks at one moment; about every second
+    content = event:  at:f64 (the router's clock, experiment seconds), content of the event   type: `events`
+            | CLOCK:  at:f64, wall clock:u64 (ns), rate:f64 (of the router's clock, per wall second)
+                      the two clocks at one moment; about every second, and when the rate has changed
             | ACTIONS: the answer to the event before; missing if that event ended the router
             | END:    empty                             the router ended in order
 
@@ -19,12 +20,12 @@ import json
 import os
 import random
 import struct
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from router.clock.clock import ExperimentClock, FixedClock, Reading
 from router.matching.factory import factory
 from router.options import options_of
 from router.protocol.events import Action, Event
@@ -35,15 +36,17 @@ from router.recording.events import decode_event, encode_event, is_event
 from router.recording.format import ACTIONS
 
 _MAGIC = b"CBCB-REC"
-_VERSION = 1
+_VERSION = 2
+#: Its CLOCK records have no rate: the router's clock counted wall seconds.
+_VERSION_WITHOUT_RATE = 1
 _HEAD = struct.Struct("<8sBI")
 _RECORD = struct.Struct("<BI")
 _INPUT = struct.Struct("<BId")
-_CLOCK_CONTENT = struct.Struct("<dQ")
+_CLOCK_CONTENT = struct.Struct("<dQd")
 _F64 = struct.Struct("<d")
 _CLOCK, _END = 64, 66
-#: Seconds between two readings of both clocks: the wall clock may be slewed.
-_CLOCK_INTERVAL_S = 1.0
+#: Wall nanoseconds between two readings of both clocks: the wall clock may be slewed.
+_CLOCK_INTERVAL_NS = 1_000_000_000
 
 
 class RecordingError(ValueError):
@@ -96,7 +99,7 @@ class Recorder:
     Args:
         path: the file; an older file is replaced.
         origin: the router's parameters.
-        clocks: returns the router's clock (seconds) and the wall clock (ns).
+        clock: the router's clock; None: wall seconds.
 
     Raises:
         OSError: the file cannot be made or written.
@@ -106,14 +109,15 @@ class Recorder:
         self,
         path: Path,
         origin: Origin,
-        clocks: Callable[[], tuple[float, int]] = lambda: (time.monotonic(), time.time_ns()),
+        clock: ExperimentClock | None = None,
     ) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        self._clocks = clocks
-        self._clock_due = 0.0
+        self._clock = FixedClock() if clock is None else clock
+        self._clock_due = 0
+        self._rate = 0.0
         described = json.dumps(asdict(origin), separators=(",", ":")).encode()
         self._waiting = bytearray(_HEAD.pack(_MAGIC, _VERSION, len(described)) + described)
-        self._tell_time(*clocks())
+        self._write_time(self._clock.reading())
         try:
             self.flush()
         except OSError:
@@ -126,7 +130,7 @@ class Recorder:
         To be called before the router handles it.
 
         Args:
-            at: the time given to the router, seconds.
+            at: the time given to the router, experiment seconds.
             wire: the bytes of its frame as received, if the event has a frame and its bytes are known.
         """
         code, content = encode_event(event, wire)
@@ -153,9 +157,9 @@ class Recorder:
         """
         if not self._waiting:
             return
-        at, wall_ns = self._clocks()
-        if at >= self._clock_due:
-            self._tell_time(at, wall_ns)
+        reading = self._clock.reading()
+        if reading.wall_ns >= self._clock_due or reading.rate != self._rate:
+            self._write_time(reading)
         data = memoryview(bytes(self._waiting))
         self._waiting.clear()
         while data:
@@ -172,9 +176,9 @@ class Recorder:
     def close(self) -> None:
         os.close(self._file)
 
-    def _tell_time(self, at: float, wall_ns: int) -> None:
-        self._clock_due = at + _CLOCK_INTERVAL_S
-        self._waiting += _RECORD.pack(_CLOCK, _CLOCK_CONTENT.size) + _CLOCK_CONTENT.pack(at, wall_ns)
+    def _write_time(self, reading: Reading) -> None:
+        self._clock_due, self._rate = reading.wall_ns + _CLOCK_INTERVAL_NS, reading.rate
+        self._waiting += _RECORD.pack(_CLOCK, _CLOCK_CONTENT.size) + _CLOCK_CONTENT.pack(*reading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +187,7 @@ class RecordedEvent:
 
     Attributes:
         number: number of the event, from 1.
-        at: the router's clock, seconds.
+        at: the router's clock, experiment seconds.
         t_ns: the wall clock, ns since 1970.
         event: the event.
         actions: the answer (`router.recording.actions.encode_actions`); None: the recording ends before it.
@@ -202,6 +206,7 @@ class Recording:
     Attributes:
         path: the file.
         origin: the router's parameters.
+        version: of its format.
         cut: once `inputs` is exhausted: how the recording was cut off, in words; None if the router ended in
             order.
 
@@ -227,7 +232,7 @@ class Recording:
         """
         self.cut = "the router did not end in order"
         event: tuple[int, float, int, Event] | None = None
-        number, offset_ns = 0, 0
+        number, clocks, latest_ns = 0, Reading(0.0, 0, 1.0), 0
         with self.path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             place = file.seek(self._start)
@@ -242,18 +247,24 @@ class Recording:
                 else:
                     try:
                         if code == _CLOCK:
-                            at, wall_ns = _CLOCK_CONTENT.unpack(content)
-                            offset_ns = wall_ns - round(at * 1e9)
+                            clocks = self._read_clock(content)
                         else:
                             number += 1
                             (at,) = _F64.unpack_from(content)
                             received = decode_event(code, content[8:])
-                            event = (number, at, round(at * 1e9) + offset_ns, received)
-                    except (ValueError, OverflowError, struct.error) as error:
+                            # Events that the next CLOCK record follows may be of the next rate already.
+                            latest_ns = max(latest_ns, _wall_ns(clocks, at))
+                            event = (number, at, latest_ns, received)
+                    except (ValueError, ArithmeticError, struct.error) as error:
                         raise RecordingError(f"{self.path}: byte {place}: {error}") from error
                 place = file.tell()
         if event is not None:
             yield RecordedEvent(*event, None)
+
+    def _read_clock(self, content: bytes) -> Reading:
+        if self.version == _VERSION_WITHOUT_RATE:
+            content += _F64.pack(1.0)
+        return Reading(*_CLOCK_CONTENT.unpack(content))
 
     def _check_order(self, place: int, code: int, unanswered: bool) -> None:
         """Raises RecordingError for a record out of order: each event is answered before the next."""
@@ -274,8 +285,9 @@ class Recording:
         if len(head) < _HEAD.size or not head.startswith(_MAGIC):
             raise RecordingError(f"{self.path}: not the recording of a router")
         _, version, length = _HEAD.unpack(head)
-        if version != _VERSION:
+        if version not in (_VERSION, _VERSION_WITHOUT_RATE):
             raise RecordingError(f"{self.path}: a recording of version {version}; expected {_VERSION}")
+        self.version: int = version
         try:
             fields: dict[str, Any] = json.loads(file.read(length))
             return Origin(**{**fields, "options": _options(fields["options"])})
@@ -294,3 +306,8 @@ class Recording:
         left = size - file.tell() + len(head)
         self.cut = f"its last {left} bytes are part of a record that was not finished"
         return None
+
+
+def _wall_ns(clocks: Reading, at: float) -> int:
+    """The wall clock (ns) at a time of the router's clock, from the last reading of both."""
+    return clocks.wall_ns + round((at - clocks.experiment_s) / clocks.rate * 1e9)

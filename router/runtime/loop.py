@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from router.clock.clock import ExperimentClock, FixedClock
+from router.clock.meter import DEADLINE, NOTHING, REQUEST, Meter
 from router.protocol.events import (
     Action,
     Event,
@@ -31,6 +33,8 @@ from router.wire.frames import FrameType
 _STOP_GRACE = 1.0
 #: Seconds after which a turn takes no further frame of its batch.
 _TURN_S = 0.01
+#: Wall seconds between two looks at how long the oldest frame has waited.
+_LAG_LOOK_S = 0.005
 #: Event in a router's log: its recording has ended early (`error`).
 RECORDING_FAILED = "recording_failed"
 #: Types of frames whose handling time the protocol uses.
@@ -47,6 +51,9 @@ class RouterLoop:
         log: is called with the events for the operator: (event, fields).
         left_behind: see `Applications`.
         recorder: records every event and the actions that answer it (None: no recording).
+        clock: gives the experiment seconds of the protocol core; None: wall seconds. The link and the
+            applications are served in wall seconds.
+        meter: is given the lag of this loop and its longest turn.
     """
 
     def __init__(
@@ -57,8 +64,15 @@ class RouterLoop:
         log: Callable[[str, dict[str, Any]], None],
         left_behind: Callable[[str, int], None],
         recorder: Recorder | None = None,
+        clock: ExperimentClock | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self._router = router
+        self._clock = FixedClock() if clock is None else clock
+        self._meter = Meter() if meter is None else meter
+        self._lag_look_at = 0.0
+        #: What this turn has done, for the meter.
+        self._work = NOTHING
         self._log = log
         self._recorder = recorder
         self._selector = selectors.DefaultSelector()
@@ -69,7 +83,7 @@ class RouterLoop:
             socket_path,
             self._selector,
             router.session,
-            self._handle_request,
+            self._requested,
             self.status,
             left_behind,
         )
@@ -153,23 +167,38 @@ class RouterLoop:
     def _turn(self, timeout: float | None) -> bool:
         """Waits for input or a deadline and handles it. Returns False if there was neither."""
         ready = self._selector.select(timeout)
+        began = time.monotonic()
+        self._work = NOTHING
         for key, mask in ready:
             key.data(mask)
         now = time.monotonic()
         self._link.tick(now)
         self._applications.tick(now)
-        due = self._router.next_deadline()
-        if due is not None and now >= due:
-            self._handle(Tick())
+        self._tick()
         self._watch_link()
         self._record(Recorder.flush)
+        self._meter.turn(time.monotonic() - began, self._work, self._clock)
         return bool(ready)
 
+    def _tick(self) -> None:
+        due = self._router.next_deadline()
+        if due is None:
+            return
+        now = self._clock.now()
+        if now >= due:
+            self._meter.late((now - due) / self._clock.rate, self._clock)
+            self._work = DEADLINE
+            self._handle(Tick())
+
     def _timeout(self) -> float | None:
-        parts = (self._router, self._link, self._applications)
-        deadlines = [part.next_deadline() for part in parts]
+        deadlines = (self._link.next_deadline(), self._applications.next_deadline())
         earliest = min((at for at in deadlines if at is not None), default=None)
-        return None if earliest is None else max(0.0, earliest - time.monotonic())
+        timeout = None if earliest is None else max(0.0, earliest - time.monotonic())
+        due = self._router.next_deadline()
+        if due is None:
+            return timeout
+        sleep = self._clock.timeout(due)
+        return sleep if timeout is None else min(sleep, timeout)
 
     def _watch_link(self) -> None:
         mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._link.wants_write else 0)
@@ -185,6 +214,11 @@ class RouterLoop:
             # One batch a turn, and no longer than applications and deadlines can wait: the socket stays
             # readable while frames are left, and `receive` reads each frame only when it is asked for.
             for event, wire in self._link.receive(now):
+                if now >= self._lag_look_at:
+                    # The oldest frame of those that waited: what the loop is behind.
+                    self._lag_look_at = now + _LAG_LOOK_S
+                    self._meter.late(self._link.packets.waited_s(), self._clock)
+                self._work = event.frame.type
                 self._handle(event, wire)
                 if time.monotonic() - now > _TURN_S:
                     break
@@ -198,17 +232,21 @@ class RouterLoop:
 
     def _handle_request(self, event: Event, wire: bytes | None = None) -> Iterable[Action]:
         """Passes an event to the core, sends the frames among its actions, and returns the actions."""
-        now = time.monotonic()
+        now = self._clock.now()
         actions = self._ask_core(event, now, wire)
         for action in actions:
             if isinstance(action, Send):
-                self._link.send(action.interfaces, action.frame, now)
+                self._link.send(action.interfaces, action.frame, time.monotonic())
             elif isinstance(action, SendToController):
-                self._link.send_to_controller(action.frame, now)
+                self._link.send_to_controller(action.frame, time.monotonic())
         if isinstance(event, FrameReceived) and event.frame.type in _TIMED:
-            finished = time.monotonic()
+            finished = self._clock.now()
             self._ask_core(HandlingTime(finished - now), finished)
         return actions
+
+    def _requested(self, event: Event) -> Iterable[Action]:
+        self._work = REQUEST
+        return self._handle_request(event)
 
     def _ask_core(self, event: Event, now: float, wire: bytes | None = None) -> list[Action]:
         recorder = self._recorder

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import socket
 import struct
+import time
 from enum import Enum
 
 from router.wire.addresses import ETHERNET_HEADER_LENGTH, ETHERTYPE
@@ -21,8 +22,10 @@ _PACKET_IGNORE_OUTGOING = 23
 _SO_SNDBUFFORCE = 32
 _SO_RCVBUFFORCE = 33
 _SIOCGIFMTU = 0x8921
+_SIOCGSTAMPNS = 0x8907
 _STATISTICS = struct.Struct("II")
 _IFREQ = struct.Struct("16si")
+_TIMESPEC = struct.Struct("qq")
 
 #: Bytes requested for each socket buffer; the kernel doubles them to account for its overhead.
 RECEIVE_BUFFER = 16 * 1024 * 1024
@@ -73,6 +76,8 @@ class PacketSocket:
             raise
         self._buffer = bytearray(_MAX_FRAME)
         self._view = memoryview(self._buffer)
+        # The first question makes the kernel stamp frames for this socket.
+        self.waited_s()
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -105,6 +110,17 @@ class PacketSocket:
                 return SendResult.NO_BUFFERS
             return SendResult.FAILED
         return SendResult.SENT
+
+    def waited_s(self) -> float:
+        """Returns how long the frame that was received last had waited in the socket, wall seconds."""
+        try:
+            stamp = fcntl.ioctl(self._socket, _SIOCGSTAMPNS, bytes(_TIMESPEC.size))
+        except OSError:  # no frame has been received
+            return 0.0
+        seconds, ns = _TIMESPEC.unpack(stamp)
+        waited_ns: int = time.time_ns() - seconds * 1_000_000_000 - ns
+        # Not negative if the wall clock was set back.
+        return max(0, waited_ns) / 1e9
 
     def drops(self) -> int:
         """Returns the number of frames that the kernel has dropped because the receive buffer was full."""

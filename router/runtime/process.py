@@ -15,6 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from router.clock.clock import ExperimentClock, FixedClock, SharedClock
+from router.clock.meter import Meter
+from router.clock.page import ClockPage
 from router.matching.factory import COMPILED, DEFAULT, FALLBACK, check_engine, serving, why_not_compiled
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
@@ -46,6 +49,8 @@ class RouterSpec:
         matcher: name of the matching engine in `router.matching.factory`.
         incarnation: 32 bits, greater than at any earlier start of this node.
         recording_path: file of its recording (None: no recording).
+        clock_path: the page of the experiment clock (None: the experiment passes in wall seconds).
+        slot: the router's slot of that page.
 
     Raises:
         ValueError: `matcher` is not the name of a matching engine.
@@ -62,6 +67,8 @@ class RouterSpec:
     matcher: str = DEFAULT
     incarnation: int = field(default_factory=lambda: int(time.time()) & 0xFFFF_FFFF)
     recording_path: str | None = None
+    clock_path: str | None = None
+    slot: int = 0
 
     def __post_init__(self) -> None:
         try:
@@ -142,13 +149,18 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
     if spec.namespace is not None:
         enter_network_namespace(spec.namespace)
     packets = PacketSocket(spec.device)
+    clock, meter = _clock(spec)
     origin = Origin(spec.node, spec.options, spec.matcher, spec.seed, spec.incarnation)
-    recorder = None if spec.recording_path is None else _recorder(Path(spec.recording_path), origin, log)
+    recorder = (
+        None if spec.recording_path is None else _recorder(Path(spec.recording_path), origin, log, clock)
+    )
 
     def left_behind(app: str, requested_ns: int) -> None:
         log.write_always(LEFT_BEHIND, {"app": app, "requested_ns": requested_ns})
 
-    loop = RouterLoop(origin.router(), packets, Path(spec.socket_path), log.write, left_behind, recorder)
+    loop = RouterLoop(
+        origin.router(), packets, Path(spec.socket_path), log.write, left_behind, recorder, clock, meter
+    )
     signal.signal(signal.SIGTERM, lambda *_: loop.stop())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     ready = {
@@ -173,11 +185,19 @@ def _cpu_seconds() -> dict[str, float]:
     return {"cpu_user_s": round(used.ru_utime, 6), "cpu_system_s": round(used.ru_stime, 6)}
 
 
-def _recorder(path: Path, origin: Origin, log: Log) -> Recorder | None:
+def _clock(spec: RouterSpec) -> tuple[ExperimentClock, Meter]:
+    """Returns the clock of the router, and the meter of its loop."""
+    if spec.clock_path is None:
+        return FixedClock(), Meter()
+    page = ClockPage.open(Path(spec.clock_path))
+    return SharedClock(page), Meter(page.slot(spec.slot))
+
+
+def _recorder(path: Path, origin: Origin, log: Log, clock: ExperimentClock) -> Recorder | None:
     """Opens a recording. Returns None if it cannot, on a full disk for instance; the router runs without
     it."""
     try:
-        return Recorder(path, origin)
+        return Recorder(path, origin, clock)
     except OSError as error:
         log.write_always(RECORDING_FAILED, {"error": str(error)})
         return None

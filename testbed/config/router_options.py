@@ -9,11 +9,10 @@ from testbed.config.model import ProtocolOptions, RoutingOptions, ServiceOptions
 
 def router_options(
     protocol: ProtocolOptions,
-    time_scale: float,
     routing: RoutingOptions | None = None,
     service: ServiceOptions | None = None,
 ) -> RouterOptions:
-    """The options of every router: the experiment's, with its times in wall seconds.
+    """The options of every router.
 
     Args:
         routing, service: None: the defaults.
@@ -22,8 +21,5 @@ def router_options(
     values["scheme"] = (routing or RoutingOptions()).scheme
     values["service"] = (service or ServiceOptions()).kind
     return RouterOptions(
-        **{
-            each.key: each.scaled(values.get(each.key, each.default), time_scale)
-            for each in options_of(RouterOptions)
-        }
+        **{each.key: values.get(each.key, each.default) for each in options_of(RouterOptions)}
     )

@@ -26,6 +26,7 @@ from router.wire.addresses import HOST_PORT
 from testbed.config.model import Experiment
 from testbed.config.router_options import router_options
 from testbed.emulation.departures import merge_departures
+from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.processes import Controller, Routers
 from testbed.emulation.schedule import RunningNetwork, play
 from testbed.errors import RunError
@@ -126,6 +127,7 @@ class Emulation:
         self.state: RunState = run_state.claim(run_dir)
         self.network = EmulatedNetwork(self.topology, self.state.names, datapath, kernel)
         self.captures = CaptureSet(capture_devices(experiment, self.state.names), self._folder)
+        self.clock = EmulationClock(self.state.clock, self.nodes)
         self._controller: Controller | None = None
         self._routers: Routers | None = None
         self._router_pids: list[int] = []
@@ -182,7 +184,9 @@ class Emulation:
             driver = self._driver = Driver(
                 network.sockets, self.workload.nodes, self._folder.applications_log
             )
-            played = play(driver, self.experiment, self.workload, network, self.progress.update, hold)
+            played = play(
+                driver, self.experiment, self.workload, network, self.clock, self.progress.update, hold
+            )
         except (RunError, ClientError):
             self._raise_cause()
             raise
@@ -282,9 +286,7 @@ class Emulation:
 
     def _router_specs(self, hosts: list[int]) -> list[RouterSpec]:
         experiment = self.experiment
-        options = router_options(
-            experiment.protocol, experiment.time_scale, experiment.routing, experiment.service
-        )
+        options = router_options(experiment.protocol, experiment.routing, experiment.service)
         run = self._folder
         run.routers_folder.mkdir()
         recording = experiment.record
@@ -304,6 +306,8 @@ class Emulation:
                 seed=self.experiment.seed,
                 incarnation=incarnation,
                 recording_path=str(run.recording(node)) if recording else None,
+                clock_path=str(self.clock.path),
+                slot=self.clock.slot(node),
             )
             for node, host in zip(self.nodes, hosts, strict=True)
         ]

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from testbed.config.model import Experiment
+from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.quiescence import Quiescence, not_quiet
 from testbed.events.fault import NetworkControl, steps_of
-from testbed.terminal.numbers import clock
+from testbed.terminal.numbers import clock as shown_time
 from testbed.workload.driver import Driver, Played, TimedAction
 from testbed.workload.model import Workload
 
@@ -44,12 +45,14 @@ def play(
     experiment: Experiment,
     workload: Workload,
     network: RunningNetwork,
+    clock: EmulationClock,
     show: Callable[[str], None],
     hold: bool,
 ) -> Played:
     """Plays the workload and the timed events, then waits until the network is quiet.
 
     Args:
+        clock: the experiment clock; second 0 of the workload begins.
         show: is called with the progress, in words.
         hold: wait for Ctrl-C, which then ends the workload and not the run.
 
@@ -60,7 +63,7 @@ def play(
 
     def progress(now_s: float, sent: int, delivered: int) -> None:
         network.check()
-        show(f"{clock(now_s, experiment.duration_s)}, {sent} messages sent, {delivered} delivered")
+        show(f"{shown_time(now_s, experiment.duration_s)}, {sent} messages sent, {delivered} delivered")
 
     def checked(ended: Callable[[], bool]) -> Callable[[], bool]:
         def until() -> bool:
@@ -73,7 +76,15 @@ def play(
         TimedAction(at_s, partial(apply, network.control)) for at_s, apply in steps_of(experiment.events)
     ]
     with _ended_by_ctrl_c(driver, hold) as ended:
-        played = driver.play(workload, experiment.time_scale, experiment.duration_s, progress, actions)
+        played = driver.play(
+            workload,
+            clock.clock,
+            experiment.duration_s,
+            progress,
+            actions,
+            clock.begin(experiment.time_scale),
+            clock.workload,
+        )
         if hold and not ended():
             show("done; the network stays up until Ctrl-C")
             driver.drain(checked(ended), timeout_s=float("inf"))

@@ -82,6 +82,11 @@ class RunState:
         """Application socket of a node's router."""
         return self.folder / f"r{node}.sock"
 
+    @property
+    def clock(self) -> Path:
+        """Page of the experiment clock."""
+        return self.folder / "clock"
+
     def add_process(self, pid: int) -> None:
         """Records a child process, to be ended with the run.
 

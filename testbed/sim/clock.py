@@ -10,23 +10,24 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
+from router.clock.pieces import Piece
+
 NS = 1_000_000_000
 #: Wall clock (ns since 1970 UTC) that the logs and captures of every simulation show at its beginning:
 #: 2001-09-09 01:46:40 UTC. It is fixed, so that two simulations of one experiment are equal byte for byte.
 EPOCH_NS = 10**18
+#: Virtual seconds.
+WALL = Piece(0, 0.0, 1.0)
 
 
 def seconds(time_ns: int) -> float:
-    """Returns the virtual time in seconds, the unit of protocol cores."""
+    """Returns the virtual time in seconds, the unit of the controller."""
     return time_ns / NS
 
 
 def due_ns(deadline: float) -> int:
-    """Returns the first nanosecond at which `deadline` (virtual seconds) has passed for a core."""
-    time_ns = round(deadline * NS)
-    while time_ns / NS < deadline:
-        time_ns += 1
-    return time_ns
+    """Returns the first nanosecond at which `deadline` (virtual seconds) has passed."""
+    return WALL.time_of(deadline)
 
 
 class Agenda:
@@ -34,14 +35,22 @@ class Agenda:
 
     Attributes:
         now: virtual time, ns.
+        piece: maps virtual time to experiment seconds, the time of protocol cores: at rate 1 until the
+            workload begins, as in an emulation.
         done: number of events that have happened.
     """
 
     def __init__(self) -> None:
         self.now = 0
+        self.piece = WALL
         self.done = 0
         self._added = 0
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+
+    @property
+    def now_s(self) -> float:
+        """The experiment second."""
+        return self.piece.experiment_at(self.now)
 
     def at(self, time_ns: int, run: Callable[..., None], *arguments: Any) -> None:
         """Schedules a call of `run(*arguments)` at `time_ns`, which must not have passed."""
@@ -84,20 +93,26 @@ class Alarm:
     later.
 
     After a call that was too early, the core's deadline sets the alarm for the remaining time.
+
+    Args:
+        due: gives the first virtual nanosecond at which a deadline has passed.
     """
 
-    __slots__ = ("_agenda", "_at_ns", "_ring")
+    __slots__ = ("_agenda", "_at_ns", "_due_ns", "_ring")
 
-    def __init__(self, agenda: Agenda, ring: Callable[[], None]) -> None:
+    def __init__(
+        self, agenda: Agenda, ring: Callable[[], None], due: Callable[[float], int] = due_ns
+    ) -> None:
         self._agenda = agenda
+        self._due_ns = due
         self._ring = ring
         self._at_ns: int | None = None
 
     def set(self, deadline: float | None) -> None:
-        """Sets the alarm to `deadline` (virtual seconds; may have passed); None leaves it unchanged."""
+        """Sets the alarm to `deadline` (may have passed); None leaves it unchanged."""
         if deadline is None:
             return
-        at_ns = max(due_ns(deadline), self._agenda.now)
+        at_ns = max(self._due_ns(deadline), self._agenda.now)
         if self._at_ns is None or at_ns < self._at_ns:
             self._at_ns = at_ns
             self._agenda.at(at_ns, self._due, at_ns)

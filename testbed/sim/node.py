@@ -9,7 +9,7 @@ from typing import Any
 from router.protocol.events import Accepted, Action, Deliver, Event, Refused, Send, SendToController, Tick
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
-from testbed.sim.clock import NS, Agenda, Alarm
+from testbed.sim.clock import Agenda, Alarm
 from testbed.sim.fabric import Fabric
 
 #: Called with a node and an action of its router for its application.
@@ -40,15 +40,21 @@ class SimulatedRouter:
         self._agenda = agenda
         self._fabric = fabric
         self._tell = tell
-        self._alarm = Alarm(agenda, lambda: self.handle(Tick()))
+        self._alarm = Alarm(
+            agenda, lambda: self.handle(Tick()), lambda deadline: agenda.piece.time_of(deadline)
+        )
 
     def handle(self, event: Event) -> None:
         """Passes an event to the core and performs its actions."""
         core = self.core
-        actions = core.handle(event, self._agenda.now / NS)
+        actions = core.handle(event, self._agenda.now_s)
         if actions:
             self._perform(actions)
         self._alarm.set(core.next_deadline())
+
+    def rate_changed(self) -> None:
+        """Sets the alarm for the new rate of the experiment clock."""
+        self._alarm.set(self.core.next_deadline())
 
     def _perform(self, actions: list[Action]) -> None:
         for action in actions:

@@ -123,9 +123,7 @@ class Simulation:
             run.applications_log,
             CONTENTS[experiment.protocol.covering](),
         )
-        options = router_options(
-            experiment.protocol, experiment.time_scale, experiment.routing, experiment.service
-        )
+        options = router_options(experiment.protocol, experiment.routing, experiment.service)
         self.routers = [
             SimulatedRouter(
                 node.id, options, experiment.seed, self.agenda, self.fabric, self.applications.tell
@@ -156,6 +154,7 @@ class Simulation:
         events_before, started = agenda.done, time.process_time()
         start_ns = agenda.now + _PAUSE_NS
         end_ns = start_ns + round(experiment.duration_s / experiment.time_scale * NS)
+        agenda.at(start_ns, self._set_rate, experiment.time_scale)
         agenda.at(start_ns, self.applications.start)
         for at_s, apply in steps_of(experiment.events):
             at_ns = start_ns + round(at_s / experiment.time_scale * NS)
@@ -233,6 +232,11 @@ class Simulation:
             agenda.step()
 
     # Events.
+
+    def _set_rate(self, rate: float) -> None:
+        self.agenda.piece = self.agenda.piece.followed_by(self.agenda.now, rate)
+        for router in self.routers:
+            router.rate_changed()
 
     def _handle(self, node: int, event: Event) -> None:
         self.routers[node].handle(event)

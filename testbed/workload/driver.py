@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from router.clock.clock import ExperimentClock
+from router.clock.meter import Meter
 from router.predicates.model import Message, Value
 from router.records.application_log import ApplicationLog
 from router.runtime.client import Client, ClientError, Request
@@ -143,21 +145,25 @@ class Driver:
     def play(
         self,
         workload: Workload,
-        time_scale: float,
+        clock: ExperimentClock,
         duration_s: float,
         progress: Progress | None = None,
         actions: Sequence[TimedAction] = (),
+        zero_s: float | None = None,
+        meter: Meter | None = None,
     ) -> Played:
-        """Sends each item when it is due, at `at_s / time_scale` wall seconds, until `duration_s` has passed.
+        """Sends each item when it is due on the experiment clock, until `duration_s` has passed.
 
-        The predicates of second 0 go first; no other item is sent before they are confirmed. The clock starts
-        with the first predicate, so that their duration appears as lateness of later items.
+        The predicates of second 0 go first; no other item is sent before they are confirmed. Second 0
+        is that of the first predicate, so that their duration appears as lateness of later items.
 
         Args:
-            time_scale: experiment seconds per wall second.
+            clock: the experiment clock.
             duration_s: experiment seconds.
             progress: called about five times a wall second.
             actions: done at their times, between items.
+            zero_s: second 0 of the workload in seconds of the clock; None: now.
+            meter: is given the lateness of the items.
 
         Raises:
             RunError: a router closed its socket, refused a request or did not answer (names the node).
@@ -168,18 +174,23 @@ class Driver:
                 key=lambda entry: entry[0],
             )
         )
+        meter = Meter() if meter is None else meter
+        zero_s = clock.now() if zero_s is None else zero_s
+        while clock.now() < zero_s and not self._stopping:
+            self._turn(clock.timeout(zero_s))
         started = time.monotonic()
         self._set_first_predicates(agenda)
         lateness_sum = lateness_max = 0.0
         count = 0
         next_report = started
         while not self._stopping:
-            now_s = (time.monotonic() - started) * time_scale
+            now_s = clock.now() - zero_s
             for _ in range(_BURST):
                 if not agenda or agenda[0][0] > now_s:
                     break
                 at_s, entry = agenda.popleft()
-                late = (time.monotonic() - started) - at_s / time_scale
+                late = max(0.0, clock.now() - zero_s - at_s) / clock.rate
+                meter.late(late, clock)
                 lateness_sum, lateness_max, count = lateness_sum + late, max(lateness_max, late), count + 1
                 if isinstance(entry, Item):
                     self._request(entry)
@@ -193,7 +204,7 @@ class Driver:
             due_s = min(agenda[0][0], duration_s) if agenda else duration_s
             if now_s >= duration_s and (not agenda or agenda[0][0] > now_s):
                 break
-            self._turn(started + due_s / time_scale - time.monotonic())
+            self._turn(clock.timeout(zero_s + due_s))
         self._await_answers()
         self._log.flush()
         mean = lateness_sum / count if count else 0.0

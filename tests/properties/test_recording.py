@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from router.clock.clock import FixedClock, Reading
 from router.content.registry import CONTENTS
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
@@ -38,6 +39,8 @@ from tests.support.pull_cases import STEPS, play
 from tests.support.router_tables import by_interface, predicates_of
 
 EPOCH_NS = 10**18
+#: Experiment seconds per wall second.
+RATE = 8.0
 OPTIONS = RouterOptions(
     sr_timeout_s=1.0,
     ur_freshness_s=3.0,
@@ -55,6 +58,17 @@ VARIANTS = (
 )
 
 
+class _Clock(FixedClock):
+    """The clock of a network whose time the test moves."""
+
+    def __init__(self, network: RecordedNetwork) -> None:
+        super().__init__(RATE)
+        self._network = network
+
+    def reading(self) -> Reading:
+        return Reading(self._network.now, self._network.wall_ns, RATE)
+
+
 class RecordedNetwork(Network):
     """A network whose routers are recorded in `folder`.
 
@@ -66,20 +80,21 @@ class RecordedNetwork(Network):
         self.now = 0.0
         self.history: dict[int, list[tuple[int, int, Mapping[int, Predicate]]]] = {n: [] for n in graph}
         self.recorders = {
-            node: Recorder(folder / f"r{node}.rec", Origin(node, options, "naive", seed, 1), self._clocks)
+            node: Recorder(folder / f"r{node}.rec", Origin(node, options, "naive", seed, 1), _Clock(self))
             for node in sorted(graph)
         }
         super().__init__(graph, options, seed)
 
-    def _clocks(self) -> tuple[float, int]:
-        return self.now, EPOCH_NS + round(self.now * 1e9)
+    @property
+    def wall_ns(self) -> int:
+        return EPOCH_NS + round(self.now / RATE * 1e9)
 
     def handle(self, node: int, event: Event) -> list[Action]:
         self.recorders[node].event(event, self.now)
         actions = super().handle(node, event)
         self.recorders[node].actions(event, actions)
         router = self.routers[node]
-        self.history[node].append((self._clocks()[1], router.epoch, dict(predicates_of(router))))
+        self.history[node].append((self.wall_ns, router.epoch, dict(predicates_of(router))))
         if self.rng.random() < 0.2:
             self.recorders[node].flush()
         return actions
@@ -243,7 +258,7 @@ def _without(kind: int, number: int) -> Callable[[bytes], bytes]:
         (lambda data: data + data[-5:], "byte [0-9]+: a record after the end"),
         (lambda _data: b"", "not the recording of a router"),
         (lambda data: b"PK" + data[2:], "not the recording of a router"),
-        (lambda data: data[:8] + b"\x09" + data[9:], "a recording of version 9; expected 1"),
+        (lambda data: data[:8] + b"\x09" + data[9:], "a recording of version 9; expected 2"),
         (lambda data: data.replace(b'"matcher"', b'"patcher"'), "parameters of the router"),
         (lambda data: data.replace(b'"hop_limit":64', b'"hop_limit":99999'), "parameters of the router"),
         (_another_kind, "no record is of type 99"),

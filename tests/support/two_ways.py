@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from router.clock.clock import FixedClock, Reading
 from router.forwarding.buffers import FrameBuffers
 from router.forwarding.plane import DataPlane
 from router.protocol.events import Action, ControllerFrame, Event, FrameReceived, Send
@@ -28,6 +29,13 @@ def ethernet(frame: Frame, sender: int, mtu: int = MTU) -> list[bytes]:
     return [head + payload for payload in fragment(frame, mtu)]
 
 
+class _Stopped(FixedClock):
+    """A clock that shows second 0."""
+
+    def reading(self) -> Reading:
+        return Reading(0.0, 0, 1.0)
+
+
 class CoreRouter:
     """A router whose frames the core handles.
 
@@ -41,7 +49,7 @@ class CoreRouter:
         origin = Origin(node, options, "compiled", 0, 1)
         self.node = node
         self.core = origin.router()
-        self.recorder = Recorder(recording, origin, lambda: (0.0, 0))
+        self.recorder = Recorder(recording, origin, _Stopped())
         self.intake = FrameIntake(forwarded_frame)
         self.out: list[bytes] = []
         self.actions: list[bytes] = []

@@ -67,9 +67,9 @@ def test_packages_import_only_what_they_may() -> None:
     assert wrong == []
 
 
-def test_captures_take_only_predicates_wire_native_records_and_the_registry_from_the_router() -> None:
+def test_captures_take_only_what_describes_frames_records_and_time_from_the_router() -> None:
     """`router.records` is the format of what routers and applications leave in the run folder."""
-    allowed = {"predicates", "wire", "native", "records", "registry"}
+    allowed = {"predicates", "wire", "native", "records", "registry", "clock"}
     wrong = [
         f"{name} imports {imported}"
         for name, tree in _modules()

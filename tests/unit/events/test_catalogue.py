@@ -17,6 +17,7 @@ from router.options import option, options_of
 from testbed.config.errors import ExperimentError
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
+from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.schedule import RunningNetwork, play
 from testbed.events.applications import ApplicationEvent
 from testbed.events.catalogue import EVENTS
@@ -184,7 +185,8 @@ def test_an_event_of_no_known_class_is_an_error_in_an_emulation(tmp_path: Path) 
         Driver({}, [], tmp_path / "log") as driver,
         pytest.raises(TypeError, match=r"Unheard\(at_s=1\.0\): is neither a fault nor an event"),
     ):
-        play(driver, experiment, Workload(), network, show=lambda _: None, hold=False)
+        clock = EmulationClock(tmp_path / "clock", [])
+        play(driver, experiment, Workload(), network, clock, show=lambda _: None, hold=False)
 
 
 @pytest.mark.parametrize("action", ["unheard", "link_down"])

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from captures.rundir.layout import RunLayout
+from router.clock.clock import FixedClock
 from router.content.plain import Plain
 from router.predicates.model import Predicate
 from router.predicates.semantics import matches
@@ -153,7 +154,7 @@ def test_a_workload_is_played_in_time_and_logged(network: IdealNetwork, tmp_path
     reports: list[tuple[float, int, int]] = []
     with Driver(network.sockets, workload.nodes, log_path(tmp_path)) as driver:
         played = driver.play(
-            workload, time_scale=60, duration_s=36, progress=lambda *report: reports.append(report)
+            workload, FixedClock(60), duration_s=36, progress=lambda *report: reports.append(report)
         )
         elapsed = time.monotonic() - played.started_monotonic
         assert driver.drain(lambda: driver.delivered == 5, timeout_s=5)
@@ -198,12 +199,12 @@ def test_subscriptions_of_a_workload_come_and_go(network: IdealNetwork, tmp_path
         )
     )
     with Driver(network.sockets, workload.nodes, log_path(tmp_path)) as driver:
-        played = driver.play(workload, time_scale=60, duration_s=30)
+        played = driver.play(workload, FixedClock(60), duration_s=30)
         assert driver.drain(lambda: driver.delivered == 5, timeout_s=5)
         assert (played.sent, played.predicates) == (8, 6)
         # Its name is free; no other subscription is left to revoke.
         with pytest.raises(RunError, match="node 1: unsubscribe: no subscription 'low' is in force"):
-            driver.play(Workload((Item(0, 1, "unsubscribe", subscription="low"),)), 60, 1)
+            driver.play(Workload((Item(0, 1, "unsubscribe", subscription="low"),)), FixedClock(60), 1)
     write_oracle(RunLayout(tmp_path), 0.0)
     wanted = {
         (o["source"], o["seq"], o["node"])
@@ -218,7 +219,7 @@ def test_subscriptions_of_a_workload_come_and_go(network: IdealNetwork, tmp_path
 def test_the_log_satisfies_the_oracle(network: IdealNetwork, tmp_path: Path) -> None:
     workload = Workload((want(0, 1, "a < 5"), *(send(1 + n, 0, a=n) for n in range(10))))
     with Driver(network.sockets, workload.nodes, log_path(tmp_path)) as driver:
-        driver.play(workload, time_scale=1000, duration_s=20)
+        driver.play(workload, FixedClock(1000), duration_s=20)
         assert driver.drain(lambda: driver.delivered == 5, timeout_s=5)
     totals = write_oracle(RunLayout(tmp_path), window_s=0)
     assert (totals.messages, totals.applications, totals.expected, totals.undecided) == (10, 1, 5, 0)
@@ -230,7 +231,7 @@ def test_thousands_of_messages_a_second(network: IdealNetwork, tmp_path: Path) -
     count = 4000
     workload = Workload((want(0, 1, "a any integer"), *(send(0.5, n % 4, a=n) for n in range(count))))
     with Driver(network.sockets, workload.nodes, log_path(tmp_path)) as driver:
-        played = driver.play(workload, time_scale=1, duration_s=0.5)
+        played = driver.play(workload, FixedClock(1), duration_s=0.5)
         assert driver.drain(lambda: driver.delivered == count, timeout_s=30)
     assert played.sent == count
 
@@ -240,7 +241,7 @@ def test_actions_run_at_their_time(network: IdealNetwork, tmp_path: Path) -> Non
     with Driver(network.sockets, [0], log_path(tmp_path)) as driver:
         played = driver.play(
             Workload((send(30, 0, a=1),)),
-            time_scale=60,
+            FixedClock(60),
             duration_s=30,
             actions=[TimedAction(12, lambda: ran.append(time.monotonic()))],
         )
@@ -252,7 +253,7 @@ def test_stop_ends_a_play_early(network: IdealNetwork, tmp_path: Path) -> None:
     with Driver(network.sockets, [0], log_path(tmp_path)) as driver:
         timer = threading.Timer(0.3, driver.stop)
         timer.start()
-        played = driver.play(Workload((send(3600, 0, a=1),)), time_scale=1, duration_s=7200)
+        played = driver.play(Workload((send(3600, 0, a=1),)), FixedClock(1), duration_s=7200)
         timer.join()
         assert played.stopped and played.sent == 0
         assert not driver.drain(lambda: False, timeout_s=60)
@@ -265,7 +266,7 @@ def test_a_router_that_goes_away_is_named(network: IdealNetwork, tmp_path: Path)
     with Driver(network.sockets, workload.nodes, log_path(tmp_path)) as driver:
         timer.start()
         with pytest.raises(RunError, match=r"^node 2: .*closed the connection"):
-            driver.play(workload, time_scale=1, duration_s=3600)
+            driver.play(workload, FixedClock(1), duration_s=3600)
     timer.join()
 
 
@@ -275,7 +276,7 @@ def test_a_refusal_is_an_error_with_its_reason(network: IdealNetwork, tmp_path: 
         Driver(network.sockets, [3], log_path(tmp_path)) as driver,
         pytest.raises(RunError, match=r"node 3: send_message refused: .*too large"),
     ):
-        driver.play(Workload((send(0, 3, a=1),)), time_scale=1, duration_s=1)
+        driver.play(Workload((send(0, 3, a=1),)), FixedClock(1), duration_s=1)
 
 
 def test_unknown_nodes_and_dead_sockets_are_named(network: IdealNetwork, tmp_path: Path) -> None:
@@ -289,6 +290,6 @@ def test_unknown_nodes_and_dead_sockets_are_named(network: IdealNetwork, tmp_pat
 
 def test_leaving_withdraws_the_predicates(network: IdealNetwork, tmp_path: Path) -> None:
     with Driver(network.sockets, [0, 1], log_path(tmp_path)) as driver:
-        driver.play(Workload((want(0, 1, "a = 1"),)), time_scale=100, duration_s=1)
+        driver.play(Workload((want(0, 1, "a = 1"),)), FixedClock(100), duration_s=1)
     last = events(tmp_path)[-1]
     assert (last["node"], last["event"], last["filters"]) == (1, "set_predicate", [])

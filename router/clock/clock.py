@@ -1,0 +1,132 @@
+"""Clocks that give experiment seconds: one at a fixed rate for a part that runs alone, one read from a page.
+
+Protocol cores, workload and schedule are driven by `now`; how long to wait for one of their deadlines, in
+wall seconds, is `timeout`. Times of the machine itself (sockets, retries, the reassembly of fragments) stay
+in wall seconds of `time.monotonic`.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+from router.clock.page import ClockPage
+from router.clock.pieces import NS, Piece
+
+#: A rise of the rate is announced this long before it takes effect, and no part sleeps longer for a deadline
+#: in experiment time: so every part is awake, and reads the new rate, before it begins. Wall seconds.
+LEAD_S = 0.5
+
+
+class Reading(NamedTuple):
+    """The clocks at one moment: experiment seconds, wall clock (ns since 1970 UTC), and the rate."""
+
+    experiment_s: float
+    wall_ns: int
+    rate: float
+
+
+class ExperimentClock(ABC):
+    """The clock that the parts of a run read."""
+
+    @abstractmethod
+    def now(self) -> float:
+        """The experiment second; never less than at an earlier call."""
+
+    @property
+    @abstractmethod
+    def rate(self) -> float:
+        """Experiment seconds per wall second at present."""
+
+    @abstractmethod
+    def timeout(self, deadline: float) -> float:
+        """Wall seconds to sleep before `deadline` (experiment seconds) may have come; 0 if it has.
+
+        The caller looks at the clock again after the sleep: it may end before the deadline.
+        """
+
+    def reading(self) -> Reading:
+        """Both clocks at this moment, for a recording."""
+        return Reading(self.now(), time.time_ns(), self.rate)
+
+
+class FixedClock(ExperimentClock):
+    """A clock of one rate, that of a router or of applications that run alone.
+
+    Second 0 is that of `time.monotonic`, so that the clocks of two processes agree.
+    """
+
+    def __init__(self, rate: float = 1.0) -> None:
+        self._rate = rate
+
+    def now(self) -> float:
+        return time.monotonic() * self._rate
+
+    @property
+    def rate(self) -> float:
+        return self._rate
+
+    def timeout(self, deadline: float) -> float:
+        return max(0.0, deadline / self._rate - time.monotonic())
+
+
+class SharedClock(ExperimentClock):
+    """The clock of a page.
+
+    Reading it takes a look at the number of pieces and at the monotonic clock.
+    """
+
+    def __init__(self, page: ClockPage) -> None:
+        self.page = page
+        self._count = 0
+        self._piece = Piece(0, 0.0, 1.0)
+        #: The announced pieces after `_piece`, nearest first, and when the nearest begins.
+        self._next: Piece | None = None
+        self._until_ns = 0
+        self._last = float("-inf")
+
+    def now(self) -> float:
+        now_ns = time.monotonic_ns()
+        if now_ns >= self._until_ns or self.page.count != self._count:
+            self._refresh(now_ns)
+        piece = self._piece
+        now = piece.experiment_s + (now_ns - piece.start_ns) * piece.rate / NS
+        # A slower piece may become visible a moment after its start.
+        if now < self._last:
+            return self._last
+        self._last = now
+        return now
+
+    @property
+    def rate(self) -> float:
+        now_ns = time.monotonic_ns()
+        if now_ns >= self._until_ns or self.page.count != self._count:
+            self._refresh(now_ns)
+        return self._piece.rate
+
+    def timeout(self, deadline: float) -> float:
+        if self.now() >= deadline:
+            return 0.0
+        due_ns = self._piece.time_of(deadline)
+        if self._next is not None and due_ns > self._next.start_ns:
+            due_ns = max(self._next.start_ns, self._next.time_of(deadline))
+        return min(LEAD_S, max(0.0, (due_ns - time.monotonic_ns()) / NS))
+
+    def _refresh(self, now_ns: int) -> None:
+        """Finds the piece in force: the last one that has begun."""
+        page = self.page
+        count = self._count = page.count
+        following: Piece | None = None
+        for number in range(count - 1, -1, -1):
+            piece = page.piece(number)
+            if piece is None:  # not visible yet: looked at once more at the next reading
+                self._count = number
+                continue
+            if piece.start_ns <= now_ns or number == 0:
+                self._piece = piece
+                break
+            if following is None or piece.start_ns < following.start_ns:
+                following = piece
+        self._next = following
+        self._until_ns = 1 << 63 if following is None else following.start_ns

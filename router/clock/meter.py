@@ -1,0 +1,111 @@
+"""How late a part of a run is, measured by itself, in its slot of the page.
+
+Lag is how long something that the part has to do has waited: a frame in the socket, a deadline that has
+passed, an item of the workload after its time. The greatest lag is kept twice: since the start of the
+workload, for the verdict, and since the governor last looked. The reader takes a maximum by setting it to 0.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from router.clock.clock import ExperimentClock
+from router.clock.page import SLOT_NUMBERS
+from router.wire.header import TYPE_NAMES
+
+_RECENT, _LAG, _LAG_WALL, _LAG_AT, _TURN, _TURN_OF, _TURN_AT, _RESERVED = range(SLOT_NUMBERS)
+
+
+#: What a turn did last, beside the types of frames (below 256): nothing, a deadline, an application's
+#: request.
+NOTHING, DEADLINE, REQUEST = 0, 256, 257
+_WORK = {DEADLINE: "deadline", REQUEST: "request"}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The contents of a slot.
+
+    Attributes:
+        lag_s: greatest lag, experiment seconds.
+        lag_wall_s: greatest lag, wall seconds; at another time perhaps, when the rate was lower.
+        lag_at_s: when, seconds of the experiment clock.
+        turn_s: the longest turn of the loop, wall seconds.
+        turn_of: what that turn did last: the type of a frame, `deadline` or `request`; empty: nothing.
+        turn_at_s: when it ended, seconds of the experiment clock.
+    """
+
+    lag_s: float
+    lag_wall_s: float
+    lag_at_s: float
+    turn_s: float
+    turn_of: str
+    turn_at_s: float
+
+
+class Meter:
+    """Writes one slot.
+
+    Args:
+        slot: of `ClockPage.slot`; None: memory of this process alone.
+    """
+
+    __slots__ = ("_slot",)
+
+    def __init__(self, slot: memoryview[float] | None = None) -> None:
+        self._slot: memoryview[float] | array[float] = (
+            array("d", bytes(8 * SLOT_NUMBERS)) if slot is None else slot
+        )
+
+    def late(self, wall_s: float, clock: ExperimentClock) -> None:
+        """Something has waited for `wall_s` wall seconds."""
+        slot = self._slot
+        if wall_s > slot[_RECENT]:
+            slot[_RECENT] = wall_s
+        if wall_s > slot[_LAG_WALL] or wall_s * clock.rate > slot[_LAG]:
+            self._keep(wall_s, clock)
+
+    def _keep(self, wall_s: float, clock: ExperimentClock) -> None:
+        slot, lag = self._slot, wall_s * clock.rate
+        slot[_LAG_WALL] = max(slot[_LAG_WALL], wall_s)
+        if lag > slot[_LAG]:
+            slot[_LAG], slot[_LAG_AT] = lag, clock.now()
+
+    def turn(self, wall_s: float, work: int, clock: ExperimentClock) -> None:
+        """A turn of the loop took `wall_s` wall seconds, and did `work` last."""
+        slot = self._slot
+        if wall_s > slot[_TURN]:
+            slot[_TURN], slot[_TURN_OF], slot[_TURN_AT] = wall_s, work, clock.now()
+
+    def measured(self) -> Measured:
+        """The contents of the slot."""
+        return measured(self._slot)
+
+    def take_recent(self) -> float:
+        """The greatest lag since the last call, wall seconds; counts from 0 again."""
+        recent = self._slot[_RECENT]
+        self._slot[_RECENT] = 0.0
+        return recent
+
+    def reset(self) -> None:
+        """Forgets what was measured: the workload begins."""
+        for number in range(SLOT_NUMBERS):
+            self._slot[number] = 0.0
+
+
+def measured(slot: memoryview[float] | array[float] | Sequence[float]) -> Measured:
+    """Reads a slot."""
+    return Measured(
+        lag_s=slot[_LAG],
+        lag_wall_s=slot[_LAG_WALL],
+        lag_at_s=slot[_LAG_AT],
+        turn_s=slot[_TURN],
+        turn_of=_work(int(slot[_TURN_OF])),
+        turn_at_s=slot[_TURN_AT],
+    )
+
+
+def _work(code: int) -> str:
+    return TYPE_NAMES.get(code) or _WORK.get(code, "")

@@ -1,0 +1,155 @@
+"""The page of the experiment clock, and the clock that reads it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from router.clock.clock import LEAD_S, FixedClock, SharedClock
+from router.clock.meter import DEADLINE, Measured, Meter
+from router.clock.page import ClockPage
+from router.clock.pieces import NS, Piece
+from router.wire.frames import FrameType
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> ClockPage:
+    return ClockPage.create(tmp_path / "clock", 3, Piece(time.monotonic_ns(), 0.0, 1.0))
+
+
+def announce(page: ClockPage, in_s: float, rate: float) -> Piece:
+    """Appends a piece that continues the last one that has begun."""
+    start_ns = time.monotonic_ns() + round(in_s * NS)
+    before = next(piece for piece in reversed(page.pieces()) if piece.start_ns <= start_ns)
+    piece = before.followed_by(start_ns, rate)
+    assert page.append(piece)
+    return piece
+
+
+def test_a_second_map_shows_the_same_pieces(page: ClockPage, tmp_path: Path) -> None:
+    announced = announce(page, 3.0, 60.0)
+    other = ClockPage.open(tmp_path / "clock")
+    assert other.pieces() == page.pieces() and other.pieces()[1] == announced
+    other.close()
+
+
+@pytest.mark.usefixtures("page")
+def test_the_page_is_its_owners_alone(tmp_path: Path) -> None:
+    assert stat.S_IMODE((tmp_path / "clock").stat().st_mode) == 0o600
+    with pytest.raises(FileExistsError):
+        ClockPage.create(tmp_path / "clock", 1, Piece(0, 0.0, 1.0))
+    (tmp_path / "link").symlink_to(tmp_path / "clock")
+    with pytest.raises(OSError, match="symbolic links"):
+        ClockPage.open(tmp_path / "link")
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 63, bytes(4096)])
+def test_another_file_is_no_page(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(content)
+    with pytest.raises(ValueError, match="other: not the page of an experiment clock"):
+        ClockPage.open(tmp_path / "other")
+
+
+def test_a_rate_that_is_no_rate_is_refused(page: ClockPage) -> None:
+    for rate in (0.0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="expected a number above 0"):
+            page.append(Piece(1, 0.0, rate))
+    assert page.count == 1
+
+
+def test_a_full_page_keeps_its_last_piece(page: ClockPage) -> None:
+    for number in range(page.capacity - 1):
+        assert page.append(Piece(2 + number, 0.0, 1.0))
+    assert not page.append(Piece(1 << 40, 0.0, 7.0))
+    assert page.count == page.capacity
+
+
+def test_the_clock_runs_at_the_rate_of_the_piece_in_force(page: ClockPage) -> None:
+    clock = SharedClock(page)
+    first = page.pieces()[0]
+    before_ns = time.monotonic_ns()
+    now = clock.now()
+    assert first.experiment_at(before_ns) <= now <= first.experiment_at(time.monotonic_ns())
+    fast = announce(page, 0.05, 1000.0)
+    assert clock.rate == 1.0
+    while clock.now() < fast.experiment_s:
+        assert clock.rate in (1.0, 1000.0)
+    before_ns = time.monotonic_ns()
+    now = clock.now()
+    assert fast.experiment_at(before_ns) <= now <= fast.experiment_at(time.monotonic_ns())
+    assert clock.rate == 1000.0
+
+
+def test_a_piece_for_now_supersedes_an_announced_one(page: ClockPage) -> None:
+    clock = SharedClock(page)
+    announce(page, 0.02, 1000.0)
+    slow = announce(page, 0.0, 0.5)
+    time.sleep(0.03)
+    now = clock.now()
+    assert clock.rate == 0.5
+    assert slow.experiment_s <= now <= slow.experiment_at(time.monotonic_ns())
+
+
+def test_the_clock_never_goes_back(page: ClockPage) -> None:
+    clock = SharedClock(page)
+    announce(page, 0.0, 1000.0)
+    time.sleep(0.01)
+    ahead = clock.now()
+    # Announced too late: the reader has gone on at the old rate.
+    page.append(page.pieces()[-1].followed_by(time.monotonic_ns() - 5_000_000, 0.001))
+    assert clock.now() == ahead
+    assert clock.rate == 0.001
+
+
+def test_a_sleep_ends_before_a_rise_takes_effect(page: ClockPage) -> None:
+    clock = SharedClock(page)
+    assert clock.timeout(clock.now() - 1) == 0.0
+    assert clock.timeout(clock.now() + 1000) == LEAD_S
+    assert 0.05 < clock.timeout(clock.now() + 0.1) <= 0.1
+    announce(page, 0.1, 1000.0)
+    # 0.1 s of the old rate, and 0.02 of the new.
+    assert 0.1 < clock.timeout(clock.now() + 20) <= 0.121
+
+
+def test_a_fixed_clock_counts_from_the_monotonic_clocks_zero() -> None:
+    clock = FixedClock(10.0)
+    before = time.monotonic() * 10
+    assert before <= clock.now() <= time.monotonic() * 10
+    assert 0.9 < clock.timeout(clock.now() + 10) <= 1.0
+    assert clock.timeout(0.0) == 0.0
+
+
+def test_a_meter_keeps_the_greatest_lag_and_the_longest_turn(page: ClockPage) -> None:
+    clock = SharedClock(page)
+    meter = Meter(page.slot(1))
+    meter.turn(0.2, FrameType.RA, clock)
+    meter.turn(0.1, DEADLINE, clock)
+    meter.late(0.5, clock)
+    page.append(page.pieces()[-1].followed_by(time.monotonic_ns(), 100.0))
+    meter.late(0.1, clock)
+    meter.late(0.01, clock)
+    found = meter.measured()
+    assert (found.lag_s, found.lag_wall_s, found.turn_s, found.turn_of) == (10.0, 0.5, 0.2, "RA")
+    assert found.turn_at_s < found.lag_at_s < clock.now()
+    assert (meter.take_recent(), meter.take_recent()) == (0.5, 0.0)
+    assert Meter(page.slot(0)).measured() == Measured(0.0, 0.0, 0.0, 0.0, "", 0.0)
+    meter.reset()
+    assert meter.measured() == Measured(0.0, 0.0, 0.0, 0.0, "", 0.0)
+    with pytest.raises(IndexError, match="slot 3: the page has 3"):
+        page.slot(3)
+
+
+def _measure(path: Path) -> None:
+    page = ClockPage.open(path)
+    Meter(page.slot(2)).late(1.5, SharedClock(page))
+
+
+def test_another_process_writes_its_slot(page: ClockPage, tmp_path: Path) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=_measure, args=(tmp_path / "clock",))
+    process.start()
+    process.join()
+    assert Meter(page.slot(2)).measured().lag_s == 1.5
