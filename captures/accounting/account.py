@@ -26,6 +26,7 @@ from captures.accounting.reconcile import (
 from captures.accounting.registry import LOG_TABLES
 from captures.accounting.sources import Run
 from captures.accounting.summary import SUMMARY_KEYS
+from captures.accounting.totals import log_keys
 from captures.accounting.uncaptured import captured_only
 from captures.accounting.verdict import verdict
 from captures.rundir.layout import RunLayout
@@ -123,7 +124,7 @@ def _accounted(
     )
     summary = {
         **counted,
-        **_log_summary(inputs),
+        **log_keys(inputs),
         "links_captured": len(links),
         "host_links_captured": len(routers),
         "capture_defects": [f"{name}: {defect}" for name, defect in walking.result().items()],
@@ -171,19 +172,3 @@ def _threads() -> Iterator[ThreadPoolExecutor]:
         raise
     finally:
         pool.shutdown()
-
-
-def _log_summary(inputs: Inputs) -> dict[str, Any]:
-    """The keys that come from logs and counters alone."""
-    counters = inputs.router_counters.values()
-    return {
-        "messages_sent": inputs.log.sent.num_rows,
-        "messages_planned": sum(line["action"] == "send_message" for line in inputs.workload),
-        "capture_drops": sum(capture.dropped_by_kernel for capture in inputs.captures),
-        "socket_drops": sum(counter.get("socket_drops", 0) for counter in counters),
-        "router_send_drops": sum(
-            counter.get("dropped", {}).get(reason, 0)
-            for counter in counters
-            for reason in ("unencodable", "send_queue_full")
-        ),
-    }

@@ -83,7 +83,7 @@ def arrivals(crossings: DataFrame, links: DataFrame, shortest_paths: DataFrame) 
         .join(F.broadcast(links.select("link", F.col("cost").alias("link_cost"))), "link")
         .select(*MESSAGE, "node", "from_node", "link", F.col("first_ns").alias("arrived_ns"), "link_cost")
     )
-    walked = into.repartition(*MESSAGE).mapInArrow(_walk, _WALKED)
+    walked = into.repartition(*MESSAGE).mapInArrow(walk, _WALKED)
     return walked.join(shortest_paths, ["source", "node"], "left")
 
 
@@ -102,8 +102,10 @@ def arrival_totals(arrivals: DataFrame) -> DataFrame:
     )
 
 
-def _walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Adds hops and cost from the source to each (message, node). A partition has all rows of its messages.
+def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows with hops and cost from the source to each (message, node).
+
+    The batches hold all rows of their messages.
 
     Pointer doubling: each row points to the row by which its upstream node got the message. In each round, a
     row adds the sums of the row that it points to, and then points where that row points.

@@ -86,6 +86,13 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     ),
     "false_positives_from_network": ("messages", "false positives among messages from neighbours"),
     "messages_received_from_network": ("messages", "messages that routers received from neighbours"),
+    "message_crossings": (
+        "object, crossings of a link by a message",
+        "over the `messages` of which the broadcast tree is known: `cbcb` in the captures; `broadcast` to "
+        "every router along the tree of the source; `unicast` to each router that expects the message, on "
+        "the path of least cost; `minimal`: the part of the tree of the source that leads to these routers. "
+        "A message of several frames counts once",
+    ),
     "control_share": (
         "fraction",
         "RA, SR and UR frames / MSG, RA, SR and UR frames, on links between routers; null without any",

@@ -98,6 +98,19 @@ _SHORTEST = (
 )
 
 
+_WAYS = (
+    Column("cbcb", _LONG, "crossings in the captures", "crossings"),
+    Column("broadcast", _LONG, "crossings to every router, along the tree of the source", "crossings"),
+    Column("unicast", _LONG, "crossings to each expecting router, on the path of least cost", "crossings"),
+    Column(
+        "minimal",
+        _LONG,
+        "crossings along the part of the tree of the source that leads to expecting routers",
+        "crossings",
+    ),
+)
+
+
 def _count(name: str, meaning: str, unit: str) -> Column:
     return Column(name, _LONG, meaning, unit)
 
@@ -214,6 +227,21 @@ _ROWS = (
             Column("cost", _LONG, "cost of that path; null as `hops`", "link cost"),
             *_SHORTEST,
         ),
+    ),
+    Table(
+        "savings",
+        "message of which the broadcast tree is known: its crossings of links, and those of other ways to "
+        "distribute it; a message of several frames counts once",
+        (
+            *(_of_type(column, _LONG) for column in _MESSAGE),
+            _count("receivers", "routers with an application that expects the message", "routers"),
+            *_WAYS,
+        ),
+    ),
+    Table(
+        "link_savings",
+        "link and direction: the columns of `savings`, over all messages",
+        (*_DIRECTION, *_WAYS),
     ),
     Table(
         "deliveries",

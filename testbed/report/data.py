@@ -29,6 +29,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "link_utilisation": ("link", "from_node", "to_node", "bin_s", "bits_per_s", "utilisation"),
     "deliveries": ("delay_s",),
     "arrivals": ("hops", "cost", "shortest_hops", "shortest_cost"),
+    "link_savings": ("link", "from_node", "to_node", "cbcb", "broadcast", "unicast", "minimal"),
     "talkers": ("node", "type", "frames_sent", "bytes_sent", "frames_received", "bytes_received"),
     "predicates": ("node", "app", "predicate", "filters", "from_s", "until_s", "deliveries"),
     "advertised": ("type", "predicate", "issuers", "crossings", "body_bytes"),

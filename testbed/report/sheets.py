@@ -43,6 +43,7 @@ def all_sheets(run: RunData) -> dict[str, Sheet]:
     """Returns every sortable table, by the id of its element on the page."""
     return {
         "links": links(run),
+        "savings": savings(run),
         "talkers": talkers(run.tables["talkers"]),
         "predicates": predicates(run.tables["predicates"]),
         "advertised": advertised(run.tables["advertised"]),
@@ -83,6 +84,25 @@ def links(run: RunData) -> Sheet:
             ("Peak utilisation" if limited else "Peak kbit/s", True),
         ),
         _by_value(rows, lambda row: (row[3].value or 0) + (row[4].value or 0)),
+    )
+
+
+def savings(run: RunData) -> Sheet:
+    """Returns the message crossings of the whole network, then of each direction of a link."""
+    ways = ("cbcb", "broadcast", "unicast", "minimal")
+    table = run.tables["link_savings"]
+    totals = run.summary.get("message_crossings") or {}
+    rows = [
+        [_count(row.from_node), _count(row.to_node), *(_count(getattr(row, way)) for way in ways)]
+        for row in table.itertuples()
+    ]
+    whole = [[Cell("all"), Cell("all"), *(_count(totals.get(way)) for way in ways)]] if rows else []
+    return Sheet(
+        "Messages on links: as captured; to every router along the tree of the source; a copy to each router "
+        "that expects the message, on the path of least cost; along the part of the tree that leads to these "
+        "routers.",
+        tuple((name, True) for name in ("From", "To", "CBCB", "Broadcast", "Unicast", "Minimal tree")),
+        whole + _by_value(rows, lambda row: row[2].value or 0),
     )
 
 

@@ -77,6 +77,7 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"{total('false_positives')} of {total('messages_received_by_routers')} messages at routers "
             f"({unneeded})",
         ),
+        ("crossings", _crossings(summary)),
         ("frames on links", frames or numbers.ABSENT),
         (
             "captures",
@@ -117,3 +118,14 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         )
     )
     return rows
+
+
+def _crossings(summary: Mapping[str, Any]) -> str:
+    """Returns the message crossings of CBCB beside those of other ways."""
+    found = summary.get("message_crossings")
+    if not found or not found["messages"]:
+        return numbers.ABSENT
+    return (
+        f"{numbers.count(found['cbcb'])} of messages; broadcast {numbers.count(found['broadcast'])}, "
+        f"unicast {numbers.count(found['unicast'])}, minimal tree {numbers.count(found['minimal'])}"
+    )

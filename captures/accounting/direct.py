@@ -1,0 +1,347 @@
+"""The keys of summary.json and the curves of one run on DuckDB, in this process.
+
+A sweep accounts for thousands of small runs inside tasks of Spark, where no session of Spark can start, and
+where planning Spark's queries would take longer than the simulation. `Direct` answers the same questions with
+the same definitions in SQL; the steps that are Python in `captures.accounting` are the same functions. A test
+holds its keys and curves equal to Spark's. It writes no tables, and does not run tshark: a sweep checks the
+protocol, and the reader of captures has been compared with tshark elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import duckdb
+import pyarrow as pa
+
+from captures.accounting import baselines, paths
+from captures.accounting.curves import STEP_S, WINDOW_S
+from captures.accounting.inputs import Inputs, defects, read_inputs
+from captures.accounting.log_tables import opening_table
+from captures.accounting.reconcile import Total, reconcile_ovs, reconcile_routers
+from captures.accounting.recovery import recovery
+from captures.accounting.registry import LOG_TABLES, load
+from captures.accounting.routers import Convergence
+from captures.accounting.summary import SUMMARY_KEYS
+from captures.accounting.totals import log_keys
+from captures.accounting.traffic import frames_by_type
+from captures.accounting.uncaptured import captured_only, processed_by_counters
+from captures.accounting.verdict import verdict
+from captures.frames.columns import SCHEMA
+from captures.frames.decoder import FrameDecoder
+from captures.pcap.reader import PcapReader
+from captures.rundir.layout import RunLayout
+
+load()
+
+#: The tables of logs that the keys need.
+_TABLES = ("oracle", "trees", "shortest_paths", "links")
+_COLUMNS = (
+    *("capture", "kind", "link", "node", "direction", "from_node", "to_node", "type", "time_ns", "length"),
+    *("issuer", "seq", "epoch", "undecodable", "fragment_index"),
+)
+_RECEIVER = "source, seq, node, app"
+_OUTCOMES = f"""
+    with delivered as (
+        select {_RECEIVER}, count(*) as deliveries, min(t_ns) as delivered_ns from deliveries group by all
+    ), joined as (
+        select {_RECEIVER}, oracle.sent_ns as oracle_ns, expected, decided, deliveries, delivered_ns
+        from oracle full join delivered using ({_RECEIVER})
+    )
+    select {_RECEIVER}, coalesce(oracle_ns, sent.sent_ns) as sent_ns,
+        coalesce(expected, false) as expected, coalesce(decided, true) as decided,
+        coalesce(deliveries, 0) as deliveries, delivered_ns,
+        coalesce(expected, false) and deliveries is null as missed,
+        deliveries is not null and coalesce(decided, true) and not coalesce(expected, false) as spurious
+    from joined left join sent using (source, seq)
+"""
+_PROCESSED = """
+    with host as (
+        select node, issuer as source, seq, time_ns, direction from frames
+        where kind = 'host' and type = 'MSG' and undecodable is null
+    ), received as (
+        select node, source, seq, min(time_ns) as time_ns, true as from_network from host
+        where direction = 'to_router' group by node, source, seq
+        union all select source, source, seq, sent_ns, false from sent
+    ), used as (
+        select distinct node, source, seq, true as used from (
+            select node, source, seq from host where direction = 'from_router'
+            union all select node, source, seq from deliveries
+        )
+    )
+    select received.*, used is null as false_positive
+    from received left join used using (node, source, seq)
+"""
+_CROSSINGS = """
+    select issuer as source, seq, frames.epoch, link, from_node, to_node, min(time_ns) as first_ns,
+        trees.parent is not null and from_node = trees.parent as on_tree
+    from frames left join trees
+        on trees.epoch = frames.epoch and trees.node = frames.to_node and trees.source = frames.issuer
+    where kind = 'link' and type = 'MSG' and undecodable is null group by all
+"""
+_ARRIVALS = """
+    select source, seq, to_node as node, from_node, link, first_ns as arrived_ns, cost as link_cost
+    from crossings join links using (link)
+    where to_node is not null and to_node <> source
+    qualify row_number() over (
+        partition by source, seq, to_node order by not on_tree, first_ns, from_node, link
+    ) = 1
+"""
+_FIRST_WAVE = """
+    with waves as (
+        select issuer, seq, min(time_ns) as first_ns, max(time_ns) as last_ns from frames
+        where type = 'RA' and undecodable is null group by issuer, seq
+    )
+    select max(last_ns) from (
+        select last_ns from waves join opening on issuer = node where first_ns >= requested_ns
+        qualify row_number() over (partition by issuer order by first_ns, seq) = 1
+    )
+"""
+_ADVERTISED_AGAIN = """
+    with advertisements as (
+        select issuer, epoch, seq, time_ns from frames where type = 'RA' and undecodable is null
+    ), first as (
+        select issuer, epoch, arg_min(seq, time_ns) as seq from advertisements group by issuer, epoch
+        qualify row_number() over (partition by issuer order by epoch) > 1
+    )
+    select epoch, max(time_ns) from advertisements join first using (issuer, epoch, seq) group by epoch
+"""
+
+
+class Direct:
+    """The accounting of one run in memory.
+
+    Args:
+        run_dir: a run folder with the oracle's answers.
+
+    Raises:
+        RunFolderError: a file of the run folder is missing or malformed.
+        PcapError: a capture file is no pcap file.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        layout = RunLayout(run_dir)
+        self.inputs: Inputs = read_inputs(layout)
+        self._files = {each.identity.name: run_dir / each.file for each in self.inputs.captures}
+        self.tables: dict[str, pa.Table] = {name: LOG_TABLES[name](self.inputs) for name in _TABLES}
+        self._database = duckdb.connect(config={"threads": 1})
+        log = self.inputs.log
+        self._frames = self._decoded()
+        for name, held in {
+            **self.tables,
+            "frames": self._frames,
+            "sent": log.sent,
+            "deliveries": log.deliveries,
+            "opening": opening_table(self.inputs.opening),
+        }.items():
+            self._database.register(name, held)
+        for name, query in (("outcomes", _OUTCOMES), ("processed", _PROCESSED), ("crossings", _CROSSINGS)):
+            self._database.execute(f"create temp table {name} as {query}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Frees the memory of the database."""
+        self._database.close()
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the keys of summary.json that `captures.accounting.account.account` returns.
+
+        `reconciliation` has no `tshark`, and `accounting_s` is left to the caller.
+        """
+        inputs, damaged = self.inputs, defects(self._files)
+        routers, ports, links = captured_only(
+            inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.links
+        )
+        found: dict[str, Any] = {
+            **frames_by_type(self._totals),
+            **self._outcome_totals(),
+            **self._processed_totals(),
+            **self._recovery(),
+            **log_keys(inputs),
+            "convergence_s": self._convergence.seconds,
+            "delivery_delay": self._delays(),
+            "stretch": self._stretch(),
+            "frames_repeated": self._repeated(),
+            "message_crossings": self._message_crossings(),
+            "links_captured": len(links),
+            "host_links_captured": len(routers),
+            "capture_defects": [f"{name}: {defect}" for name, defect in damaged.items()],
+            "reconciliation": {
+                "routers": reconcile_routers(self._totals, routers),
+                "ovs": reconcile_ovs(self._totals, ports, links),
+            },
+        }
+        holds, reasons = verdict(found)
+        found["verdict"] = "holds" if holds else "fails"
+        found["verdict_reasons"] = reasons
+        order = list(SUMMARY_KEYS)
+        return dict(sorted(found.items(), key=lambda item: order.index(item[0])))
+
+    def false_negatives(self, window_s: float | None = None) -> pa.Table:
+        """Returns the table `false_negative_curve`; None: with its window."""
+        window_s = window_s or max(0.25, 0.01 * self.inputs.clock.time_scale)
+        where = "expected and sent_ns is not null"
+        return self._trailing(f"outcomes where {where}", "sent_ns", "missed", "true", window_s, window_s / 5)
+
+    def false_positives(self, window_s: float = WINDOW_S) -> pa.Table:
+        """Returns the table `false_positive_curve`; empty unless all host links were captured."""
+        known = "true" if self.inputs.all_hosts_captured else "false"
+        source = f"processed where {known}"
+        return self._trailing(source, "time_ns", "false_positive", "true", window_s, STEP_S)
+
+    def share_of(self, kinds: tuple[str, ...], window_s: float = WINDOW_S) -> pa.Table:
+        """Returns the share of frames of some types among MSG, RA, SR and UR frames on links, as a curve."""
+        listed = ", ".join(f"'{kind}'" for kind in kinds)
+        source = "frames where kind = 'link' and type in ('MSG', 'RA', 'SR', 'UR')"
+        return self._trailing(source, "time_ns", f"type in ({listed})", "true", window_s, STEP_S)
+
+    def sql(self, query: str) -> pa.Table:
+        """Returns the answer to a query over frames, sent, deliveries, outcomes, processed, crossings."""
+        return self._database.sql(query).to_arrow_table()
+
+    def _decoded(self) -> pa.Table:
+        batches = []
+        for capture in self.inputs.captures:
+            decoder = FrameDecoder(capture.identity, _COLUMNS)
+            blocks = PcapReader(self._files[capture.identity.name]).blocks()
+            batches += [decoder.decode(block) for block in blocks]
+        schema = pa.schema([SCHEMA.field(name) for name in _COLUMNS])
+        return pa.Table.from_batches(batches) if batches else schema.empty_table()
+
+    def _row(self, query: str) -> dict[str, Any]:
+        (row,) = self.sql(query).to_pylist()
+        return dict(row)
+
+    @cached_property
+    def _totals(self) -> list[Total]:
+        keys = "capture, kind, link, node, direction, from_node, to_node"
+        rows = self.sql(
+            f"select {keys}, coalesce(type, 'undecodable') as type, count(*) as frames, "
+            "sum(length)::bigint as bytes, count(undecodable) as undecodable, min(time_ns) as first_ns, "
+            "max(time_ns) as last_ns from frames group by all"
+        )
+        return [Total(**row) for row in rows.to_pylist()]
+
+    @cached_property
+    def _convergence(self) -> Convergence:
+        inputs = self.inputs
+        if not inputs.opening:
+            return Convergence(None, inputs.clock.start_ns)
+        (found,) = self._database.execute(_FIRST_WAVE).fetchall()
+        if found[0] is None:
+            return Convergence(None, max(first.confirmed_ns for first in inputs.opening.values()))
+        return Convergence((found[0] - inputs.clock.start_ns) / 1e9, found[0])
+
+    def _outcome_totals(self) -> dict[str, Any]:
+        after = f"sent_ns >= {self._convergence.end_ns}"
+        conditions = {
+            "deliveries_expected": "expected",
+            "deliveries_made": "deliveries > 0",
+            "false_negatives": "missed",
+            "false_negatives_after_convergence": f"missed and decided and {after}",
+            "deliveries_decided": f"expected and decided and {after}",
+            "spurious_deliveries": "spurious",
+            "deliveries_undecided": "not decided",
+        }
+        counts = ", ".join(f"count(*) filter ({what}) as {key}" for key, what in conditions.items())
+        more = "coalesce(sum(greatest(deliveries - 1, 0)), 0)::bigint as duplicate_deliveries"
+        return self._row(f"select {counts}, {more} from outcomes")
+
+    def _processed_totals(self) -> dict[str, int]:
+        if not self.inputs.all_hosts_captured:
+            return processed_by_counters(self.inputs.router_counters.values())
+        return self._row(
+            "select count(*) filter (false_positive) as false_positives, "
+            "count(*) as messages_received_by_routers, "
+            "count(*) filter (false_positive and from_network) as false_positives_from_network, "
+            "count(*) filter (from_network) as messages_received_from_network from processed"
+        )
+
+    def _recovery(self) -> dict[str, Any]:
+        epochs = self.inputs.epochs
+        rows = self._database.execute(_ADVERTISED_AGAIN).fetchall() if epochs.changes else []
+        return {
+            "epochs": epochs.committed,
+            "recovery_s": recovery(epochs.changes, dict(rows), self.inputs.clock),
+        }
+
+    def _delays(self) -> dict[str, Any]:
+        delay = "(delivered_ns - sent_ns) / 1e9"
+        quantiles = {"median_s": 0.5, "p90_s": 0.9, "p99_s": 0.99}
+        columns = ", ".join(f"quantile_cont({delay}, {share}) as {n}" for n, share in quantiles.items())
+        return self._row(
+            f"select {columns}, max({delay}) as max_s, avg({delay}) as mean_s "
+            "from outcomes where deliveries > 0"
+        )
+
+    def _stretch(self) -> dict[str, Any]:
+        into = self.sql(_ARRIVALS)
+        walked = list(paths.walk(iter(into.combine_chunks().to_batches())))
+        keys = [(how, what) for what in ("hops", "cost") for how in ("mean", "max")]
+        if not walked:
+            return {f"stretch_{what}_{how}": None for how, what in keys}
+        self._database.register("walked", pa.Table.from_batches(walked))
+        columns = ", ".join(
+            f"{'avg' if how == 'mean' else 'max'}({what} / shortest_{what}) as stretch_{what}_{how}"
+            for how, what in keys
+        )
+        return self._row(f"select {columns} from walked left join shortest_paths using (source, node)")
+
+    def _repeated(self) -> int:
+        keys = "link, from_node, issuer, seq, fragment_index"
+        row = self._row(
+            "select coalesce(sum(times - 1), 0)::bigint as frames_repeated from ("
+            "select count(*) as times from frames where kind = 'link' and type = 'MSG' "
+            f"group by {keys} having count(*) > 1)"
+        )
+        return int(row["frames_repeated"])
+
+    def _message_crossings(self) -> dict[str, int]:
+        seen = self.sql("select source, seq, min(epoch) as epoch from crossings group by source, seq")
+        known = baselines.compute(self.inputs.topology, self.inputs.log.sent, self.tables, seen)
+        self._database.register("baselines", known.messages)
+        sums = ", ".join(f"coalesce(sum({way}), 0)::bigint as {way}" for way in baselines.WAYS)
+        return self._row(
+            "with crossed as (select distinct source, seq, link, from_node, to_node from crossings), "
+            "counted as (select source, seq, count(*) as cbcb from crossed group by all) "
+            f"select count(*) as messages, coalesce(sum(cbcb), 0)::bigint as cbcb, {sums} "
+            "from baselines left join counted using (source, seq)"
+        )
+
+    def _trailing(
+        self, source: str, time: str, part: str, whole: str, window_s: float, step_s: float
+    ) -> pa.Table:
+        """Returns a moving share, as `captures.accounting.curves.trailing_share`."""
+        clock = self.inputs.clock
+        steps = max(1, round(window_s / step_s))
+        second = f"({time} - {clock.start_ns}) * {clock.time_scale / 1e9!r}::double"
+        return self.sql(
+            f"with steps as (select floor({second} / {step_s!r}::double)::bigint as step, "
+            f"count(*) filter ({part}) as part, count(*) filter ({whole}) as whole from {source} group by 1"
+            "), summed as (select step, sum(part) over moving as part, sum(whole) over moving as whole "
+            f"from steps window moving as (order by step range between {steps - 1} preceding "
+            f"and current row)) select (step + 1) * {step_s!r}::double as t_s, part / whole as fraction "
+            "from summed where whole > 0 order by step"
+        )
+
+
+def flat(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the numbers and texts of a summary by dotted keys, such as `delivery_delay.median_s`.
+
+    Lists are left out, but for their lengths under `KEY.count`; of `reconciliation`, the numbers of
+    differences.
+    """
+    found: dict[str, Any] = {}
+    for key, value in summary.items():
+        if isinstance(value, Mapping):
+            found |= {f"{key}.{inner}": each for inner, each in flat(value).items()}
+        elif isinstance(value, list):
+            found[f"{key}.count"] = len(value)
+        else:
+            found[key] = value
+    return found

@@ -1,0 +1,89 @@
+"""The accounting on DuckDB gives the numbers of the accounting on Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from captures.accounting.account import account
+from captures.accounting.direct import Direct, flat
+from captures.rundir.layout import RunLayout
+from testbed.config.hop_limit import hop_limit_of
+from testbed.config.load import load_experiment
+from testbed.config.shipped import find_experiment
+from testbed.oracle.decide import write_oracle
+from testbed.sim.captures import Kept
+from testbed.sim.simulation import simulate
+from testbed.terminal.progress import Progress
+from tests.support.run_folder import good_run
+
+pytestmark = pytest.mark.spark
+
+_SMALL = {"duration_s": "600", "topology.nodes": "10", "workload.first_message_s": "0"}
+#: Experiment, its overrides, and the captures that are kept.
+_CASES: tuple[tuple[str, dict[str, str], Kept], ...] = (
+    ("default", _SMALL, "all"),
+    ("default", {**_SMALL, "broadcast.layer": "rpf", "routing.scheme": "pif-strict", "seed": "2"}, "all"),
+    (
+        "default",
+        {**_SMALL, "workload.messages_per_minute": "60", "protocol.sr_min_interval_s": "60"},
+        "links",
+    ),
+    ("default", {**_SMALL, "workload": "false"}, "none"),
+    ("recovery", {}, "all"),
+)
+
+
+def _compared(summary: dict[str, Any]) -> dict[str, Any]:
+    """The keys that both have; numbers that are not whole up to rounding."""
+    kept = {key: value for key, value in summary.items() if key != "accounting_s"}
+    kept["reconciliation"] = {key: kept["reconciliation"][key] for key in ("routers", "ovs")}
+    lists = {key: value for key, value in kept.items() if isinstance(value, list)}
+    return {
+        key: pytest.approx(value) if isinstance(value, float) else value
+        for key, value in {**flat(kept), **lists}.items()
+    }
+
+
+@pytest.mark.parametrize(("name", "overrides", "captures"), _CASES)
+def test_keys_and_curves_are_those_of_spark(
+    tmp_path: Path, spark: SparkSession, name: str, overrides: dict[str, str], captures: Kept
+) -> None:
+    experiment = load_experiment(find_experiment(name), overrides)
+    run = simulate(experiment, tmp_path, Progress(Console(quiet=True)), captures)
+    write_oracle(RunLayout(run), experiment.oracle.in_flight_window_s, hop_limit_of(experiment))
+    with Direct(run) as direct:
+        found = direct.summary()
+        curves = {
+            ("false_negative_curve", "fraction"): direct.false_negatives(),
+            ("false_positive_curve", "fraction"): direct.false_positives(),
+            ("control_share_curve", "fraction"): direct.share_of(("RA", "SR", "UR")),
+            ("control_share_curve", "ra_fraction"): direct.share_of(("RA",)),
+        }
+    summary = account(run, spark=spark)
+    assert flat(found) | {key: found[key] for key in found if isinstance(found[key], list)} == _compared(
+        summary
+    )
+    for (table, column), curve in curves.items():
+        written = pq.read_table(run / "parquet" / table)
+        if table == "control_share_curve":
+            # Points of Spark's curve come every 2 s, also where no frame is.
+            points = dict(zip(written["t_s"].to_pylist(), written[column].to_pylist(), strict=True))
+            points = {t_s: points[t_s] for t_s in curve["t_s"].to_pylist()}
+        else:
+            points = dict(zip(written["t_s"].to_pylist(), written[column].to_pylist(), strict=True))
+        assert dict(zip(*(curve[name].to_pylist() for name in ("t_s", "fraction")), strict=True)) == points
+
+
+def test_a_written_run_folder_gives_the_same_numbers(tmp_path: Path, spark: SparkSession) -> None:
+    """Fragments, sequence numbers of 64 bits and repeated captures are in this folder."""
+    run = good_run().write(tmp_path / "run")
+    with Direct(run) as direct:
+        found = direct.summary()
+    lists = {key: value for key, value in found.items() if isinstance(value, list)}
+    assert flat(found) | lists == _compared(account(run, spark=spark))
