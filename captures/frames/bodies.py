@@ -73,16 +73,31 @@ def _decoded(number: int, body: bytes) -> BodyValues:
 
 
 def body_columns(
-    distinct: Sequence[BodyValues], index: npt.NDArray[np.int64], wanted: Container[str] = BODY_COLUMNS
+    distinct: Sequence[BodyValues],
+    index: npt.NDArray[np.int64],
+    wanted: Container[str] = BODY_COLUMNS,
+    compiled: Mapping[str, pa.Array] | None = None,
 ) -> dict[str, pa.Array]:
-    """Returns the required body columns of frames, of which frame i has the body `distinct[index[i]]`."""
-    rows = pa.array(index)
+    """Returns the required body columns of frames, of which frame i has the body `distinct[index[i]]`.
+
+    Args:
+        compiled: the columns of the frames whose body is `distinct[0]`; by default these have no body.
+    """
     columns = {}
     for name in BODY_COLUMNS:
-        if name in wanted:
-            values = [getattr(each, name) for each in distinct]
-            column = _maps(values) if name == "attributes" else pa.array(values, SCHEMA.field(name).type)
-            columns[name] = column.take(rows)
+        if name not in wanted:
+            continue
+        values = [getattr(each, name) for each in distinct]
+        if compiled and values.count(None) == len(values):
+            columns[name] = compiled[name]
+            continue
+        column = _maps(values) if name == "attributes" else pa.array(values, SCHEMA.field(name).type)
+        if not compiled:
+            columns[name] = column.take(pa.array(index))
+        else:
+            # The columns of compiled code, and behind them the other bodies.
+            place = np.where(index > 0, len(index) + index, np.arange(len(index)))
+            columns[name] = pa.concat_arrays([compiled[name], column]).take(pa.array(place))
     return columns
 
 

@@ -1,8 +1,8 @@
 """From captured bytes to columns: the Ethernet and CBCB headers of a block of frames, decoded at once.
 
-Headers are gathered and taken apart by NumPy. Bodies go through the codec, once for each distinct body, so
-that a message is decoded once however many links it crosses; where no column needs them, compiled code
-accepts the bodies that are well formed. Fragments are reassembled.
+Headers are gathered and taken apart by NumPy. Compiled code checks bodies and writes them into the columns;
+the few bodies that it does not accept, and all bodies without numba, go through the codec, once for each
+distinct body. Fragments are reassembled.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ _DIRECTION_LABELS = pa.array([None, FROM_ROUTER, TO_ROUTER])
 _FRAGMENT_LABELS = pa.array([None, WHOLE, PARTIAL, COMPLETING])
 _WHOLE, _PARTIAL, _COMPLETING = 1, 2, 3
 _REASON_LABELS = pa.array(_REASONS)
+_BODY_COLUMNS = frozenset(BODY_COLUMNS)
 
 Mask = npt.NDArray[np.bool_]
 Int8s = npt.NDArray[np.int8]
@@ -83,7 +84,6 @@ class FrameDecoder:
     def __init__(self, capture: CaptureIdentity, columns: Sequence[str] = tuple(COLUMNS)) -> None:
         self.capture = capture
         self.columns = columns
-        self._bodies_wanted = not set(BODY_COLUMNS).isdisjoint(columns)
         self._fragments = CapturedFragments()
 
     def carry(self, part: FilePart) -> None:
@@ -140,12 +140,20 @@ class FrameDecoder:
             ):
                 checked.take(row, body_values(number, bytes(block.data[at : at + here])))
             return
-        from captures.frames.loops import group_bodies, well_formed_bodies
+        from captures.frames.compiled_bodies import compiled_columns
+        from captures.frames.loops import group_bodies
 
         raw = np.frombuffer(block.data, np.uint8)
-        if not self._bodies_wanted:
-            left = ~well_formed_bodies(raw, start, length, kind)
-            rows, start, length, kind = rows[left], start[left], length[left], kind[left]
+        whole = np.full(len(frames.plain), -1, np.int64)
+        whole[rows] = length
+        types = frames.fields["type"].astype(np.int64)
+        wanted = _BODY_COLUMNS.intersection(self.columns)
+        columns, left = compiled_columns(block, block.start + _FIXED_LENGTH, whole, types, wanted)
+        checked.compiled = columns
+        rows = np.flatnonzero(left)
+        if not len(rows):
+            return
+        start, length, kind = block.start[rows] + _FIXED_LENGTH, whole[rows], types[rows]
         group, first = group_bodies(raw, start, length, kind)
         found = [
             body_values(int(kind[one]), bytes(block.data[start[one] : start[one] + length[one]]))
@@ -153,17 +161,15 @@ class FrameDecoder:
         ]
         numbers = np.array([checked.number(values) for values in found], np.int64)
         reasons = np.array([_REASON_NUMBERS[values.reason] for values in found], np.int8)
-        if len(rows):
-            checked.body[rows] = numbers[group]
-            checked.reason[rows] = reasons[group]
+        checked.body[rows] = numbers[group]
+        checked.reason[rows] = reasons[group]
 
 
 def _batch(frames: _Frames, checked: _Checked, columns: Sequence[str]) -> pa.RecordBatch:
     """Some of `COLUMNS`. Columns of the body are null unless the decoder was made for one of them."""
     made = {**_of_file(frames), **_of_headers(frames, checked)}
-    if not set(BODY_COLUMNS).isdisjoint(columns):
-        bodies = body_columns(checked.bodies, checked.body, set(columns))
-        made |= {name: partial(_itself, column) for name, column in bodies.items()}
+    bodies = body_columns(checked.bodies, checked.body, _BODY_COLUMNS.intersection(columns), checked.compiled)
+    made |= {name: partial(_itself, column) for name, column in bodies.items()}
     arrays = [made[name]() if name in made else frames.field(name, checked.header_ok) for name in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([SCHEMA.field(name) for name in columns]))
 
@@ -210,13 +216,17 @@ def decode_block(block: Block, capture: CaptureIdentity) -> pa.RecordBatch:
 @dataclass(slots=True)
 class _Checked:
     """Of each frame: why it does not decode (an index into `_REASONS`), whether its header does, the state of
-    its body (an index into `_FRAGMENT_LABELS`), and the index of its body in `bodies`."""
+    its body (an index into `_FRAGMENT_LABELS`), and the index in `bodies` of a body that the codec decoded.
+
+    `compiled` has the body columns of the frames that compiled code decoded; empty: the codec decoded all.
+    """
 
     reason: Int8s
     header_ok: Mask
     fragment: Int8s
     body: Int64s
     bodies: list[BodyValues] = field(default_factory=lambda: [NOTHING])
+    compiled: dict[str, pa.Array] = field(default_factory=dict)
     _numbers: dict[int, int] = field(default_factory=lambda: {id(NOTHING): 0})
 
     def number(self, values: BodyValues) -> int:

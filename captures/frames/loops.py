@@ -1,8 +1,6 @@
-"""Compiled loops over many frames: which bodies are well formed, which are equal, how much each router sent.
+"""Compiled loops over many frames: how much each router sent, which bodies are equal, where fragments are.
 
-Only the codec rejects frames. The loops accept the frames that make up most captures: MSG, RA, UR and SR
-frames in ASCII, with or without TLVs of unknown types. The codec decodes every frame that the loops accept
-(tests hold the two together), and decides on all others.
+Only the codec rejects frames. `captures.frames.body_checks` says which bodies the loops accept.
 
 The loops read memory by address. To numba an item of an array is a calculation of its place, and an array as
 an argument is seven numbers and a count of its users: several times slower for a few bytes here and there.
@@ -18,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from captures.frames.body_checks import MOST_ATTRIBUTES, is_well_formed_body
 from captures.pcap.compiling import compiler
 from router.native.memory import address_of, load_u8, load_u16, load_u32
-from router.predicates.model import STRING_MAX_BYTES, Operator, Type
 from router.wire.addresses import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
@@ -28,25 +26,17 @@ from router.wire.addresses import (
     ETHERTYPE,
     node_address,
 )
-from router.wire.format import VERSION, FrameType, Tlv
+from router.wire.format import VERSION
 from router.wire.header import HEADER_LENGTH
-from router.wire.layouts import HEADER_OFFSETS, TLV_FORMATS, struct_of
-from router.wire.tlv import NEVER_SKIPPED, TLV_HEADER_LENGTH
+from router.wire.layouts import HEADER_OFFSETS
 
-_MSG, _RA, _SR, _UR = int(FrameType.MSG), int(FrameType.RA), int(FrameType.SR), int(FrameType.UR)
 _TYPE, _TOTAL_LENGTH = HEADER_OFFSETS["type"], HEADER_OFFSETS["total_length"]
 _FRAGMENT_INDEX, _FRAGMENT_COUNT = HEADER_OFFSETS["fragment_index"], HEADER_OFFSETS["fragment_count"]
 _PAYLOAD_LENGTH, _RESERVED = HEADER_OFFSETS["payload_length"], HEADER_OFFSETS["reserved"]
-_ATTRIBUTE, _FILTER, _TIMEOUT = int(Tlv.ATTRIBUTE), int(Tlv.FILTER), int(Tlv.TIMEOUT)
-_TIMEOUT_LENGTH = struct_of(TLV_FORMATS[Tlv.TIMEOUT].fields).size
-_STRING, _INTEGER, _DOUBLE, _BOOLEAN = (int(each) for each in Type)
-_PREFIX, _SUBSTRING, _ANY = int(Operator.PREFIX), int(Operator.SUBSTRING), int(Operator.ANY)
 _CONTROLLER, _TO_CONTROLLER = (
     int.from_bytes(each, "big") for each in (CONTROLLER_SOURCE, CONTROLLER_DESTINATION)
 )
 _NODE_PREFIX = int.from_bytes(node_address(0)[:2], "big")
-#: A message with more attributes is left to the codec: comparing each name with each would take long.
-_MOST_ATTRIBUTES = 32
 
 #: Captures: of no run, of a link, of a router's own link.
 ANY_CAPTURE, LINK, HOST = 0, 1, 2
@@ -56,153 +46,6 @@ Int64s = npt.NDArray[np.int64]
 
 
 kernel, callee, inlined = compiler().kernel, compiler().callee, compiler().inlined
-
-
-@callee
-def _is_ascii(at: int, end: int) -> bool:
-    for position in range(at, end):  # noqa: SIM110 - no generators in compiled code
-        if load_u8(position) >= 128:
-            return False
-    return True
-
-
-@inlined
-def _is_value(at: int, end: int, value_type: int) -> bool:
-    size = end - at
-    if value_type == _STRING:
-        return size <= STRING_MAX_BYTES and _is_ascii(at, end)
-    if value_type == _INTEGER:
-        return size == 8
-    if value_type == _DOUBLE:
-        # All ones in the exponent: infinite, or no number.
-        return size == 8 and not (load_u8(at) & 0x7F == 0x7F and load_u8(at + 1) & 0xF0 == 0xF0)
-    return value_type == _BOOLEAN and size == 1 and load_u8(at) <= 1
-
-
-@callee
-def _is_new_name(name: int, names: Any, known: int) -> bool:
-    """Whether the name at `name` (its length first) is none of the `known` ones before it."""
-    for number in range(known):
-        other = names[number]
-        position = 0
-        while position <= load_u8(name) and load_u8(other + position) == load_u8(name + position):
-            position += 1
-        if position > load_u8(name):
-            return False
-    return True
-
-
-@callee
-def _may_be_skipped(tlv: int) -> bool:
-    """Whether a TLV type is unknown: a function of its own, so that the loops over known TLVs stay short."""
-    return tlv not in NEVER_SKIPPED
-
-
-@callee
-def _is_message(at: int, end: int, names: Any) -> bool:
-    """`names` has room for `_MOST_ATTRIBUTES` numbers."""
-    known = 0
-    while at < end:
-        name = at + TLV_HEADER_LENGTH
-        if name > end:
-            return False
-        behind = name + load_u32(at + 1)
-        if behind > end:
-            return False
-        tlv = load_u8(at)
-        at = behind
-        if tlv != _ATTRIBUTE:
-            if not _may_be_skipped(tlv):
-                return False
-            continue
-        if name == behind or load_u8(name) == 0 or known == _MOST_ATTRIBUTES:
-            return False
-        value_type = name + 1 + load_u8(name)
-        if value_type >= behind:
-            return False
-        if not _is_ascii(name + 1, value_type) or not _is_new_name(name, names, known):
-            return False
-        if not _is_value(value_type + 1, behind, load_u8(value_type)):
-            return False
-        names[known] = name
-        known += 1
-    return True
-
-
-@callee
-def _is_predicate(at: int, end: int) -> bool:
-    while at < end:
-        start = at + TLV_HEADER_LENGTH
-        if start > end:
-            return False
-        behind = start + load_u32(at + 1)
-        if behind > end:
-            return False
-        tlv = load_u8(at)
-        if tlv != _FILTER:
-            if not _may_be_skipped(tlv):
-                return False
-            at = behind
-            continue
-        at = start
-        while at < behind:
-            value_type = at + 1 + load_u8(at)
-            value = value_type + 4
-            if load_u8(at) == 0 or value > behind or not _is_ascii(at + 1, value_type):
-                return False
-            operator = load_u8(value_type + 1)
-            at = value + load_u16(value_type + 2)
-            if at > behind:
-                return False
-            if operator == _ANY:
-                if at != value or load_u8(value_type) == 0 or load_u8(value_type) > _BOOLEAN:
-                    return False
-                continue
-            if operator == 0 or operator > _ANY or not _is_value(value, at, load_u8(value_type)):
-                return False
-            if _PREFIX <= operator <= _SUBSTRING and load_u8(value_type) != _STRING:
-                return False
-    return True
-
-
-@callee
-def _is_sender_request(at: int, end: int) -> bool:
-    known = False
-    while at < end:
-        start = at + TLV_HEADER_LENGTH
-        if start > end:
-            return False
-        behind = start + load_u32(at + 1)
-        if behind > end:
-            return False
-        tlv = load_u8(at)
-        at = behind
-        if tlv == _TIMEOUT:
-            if known or behind - start != _TIMEOUT_LENGTH:
-                return False
-            known = True
-        elif not _may_be_skipped(tlv):
-            return False
-    return known
-
-
-@inlined
-def _is_well_formed_body(at: int, end: int, type_: int, names: Any) -> bool:
-    """Whether the body [at, end) of a frame of type `type_` is accepted."""
-    if type_ == _MSG:
-        return _is_message(at, end, names)
-    if type_ in (_RA, _UR):
-        return _is_predicate(at, end)
-    return type_ == _SR and _is_sender_request(at, end)
-
-
-@kernel
-def _well_formed_bodies(base: int, start: Any, length: Any, types: Any, accepted: Any) -> None:
-    """accepted[i] = 1 if the body of row i is: of type types[i], length[i] bytes at base + start[i]."""
-    names = np.empty(_MOST_ATTRIBUTES, np.int64)
-    for row in range(len(start)):
-        at = base + start[row]
-        accepted[row] = _is_well_formed_body(at, at + length[row], types[row], names)
 
 
 @inlined
@@ -222,7 +65,7 @@ def _is_well_formed_frame(at: int, captured: int, names: Any) -> bool:
     length = load_u16(header + _PAYLOAD_LENGTH)
     if length != load_u32(header + _TOTAL_LENGTH) or at + captured < body + length:
         return False
-    return _is_well_formed_body(body, body + length, load_u8(header + _TYPE), names)
+    return is_well_formed_body(body, body + length, load_u8(header + _TYPE), names)
 
 
 @inlined
@@ -268,7 +111,7 @@ def count_well_formed(
     Returns:
         How many groups there are now, and how many rows are in `left`.
     """
-    names = np.empty(_MOST_ATTRIBUTES, np.int64)
+    names = np.empty(MOST_ATTRIBUTES, np.int64)
     last_slot = len(slots) - 1
     shift = np.uint64(64 - bits)
     count = 0
@@ -372,13 +215,6 @@ def survey(raw: Bytes, start: Int64s, captured: Int64s) -> tuple[Int64s, Int64s]
     seen, fragments = np.zeros(256, np.bool_), np.empty(len(start), np.int64)
     count = _survey(address_of(raw), start, captured, seen, fragments)
     return np.flatnonzero(seen), fragments[:count]
-
-
-def well_formed_bodies(raw: Bytes, start: Int64s, length: Int64s, types: Int64s) -> npt.NDArray[np.bool_]:
-    """Which bodies raw[start:start+length] of frames of these type numbers are accepted."""
-    accepted = np.empty(len(start), np.uint8)
-    _well_formed_bodies(address_of(raw), start, length, types, accepted)
-    return accepted.astype(np.bool_)
 
 
 def group_bodies(raw: Bytes, start: Int64s, length: Int64s, kind: Int64s) -> tuple[Int64s, Int64s]:

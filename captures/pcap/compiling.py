@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 _WORTH_COMPILING_BYTES = 4_000_000
 #: The modules of the loops, and of the constants that the loops use.
 _SOURCES = (
+    "captures.frames.body_checks",
+    "captures.frames.body_loops",
     "captures.frames.loops",
+    "captures.frames.predicate_text",
     "captures.pcap.walk",
     "captures.pcap.gather",
     "captures.pcap.internet",
+    "router.predicates.lexer",
     "router.predicates.model",
     "router.wire.addresses",
     "router.wire.format",

@@ -7,6 +7,7 @@ addresses of its arrays. The caller keeps the arrays alive during the call. Noth
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from router.native.compiler import I64, Address
+from router.native.compiler import I64, Address, Real
 
 
 class Reader(Protocol):
@@ -76,6 +77,18 @@ def _loader(bits: int) -> Loader:
     return loader
 
 
+def _double_loader() -> Callable[[Address], Real]:
+    def load(_typing: Any, address: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+            return builder.bitcast(builder.bswap(builder.load(pointer, align=1)), ir.DoubleType())
+
+        return types.float64(address), generate
+
+    loader: Callable[[Address], Real] = intrinsic(load)
+    return loader
+
+
 def _pointer(builder: Any, arguments: Any, bits: int) -> Any:
     width = ir.Constant(ir.IntType(64), bits // 8)
     place = builder.add(arguments[0], builder.mul(arguments[1], width))
@@ -86,7 +99,9 @@ byte_at, short_at = _reader(8, signed=False), _reader(16, signed=False)
 int_at, long_at = _reader(32, signed=True), _reader(64, signed=True)
 put_byte, put_short = _writer(8), _writer(16)
 put_int, put_long = _writer(32), _writer(64)
-load_u8, load_u16, load_u32 = _loader(8), _loader(16), _loader(32)
+load_u8, load_u16, load_u32, load_u64 = _loader(8), _loader(16), _loader(32), _loader(64)
+#: Reads the double in network byte order at an address.
+load_f64 = _double_loader()
 
 
 def address_of(array: npt.NDArray[np.generic]) -> int:

@@ -169,12 +169,15 @@ def test_compiled_loops_accept_no_known_tlv_in_a_wrong_frame() -> None:
 
 
 def _accepted(bodies: list[tuple[FrameType, bytes]]) -> list[bool]:
-    from captures.frames.loops import well_formed_bodies
+    from captures.frames.body_loops import fill
 
     length = np.array([len(body) for _, body in bodies], np.int64)
     raw = np.frombuffer(b"".join(body for _, body in bodies) + b"\0", np.uint8)
     types = np.array([int(type_) for type_, _ in bodies], np.int64)
-    accepted: list[bool] = well_formed_bodies(raw, np.cumsum(length) - length, length, types).tolist()
+    start = np.cumsum(length) - length
+    accepted: list[bool] = fill(
+        raw, start, length, types, attributes=False, predicates=False
+    ).accepted.tolist()
     return accepted
 
 
