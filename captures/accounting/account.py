@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -18,6 +19,7 @@ from captures.accounting.inputs import Inputs, capture_files, defects, read_inpu
 from captures.accounting.queries import end_jobs, run_queries
 from captures.accounting.reconcile import (
     Total,
+    reconcile_applications,
     reconcile_ovs,
     reconcile_routers,
     reconcile_tshark,
@@ -28,6 +30,7 @@ from captures.accounting.sources import Run
 from captures.accounting.summary import SUMMARY_KEYS
 from captures.accounting.totals import log_keys
 from captures.accounting.uncaptured import captured_only
+from captures.accounting.unrecorded import FIRST_UNRECORDED
 from captures.accounting.verdict import verdict
 from captures.rundir.layout import RunLayout
 from captures.source import captured_frames
@@ -122,17 +125,23 @@ def _accounted(
     routers, ports, links = captured_only(
         inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.links
     )
+    reconciliation = {
+        "tshark": reconcile_tshark(totals, counts, inputs.captures),
+        "routers": reconcile_routers(totals, routers),
+        "ovs": reconcile_ovs(totals, ports, links),
+        "applications": reconcile_applications(
+            Counter(inputs.log.sent["source"].to_pylist()),
+            inputs.router_counters,
+            counted.pop(FIRST_UNRECORDED),
+        ),
+    }
     summary = {
         **counted,
         **log_keys(inputs),
         "links_captured": len(links),
         "host_links_captured": len(routers),
         "capture_defects": [f"{name}: {defect}" for name, defect in walking.result().items()],
-        "reconciliation": {
-            "tshark": reconcile_tshark(totals, counts, inputs.captures),
-            "routers": reconcile_routers(totals, routers),
-            "ovs": reconcile_ovs(totals, ports, links),
-        },
+        "reconciliation": reconciliation,
     }
     holds, reasons = verdict(summary, [] if inputs.simulated else _uncaptured(inputs, routers, links))
     summary["verdict"] = "holds" if holds else "fails"

@@ -11,15 +11,20 @@ from captures.rundir.clock import Clock
 
 
 @step(kept=ALWAYS)
-def outcomes(oracle: DataFrame, deliveries: DataFrame, sent: DataFrame) -> DataFrame:
+def outcomes(oracle: DataFrame, deliveries: DataFrame, lost: DataFrame, sent: DataFrame) -> DataFrame:
     """One row for each (message, application) that was expected, undecided or delivered.
 
-    Columns: source, seq, node, app, sent_ns, expected, decided, deliveries (number of deliveries; null:
-    none), delivered_ns (the first delivery; null: none), missed (expected and not delivered), spurious
-    (delivered, decided and not expected).
+    Columns: source, seq, node, app, sent_ns, expected, decided, deliveries (number of deliveries; 0: none),
+    lost (every delivery found the connection of the application broken), delivered_ns (the first delivery;
+    null: none), missed (expected, not delivered and not lost), spurious (delivered, decided and not
+    expected).
     """
-    delivered = deliveries.groupBy(*RECEIVER).agg(
-        F.count("*").alias("deliveries"), F.min("t_ns").alias("delivered_ns")
+    delivered = (
+        deliveries.select(*RECEIVER, "t_ns")
+        .unionByName(lost.select(*RECEIVER, F.lit(None).cast("bigint").alias("t_ns")))
+        .groupBy(*RECEIVER)
+        .agg(F.count("t_ns").alias("deliveries"), F.min("t_ns").alias("delivered_ns"))
+        .withColumn("lost", F.expr("deliveries = 0"))
     )
     joined = oracle.withColumnRenamed("sent_ns", "oracle_ns").join(delivered, RECEIVER, "full_outer")
     return joined.join(sent.select("source", "seq", "sent_ns"), MESSAGE, "left").select(
@@ -28,9 +33,10 @@ def outcomes(oracle: DataFrame, deliveries: DataFrame, sent: DataFrame) -> DataF
         F.coalesce("expected", F.lit(False)).alias("expected"),
         F.coalesce("decided", F.lit(True)).alias("decided"),
         F.coalesce("deliveries", F.lit(0)).alias("deliveries"),
+        F.coalesce("lost", F.lit(False)).alias("lost"),
         "delivered_ns",
-        F.expr("coalesce(expected, false) and deliveries is null").alias("missed"),
-        F.expr("deliveries is not null and coalesce(decided, true) and not coalesce(expected, false)").alias(
+        F.expr("coalesce(expected, false) and lost is null").alias("missed"),
+        F.expr("deliveries > 0 and coalesce(decided, true) and not coalesce(expected, false)").alias(
             "spurious"
         ),
     )
@@ -46,6 +52,7 @@ def outcome_totals(outcomes: DataFrame, converged_ns: int) -> DataFrame:
     return outcomes.agg(
         count_if("expected").alias("deliveries_expected"),
         count_if("deliveries > 0").alias("deliveries_made"),
+        count_if("lost").alias("deliveries_lost"),
         count_if("missed").alias("false_negatives"),
         count_if(f"missed and decided and sent_ns >= {converged_ns}").alias(
             "false_negatives_after_convergence"

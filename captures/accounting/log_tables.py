@@ -20,7 +20,7 @@ from captures.rundir.routing_tables import read_routing_tables
 from captures.rundir.workload import WorkloadLine
 from captures.tables.catalogue import TABLES
 from router.predicates.model import Message
-from router.predicates.printer import format_message
+from router.predicates.printer import format_message, format_predicate
 
 _MESSAGE = [("source", pa.int32()), ("seq", pa.int64())]
 SENT = pa.schema([*_MESSAGE, ("sent_ns", pa.int64()), ("message", pa.string())])
@@ -44,17 +44,20 @@ class FirstPredicate:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationTables:
-    """The log of the applications as tables.
+    """The records of applications as tables.
 
     Attributes:
-        sent, deliveries, declared: tables with the columns of `SENT`, `DELIVERIES` and `DECLARED` (one row
-            for each predicate that a router confirmed; a predicate of 0 filters withdraws the last one).
+        sent, deliveries, lost, declared: tables with the columns of `SENT`, `DELIVERIES` (two of them:
+            messages that routers handed over, and messages that found the connection broken) and `DECLARED`
+            (one row for each change of an application's predicate; a predicate of 0 filters withdraws the
+            last one).
         first_predicates: node -> its first predicate.
         last_ns: time of the last event, ns since 1970 UTC; 0: no event.
     """
 
     sent: pa.Table
     deliveries: pa.Table
+    lost: pa.Table
     declared: pa.Table
     first_predicates: Mapping[int, FirstPredicate]
     last_ns: int
@@ -62,7 +65,8 @@ class ApplicationTables:
 
     def events(self, clock: Clock) -> pa.Table:
         """Every event, as the table `applications`."""
-        rows = [(clock.experiment_s(event[0]), *event) for event in self._events]
+        ordered = sorted(self._events, key=lambda event: event[0])
+        rows = [(clock.experiment_s(event[0]), *event) for event in ordered]
         return _table(rows, TABLES["applications"].schema)
 
 
@@ -72,41 +76,46 @@ def signed64(number: int) -> int:
 
 
 def application_tables(run: RunLayout) -> ApplicationTables:
-    """Reads the log of the applications.
+    """Reads the records of applications.
 
     Raises:
-        RunFolderError: the log is missing, or a line is malformed; names file and line.
+        RunFolderError: the records are missing, or a line is malformed; names file and line.
     """
     sent: list[tuple[Any, ...]] = []
     deliveries: list[tuple[Any, ...]] = []
+    lost: list[tuple[Any, ...]] = []
     declared: list[tuple[Any, ...]] = []
     events: list[tuple[Any, ...]] = []
     first: dict[int, FirstPredicate] = {}
     last_ns = 0
-    for where, line in read_applications(run):
+    for where, recorded in read_applications(run):
+        line = recorded.event
         node, app, t_ns = line["node"], line["app"], line["t_ns"]
         last_ns = max(last_ns, t_ns)
         message: tuple[int | None, int | None] = (None, None)
         requested_ns = text = None
         match line["event"]:
-            case "deliver":
+            case "deliver" | "lose":
                 message = (line["source"], signed64(line["seq"]))
-                deliveries.append((*message, node, app, t_ns))
+                (deliveries if line["event"] == "deliver" else lost).append((*message, node, app, t_ns))
             case "send_message":
                 message, requested_ns = (line["source"], signed64(line["seq"])), line["requested_ns"]
                 with _expecting(where):
                     text = format_message(Message(line["attributes"]))
                 sent.append((*message, requested_ns, text))
-            case "set_predicate":
-                text, requested_ns = line["predicate"], line["requested_ns"]
-                declared.append((node, app, t_ns, text, len(line["filters"])))
-                found = FirstPredicate(requested_ns, t_ns)
-                if line["filters"] and (node not in first or requested_ns < first[node].requested_ns):
-                    first[node] = found
+        if recorded.change is not None:
+            requested_ns, in_force = recorded.change.requested_ns, recorded.change.in_force
+            text = format_predicate(in_force)
+            declared.append((node, app, t_ns, text, len(in_force)))
+            if in_force and (node not in first or requested_ns < first[node].requested_ns):
+                first[node] = FirstPredicate(requested_ns, t_ns)
         events.append((t_ns, requested_ns, node, app, line["event"], *message, text))
-    with _expecting(str(run.applications_log)):
+    with _expecting(str(run.applications_folder)):
         return ApplicationTables(
-            *(_table(sent, SENT), _table(deliveries, DELIVERIES), _table(declared, DECLARED)),
+            _table(sent, SENT),
+            _table(deliveries, DELIVERIES),
+            _table(lost, DELIVERIES),
+            _table(declared, DECLARED),
             first,
             last_ns,
             events,

@@ -1,4 +1,5 @@
-"""Compares the captures with tshark, with the routers' counters and with the switches' counters.
+"""Compares the captures with tshark, with the counters of routers and switches, and with the records of
+applications.
 
 A reconciliation is `{"expected": n, "found": n, "differences": [{"where", "expected", "found"}, ...]}`: the
 total of frames by the other source, Spark's total of the captures, and every number that differs.
@@ -186,6 +187,31 @@ def reconcile_ovs(
                 for way in ("received", "sent"):
                     expected.pop(f"switch {node} port {port}: {way}", None)
     return _result(sum(expected.values()), sum(found.values()), _differences(expected, found))
+
+
+def reconcile_applications(
+    sent: Mapping[int, int], counters: Mapping[int, Mapping[str, Any]], unrecorded: Sequence[tuple[str, int]]
+) -> Reconciliation:
+    """Compares the messages that routers recorded as sent by applications with the routers' own counters, and
+    with the captured messages.
+
+    Args:
+        sent: node -> recorded messages.
+        counters: node -> counters of its router.
+        unrecorded: captured messages that no router recorded, the first few: ISSUER/SEQ, captured frames.
+    """
+    expected = {
+        f"router {node}: messages sent": counter["messages_sent"]
+        for node, counter in counters.items()
+        if "messages_sent" in counter
+    }
+    found = {f"router {node}: messages sent": number for node, number in sent.items()}
+    differences = [
+        _difference(f"message {message}: captured frames of a message that no router recorded", 0, frames)
+        for message, frames in unrecorded
+    ]
+    differences += _differences(expected, {where: found.get(where, 0) for where in expected})
+    return _result(sum(expected.values()), sum(found.values()), differences)
 
 
 def _before_colon(where: str) -> str:

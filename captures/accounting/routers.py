@@ -28,7 +28,7 @@ class Convergence(NamedTuple):
 
 
 @step()
-def processed(frames: DataFrame, sent: DataFrame, deliveries: DataFrame) -> DataFrame:
+def processed(frames: DataFrame, sent: DataFrame, deliveries: DataFrame, lost: DataFrame) -> DataFrame:
     """One row for each message at a router, from a neighbour or from its own applications (paper, figure 12).
 
     Columns: node, source, seq, time_ns (time of the first frame, or of the sending), from_network,
@@ -52,6 +52,7 @@ def processed(frames: DataFrame, sent: DataFrame, deliveries: DataFrame) -> Data
         on_host.where(F.col("direction") == FROM_ROUTER)
         .select(*key)
         .unionByName(deliveries.select(*key))
+        .unionByName(lost.select(*key))
         .distinct()
         .withColumn("used", F.lit(True))
     )

@@ -75,8 +75,14 @@ def sent(run: Run) -> DataFrame:
 
 @step()
 def deliveries(run: Run) -> DataFrame:
-    """The deliveries to applications."""
+    """The messages that routers handed over to applications."""
     return run.spark.createDataFrame(run.inputs.log.deliveries)
+
+
+@step()
+def lost(run: Run) -> DataFrame:
+    """The deliveries that found the connection of the application broken."""
+    return run.spark.createDataFrame(run.inputs.log.lost)
 
 
 @step()

@@ -29,7 +29,12 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     ),
     "deliveries_made": (
         "deliveries",
-        "distinct pairs of a message and an application that received it",
+        "distinct pairs of a message and an application to which its router handed the message over",
+    ),
+    "deliveries_lost": (
+        "deliveries",
+        "distinct pairs of a message and an application whose connection broke, or that was disconnected "
+        "because it did not read, before its router could hand the message over: neither made nor missed",
     ),
     "deliveries_undecided": (
         "deliveries",
@@ -39,10 +44,13 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "deliveries",
         "pairs expected, decided, and sent at or after convergence: base of the verdict on missed deliveries",
     ),
-    "false_negatives": ("deliveries", "pairs expected and not delivered, decided or not (paper, figure 11)"),
+    "false_negatives": (
+        "deliveries",
+        "pairs expected and neither delivered nor lost, decided or not (paper, figure 11)",
+    ),
     "false_negatives_after_convergence": (
         "deliveries",
-        "pairs expected, decided, sent at or after convergence, and not delivered",
+        "pairs expected, decided, sent at or after convergence, and neither delivered nor lost",
     ),
     "convergence_s": (
         "wall seconds",
@@ -65,8 +73,9 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "duplicate_deliveries": ("deliveries", "deliveries of a pair beyond the first"),
     "delivery_delay": (
         "object, wall seconds",
-        "from an application's request to send until the first delivery, over the delivered pairs: "
-        "`median_s`, `p90_s`, `p99_s`, `max_s`, `mean_s`; null without a delivery",
+        "from the time at which the router of the sending application read its request until the router of "
+        "the receiving application had handed the message over to its socket, at the first delivery, over "
+        "the delivered pairs: `median_s`, `p90_s`, `p99_s`, `max_s`, `mean_s`; null without a delivery",
     ),
     "stretch": (
         "object, ratios",
@@ -119,6 +128,15 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "links between switches and their routers that were captured; unless all were, false positives are "
         "the routers' own counts",
     ),
+    "messages_unrecorded": (
+        "messages",
+        "distinct (issuer, seq) of captured MSG frames that no router recorded as sent by an application of "
+        "its own, such as a forged message; `reconciliation` names the first five",
+    ),
+    "records_lost": (
+        "records",
+        "records of applications that routers could not write, on a full disk for instance",
+    ),
     "capture_drops": ("frames", "frames that the kernel dropped before tcpdump read them"),
     "capture_defects": ("list of texts", "captures that end inside a record, and the place"),
     "socket_drops": ("frames", "frames that the kernel dropped at the routers' sockets"),
@@ -129,7 +147,9 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "reconciliation": (
         "object",
         "`tshark`, `routers`, `ovs`: each with `expected` (frames by that source), `found` (frames by Spark) "
-        "and `differences`, a list of `where`, `expected`, `found`",
+        "and `differences`, a list of `where`, `expected`, `found`. `applications`, in this form: messages "
+        "that routers counted as sent by applications, messages that they recorded as such; its differences "
+        "name captured messages that no router recorded",
     ),
     "verdict": ("text", "`holds` or `fails`"),
     "verdict_reasons": ("list of texts", "why it fails; empty if it holds"),

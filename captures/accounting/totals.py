@@ -14,6 +14,7 @@ def log_keys(inputs: Inputs) -> dict[str, Any]:
         "messages_sent": inputs.log.sent.num_rows,
         "messages_planned": sum(line["action"] == "send_message" for line in inputs.workload),
         "capture_drops": sum(capture.dropped_by_kernel for capture in inputs.captures),
+        "records_lost": sum(counter.get("records_lost", 0) for counter in counters),
         "socket_drops": sum(counter.get("socket_drops", 0) for counter in counters),
         "router_send_drops": sum(
             counter.get("dropped", {}).get(reason, 0)

@@ -10,6 +10,8 @@ _MUST_BE_ZERO = {
     "false_negatives_after_convergence": "expected deliveries missed after convergence",
     "spurious_deliveries": "deliveries that nobody asked for",
     "duplicate_deliveries": "deliveries made more than once",
+    "messages_unrecorded": "captured messages that no router recorded as sent by an application",
+    "records_lost": "records of applications that routers could not write: evidence is missing",
     "capture_drops": "frames dropped by the kernel before they were captured",
     "frames_undecodable": "captured frames that do not decode",
     "frames_repeated": "MSG frames that crossed a link twice in one direction",

@@ -14,6 +14,7 @@ __all__ = [
     "RunFolderError",
     "as_object",
     "key_number",
+    "missing",
     "parse_line",
     "read_json",
     "read_lines",
@@ -50,7 +51,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise _missing(path) from error
+        raise missing(path) from error
     except OSError as error:
         raise RunFolderError(f"{path}: {error.strerror}; expected a file of a run") from error
     except ValueError as error:
@@ -66,10 +67,13 @@ def read_object(path: Path) -> dict[str, Any]:
     return as_object(str(path), read_json(path))
 
 
-def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_lines(path: Path, *, unfinished: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
     """Reads the objects of a JSON Lines file.
 
     Yields each after its place (FILE:LINE), for errors.
+
+    Args:
+        unfinished: leave out a last line without an end, which its writer did not finish.
 
     Raises:
         RunFolderError: the file is missing or cannot be read, or a line is not a JSON object.
@@ -78,11 +82,13 @@ def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         # In binary: a line ends at a line feed and nowhere else.
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
+                if unfinished and not line.endswith(b"\n"):
+                    return
                 if not line.isspace():
                     where = f"{path}:{number}"
                     yield where, parse_line(where, line)
     except FileNotFoundError as error:
-        raise _missing(path) from error
+        raise missing(path) from error
     except OSError as error:
         raise RunFolderError(f"{path}: {error.strerror}; expected a file of a run") from error
 
@@ -123,7 +129,8 @@ def write_lines(path: Path, records: Iterable[Mapping[str, Any]], *, ascii_only:
         partial.unlink(missing_ok=True)
 
 
-def _missing(path: Path) -> RunFolderError:
+def missing(path: Path) -> RunFolderError:
+    """The error of a file or folder that a run folder lacks."""
     return RunFolderError(f"{path}: missing; was the emulation interrupted, or does it still run?")
 
 

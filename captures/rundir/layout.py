@@ -67,8 +67,17 @@ class RunLayout:
         return self.path / "logs"
 
     @property
-    def applications_log(self) -> Path:
-        return self.logs_folder / "applications.jsonl"
+    def applications_folder(self) -> Path:
+        return self.logs_folder / "applications"
+
+    def applications_of(self, node: int | str) -> Path:
+        """The records of the applications of one router."""
+        return self.applications_folder / f"r{node}.jsonl"
+
+    @property
+    def simulated_applications(self) -> Path:
+        """The records of all applications of a simulation."""
+        return self.applications_folder / "simulation.jsonl"
 
     @property
     def controller_log(self) -> Path:

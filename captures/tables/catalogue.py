@@ -336,15 +336,30 @@ _ROWS = (
     ),
     Table(
         "applications",
-        "event of an application (logs/applications.jsonl)",
+        "event of an application (logs/applications/)",
         (
             *_EVENT_TIME,
-            Column("requested_ns", _LONG, "time of the application's request; null for a delivery", UNIX_NS),
+            Column(
+                "requested_ns",
+                _LONG,
+                "time at which the router read the request, or noticed the end of the connection; null for "
+                "`connect`, `deliver` and `lose`",
+                UNIX_NS,
+            ),
             *(_NODE, _APP),
-            Column("event", _TEXT, "`set_predicate`, `send_message` or `deliver`"),
+            Column(
+                "event",
+                _TEXT,
+                "`connect`, `set_predicate`, `subscribe`, `unsubscribe`, `send_message`, `deliver`, `lose` "
+                "(a delivery that found the connection broken) or `disconnect`",
+            ),
             Column("source", _INT, "node that sent the message; null: the event is about no message"),
             _of_type(_SEQ, _LONG, f"{_SEQ.meaning}; null: the event is about no message"),
-            Column("text", _TEXT, "the predicate that was set, or the message that was sent; null otherwise"),
+            Column(
+                "text",
+                _TEXT,
+                "the whole predicate in force after a change, or the message that was sent; null otherwise",
+            ),
         ),
     ),
     Table(

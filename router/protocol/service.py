@@ -47,11 +47,6 @@ class Session(ABC):
     def commands(self) -> Mapping[str, Command]:
         """The commands of the service: value of `op` -> how it is served."""
 
-    @property
-    @abstractmethod
-    def receiving(self) -> bool:
-        """Whether a predicate of the application is in force."""
-
 
 class Service(Part, ABC):
     """A service at one router.

@@ -31,6 +31,9 @@ class LinkCounters(TypedDict):
     applications_disconnected_slow: NotRequired[
         Annotated[int, "applications disconnected because they did not read"]
     ]
+    records_lost: NotRequired[
+        Annotated[int, "records of applications that could not be written, on a full disk for instance"]
+    ]
     cpu_user_s: NotRequired[Annotated[float, "CPU seconds in user mode; live routers only"]]
     cpu_system_s: NotRequired[Annotated[float, "CPU seconds in the kernel; live routers only"]]
 
@@ -45,6 +48,7 @@ def router_counters(
     dropped: Mapping[str, int],
     socket_drops: int = 0,
     applications_disconnected_slow: int = 0,
+    records_lost: int = 0,
 ) -> dict[str, Any]:
     """Returns all counters of a router.
 
@@ -61,5 +65,6 @@ def router_counters(
         dropped={reason: count for reason, count in drops.items() if count},
         socket_drops=socket_drops,
         applications_disconnected_slow=applications_disconnected_slow,
+        records_lost=records_lost,
     )
     return {**link, **core.as_dict()}

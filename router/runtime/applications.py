@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import selectors
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from router.protocol.events import Action, ApplicationGone, Deliver, Event, RequestUpdate, Settle
 from router.protocol.service import Handle, RequestError, Session
+from router.records.applications import SERVED, ApplicationRecords
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
 
 #: Bytes that may wait for an application that does not read.
@@ -24,6 +27,8 @@ OUTPUT_LIMIT = 8 * 1024 * 1024
 #: Errors for which a connection cannot be accepted now but can later, and seconds until the next attempt.
 _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _SHORTAGE_S = 0.2
+#: Characters of the name of an application.
+_NAME_LIMIT = 200
 
 #: Commands of every router, whatever its service: value of `op` -> the event that it gives to the core.
 _EVENTS: Mapping[str, Callable[[], Event]] = {"request_update": RequestUpdate, "settle": Settle}
@@ -40,6 +45,11 @@ class _Application:
         self.commands = session.commands()
         self.writing = False
         self.gone = False
+        self.connected_ns = time.time_ns()
+        #: Whether the records name the application, which keeps its name from then on.
+        self.recorded = False
+        #: Deliveries that the socket has not taken: value of `lines.accepted` at their end, source, seq.
+        self.undelivered: deque[tuple[float, int, int]] = deque()
 
 
 class Applications:
@@ -53,12 +63,12 @@ class Applications:
         handle: passes an event to the protocol core, performs the actions that are not for applications, and
             returns the others.
         status: the answer to a `status` request, with tables (true) or without.
-        left_behind: is called when an application disconnects while a predicate of it is in force: (its name,
-            wall clock in ns just before the predicate was withdrawn).
+        records: gets what the applications do; closed with this object.
         output_limit: bytes that may wait for one application.
 
     Attributes:
         disconnected_slow: applications disconnected because they did not read.
+        records: see above.
 
     Raises:
         OSError: the socket cannot be made at `path`.
@@ -72,7 +82,7 @@ class Applications:
         open_session: Callable[[int], Session],
         handle: Handle,
         status: Callable[[bool], dict[str, Any]],
-        left_behind: Callable[[str, int], None],
+        records: ApplicationRecords,
         output_limit: int = OUTPUT_LIMIT,
     ) -> None:
         self.disconnected_slow = 0
@@ -82,11 +92,12 @@ class Applications:
         self._open_session = open_session
         self._handle = handle
         self._status = status
-        self._left_behind = left_behind
+        self.records = records
         self._output_limit = output_limit
         self._applications: dict[int, _Application] = {}
         self._connected = 0
         self._listen_at: float | None = None
+        self._closed = False
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         path.unlink(missing_ok=True)
         try:
@@ -107,7 +118,13 @@ class Applications:
         return not any(app.lines.pending for app in self._applications.values())
 
     def close(self) -> None:
-        """Disconnects all applications and removes the socket."""
+        """Disconnects all applications, removes the socket, and writes the last records.
+
+        A second call does nothing.
+        """
+        if self._closed:
+            return
+        self._closed = True
         for app in list(self._applications.values()):
             app.gone = True
             self._forget(app)
@@ -115,12 +132,15 @@ class Applications:
             self._selector.unregister(self._listener)
         self._listener.close()
         self._path.unlink(missing_ok=True)
+        self.records.close()
 
     def next_deadline(self) -> float | None:
         """Returns the time at which `tick` is to be called, or None."""
-        return self._listen_at
+        deadlines = (self._listen_at, self.records.next_deadline())
+        return min((at for at in deadlines if at is not None), default=None)
 
     def tick(self, now: float) -> None:
+        self.records.tick(now)
         if self._listen_at is not None and now >= self._listen_at:
             self._listen_at = None
             self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
@@ -145,7 +165,7 @@ class Applications:
         self._connected += 1
         number = self._connected
         lines = LineSocket(connection, REQUEST_LIMIT)
-        app = _Application(number, lines, f"app-{number}", self._open_session(number))
+        app = _Application(number, lines, self._unused(f"app-{number}"), self._open_session(number))
         self._applications[app.number] = app
         self._selector.register(app.lines, selectors.EVENT_READ, lambda mask: self._ready(app, mask))
 
@@ -155,6 +175,7 @@ class Applications:
             return
         if mask & selectors.EVENT_WRITE and not app.gone:
             app.gone = not app.lines.flush()
+            self._record_deliveries(app)
         if mask & selectors.EVENT_READ and not app.gone:
             lines, open_ = app.lines.receive()
             for line in lines:
@@ -171,8 +192,8 @@ class Applications:
             self._forget(app)
             noticed_ns = time.time_ns()
             self.perform(self._handle(ApplicationGone(app.number)))
-            if app.session.receiving:
-                self._left_behind(app.name, noticed_ns)
+            if app.recorded:
+                self.records.disconnected(time.time_ns(), self._node, app.name, noticed_ns)
             return
         writing = app.lines.pending > 0
         if writing != app.writing:
@@ -184,6 +205,10 @@ class Applications:
         del self._applications[app.number]
         self._selector.unregister(app.lines)
         app.lines.close()
+        self._record_deliveries(app)
+        noticed_ns = time.time_ns()
+        for _end, source, seq in app.undelivered:
+            self.records.undelivered(noticed_ns, self._node, app.name, source, seq)
 
     def _send(self, app: _Application, line: bytes) -> None:
         if app.gone:
@@ -193,6 +218,18 @@ class Applications:
         elif app.lines.pending > self._output_limit:
             self.disconnected_slow += 1
             app.gone = True
+
+    def _record_deliveries(self, app: _Application) -> None:
+        """Records the deliveries that the socket has taken since they were queued."""
+        while app.undelivered and app.undelivered[0][0] <= app.lines.accepted:
+            _end, source, seq = app.undelivered.popleft()
+            self.records.delivered(time.time_ns(), self._node, app.name, source, seq)
+
+    def _recorded(self, app: _Application) -> None:
+        """Makes the records name the application, if no record does so far."""
+        if not app.recorded:
+            app.recorded = True
+            self.records.connected(app.connected_ns, self._node, app.name)
 
     def _deliver(self, action: Deliver) -> None:
         line = _line(
@@ -206,7 +243,13 @@ class Applications:
         for number in action.apps:
             app = self._applications.get(number)
             if app is not None:
+                lost = app.gone
                 self._send(app, line)
+                if app.lines.pending or lost:
+                    end = math.inf if lost else app.lines.accepted + app.lines.pending
+                    app.undelivered.append((end, action.source, action.seq))
+                else:
+                    self.records.delivered(time.time_ns(), self._node, app.name, action.source, action.seq)
                 self._settle(app)
 
     # Requests.
@@ -214,15 +257,24 @@ class Applications:
     def _serve(self, app: _Application, line: bytes | LineTooLongError) -> None:
         request: dict[str, Any] = {}
         actions: Iterable[Action] = ()
+        requested_ns = time.time_ns()
         try:
             if isinstance(line, LineTooLongError):
                 raise line
             request = _parse(line)
             answer, actions = self._answer(app, request)
+            self._record(app, requested_ns, request, answer)
         except ValueError as error:
             answer = {"ok": False, "error": str(error)}
         self._send(app, _line({"id": request.get("id"), **answer}))
         self.perform(actions)
+
+    def _record(
+        self, app: _Application, requested_ns: int, request: dict[str, Any], answer: dict[str, Any]
+    ) -> None:
+        if request["op"] in SERVED:
+            self._recorded(app)
+            self.records.served(time.time_ns(), self._node, app.name, requested_ns, request, answer)
 
     def _answer(self, app: _Application, request: dict[str, Any]) -> tuple[dict[str, Any], Iterable[Action]]:
         operation = request.get("op")
@@ -241,12 +293,24 @@ class Applications:
 
     def _hello(self, app: _Application, request: dict[str, Any]) -> dict[str, Any]:
         name = request.get("app", app.name)
-        if not isinstance(name, str) or not name:
-            raise RequestError(f"app: expected a name, got {name!r}")
-        if any(other.name == name for other in self._applications.values() if other is not app):
-            raise RequestError(f"app: the name {name!r} is in use")
+        if not isinstance(name, str) or not name or len(name) > _NAME_LIMIT or not name.isprintable():
+            raise RequestError(
+                f"app: expected a name of 1 to {_NAME_LIMIT} printable characters, got {name!r:.400}"
+            )
+        if name != app.name:
+            if app.recorded:
+                raise RequestError(f"app: the records of this run name this application {app.name!r} already")
+            if self._unused(name) != name:
+                raise RequestError(f"app: the name {name!r} is in use")
         app.name = name
         return {"ok": True, "app": name, "node": self._node}
+
+    def _unused(self, name: str) -> str:
+        """Returns the name, lengthened if another application has it."""
+        used = {app.name for app in self._applications.values()}
+        while name in used:
+            name += "'"
+        return name
 
 
 def _parse(line: bytes) -> dict[str, Any]:

@@ -13,33 +13,23 @@ import select
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from router.content.plain import Plain
-from router.predicates.model import NOTHING, Message, Predicate, Value
+from router.predicates.model import Message, Predicate, Value
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
-from router.protocol.services.subscriptions import Subscriptions
-from router.records.application_log import ApplicationEvent, MessageDelivered, MessageSent, predicate_set
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
 
 #: Seconds that a blocking call waits for its answer.
 TIMEOUT = 10.0
 # A delivery or a status answer may be longer than any request.
 _LINE_LIMIT = 64 * 1024 * 1024
-#: Operation -> the operation and the arguments that undo it.
-_UNDOING: dict[str, tuple[str, dict[str, str]]] = {
-    "set_predicate": ("set_predicate", {"predicate": format_predicate(NOTHING)}),
-    "subscribe": ("unsubscribe", {}),
-}
 #: Operation -> the fields of its answer, if the request was served.
 _ANSWERS = {"hello": ("app", "node"), "send_message": ("source", "seq"), "subscribe": ("subscription",)}
-
-Log = Callable[[ApplicationEvent], None]
 
 
 class ClientError(Exception):
@@ -63,19 +53,13 @@ class Request:
     """A request that has been queued or sent.
 
     Attributes:
-        requested_ns: wall clock just before the request was sent.
         answer: the router's answer, or None before it arrives. `answer["ok"]` is true if the request was
             served.
     """
 
     id: int
     op: str
-    requested_ns: int
     answer: dict[str, Any] | None = None
-    # The content of the request; recorded and logged once the router has confirmed it.
-    message: Message | None = None
-    predicate: Predicate | None = None
-    subscription: int | None = None
 
 
 class Client:
@@ -84,7 +68,6 @@ class Client:
     Args:
         path: the router's application socket.
         app: name of the application, unique at its router (None: the router names it).
-        log: called with every event, such as a `router.records.application_log.ApplicationLog`.
         timeout: seconds that a blocking call waits for an answer.
 
     Attributes:
@@ -95,18 +78,12 @@ class Client:
         ClientError: no router listens at `path`, the name is in use, or the router does not answer.
     """
 
-    def __init__(
-        self, path: Path | str, app: str | None = None, log: Log | None = None, timeout: float = TIMEOUT
-    ) -> None:
+    def __init__(self, path: Path | str, app: str | None = None, timeout: float = TIMEOUT) -> None:
         self._path = path
-        self._log = log
         self._timeout = timeout
         self._requests: dict[int, Request] = {}
         self._next_id = 1
         self._deliveries: deque[Delivery] = deque()
-        self._subscriptions = Subscriptions(Plain())
-        # The operations by which the router may have received a predicate of this application.
-        self._asked: set[str] = set()
         self._open = True
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -211,29 +188,22 @@ class Client:
                 yield self._deliveries.popleft()
 
     def close(self) -> None:
-        """Disconnects.
+        """Disconnects; the router withdraws the predicates of this application.
 
-        Waits for the answers to messages that the router may have accepted, so that the log has them.
-        Withdraws a predicate that is in force, and logs its withdrawal.
-
+        Waits for the answers to messages, which a router whose answers nobody reads might not take.
         """
         if not self._open:
             return
         self._open = False
-        requested_ns = time.time_ns()
         try:
             for request in list(self._requests.values()):
-                if request.message is not None:
+                if request.op == "send_message":
                     self._await(request)
-            for op in sorted(self._asked):
-                self._wait(self._request(*_UNDOING[op]))
         except ClientError:
-            # The router is gone or blocked: this application receives nothing more in either case.
+            # The router is gone or blocked: it takes nothing more in either case.
             pass
         finally:
             self._lines.close()
-        if self._asked:
-            self._log_predicate(requested_ns, NOTHING)
 
     # Calls that do not wait.
 
@@ -254,9 +224,7 @@ class Client:
         """As `send_message`, without waiting; the answer holds `source` and `seq`."""
         if isinstance(message, str):
             message = parse_message(message)
-        request = self._request("send_message", {"attributes": message})
-        request.message = message
-        return request
+        return self._request("send_message", {"attributes": message})
 
     def request_set_predicate(self, predicate: Predicate | str) -> Request:
         """As `set_predicate`, without waiting."""
@@ -268,9 +236,7 @@ class Client:
 
     def request_unsubscribe(self, subscription: int) -> Request:
         """As `unsubscribe`, without waiting."""
-        request = self._request("unsubscribe", {"subscription": subscription})
-        request.subscription = subscription
-        return request
+        return self._request("unsubscribe", {"subscription": subscription})
 
     def request(self, op: str, **fields: Any) -> Request:
         """Queues any request and sends what the socket takes.
@@ -309,12 +275,7 @@ class Client:
     def _request_predicate(self, op: str, predicate: Predicate | str) -> Request:
         if isinstance(predicate, str):
             predicate = parse_predicate(predicate)
-        # The time is taken before the request is sent.
-        if predicate:
-            self._asked.add(op)
-        request = self._request(op, {"predicate": format_predicate(predicate)})
-        request.predicate = predicate
-        return request
+        return self._request(op, {"predicate": format_predicate(predicate)})
 
     def _request(self, op: str, fields: Mapping[str, Any]) -> Request:
         number = self._next_id
@@ -322,7 +283,7 @@ class Client:
         if len(line) > REQUEST_LIMIT:
             raise ValueError(f"{op}: a request of {len(line)} bytes; a router accepts {REQUEST_LIMIT}")
         self._next_id += 1
-        request = self._requests[number] = Request(number, op, time.time_ns())
+        request = self._requests[number] = Request(number, op)
         if not self._lines.send(line + b"\n"):
             raise self._closed()
         return request
@@ -368,9 +329,8 @@ class Client:
             content = self._parsed(line)
             if isinstance(content, Delivery):
                 found.append(content)
-                self._log_delivery(content)
             else:
-                self._answered(content)
+                self._requests.pop(content["id"]).answer = content
         # Lines that arrived before the end are returned first; the next read finds the end.
         if not open_ and not lines:
             raise self._closed()
@@ -390,63 +350,6 @@ class Client:
             said = line[:80].decode(errors="replace")
             raise ClientError(f"{self._path}: unexpected line from the router: {said}") from error
         return content
-
-    def _answered(self, answer: dict[str, Any]) -> None:
-        request = self._requests.pop(answer["id"])
-        request.answer = answer
-        if not answer["ok"]:
-            return
-        if request.message is not None:
-            self._log_message(request, request.message)
-            return
-        subscription = request.subscription
-        if subscription is not None:
-            self._subscriptions.remove(subscription)
-        elif request.predicate is None:
-            return
-        elif request.op == "subscribe":
-            subscription = answer["subscription"]
-            self._subscriptions.add(subscription, request.predicate)
-        else:
-            self._subscriptions.declare(request.predicate)
-        op = None if subscription is None else request.op
-        self._log_predicate(request.requested_ns, self._subscriptions.predicate, op, subscription)
-
-    def _log_predicate(
-        self, requested_ns: int, predicate: Predicate, op: str | None = None, subscription: int | None = None
-    ) -> None:
-        if self._log is not None:
-            self._log(
-                predicate_set(time.time_ns(), self.node, self.app, requested_ns, predicate, op, subscription)
-            )
-
-    def _log_message(self, request: Request, message: Message) -> None:
-        if self._log is not None and request.answer is not None:
-            self._log(
-                MessageSent(
-                    event="send_message",
-                    t_ns=time.time_ns(),
-                    node=self.node,
-                    app=self.app,
-                    requested_ns=request.requested_ns,
-                    source=request.answer["source"],
-                    seq=request.answer["seq"],
-                    attributes=message,
-                )
-            )
-
-    def _log_delivery(self, delivery: Delivery) -> None:
-        if self._log is not None:
-            self._log(
-                MessageDelivered(
-                    event="deliver",
-                    t_ns=time.time_ns(),
-                    node=self.node,
-                    app=self.app,
-                    source=delivery.source,
-                    seq=delivery.seq,
-                )
-            )
 
     def _closed(self) -> ClientError:
         return ClientError(f"{self._path}: the router closed the connection")

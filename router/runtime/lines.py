@@ -20,6 +20,10 @@ class LineSocket:
     Args:
         connection: a connected stream socket; it is made non-blocking.
         line_limit: bytes of a line, its end not counted.
+
+    Attributes:
+        pending: bytes that were queued and that the peer has not accepted.
+        accepted: bytes that the peer has accepted so far.
     """
 
     def __init__(self, connection: socket.socket, line_limit: int) -> None:
@@ -31,6 +35,7 @@ class LineSocket:
         self._skipping = False
         self._output: deque[bytes | memoryview] = deque()
         self.pending = 0
+        self.accepted = 0
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -107,6 +112,7 @@ class LineSocket:
             except OSError:
                 return False
             self.pending -= sent
+            self.accepted += sent
             if sent < len(first):
                 self._output[0] = memoryview(first)[sent:]
             else:

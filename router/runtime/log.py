@@ -39,5 +39,9 @@ class Log:
         if self._suppressed:
             line["suppressed_before"] = self._suppressed
             self._suppressed = 0
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+        except OSError:
+            # A full disk: the router continues. The file keeps the line for its next flush.
+            self._suppressed += 1

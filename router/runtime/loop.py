@@ -23,6 +23,7 @@ from router.protocol.events import (
 )
 from router.protocol.router import Router
 from router.recording.file import Recorder
+from router.records.applications import ApplicationRecords
 from router.records.counters import router_counters
 from router.runtime.applications import Applications
 from router.runtime.link import Link
@@ -49,7 +50,7 @@ class RouterLoop:
         packets: a socket on the device that leads to the switch.
         socket_path: where applications connect.
         log: is called with the events for the operator: (event, fields).
-        left_behind: see `Applications`.
+        records: see `Applications`.
         recorder: records every event and the actions that answer it (None: no recording).
         clock: gives the experiment seconds of the protocol core; None: wall seconds. The link and the
             applications are served in wall seconds.
@@ -62,7 +63,7 @@ class RouterLoop:
         packets: PacketSocket,
         socket_path: Path,
         log: Callable[[str, dict[str, Any]], None],
-        left_behind: Callable[[str, int], None],
+        records: ApplicationRecords,
         recorder: Recorder | None = None,
         clock: ExperimentClock | None = None,
         meter: Meter | None = None,
@@ -85,7 +86,7 @@ class RouterLoop:
             router.session,
             self._requested,
             self.status,
-            left_behind,
+            records,
         )
         self._selector.register(packets, selectors.EVENT_READ, self._link_ready)
         self._stop_receiver, self._stop_sender = socket.socketpair()
@@ -108,6 +109,7 @@ class RouterLoop:
             dropped=link.dropped(),
             socket_drops=link.packets.drops(),
             applications_disconnected_slow=self._applications.disconnected_slow,
+            records_lost=self._applications.records.lost,
         )
 
     def status(self, tables: bool) -> dict[str, Any]:
@@ -153,6 +155,8 @@ class RouterLoop:
         while time.monotonic() < deadline and self._turn(0):
             pass
         self._record(Recorder.end)
+        # Before the counters are read: they count the records that could not be written.
+        self._applications.close()
 
     def close(self) -> None:
         self._record(Recorder.flush)

@@ -21,15 +21,15 @@ from router.clock.page import ClockPage
 from router.matching.factory import COMPILED, DEFAULT, FALLBACK, check_engine, serving, why_not_compiled
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
+from router.records.applications import ApplicationRecords
 from router.records.json_file import write_json
 from router.runtime.log import Log
 from router.runtime.loop import RECORDING_FAILED, RouterLoop
 from router.runtime.namespaces import die_with, enter_network_namespace
 from router.runtime.packet_socket import PacketSocket
 
-#: Event in a router's log: an application disconnected (`app`) with a predicate in force, which was withdrawn
-#: between `requested_ns` and `t_ns`.
-LEFT_BEHIND = "application_left"
+#: Event in a router's log: the records of its applications cannot be written (`error`).
+RECORDS_FAILED = "records_failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class RouterSpec:
         recording_path: file of its recording (None: no recording).
         clock_path: the page of the experiment clock (None: the experiment passes in wall seconds).
         slot: the router's slot of that page.
+        records_path: file to which the records of its applications are appended.
 
     Raises:
         ValueError: `matcher` is not the name of a matching engine.
@@ -69,6 +70,7 @@ class RouterSpec:
     recording_path: str | None = None
     clock_path: str | None = None
     slot: int = 0
+    records_path: str = os.devnull
 
     def __post_init__(self) -> None:
         try:
@@ -155,11 +157,12 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
         None if spec.recording_path is None else _recorder(Path(spec.recording_path), origin, log, clock)
     )
 
-    def left_behind(app: str, requested_ns: int) -> None:
-        log.write_always(LEFT_BEHIND, {"app": app, "requested_ns": requested_ns})
+    def failed(error: OSError) -> None:
+        log.write_always(RECORDS_FAILED, {"error": str(error)})
 
+    records = ApplicationRecords(spec.records_path, failed)
     loop = RouterLoop(
-        origin.router(), packets, Path(spec.socket_path), log.write, left_behind, recorder, clock, meter
+        origin.router(), packets, Path(spec.socket_path), log.write, records, recorder, clock, meter
     )
     signal.signal(signal.SIGTERM, lambda *_: loop.stop())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})

@@ -7,10 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-from captures.rundir.layout import RunLayout
-from router.records.application_log import ApplicationLog
 from router.runtime.client import Client, ClientError
 from testbed.errors import InputError, RunError
 from testbed.network.state import CHECKOUT, RunState, live_runs
@@ -25,9 +22,7 @@ def add_node(parser: ArgumentParser) -> None:
 
 @contextmanager
 def connected(arguments: Namespace) -> Iterator[Client]:
-    """A client of the router.
-
-    Its actions go into the log of the run, so that the run accounts for them.
+    """A client of the router of a node, whose records make the run account for what it does.
 
     Raises:
         InputError: the run or the node does not exist.
@@ -37,12 +32,11 @@ def connected(arguments: Namespace) -> Iterator[Client]:
     print(f"cbcb: run {state.tag}, {state.run_dir}", file=sys.stderr)
     node = _node(arguments.node, state)
     app = arguments.app or f"{arguments.command}-{os.getpid()}"
-    with ApplicationLog(RunLayout(Path(state.run_dir)).applications_log) as log:
-        try:
-            with Client(state.socket(node), app=app, log=log) as client:
-                yield client
-        except ClientError as error:
-            raise RunError(str(error)) from error
+    try:
+        with Client(state.socket(node), app=app) as client:
+            yield client
+    except ClientError as error:
+        raise RunError(str(error)) from error
 
 
 def _find_run(tag: str | None) -> RunState:

@@ -25,7 +25,6 @@ from router.runtime.process import RouterSpec
 from router.wire.addresses import HOST_PORT
 from testbed.config.model import Experiment
 from testbed.config.router_options import router_options
-from testbed.emulation.departures import merge_departures
 from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.processes import Controller, Routers
 from testbed.emulation.schedule import RunningNetwork, play
@@ -181,9 +180,7 @@ class Emulation:
             check=self.check,
         )
         try:
-            driver = self._driver = Driver(
-                network.sockets, self.workload.nodes, self._folder.applications_log
-            )
+            driver = self._driver = Driver(network.sockets, self.workload.nodes)
             played = play(
                 driver, self.experiment, self.workload, network, self.clock, self.progress.update, hold
             )
@@ -232,7 +229,6 @@ class Emulation:
         write_routing_tables(self._folder, ask_routers(self.state.socket(node) for node in self.nodes))
         counters = self._routers.stop()
         self._driver.close()
-        merge_departures(self._folder, self._routers.logs)
         write_routers_counters(self._folder, counters)
         end = self._settled_counters()
         write_switches_counters(self._folder, difference(self._baseline, end))
@@ -289,6 +285,7 @@ class Emulation:
         options = router_options(experiment.protocol, experiment.routing, experiment.service)
         run = self._folder
         run.routers_folder.mkdir()
+        run.applications_folder.mkdir()
         recording = experiment.record
         if recording:
             run.recordings_folder.mkdir()
@@ -308,6 +305,7 @@ class Emulation:
                 recording_path=str(run.recording(node)) if recording else None,
                 clock_path=str(self.clock.path),
                 slot=self.clock.slot(node),
+                records_path=str(run.applications_of(node)),
             )
             for node, host in zip(self.nodes, hosts, strict=True)
         ]

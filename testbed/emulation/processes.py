@@ -68,11 +68,6 @@ class Routers:
         self.log = ProcessLog(run.routers_log, self.child.check)
         self._checked = 0
 
-    @property
-    def logs(self) -> dict[int, Path]:
-        """The log of each router, by node."""
-        return {spec.node: Path(spec.log_path) for spec in self._specs}
-
     def wait_ready(self, timeout_s: float) -> list[int]:
         """Returns the process ids of the routers once all have their sockets open."""
         pids: dict[int, int] = {}

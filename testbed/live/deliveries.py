@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from captures.rundir.applications import ApplicationEvent
+from captures.rundir.applications import Recorded
 from captures.rundir.controller import ControllerEvent
-from router.records.application_log import MessageDelivered
+from router.records.applications import MessageDelivered
 from testbed.oracle.connectivity import NetworkGraph, connectivity, tree_changes
 from testbed.oracle.decide import judge
 from testbed.oracle.history import Application, History, take_record
@@ -62,17 +62,19 @@ class Deliveries:
     #: Judged message -> the applications that may receive it.
     _allowed: dict[tuple[int, int], set[Application]] = field(default_factory=dict)
 
-    def take_applications(self, records: Iterable[ApplicationEvent]) -> None:
-        """Adds events of the applications, in the order of their log."""
-        for record in records:
+    def take_applications(self, records: Iterable[Recorded]) -> None:
+        """Adds events of the applications: those of a node in order of time."""
+        for recorded in records:
+            record = recorded.event
             if record["event"] == "deliver":
                 self._deliver(record)
                 continue
-            take_record(self._history, record)
+            take_record(self._history, recorded)
             if record["event"] == "send_message":
                 self.sent += 1
-            elif self.started_ns is None:
-                self.started_ns = record["requested_ns"]
+            elif recorded.change is not None:
+                requested_ns = recorded.change.requested_ns
+                self.started_ns = min(self.started_ns or requested_ns, requested_ns)
 
     def take_controller(self, events: Iterable[ControllerEvent]) -> None:
         """Adds events of the controller, in the order of its log."""

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any
 
 from captures.datasource.live_counts import SLOT_NS, LinkCount
-from captures.rundir.applications import ApplicationEvent
+from captures.rundir.applications import Recorded
 from captures.rundir.controller import ControllerEvent
 from captures.rundir.epochs import Epochs
 from captures.rundir.files import RunFolderError
@@ -47,7 +47,7 @@ class LiveState:
         experiment: `{"name", "duration_s", "time_scale"}`.
         topology: the network.
         manifest: the manifest of the run.
-        deliveries: gets the events of the applications' log.
+        deliveries: gets the events of the applications.
     """
 
     def __init__(
@@ -99,11 +99,12 @@ class LiveState:
             if batches is not None:
                 self._stream["batches"] = batches
 
-    def take_applications(self, records: Sequence[ApplicationEvent]) -> None:
+    def take_applications(self, records: Sequence[Recorded]) -> None:
         """Adds new events of the applications."""
         with self._lock:
             self.deliveries.take_applications(records)
-            for record in records:
+            for recorded in records:
+                record = recorded.event
                 if record["event"] == "send_message":
                     self._sent_at[record["t_ns"] // SLOT_NS] += 1
                 elif record["event"] == "deliver":

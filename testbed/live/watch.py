@@ -21,7 +21,7 @@ import psutil
 
 from captures.capturing.flush import flush_captures
 from captures.datasource.live_counts import LinkCount, stream_counts
-from captures.rundir.applications import application_event
+from captures.rundir.applications import ApplicationsFollower
 from captures.rundir.controller import controller_event
 from captures.rundir.follow import Follower
 from captures.rundir.layout import RunLayout
@@ -106,7 +106,7 @@ class Watcher:
 
     def _follow_logs(self) -> None:
         run = RunLayout(self.state.run_dir)
-        applications = Follower(run.applications_log, application_event)
+        applications = ApplicationsFollower(run)
         controller = Follower(run.controller_log, controller_event)
         while True:
             # Taken before the logs are read: the reads then have every event logged until this time.

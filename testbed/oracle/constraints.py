@@ -1,4 +1,4 @@
-"""Evaluation of predicates on messages, from the JSON of the applications' log.
+"""Evaluation of predicates on messages, from their JSON form (`router.predicates.printer`).
 
 Written from the definition only (protocol paper, section 2): the oracle shares no code with the routers that
 it judges. An attribute meets a constraint if their names and types are equal and its value satisfies the

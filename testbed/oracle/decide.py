@@ -89,7 +89,7 @@ def judge(history: History, window_s: float) -> Iterator[Judgement]:
             history.timelines[span.application].settings[span.position].filters for span in spans
         )
     except ValueError as error:
-        raise InputError(f"applications' log: {error}") from error
+        raise InputError(f"records of applications: {error}") from error
     for sending in history.sendings:
         try:
             selecting = [spans[number] for number in sorted(index.matching(sending.attributes))]

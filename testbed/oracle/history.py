@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
-from captures.rundir.applications import ApplicationEvent, read_applications
+from captures.rundir.applications import Recorded, read_applications
 from captures.rundir.controller import read_controller
 from captures.rundir.layout import RunLayout
 from captures.rundir.topology import read_topology
@@ -89,18 +89,18 @@ class History:
 
 
 def read_history(run: RunLayout, hop_limit: HopLimit | None = None) -> History:
-    """Reads the log of the applications and, if there is one, the log of the controller.
+    """Reads the records of applications and, if there is one, the log of the controller.
 
     Args:
         hop_limit: of the messages; None: messages reach every node that is connected.
 
     Raises:
-        RunFolderError: the log of the applications is missing, or a line is malformed (names file and line);
+        RunFolderError: the records of applications are missing, or a line is malformed (names file and line);
             or the run has a log of the controller and no usable topology.
     """
     history = History()
-    for _, event in read_applications(run):
-        take_record(history, event)
+    for _, recorded in read_applications(run):
+        take_record(history, recorded)
     for timeline in history.timelines.values():
         timeline.settings.sort(key=lambda setting: setting.confirmed_ns)
     history.sendings.sort(key=lambda sending: sending.requested_ns)
@@ -111,13 +111,10 @@ def read_history(run: RunLayout, hop_limit: HopLimit | None = None) -> History:
     return history
 
 
-def take_record(history: History, record: ApplicationEvent) -> None:
-    """Adds one event of the applications to the history, in the order of the log."""
-    if record["event"] == "set_predicate":
-        application = Application(record["node"], record["app"])
-        timeline = history.timelines.setdefault(application, Timeline())
-        timeline.settings.append(Setting(record["requested_ns"], record["t_ns"], record["filters"]))
-    elif record["event"] == "send_message":
+def take_record(history: History, recorded: Recorded) -> None:
+    """Adds one event of the applications to the history: those of an application in order of time."""
+    record = recorded.event
+    if record["event"] == "send_message":
         history.sendings.append(
             Sending(
                 record["source"],
@@ -127,3 +124,8 @@ def take_record(history: History, record: ApplicationEvent) -> None:
                 dict(record["attributes"]),
             )
         )
+    elif recorded.change is not None:
+        application = Application(record["node"], record["app"])
+        timeline = history.timelines.setdefault(application, Timeline())
+        change = recorded.change
+        timeline.settings.append(Setting(change.requested_ns, record["t_ns"], change.filters))

@@ -46,7 +46,7 @@ def wall_clock_ns(run_dir: Path, at_s: float) -> int:
     Second 0 is the first request of a predicate.
 
     Raises:
-        RunFolderError: the manifest or the log of the applications is missing or malformed.
+        RunFolderError: the manifest or the records of applications are missing or malformed.
     """
     run = RunLayout(run_dir)
     manifest = read_manifest(run)

@@ -1,17 +1,17 @@
-"""The workload's applications in virtual time, and their log."""
+"""The workload's applications in virtual time, and the records of what they do."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from typing import Any
 
 from router.content.base import Content
-from router.predicates.model import NOTHING, Message, Predicate, Value
+from router.predicates.model import Message, Value
 from router.predicates.parser import parse_predicate
 from router.protocol.events import Accepted, Deliver, Event, Refused, SendMessage, SetPredicate
 from router.protocol.services.subscriptions import Subscriptions
-from router.records.application_log import ApplicationLog, MessageDelivered, MessageSent, predicate_set
+from router.records.applications import ApplicationRecords
 from testbed.errors import RunError
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.workload.model import Workload
@@ -21,8 +21,7 @@ APPLICATION = "workload"
 _NUMBER = 1
 #: Virtual time between the predicates of second 0, which the emulation's driver paces as well.
 _PACE_NS = 1_000_000
-#: Bytes of the log that are kept in memory.
-_LOG_BUFFER_BYTES = 65_536
+_NO_FIELDS: Mapping[str, Any] = {}
 
 
 class Applications:
@@ -33,7 +32,7 @@ class Applications:
         time_scale: experiment seconds per virtual second.
         agenda: the agenda on which items are scheduled.
         handle: passes an event to the router of a node.
-        log_path: the log of the applications.
+        records: gets what the applications do; as routers write it, with virtual times.
         content: the content type, which unites the subscriptions of an application.
 
     Attributes:
@@ -47,7 +46,7 @@ class Applications:
         time_scale: float,
         agenda: Agenda,
         handle: Callable[[int, Event], None],
-        log_path: Path,
+        records: ApplicationRecords,
         content: Content,
     ) -> None:
         self._content = content
@@ -55,10 +54,12 @@ class Applications:
         self._time_scale = time_scale
         self._agenda = agenda
         self._handle = handle
-        self._log = ApplicationLog(log_path, buffer_bytes=_LOG_BUFFER_BYTES)
+        self._records = records
         self._start_ns = 0
+        #: Nodes whose application the records name.
+        self._connected: set[int] = set()
         #: Node -> subscriptions, for nodes whose application has had a predicate; the number that a router
-        #: would #: give each subscription; and the count of such numbers.
+        #: would give each subscription; and the count of such numbers.
         self._subscriptions: dict[int, Subscriptions] = {}
         self._numbers: dict[tuple[int, str], int] = {}
         self._subscribed: Counter[int] = Counter()
@@ -78,50 +79,17 @@ class Applications:
             first += 1
         self._agenda.at(now + first * _PACE_NS, self._next)
 
-    def leave(self) -> None:
-        """Withdraws the predicates of all applications, after the routers have stopped, and logs it."""
-        for node in sorted(self._subscriptions):
-            self._log_predicate(node, NOTHING)
-
-    def close(self) -> None:
-        """Closes the log.
-
-        To be called last.
-        """
-        self._log.close()
-
     def tell(self, node: int, action: Deliver | Accepted | Refused) -> None:
         """Handles an action of a router for its application."""
         if isinstance(action, Deliver):
             self.delivered += len(action.apps)
+            now_ns = EPOCH_NS + self._agenda.now
             for _ in action.apps:
-                self._log(
-                    MessageDelivered(
-                        event="deliver",
-                        t_ns=EPOCH_NS + self._agenda.now,
-                        node=node,
-                        app=APPLICATION,
-                        source=action.source,
-                        seq=action.seq,
-                    )
-                )
+                self._records.delivered(now_ns, node, APPLICATION, action.source, action.seq)
         elif isinstance(action, Accepted):
             self.sent += 1
-            attributes = self._pending
-            assert attributes is not None
-            now_ns = EPOCH_NS + self._agenda.now
-            self._log(
-                MessageSent(
-                    event="send_message",
-                    t_ns=now_ns,
-                    node=node,
-                    app=APPLICATION,
-                    requested_ns=now_ns,
-                    source=action.source,
-                    seq=action.seq,
-                    attributes=attributes,
-                )
-            )
+            answer = {"source": action.source, "seq": action.seq}
+            self._served(node, {"op": "send_message", "attributes": self._pending}, answer)
         else:
             raise RunError(f"node {node}: send_message refused: {action.reason}")
 
@@ -137,19 +105,22 @@ class Applications:
     # `testbed.events.applications.ApplicationControl`.
 
     def set_predicate(self, node: int, predicate: str) -> None:
+        self._served(node, {"op": "set_predicate", "predicate": predicate})
         self._subscriptions_of(node).declare(parse_predicate(predicate))
         self._changed(node)
 
     def subscribe(self, node: int, subscription: str, predicate: str) -> None:
         self._subscribed[node] += 1
         number = self._numbers[node, subscription] = self._subscribed[node]
+        self._served(node, {"op": "subscribe", "subscription": number, "predicate": predicate})
         self._subscriptions_of(node).add(number, parse_predicate(predicate))
-        self._changed(node, "subscribe", number)
+        self._changed(node)
 
     def unsubscribe(self, node: int, subscription: str) -> None:
         number = self._numbers.pop((node, subscription))
+        self._served(node, {"op": "unsubscribe", "subscription": number})
         self._subscriptions_of(node).remove(number)
-        self._changed(node, "unsubscribe", number)
+        self._changed(node)
 
     def send_message(self, node: int, attributes: Mapping[str, Value]) -> None:
         self._pending = attributes
@@ -158,15 +129,14 @@ class Applications:
     def _subscriptions_of(self, node: int) -> Subscriptions:
         return self._subscriptions.setdefault(node, Subscriptions(self._content))
 
-    def _changed(self, node: int, op: str | None = None, subscription: int | None = None) -> None:
-        """Logs the predicate of an application, with the operation that changed it, and passes it to the
-        router."""
-        predicate = self._subscriptions[node].predicate
-        self._log_predicate(node, predicate, op, subscription)
-        self._handle(node, SetPredicate(_NUMBER, predicate))
+    def _changed(self, node: int) -> None:
+        """Passes the predicate of an application to its router."""
+        self._handle(node, SetPredicate(_NUMBER, self._subscriptions[node].predicate))
 
-    def _log_predicate(
-        self, node: int, predicate: Predicate, op: str | None = None, subscription: int | None = None
-    ) -> None:
+    def _served(self, node: int, request: Mapping[str, Any], answer: Mapping[str, Any] = _NO_FIELDS) -> None:
+        """Records a request of an application."""
         now_ns = EPOCH_NS + self._agenda.now
-        self._log(predicate_set(now_ns, node, APPLICATION, now_ns, predicate, op, subscription))
+        if node not in self._connected:
+            self._connected.add(node)
+            self._records.connected(now_ns, node, APPLICATION)
+        self._records.served(now_ns, node, APPLICATION, now_ns, request, answer)

@@ -16,6 +16,7 @@ from captures.rundir.simulation import SimulationCost, write_simulation
 from captures.rundir.timings import write_timings
 from router.content.registry import CONTENTS
 from router.protocol.events import Event, Settle, Started
+from router.records.applications import ApplicationRecords
 from testbed.config.model import Experiment
 from testbed.config.router_options import router_options
 from testbed.emulation.quiescence import not_quiet, quiet_period_s
@@ -115,12 +116,14 @@ class Simulation:
             run.controller_log,
             self._controller_said,
         )
+        run.applications_folder.mkdir()
+        self._records = ApplicationRecords(run.simulated_applications, _raise)
         self.applications = Applications(
             self.workload,
             experiment.time_scale,
             self.agenda,
             self._handle,
-            run.applications_log,
+            self._records,
             CONTENTS[experiment.protocol.covering](),
         )
         options = router_options(experiment.protocol, experiment.routing, experiment.service)
@@ -195,7 +198,6 @@ class Simulation:
 
     def finish(self) -> None:
         """Writes the files that are complete only at the end: counters, tables, the list of captures."""
-        self.applications.leave()
         run = self._folder
         write_routers_counters(run, {router.node: router.counters() for router in self.routers})
         write_switches_counters(run, self.fabric.switch_counters())
@@ -204,7 +206,7 @@ class Simulation:
 
     def close(self) -> None:
         """Closes the logs and writes the buffered records of captures, also after an error."""
-        self.applications.close()
+        self._records.close()
         self.controller.close()
         self._captures.flush()
 
@@ -247,6 +249,10 @@ class Simulation:
                 self.agenda.at(self.agenda.now, router.handle, Started())
         elif event == "committed":
             self._committed = True
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 class _Reporter:

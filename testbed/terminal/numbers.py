@@ -12,6 +12,7 @@ _RECONCILED = {
     "tshark": "captures, counted by tshark",
     "routers": "routers' own counters",
     "ovs": "Open vSwitch port counters",
+    "applications": "messages of applications",
 }
 
 
@@ -73,7 +74,7 @@ def by_type(numbers: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
 
 
 def reconciliations(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns a row for each of the three reconciliations: its source, its total, the accounting's total, and
+    """Returns a row for each reconciliation: its source, its total, the accounting's total, and
     the differences.
 
     `expected` is the other source's total, `found` the accounting's; `agrees` is None for a reconciliation

@@ -1,7 +1,6 @@
 """The driver of a workload: one application on every participating node, all in one thread.
 
-The driver is an ordinary client of the routers' application sockets. It writes the requests and deliveries of
-its applications to the log of the applications (`router.records.application_log`).
+The driver is an ordinary client of the routers' application sockets.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import Self
 from router.clock.clock import ExperimentClock
 from router.clock.meter import Meter
 from router.predicates.model import Message, Value
-from router.records.application_log import ApplicationLog
 from router.runtime.client import Client, ClientError, Request
 from testbed.errors import RunError
 from testbed.workload.model import Item, Workload
@@ -34,8 +32,6 @@ _BURST = 64
 _TICK_S = 0.2
 #: Wall seconds to wait for answers that are due.
 _ANSWER_TIMEOUT_S = 30.0
-#: Bytes of the log that are kept in memory between two flushes.
-_LOG_BUFFER_BYTES = 65_536
 
 
 @dataclass(frozen=True)
@@ -70,13 +66,12 @@ class Played:
 class Driver:
     """The applications of a workload, connected.
 
-    Use it as a context manager. Leaving it withdraws the predicates and closes the connections; if the
-    captures must not have the withdrawal, stop them first.
+    Use it as a context manager. Leaving it closes the connections, and routers withdraw the predicates; if
+    the captures must not have the withdrawal, stop the routers first.
 
     Args:
         sockets: application sockets by node.
         nodes: the nodes on which to run an application, such as `Workload.nodes`.
-        log_path: file to append the applications' log to.
         app: name of the application, the same on every node.
 
     Attributes:
@@ -86,9 +81,7 @@ class Driver:
         RunError: a node has no socket or its router does not answer (names the node).
     """
 
-    def __init__(
-        self, sockets: Mapping[int, Path], nodes: Iterable[int], log_path: Path, app: str = "workload"
-    ) -> None:
+    def __init__(self, sockets: Mapping[int, Path], nodes: Iterable[int], app: str = "workload") -> None:
         wanted = sorted(set(nodes))
         missing = [node for node in wanted if node not in sockets]
         if missing:
@@ -103,7 +96,6 @@ class Driver:
         self._clients: dict[int, Client] = {}
         self._waiting: dict[int, deque[Request]] = {}
         self._selector = selectors.DefaultSelector()
-        self._log = ApplicationLog(log_path, buffer_bytes=_LOG_BUFFER_BYTES)
         try:
             for node in wanted:
                 client = self._connect(node, sockets[node], app)
@@ -121,7 +113,7 @@ class Driver:
         self.close()
 
     def close(self) -> None:
-        """Withdraws the predicates, disconnects, and closes the log.
+        """Disconnects.
 
         Routers may have ended.
         """
@@ -129,7 +121,6 @@ class Driver:
         for client in self._clients.values():
             client.close()
         self._clients.clear()
-        self._log.close()
 
     def stop(self) -> None:
         """Makes `play` and `drain` return soon, until `resume`.
@@ -199,14 +190,11 @@ class Driver:
             if progress and time.monotonic() >= next_report:
                 next_report = time.monotonic() + _TICK_S
                 progress(now_s, self._answers["send_message"], self.delivered)
-                # Flushed for readers that follow the log.
-                self._log.flush()
             due_s = min(agenda[0][0], duration_s) if agenda else duration_s
             if now_s >= duration_s and (not agenda or agenda[0][0] > now_s):
                 break
             self._turn(clock.timeout(zero_s + due_s))
         self._await_answers()
-        self._log.flush()
         mean = lateness_sum / count if count else 0.0
         sent = self._answers["send_message"]
         predicates = self._answers.total() - sent
@@ -230,12 +218,11 @@ class Driver:
         while not quiet and not self._stopping and time.monotonic() < deadline:
             self._turn(0.02)
             quiet = until()
-        self._log.flush()
         return quiet
 
     def _connect(self, node: int, path: Path, app: str) -> Client:
         try:
-            client = Client(path, app, self._log)
+            client = Client(path, app)
         except ClientError as error:
             raise RunError(f"node {node}: {error}") from error
         self._clients[node] = client

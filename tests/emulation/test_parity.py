@@ -25,6 +25,7 @@ from router.predicates.parser import parse_predicate
 from router.protocol.counters import Counters
 from router.protocol.scheme import Row
 from router.wire.header import decode_header
+from tests.support.applications import application_events
 from tests.support.command import CBCB
 from tests.support.paths import ROOT
 from tests.support.router_tables import by_interface
@@ -113,7 +114,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
 
 def _deliveries(run_dir: Path) -> Counter[tuple[int, int, int]]:
     """(Source, number of its message, receiving node) -> deliveries. Incarnations differ between runs."""
-    lines = map(json.loads, (run_dir / "logs" / "applications.jsonl").read_text().splitlines())
+    lines = application_events(run_dir)
     return Counter(
         (line["source"], line["seq"] & _COUNTER, line["node"]) for line in lines if line["event"] == "deliver"
     )

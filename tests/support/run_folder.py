@@ -37,7 +37,6 @@ TABLES = {
     2: table_of(((1, 1),), (TreeEntry(0, 1, (), 0), TreeEntry(1, 1, (), 0), TreeEntry(2, 0, (1,), 0))),
 }
 WIDE = Predicate((Filter((Constraint("price", Type.INTEGER, Operator.LT, 200),)),))
-FILTERS = [[["price", "integer", "<", 100]]]
 #: Incarnation with the highest bit set, so that numbers exceed a signed 64-bit integer.
 SEQ = 0x8000_0001 << 32
 
@@ -67,7 +66,12 @@ class RunBuilder:
             **{f"host-{node}": [] for node in NODES},
         }
         self.router: dict[int, dict[str, Any]] = {
-            node: {"frames_received": Counter[str](), "frames_sent": Counter[str](), "socket_drops": 0}
+            node: {
+                "frames_received": Counter[str](),
+                "frames_sent": Counter[str](),
+                "socket_drops": 0,
+                "messages_sent": 0,
+            }
             for node in NODES
         }
         self.ovs: dict[int, dict[int, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
@@ -123,9 +127,7 @@ class RunBuilder:
             {"at_s": at_s, "node": node, "action": "set_predicate", "predicate": "price < 100"}
         )
         requested = self.tick()
-        self._event(
-            "set_predicate", node, requested_ns=requested, predicate="price < 100", filters=FILTERS, late=True
-        )
+        self._event("set_predicate", node, requested_ns=requested, predicate="price < 100", late=True)
 
     def advertise(self, issuer: int, path: Sequence[tuple[int, Sequence[int]]], seq: int) -> None:
         for sender, receivers in path:
@@ -150,6 +152,7 @@ class RunBuilder:
             attributes=attributes,
             late=True,
         )
+        self.router[0]["messages_sent"] += 1
         frame = Frame(FrameType.MSG, 0, SEQ + seq, 1, 64, Message(attributes))
         for sender, receivers in path:
             self.hop(sender, receivers, frame)
@@ -171,7 +174,7 @@ class RunBuilder:
     def write(self, folder: Path) -> Path:
         """Writes the run folder."""
         run = RunLayout(folder)
-        for part in (run.captures_folder, run.logs_folder, run.counters_folder):
+        for part in (run.captures_folder, run.applications_folder, run.counters_folder):
             part.mkdir(parents=True)
         capture = []
         for name, records in self.pcaps.items():
@@ -220,7 +223,10 @@ class RunBuilder:
             "seconds": 0.5,
         }
         for path, lines in {
-            run.applications_log: self.events,
+            **{
+                run.applications_of(node): [event for event in self.events if event["node"] == node]
+                for node in NODES
+            },
             run.oracle: self.oracle,
             run.workload: self.workload,
             run.controller_log: [committed],

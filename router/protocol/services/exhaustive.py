@@ -67,10 +67,6 @@ class ExhaustiveSession(Session):
             "send_message": self._send_message,
         }
 
-    @property
-    def receiving(self) -> bool:
-        return bool(self._subscriptions.predicate)
-
     def _changed(self, handle: Handle) -> Iterable[Action]:
         """Gives the core the application's predicate."""
         return handle(SetPredicate(self.number, self._subscriptions.predicate))

@@ -18,6 +18,7 @@ from testbed.oracle.decide import judge
 from testbed.oracle.history import read_history
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
+from tests.support.applications import application_events
 from tests.support.fuzz import cases
 from tests.support.random_experiments import _WINDOW_S, experiments
 from topos.model import Topology
@@ -35,7 +36,7 @@ def test_deliveries_are_those_of_the_oracle_and_every_frame_is_counted(experimen
 def _check_deliveries(run_dir: Path) -> None:
     run = RunLayout(run_dir)
     judged = {(j.source, j.seq, j.application.node): j for j in judge(read_history(run), _WINDOW_S)}
-    lines = map(json.loads, run.applications_log.read_text().splitlines())
+    lines = application_events(run_dir)
     made = Counter(
         (line["source"], line["seq"], line["node"]) for line in lines if line["event"] == "deliver"
     )

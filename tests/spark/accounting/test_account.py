@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from captures.rundir.files import RunFolderError
 from captures.source import captured_frames, register
 from captures.tables import store
 from captures.tables.catalogue import TABLES
+from router.wire.frames import FrameType
 from testbed.report.render import write_report
 from tests.support.run_folder import NODES, SEQ, RunBuilder, good_run
 
@@ -55,6 +57,7 @@ def test_good_run_has_the_known_numbers(tmp_path: Path, spark: SparkSession) -> 
     # Requests at 1 and 3 ms; the second wave's frames lie at 4 ms (and some ns, which order them).
     assert summary["convergence_s"] == pytest.approx(0.003, abs=1e-6)
     assert [summary["reconciliation"][name]["found"] for name in ("tshark", "routers", "ovs")] == [32, 23, 41]
+    assert summary["reconciliation"]["applications"] == {"expected": 3, "found": 3, "differences": []}
     json.dumps(summary)
 
 
@@ -123,6 +126,25 @@ def _looping(run: RunBuilder) -> None:
     run.send(4, 150, [(0, [1]), (0, [1])])
 
 
+def _forged(run: RunBuilder) -> None:
+    """Messages of node 7 that no application has sent cross a link."""
+    data = next(data for _, data in run.pcaps["link-0-1"] if data[15] == FrameType.MSG)
+    for seq in range(8):
+        forged = data[:18] + struct.pack("!IQ", 7, 2**64 - 1 - seq) + data[30:]
+        run.pcaps["link-0-1"].append((run.tick(), forged))
+        run.ovs[0][1]["tx_packets"] += 1
+        run.ovs[1][1]["rx_packets"] += 1
+
+
+def _unrecorded(run: RunBuilder) -> None:
+    (lost,) = [e for e in run.events if e["event"] == "send_message" and e["seq"] == SEQ + 3]
+    run.events.remove(lost)
+
+
+def _records_lost(run: RunBuilder) -> None:
+    run.router[1]["records_lost"] = 3
+
+
 @pytest.mark.parametrize(
     ("fault", "reasons"),
     [
@@ -150,6 +172,28 @@ def _looping(run: RunBuilder) -> None:
         ),
         (_capture_drop, ["3 frames dropped by the kernel before they were captured"]),
         (_garbled, ["1 captured frames that do not decode"]),
+        (
+            _forged,
+            [
+                "8 captured messages that no router recorded as sent by an application",
+                "applications and the captures differ in 5 numbers; first: "
+                "message 7/18446744073709551608: captured frames of a message that no router recorded: "
+                "expected 0, found 1",
+            ],
+        ),
+        (
+            _unrecorded,
+            [
+                "1 captured messages that no router recorded as sent by an application",
+                "applications and the captures differ in 2 numbers; first: "
+                "message 0/9223372041149743107: captured frames of a message that no router recorded: "
+                "expected 0, found 3",
+            ],
+        ),
+        (
+            _records_lost,
+            ["3 records of applications that routers could not write: evidence is missing"],
+        ),
         (_looping, ["1 MSG frames that crossed a link twice in one direction"]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -179,6 +223,19 @@ def test_cut_capture_is_found(tmp_path: Path, spark: SparkSession) -> None:
     ]
 
 
+def test_a_delivery_to_a_broken_connection_is_neither_made_nor_missed(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    run = good_run()
+    for event in run.events:
+        if event["event"] == "deliver" and event["node"] == 2:
+            event["event"] = "lose"
+    summary = account(run.write(tmp_path / "run"), spark=spark)
+    assert summary["verdict_reasons"] == []
+    keys = ("deliveries_expected", "deliveries_made", "deliveries_lost", "false_negatives", "false_positives")
+    assert [summary[key] for key in keys] == [2, 1, 1, 0, 2]
+
+
 def test_message_missed_before_convergence_decides_nothing(tmp_path: Path, spark: SparkSession) -> None:
     run = RunBuilder()
     for node in NODES:
@@ -200,9 +257,7 @@ def test_accounting_runs_again_in_the_same_folder(tmp_path: Path, spark: SparkSe
     assert first == second
 
 
-@pytest.mark.parametrize(
-    "missing", ["capture.json", "counters/routers.json", "counters/ovs.json", "logs/applications.jsonl"]
-)
+@pytest.mark.parametrize("missing", ["capture.json", "counters/routers.json", "counters/ovs.json"])
 def test_interrupted_emulation_is_refused_by_the_missing_file(tmp_path: Path, missing: str) -> None:
     run = good_run().write(tmp_path / "run")
     (run / missing).unlink()

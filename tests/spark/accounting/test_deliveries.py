@@ -34,7 +34,7 @@ def _outcomes(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
         ],
         DELIVERIES,
     )
-    return sent, accounting.outcomes(oracle, deliveries, sent)
+    return sent, accounting.outcomes(oracle, deliveries, spark.createDataFrame([], DELIVERIES), sent)
 
 
 def test_outcomes_of_every_kind(spark: SparkSession) -> None:
@@ -80,7 +80,7 @@ def test_applications_of_one_node_are_receivers_of_their_own(spark: SparkSession
     oracle = spark.createDataFrame([(0, 1, wall(1), 1, app, True, True) for app in ("a", "b")], ORACLE)
     sent = spark.createDataFrame([(0, 1, wall(1), ""), (1, 1, wall(2), "")], SENT)
     deliveries = spark.createDataFrame([(0, 1, 1, "a", wall(1.5)), (1, 1, 1, "b", wall(2.5))], DELIVERIES)
-    table = accounting.outcomes(oracle, deliveries, sent)
+    table = accounting.outcomes(oracle, deliveries, spark.createDataFrame([], DELIVERIES), sent)
     assert rows_of(table, "source", "app", "sent_ns", "missed", "spurious") == [
         (0, "a", wall(1), False, False),
         (0, "b", wall(1), True, False),
@@ -116,7 +116,8 @@ def test_delay_and_path_of_what_was_delivered(spark: SparkSession) -> None:
 def test_a_message_to_its_own_node_goes_no_hops(spark: SparkSession) -> None:
     sent = spark.createDataFrame([(0, 1, wall(1), "")], SENT)
     got = spark.createDataFrame([(0, 1, 0, "a", wall(1))], DELIVERIES)
-    table = accounting.outcomes(spark.createDataFrame([], ORACLE), got, sent)
+    none = spark.createDataFrame([], DELIVERIES)
+    table = accounting.outcomes(spark.createDataFrame([], ORACLE), got, none, sent)
     arrivals = spark.createDataFrame(
         [],
         "source bigint, seq bigint, node int, hops int, cost bigint, shortest_hops int, shortest_cost bigint",

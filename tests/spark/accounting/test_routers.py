@@ -71,7 +71,7 @@ def test_false_positives_of_the_paper(spark: SparkSession) -> None:
     )
     sent = spark.createDataFrame([(0, seq, wall(seq), "") for seq in (1, 2, 3)], SENT)
     deliveries = spark.createDataFrame([(0, 1, 2, "a", wall(2))], DELIVERIES)
-    table = routers.processed(frames, sent, deliveries)
+    table = routers.processed(frames, sent, deliveries, spark.createDataFrame([], DELIVERIES))
     assert rows_of(table, "node", "seq", "from_network", "false_positive") == [
         (0, 1, False, False),
         (0, 2, False, False),
@@ -101,7 +101,7 @@ def test_incomplete_fragments_and_second_applications_count_a_message_once(spark
     )
     sent = spark.createDataFrame([(0, 1, wall(1), ""), (0, 2, wall(1), ""), (1, 2, wall(1), "")], SENT)
     deliveries = spark.createDataFrame([(0, 2, 1, "a", wall(2)), (0, 2, 1, "b", wall(2))], DELIVERIES)
-    table = routers.processed(frames, sent, deliveries)
+    table = routers.processed(frames, sent, deliveries, spark.createDataFrame([], DELIVERIES))
     assert rows_of(table, "node", "source", "seq", "from_network", "false_positive") == [
         (0, 0, 1, False, True),
         (0, 0, 2, False, True),

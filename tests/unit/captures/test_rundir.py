@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import threading
 from pathlib import Path
 from typing import Annotated, Literal, NotRequired, TypedDict
 
 import pytest
 
 from captures.frames.identity import CaptureIdentity
-from captures.rundir.applications import application_event, read_applications
+from captures.rundir.applications import ApplicationsFollower, read_applications
 from captures.rundir.capture_list import CapturedFile, capture_paths, read_captures, write_captures
 from captures.rundir.controller import ControllerLog, Failed, read_controller
 from captures.rundir.counters import (
@@ -32,14 +32,9 @@ from captures.rundir.simulation import SimulationCost, read_simulation, write_si
 from captures.rundir.summary import read_summary, write_summary
 from captures.rundir.timings import read_timings, write_timings
 from captures.rundir.topology import read_topology, write_topology
-from router.predicates.parser import parse_predicate
-from router.records.application_log import (
-    ApplicationEvent,
-    ApplicationLog,
-    MessageDelivered,
-    MessageSent,
-    predicate_set,
-)
+from router.predicates.printer import format_predicate
+from router.records.applications import ApplicationRecords
+from tests.support.applications import records_in
 from tests.support.paths import ROOT
 from topos.generators import ring
 
@@ -77,7 +72,7 @@ def test_every_property_of_the_layout_is_in_the_document() -> None:
 
 def test_the_names_of_the_run_folder_stand_in_the_layout_alone() -> None:
     files = {name for name in _names() if name.endswith(_SUFFIXES)}
-    assert {"topology.json", "manifest.json", "applications.jsonl", "routers.json", "spark.log"} <= files
+    assert {"topology.json", "manifest.json", "controller.jsonl", "routers.json", "spark.log"} <= files
     quoted = re.compile(rf"""["'/](?:{"|".join(map(re.escape, sorted(files)))})["']""")
     folders = re.compile(rf"""/ f?["'](?:{"|".join(sorted(_names() & _WORDS))})["'/]""")
     spelled = [
@@ -249,60 +244,147 @@ def test_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.glob("file.*.new")) == []
 
 
-def test_lines_of_several_writers_of_the_applications_log_do_not_mix(run: RunLayout) -> None:
-    def append(node: int, buffer_bytes: int) -> None:
-        with ApplicationLog(run.applications_log, buffer_bytes=buffer_bytes) as log:
-            for seq in range(500):
-                log(MessageDelivered(event="deliver", t_ns=1, node=node, app="x" * 300, source=0, seq=seq))
-
-    threads = [
-        threading.Thread(target=append, args=(node, size)) for node, size in enumerate((0, 0, 5000, 70_000))
+def _whole(run: RunLayout) -> list[tuple[str, str | None]]:
+    """Every event, and the whole predicate in force after it."""
+    return [
+        (
+            recorded.event["event"],
+            None if recorded.change is None else format_predicate(recorded.change.in_force),
+        )
+        for _, recorded in read_applications(run)
     ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    found = [event for _, event in read_applications(run)]
-    assert len(found) == 2000
-    for node in range(4):
-        own = [event["seq"] for event in found if event["node"] == node and event["event"] == "deliver"]
-        assert own == list(range(500))
+
+
+def test_requests_of_applications_add_up_to_their_predicates(run: RunLayout) -> None:
+    records = records_in(run.path, 1)
+    requests: list[tuple[str, dict[str, object], dict[str, object]]] = [
+        ("é", {"op": "set_predicate", "predicate": "a < 3"}, {}),
+        ("é", {"op": "subscribe", "predicate": 'b = "x"'}, {"subscription": 1}),
+        ("é", {"op": "subscribe", "predicate": "a < 3 or c any string"}, {"subscription": 2}),
+        ("other", {"op": "subscribe", "predicate": "a = 1"}, {"subscription": 1}),
+        ("é", {"op": "unsubscribe", "subscription": 1}, {}),
+        ("é", {"op": "set_predicate", "predicate": "none"}, {}),
+        ("é", {"op": "subscribe", "predicate": "d = 4"}, {"subscription": 3}),
+        ("é", {"op": "unsubscribe"}, {}),
+    ]
+    for t_ns, (app, request, answer) in enumerate(requests):
+        records.served(t_ns + 1, 1, app, t_ns, request, {"ok": True, **answer})
+    records.disconnected(9, 1, "other", 8)
+    records.close()
+    assert _whole(run) == [
+        ("set_predicate", "a < 3"),
+        ("subscribe", 'a < 3 or b = "x"'),
+        ("subscribe", 'a < 3 or b = "x" or c any string'),
+        ("subscribe", "a = 1"),
+        ("unsubscribe", "a < 3 or c any string"),
+        ("set_predicate", "a < 3 or c any string"),
+        ("subscribe", "a < 3 or c any string or d = 4"),
+        ("unsubscribe", "none"),
+        ("disconnect", "none"),
+    ]
 
 
 def test_events_of_applications_read_back(run: RunLayout) -> None:
-    added = predicate_set(2, 1, "é", 1, parse_predicate("a < 3"), "subscribe", 4)
-    withdrawn = predicate_set(3, 1, "é", 3, parse_predicate("none"))
-    sent = MessageSent(
-        event="send_message",
-        t_ns=5,
-        node=0,
-        app="b",
-        requested_ns=4,
-        source=0,
-        seq=2**63,
-        attributes={"a": 1},
+    records = records_in(run.path, 0)
+    records.connected(1, 0, "b")
+    records.served(
+        3, 0, "b", 2, {"op": "send_message", "attributes": {"a": 1.0}}, {"source": 0, "seq": 2**63}
     )
-    delivered = MessageDelivered(event="deliver", t_ns=6, node=1, app="é", source=0, seq=2**63)
-    events: list[ApplicationEvent] = [added, withdrawn, sent, delivered]
-    with ApplicationLog(run.applications_log) as log:
-        for event in events:
-            log(event)
-    assert [event for _, event in read_applications(run)] == events
-    assert (added["predicate"], added["filters"]) == ("a < 3", [[["a", "integer", "<", 3]]])
-    assert "op" not in withdrawn and withdrawn["filters"] == []
+    records.served(4, 0, "b", 3, {"op": "send_message", "message": 'a = "é"'}, {"source": 0, "seq": 5})
+    records.delivered(5, 0, 'q"é', 0, 2**63)
+    records.undelivered(6, 0, "b", 0, 5)
+    records.disconnected(8, 0, "b", 7)
+    records.close()
+    of_a_message = {"t_ns": 5, "node": 0, "source": 0, "seq": 2**63}
+    assert [recorded.event for _, recorded in read_applications(run)] == [
+        {"event": "connect", "t_ns": 1, "node": 0, "app": "b"},
+        {"event": "send_message", **of_a_message, "t_ns": 3, "app": "b", "requested_ns": 2}
+        | {"attributes": {"a": 1.0}},
+        {"event": "send_message", **of_a_message, "t_ns": 4, "app": "b", "requested_ns": 3}
+        | {"attributes": {"a": "é"}, "seq": 5},
+        {"event": "deliver", **of_a_message, "app": 'q"é'},
+        {"event": "lose", **of_a_message, "t_ns": 6, "app": "b", "seq": 5},
+        {"event": "disconnect", "t_ns": 8, "node": 0, "app": "b", "requested_ns": 7},
+    ]
+
+
+def test_records_of_applications_are_followed_while_routers_write_them(run: RunLayout) -> None:
+    follower = ApplicationsFollower(run)
+    assert follower.read() == []
+    first, second = records_in(run.path, 1), records_in(run.path, 2)
+    first.delivered(1, 1, "a", 0, 1)
+    assert follower.read() == []
+    due = first.next_deadline()
+    assert due is not None and second.next_deadline() is None
+    first.tick(due)
+    second.delivered(2, 2, "a", 0, 1)
+    second.close()
+    assert sorted(recorded.event["node"] for recorded in follower.read()) == [1, 2]
+    first.delivered(3, 1, "a", 0, 2)
+    first.close()
+    assert [recorded.event["t_ns"] for recorded in follower.read()] == [3]
+
+
+def test_an_unfinished_last_record_is_left_out(run: RunLayout) -> None:
+    records = records_in(run.path, 1)
+    records.delivered(1, 1, "a", 0, 1)
+    records.close()
+    with run.applications_of(1).open("a") as file:
+        file.write('{"event":"deliver","t_n')
+    assert [event for event, _ in _whole(run)] == ["deliver"]
+
+
+def test_records_wait_while_the_disk_is_full_and_then_none_is_lost(run: RunLayout) -> None:
+    failures: list[OSError] = []
+    path = run.path / "records"
+    path.symlink_to("/dev/full")
+    records = ApplicationRecords(path, failures.append)
+    for seq in range(3000):
+        records.delivered(seq, 1, "a", 0, seq)
+    records.flush()
+    assert [failure.strerror for failure in failures] == ["No space left on device"]
+    # There is space again.
+    run.applications_folder.mkdir()
+    records._file = os.open(run.applications_of(1), os.O_WRONLY | os.O_CREAT)
+    records.close()
+    assert records.lost == 0
+    found = [recorded.event for _, recorded in read_applications(run)]
+    assert [event["seq"] for event in found if event["event"] == "deliver"] == list(range(3000))
+
+
+def test_records_that_find_no_room_are_counted(run: RunLayout) -> None:
+    failures: list[OSError] = []
+    nowhere = ApplicationRecords(run.path / "no" / "such" / "folder", failures.append)
+    full = ApplicationRecords("/dev/full", failures.append)
+    for records in (nowhere, full):
+        for seq in range(100_000):
+            records.delivered(seq, 1, "a", 0, seq)
+        assert len(records._waiting) <= 4 * 1024 * 1024
+        records.close()
+        assert records.lost == 100_000
+    assert [failure.strerror for failure in failures] == [
+        "No such file or directory",
+        "No space left on device",
+    ]
 
 
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ({"t_ns": 1}, "f:1: no field 'event'"),
-        ({"event": "sing"}, "f:1: event: 'sing'; expected set_predicate or send_message or deliver"),
-        ({"event": "deliver", "t_ns": 1, "node": 1, "app": 5}, "f:1: app: 5; expected text"),
+        ({"t_ns": 1}, ":1: no field 'event'"),
+        ({"event": "sing"}, ":1: event: 'sing'; expected connect or set_predicate or subscribe or"),
+        ({"event": "deliver", "t_ns": 1, "node": 1, "app": 5}, ":1: app: 5; expected text"),
+        (
+            {"event": "set_predicate", "t_ns": 1, "node": 1, "app": "a", "requested_ns": 1, "predicate": "<"},
+            ":1: predicate: ",
+        ),
     ],
 )
-def test_lines_that_are_no_event_are_named(line: dict[str, object], problem: str) -> None:
-    with pytest.raises(RunFolderError, match=re.escape(problem)):
-        application_event("f:1", line)
+def test_lines_that_are_no_event_are_named(run: RunLayout, line: dict[str, object], problem: str) -> None:
+    run.applications_folder.mkdir()
+    run.applications_of(1).write_text(json.dumps(line) + "\n")
+    with pytest.raises(RunFolderError, match=re.escape(f"{run.applications_of(1)}{problem}")):
+        list(read_applications(run))
 
 
 def test_events_of_the_controller_read_back(run: RunLayout) -> None:

@@ -31,15 +31,17 @@ def _good() -> dict[str, Any]:
             "frames_repeated",
             "socket_drops",
             "router_send_drops",
+            "messages_unrecorded",
+            "records_lost",
         ),
         0,
     )
     equal = {"expected": 5, "found": 5, "differences": []}
-    three = {name: dict(equal) for name in ("tshark", "routers", "ovs")}
+    equally = {name: dict(equal) for name in ("tshark", "routers", "ovs", "applications")}
     return {
         **zero,
         "capture_defects": [],
-        "reconciliation": three,
+        "reconciliation": equally,
         "messages_planned": 2,
         "messages_sent": 2,
         "deliveries_expected": 4,
@@ -63,6 +65,16 @@ def test_good_run_holds() -> None:
         ("frames_repeated", 1, "1 MSG frames that crossed a link twice in one direction"),
         ("socket_drops", 1, "1 frames dropped at the routers' sockets"),
         ("router_send_drops", 1, "1 frames that routers could not send"),
+        (
+            "messages_unrecorded",
+            2,
+            "2 captured messages that no router recorded as sent by an application",
+        ),
+        (
+            "records_lost",
+            7,
+            "7 records of applications that routers could not write: evidence is missing",
+        ),
         (
             "deliveries_decided",
             0,
@@ -113,13 +125,13 @@ def test_missing_and_bad_files_are_named(tmp_path: Path) -> None:
     run.manifest.write_text(json.dumps({"time_scale": 0, "datapath": "kernel", "started_ns": 1}))
     with pytest.raises(RunFolderError, match="time_scale: 0; expected a number above 0"):
         read_manifest(run)
-    run.logs_folder.mkdir()
-    log = run.applications_log
+    run.applications_folder.mkdir(parents=True)
+    log = run.applications_of(3)
     log.write_text('{"event": "deliver", "node": 1, "t_ns": 5, "app": "a", "source": 0}\n')
-    with pytest.raises(RunFolderError, match=r"applications\.jsonl:1: no field 'seq'"):
+    with pytest.raises(RunFolderError, match=r"applications/r3\.jsonl:1: no field 'seq'"):
         application_tables(run)
     log.write_text("\n{nonsense\n")
-    with pytest.raises(RunFolderError, match=r"applications\.jsonl:2: expected JSON"):
+    with pytest.raises(RunFolderError, match=r"applications/r3\.jsonl:2: expected JSON"):
         application_tables(run)
 
 

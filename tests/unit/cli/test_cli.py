@@ -267,8 +267,7 @@ def test_a_replay_prints_the_tables_of_a_moment(recorded: Path) -> None:
     assert _replay(str(recorded), "--at", "1")[::2] == (2, f"cbcb: {manifest}: no field 'time_scale'")
     # The recording begins at this time of the wall clock; two seconds later node 5 wants `price < 400`.
     manifest.write_text('{"time_scale": 4, "started_ns": 1795290245819883858, "datapath": "user"}')
-    (recorded / "logs").mkdir()
-    (recorded / "logs" / "applications.jsonl").write_text("")
+    (recorded / "logs" / "applications").mkdir(parents=True)
     assert _replay(str(recorded), "--at", "2") == (0, "r2, epoch 1\n    2 (node 3): price < 400\n", "")
 
 

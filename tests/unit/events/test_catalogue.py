@@ -182,7 +182,7 @@ def test_an_event_of_no_known_class_is_an_error_in_an_emulation(tmp_path: Path) 
     control = EmulatedNetwork(experiment.topology, Names("abc"), "user", KernelFeatures(False, False, False))
     network = RunningNetwork({}, control, unsettled=lambda: None, check=lambda: None)
     with (
-        Driver({}, [], tmp_path / "log") as driver,
+        Driver({}, []) as driver,
         pytest.raises(TypeError, match=r"Unheard\(at_s=1\.0\): is neither a fault nor an event"),
     ):
         clock = EmulationClock(tmp_path / "clock", [])

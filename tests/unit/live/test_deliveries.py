@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 
+from captures.rundir.applications import read_applications
+from captures.rundir.controller import read_controller
 from captures.rundir.layout import RunLayout
 from captures.rundir.topology import read_topology
-from router.records.application_log import MessageDelivered, MessageSent, PredicateSet
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.live.deliveries import Deliveries
@@ -21,34 +20,18 @@ from testbed.oracle.decide import judge
 from testbed.oracle.history import read_history
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
+from tests.support.applications import delivery_event as delivery
+from tests.support.applications import message_event as message
+from tests.support.applications import predicate_event as predicate
 
 S = 10**9
 WINDOW_S = 1.0
-FILTERS = [[["a", "integer", "=", 1]]]
-
-
-def predicate(node: int, at_ns: int, filters: list[Any] = FILTERS) -> PredicateSet:
-    return PredicateSet(
-        event="set_predicate", t_ns=at_ns, node=node, app="x", requested_ns=at_ns - 1, predicate="",
-        filters=filters,
-    )  # fmt: skip
-
-
-def message(seq: int, at_ns: int, value: int = 1) -> MessageSent:
-    return MessageSent(
-        event="send_message", t_ns=at_ns, node=0, app="x", requested_ns=at_ns - 1, source=0, seq=seq,
-        attributes={"a": value},
-    )  # fmt: skip
-
-
-def delivery(node: int, seq: int, at_ns: int) -> MessageDelivered:
-    return MessageDelivered(event="deliver", t_ns=at_ns, node=node, app="x", source=0, seq=seq)
 
 
 @pytest.fixture
 def deliveries() -> Deliveries:
     found = Deliveries(WINDOW_S, NetworkGraph(frozenset(range(3)), {0: (0, 1), 1: (1, 2)}))
-    found.take_applications([predicate(1, 1 * S), predicate(2, 1 * S)])
+    found.take_applications([predicate(1, 1 * S, "a = 1"), predicate(2, 1 * S, "a = 1")])
     return found
 
 
@@ -83,7 +66,7 @@ def test_spurious_and_duplicate_deliveries_count_before_and_after_the_judgement(
 
 
 def test_near_a_change_either_is_right(deliveries: Deliveries) -> None:
-    deliveries.take_applications([message(1, 10 * S), predicate(1, 10 * S + S // 2, filters=[])])
+    deliveries.take_applications([message(1, 10 * S), predicate(1, 10 * S + S // 2, "none")])
     deliveries.judge_until(13 * S)
     assert (deliveries.undecided, deliveries.expected) == (1, 1)
 
@@ -106,13 +89,11 @@ def test_a_run_followed_line_by_line_ends_as_its_oracle_says(tmp_path: Path) -> 
     run = RunLayout(run_dir)
     window_s = experiment.oracle.in_flight_window_s
     found = Deliveries(window_s, NetworkGraph.of(read_topology(run)))
-    records = []
-    for name, path in (("applications", run.applications_log), ("controller", run.controller_log)):
-        lines = path.read_text().splitlines()
-        records += [(record["t_ns"], name, record) for record in map(json.loads, lines)]
-    records.sort(key=lambda entry: entry[0])
-    for at_ns, name, record in records:
-        (found.take_applications if name == "applications" else found.take_controller)([record])
+    applications = [(recorded.event["t_ns"], recorded) for _, recorded in read_applications(run)]
+    controller = [(event["t_ns"], event) for _, event in read_controller(run)]
+    for at_ns in sorted({at_ns for at_ns, _ in (*applications, *controller)}):
+        found.take_controller([event for t_ns, event in controller if t_ns == at_ns])
+        found.take_applications([recorded for t_ns, recorded in applications if t_ns == at_ns])
         found.judge_until(at_ns)
     found.judge_until(2**62)
 

@@ -21,8 +21,6 @@ import pytest
 from rich.console import Console
 
 from captures.datasource.live_counts import SLOT_NS, LinkCount
-from captures.rundir.layout import RunLayout
-from router.records.application_log import MessageDelivered
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.live.server import HOST, LiveServer
@@ -31,6 +29,7 @@ from testbed.live.terminal import live_line, live_table
 from testbed.live.watch import Watcher, open_state
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
+from tests.support.applications import application_events, delivery_event
 from tests.support.browser import contrasts, needs_chromium, shown
 from tests.support.polling import poll
 
@@ -73,7 +72,7 @@ def get(url: str, path: str, host: str | None = None) -> tuple[int, dict[str, st
 
 def test_a_snapshot_says_what_is_known(state: LiveState, run_dir: Path) -> None:
     snapshot = state.snapshot()
-    lines = [json.loads(line) for line in RunLayout(run_dir).applications_log.read_text().splitlines()]
+    lines = application_events(run_dir)
     messages = snapshot["messages"]
     assert messages["sent"] == sum(line["event"] == "send_message" for line in lines)
     assert messages["delivered"] == sum(line["event"] == "deliver" for line in lines)
@@ -91,7 +90,7 @@ def test_a_snapshot_says_what_is_known(state: LiveState, run_dir: Path) -> None:
 
 
 def test_what_goes_wrong_is_said(state: LiveState) -> None:
-    deliver = MessageDelivered(event="deliver", t_ns=1, node=0, app="workload", source=99, seq=1)
+    deliver = delivery_event(0, 1, 1, source=99, app="workload")
     state.take_applications([deliver, deliver])
     state.take_counts([LinkCount(0, "undecodable", 1, 2, 100)])
     verdict = state.snapshot()["verdict"]
@@ -327,7 +326,7 @@ def test_a_browser_shows_it(server: LiveServer, state: LiveState, tmp_path: Path
 @needs_chromium
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_text_is_legible(state: LiveState, tmp_path: Path, dark: bool) -> None:
-    deliver = MessageDelivered(event="deliver", t_ns=1, node=0, app="workload", source=99, seq=1)
+    deliver = delivery_event(0, 1, 1, source=99, app="workload")
     state.take_applications([deliver, deliver])
     with LiveServer(state, 0) as server:
         page = get(server.url, "/")[2].decode()

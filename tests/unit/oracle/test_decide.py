@@ -173,9 +173,9 @@ def test_near_a_change_it_is_open_who_is_connected() -> None:
 
 
 def write_logs(run: Path, application_lines: list[dict[str, Any]]) -> None:
-    RunLayout(run).logs_folder.mkdir()
+    RunLayout(run).applications_folder.mkdir(parents=True)
     text = "".join(json.dumps(line) + "\n" for line in application_lines)
-    RunLayout(run).applications_log.write_text(text)
+    RunLayout(run).applications_of(1).write_text(text)
 
 
 def test_a_run_folder_from_logs_to_oracle_jsonl(tmp_path: Path) -> None:
@@ -188,7 +188,6 @@ def test_a_run_folder_from_logs_to_oracle_jsonl(tmp_path: Path) -> None:
                 **common,
                 "event": "set_predicate",
                 "predicate": "a < 10",
-                "filters": BELOW_TEN,
                 "requested_ns": 10 * S - 5,
             },
             {
@@ -237,16 +236,16 @@ def test_a_malformed_line_is_named(tmp_path: Path) -> None:
         "app": "x",
         "event": "set_predicate",
         "requested_ns": 1,
-        "predicate": "none",
+        "predicate": "a <",
     }
     write_logs(tmp_path, [line])
-    with pytest.raises(RunFolderError, match=r"applications\.jsonl:1: no field 'filters'"):
+    with pytest.raises(RunFolderError, match=r"applications/r1\.jsonl:1: predicate: .*expected a value"):
         read_history(RunLayout(tmp_path))
-    RunLayout(tmp_path).applications_log.write_text("{}\n{not json\n")
-    with pytest.raises(RunFolderError, match=r"applications\.jsonl:1: no field 'event'"):
+    RunLayout(tmp_path).applications_of(1).write_text("{}\n{not json\n")
+    with pytest.raises(RunFolderError, match=r"applications/r1\.jsonl:1: no field 'event'"):
         read_history(RunLayout(tmp_path))
 
 
 def test_a_missing_log_is_an_error_of_the_run_folder(tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match=r"applications\.jsonl: missing"):
+    with pytest.raises(RunFolderError, match=r"logs/applications: missing"):
         read_history(RunLayout(tmp_path))

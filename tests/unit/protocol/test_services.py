@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from testbed.config.load import load_experiment
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support import limited_service
+from tests.support.applications import application_events
 from tests.support.limited_service import NAME, QUOTA, WINDOW, SetQuota
 from tests.support.one_router import msg, received, set_up
 from tests.support.protocol_network import Network, random_graph
@@ -85,7 +85,7 @@ def test_an_event_and_a_command_of_its_own() -> None:
         return router.handle(event, 0.0)
 
     answer, _ = commands["set_predicate"]({"predicate": "x = 1"}, handle)
-    assert (answer, session.receiving) == ({"ok": True}, True)
+    assert answer == {"ok": True}
     assert commands["quota"]({"messages": 1}, handle)[0] == {"ok": True}
     assert [_delivered(router, 1) for _ in range(2)] == [(1,), ()]
     with pytest.raises(RequestError, match="messages: expected a number of messages, got 'many'"):
@@ -146,7 +146,7 @@ def test_an_experiment_names_it_and_the_simulator_runs_it(tmp_path: Path) -> Non
     assert experiment.service.kind == NAME
     with (tmp_path / "output").open("w") as output:
         run_dir = simulate(experiment, tmp_path, Progress(Console(file=output)))
-    lines = [json.loads(line) for line in (run_dir / "logs" / "applications.jsonl").read_text().splitlines()]
+    lines = application_events(run_dir)
     sent = [line["seq"] for line in lines if line["event"] == "send_message"]
     assert len(sent) == 4
     assert [line["seq"] for line in lines if line["event"] == "deliver"] == sent[:QUOTA]

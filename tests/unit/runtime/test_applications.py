@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,12 @@ from router.protocol.events import ControllerFrame, Event
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.protocol.services.exhaustive import ExhaustiveSession
-from router.records.application_log import ApplicationLog
+from router.records.applications import ApplicationRecords
 from router.runtime.applications import Applications
 from router.runtime.client import Client, ClientError
 from router.runtime.lines import REQUEST_LIMIT
 from router.wire.frames import Commit, Frame, FrameType
+from tests.support.applications import application_events, records_in
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.router_tables import predicates_of
 from tests.support.tree_entries import TreeEntry, table_of
@@ -40,7 +42,7 @@ class Node:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.left_behind: list[str] = []
+        self.folder = path.parent
         self.router = Router(4, RouterOptions(), factory("counting"), 1)
         table = table_of((), (TreeEntry(4, 0, (), 0),))
         for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(1))):
@@ -53,7 +55,7 @@ class Node:
             self.router.session,
             self._handle,
             lambda _tables: {"node": 4},
-            lambda app, _requested_ns: self.left_behind.append(app),
+            records_in(path.parent, 4),
             OUTPUT_LIMIT,
         )
         self._stop_reader, self._stop_writer = socket.socketpair()
@@ -70,8 +72,21 @@ class Node:
 
     def _run(self) -> None:
         while self._running:
-            for key, mask in self.selector.select():
+            due = self.applications.next_deadline()
+            for key, mask in self.selector.select(None if due is None else due - time.monotonic()):
                 key.data(mask)
+            self.applications.tick(time.monotonic())
+
+    def events(self) -> list[dict[str, Any]]:
+        """Ends the service; returns the records of the applications."""
+        self._stop_writer.send(b"x")
+        self._thread.join()
+        self.applications.close()
+        return application_events(self.folder)
+
+    def deliveries(self) -> list[int]:
+        """The sequence numbers of the recorded deliveries."""
+        return [each["seq"] for each in application_events(self.folder) if each["event"] == "deliver"]
 
     def close(self) -> None:
         self._stop_writer.send(b"x")
@@ -116,8 +131,7 @@ def test_the_service(node: Node) -> None:
 
 
 def test_subscriptions_of_several_applications(node: Node) -> None:
-    lines: list[dict[str, Any]] = []
-    with node.client("a", log=lines.append) as first, node.client("b") as second:
+    with node.client("a") as first, node.client("b") as second:
         assert [first.subscribe("x = 1"), first.subscribe("x > 5"), second.subscribe("x = 1")] == [1, 2, 1]
         first.set_predicate("x = 3")
         assert first.subscriptions() == {1: parse_predicate("x = 1"), 2: parse_predicate("x > 5")}
@@ -146,35 +160,146 @@ def test_subscriptions_of_several_applications(node: Node) -> None:
         assert predicates_of(node.router)[0] == parse_predicate("x = 3 or x = 9")
     wait_for(lambda: f"{len(node.applications)} are connected" if len(node.applications) else None)
     assert predicates_of(node.router) == {}
-    assert node.left_behind == []
-    told = [(line.get("op"), line["predicate"]) for line in lines if line["event"] == "set_predicate"]
-    assert told == [
-        ("subscribe", "x = 1"),
-        ("subscribe", "x = 1 or x > 5"),
-        (None, "x = 1 or x = 3 or x > 5"),
-        ("unsubscribe", "x = 1 or x = 3"),
-        ("unsubscribe", "x = 3"),
-        ("subscribe", "x = 3 or x = 9"),
-        (None, "none"),
+    requests = [
+        (event["event"], event.get("subscription"), event.get("predicate"))
+        for event in node.events()
+        if event["app"] == "a" and event["event"] not in ("send_message", "deliver")
+    ]
+    assert requests == [
+        ("connect", None, None),
+        ("subscribe", 1, "x = 1"),
+        ("subscribe", 2, "x > 5"),
+        ("set_predicate", None, "x = 3"),
+        ("unsubscribe", 2, None),
+        ("unsubscribe", 1, None),
+        ("subscribe", 3, "x = 9"),
+        ("disconnect", None, None),
     ]
 
 
-def test_who_leaves_without_a_word_is_told_of(node: Node) -> None:
+def ask(connection: socket.socket, **request: Any) -> dict[str, Any]:
+    """Sends a request and returns the answer."""
+    connection.sendall(json.dumps(request).encode() + b"\n")
+    with connection.makefile("rb") as answers:
+        answer: dict[str, Any] = json.loads(answers.readline())
+    return answer
+
+
+def test_every_connection_with_requests_is_recorded_from_begin_to_end(node: Node) -> None:
     for name, operations in (
         ("declares", ["set_predicate"]),
         ("subscribes", ["subscribe"]),
-        ("neither", []),
+        ("only asks", ["status"]),
         ("takes it back", ["subscribe", "unsubscribe"]),
     ):
-        connection = raw(node)
-        with connection.makefile("rb") as answers:
+        with raw(node) as connection:
             for op in ("hello", *operations):
-                connection.sendall(json.dumps({"op": op, "app": name, "predicate": "x = 1"}).encode() + b"\n")
-                assert json.loads(answers.readline())["ok"]
-        connection.close()
+                assert ask(connection, op=op, app=name, predicate="x = 1")["ok"]
         wait_for(lambda: f"{len(node.applications)} are connected" if len(node.applications) else None)
-    assert node.left_behind == ["declares", "subscribes"]
     assert predicates_of(node.router) == {}
+    events = node.events()
+    assert [(event["app"], event["event"]) for event in events] == [
+        ("declares", "connect"),
+        ("declares", "set_predicate"),
+        ("declares", "disconnect"),
+        ("subscribes", "connect"),
+        ("subscribes", "subscribe"),
+        ("subscribes", "disconnect"),
+        ("takes it back", "connect"),
+        ("takes it back", "subscribe"),
+        ("takes it back", "unsubscribe"),
+        ("takes it back", "disconnect"),
+    ]
+    assert all(event.get("requested_ns", event["t_ns"]) <= event["t_ns"] for event in events)
+    assert [event["t_ns"] for event in events] == sorted(event["t_ns"] for event in events)
+
+
+def test_a_request_that_is_refused_is_not_recorded(node: Node) -> None:
+    with raw(node) as connection:
+        for request in (
+            {"op": "set_predicate", "predicate": "x <"},
+            {"op": "unsubscribe", "subscription": 3},
+            {"op": "send_message", "message": "x"},
+            {"op": "send_message", "attributes": {"x": [1]}},
+        ):
+            assert not ask(connection, **request)["ok"]
+    assert node.events() == []
+
+
+def test_the_records_have_what_a_plain_socket_program_does(node: Node) -> None:
+    before = time.time_ns()
+    with raw(node) as connection:
+        assert ask(connection, op="subscribe", predicate='x > 1 and s = "q"') == {
+            "id": None,
+            "ok": True,
+            "subscription": 1,
+        }
+        sent = [
+            ask(connection, op="send_message", message='x = 2, s = "r"'),
+            ask(connection, op="send_message", attributes={"x": 1, "s": "é"}),
+        ]
+    events = node.events()
+    assert all(before <= event["t_ns"] <= time.time_ns() for event in events)
+    for event in events:
+        del event["t_ns"]
+        event.pop("requested_ns", None)
+    application = {"node": 4, "app": "app-1"}
+    assert events == [
+        {"event": "connect", **application},
+        {"event": "subscribe", **application, "subscription": 1, "predicate": 'x > 1 and s = "q"'},
+        *(
+            {"event": "send_message", **application, "source": 4, "seq": answer["seq"], "attributes": content}
+            for answer, content in zip(sent, ({"x": 2, "s": "r"}, {"x": 1, "s": "é"}), strict=True)
+        ),
+        {"event": "disconnect", **application},
+    ]
+
+
+def test_a_delivery_is_recorded_when_the_socket_has_taken_it(node: Node) -> None:
+    with raw(node) as reader, node.client("sender") as sender:
+        assert ask(reader, op="subscribe", predicate="*")["ok"]
+        # More than the socket holds, and less than an application may leave unread.
+        count = 12
+        for _ in range(count):
+            sender.send_message(Message({"s": "x" * 30_000}))
+        wait_for(lambda: None if 0 < len(node.deliveries()) < count else "no delivery is recorded")
+        with reader.makefile("rb") as lines:
+            got = [json.loads(lines.readline())["seq"] for _ in range(count)]
+        wait_for(lambda: None if node.applications.idle else "a delivery waits")
+        assert [each["seq"] for each in node.events() if each["event"] == "deliver"] == got
+
+
+def test_a_delivery_that_finds_the_connection_broken_is_recorded_as_lost(node: Node) -> None:
+    with raw(node) as reader, node.client("sender") as sender:
+        assert ask(reader, op="subscribe", predicate="*")["ok"]
+        sent = []
+        while not node.applications.disconnected_slow:
+            sent.append(sender.send_message(Message({"s": "x" * 30_000}))[1])
+        later = sender.send_message("s = 1")
+    events = node.events()
+    delivered, lost = (
+        [each["seq"] for each in events if each["event"] == event] for event in ("deliver", "lose")
+    )
+    assert len(delivered) > 0 and len(lost) > 1
+    # The answer to a message comes before its delivery: one more may have been sent.
+    assert delivered + lost in (sent, sent[:-1])
+    assert later[1] not in delivered + lost
+    assert [each["event"] for each in events if each["app"] == "app-1"][-1] == "disconnect"
+
+
+def test_names_are_unique_and_stay(node: Node) -> None:
+    with raw(node) as first, ExitStack() as later:
+        assert ask(first, op="hello", app="app-2")["ok"]
+        second = later.enter_context(raw(node))
+        # The name that the router would give is taken.
+        assert ask(second, op="subscribe", predicate="x = 1")["ok"]
+        answer = ask(second, op="hello", app="b")
+        assert answer["error"] == 'app: the records of this run name this application "app-2\'" already'
+        assert ask(second, op="hello", app="app-2'")["ok"]
+        for name in ("", "x" * 201, "a\nb", "\ud800", 7):
+            assert ask(first, op="hello", app=name)["error"].startswith(
+                "app: expected a name of 1 to 200 printable characters, got "
+            )
 
 
 def test_an_update_can_be_requested(node: Node) -> None:
@@ -206,32 +331,6 @@ def test_types_survive_the_socket(node: Node) -> None:
     assert {name: type(value) for name, value in got.items()} == {
         name: type(value) for name, value in attributes.items()
     }
-
-
-def test_the_log_has_what_the_architecture_says(node: Node, tmp_path: Path) -> None:
-    path = tmp_path / "applications.jsonl"
-    before = time.time_ns()
-    with ApplicationLog(path) as log, node.client("a", log=log) as client:
-        client.set_predicate('x > 1 and s = "q"')
-        client.send_message('x = 2, s = "q"')
-        next(client.deliveries(TIMEOUT))
-        with pytest.raises(ClientError):
-            client._wait(client.request("set_predicate", predicate="x >"))
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    for line in lines:
-        assert before <= line.pop("requested_ns", before) <= line.pop("t_ns") <= time.time_ns()
-        assert (line.pop("node"), line.pop("app")) == (4, "a")
-    sent = {"source": 4, "seq": (1 << 32) + 1}
-    assert lines == [
-        {
-            "event": "set_predicate",
-            "predicate": 'x > 1 and s = "q"',
-            "filters": [[["x", "integer", ">", 1], ["s", "string", "=", "q"]]],
-        },
-        {"event": "send_message", **sent, "attributes": {"x": 2, "s": "q"}},
-        {"event": "deliver", **sent},
-        {"event": "set_predicate", "predicate": "none", "filters": []},
-    ]
 
 
 def test_requests_may_be_pipelined_without_waiting(node: Node) -> None:
@@ -329,12 +428,11 @@ def test_an_application_that_does_not_read_is_disconnected(node: Node) -> None:
 
 
 def test_who_leaves_at_once_knows_what_it_has_sent(node: Node) -> None:
-    lines: list[dict[str, Any]] = []
-    client = node.client("a", log=lines.append)
-    client.request_send_message("x = 1")
+    client = node.client("a")
+    request = client.request_send_message("x = 1")
     client.request("no such operation")
     client.close()  # as after Ctrl-C: nobody has waited for the answer
-    assert [(line["event"], line["seq"] & 0xFFFF_FFFF) for line in lines] == [("send_message", 1)]
+    assert request.answer is not None and request.answer["seq"] & 0xFFFF_FFFF == 1
 
 
 def test_without_descriptors_a_connection_waits_and_costs_nothing(tmp_path: Path) -> None:
@@ -347,7 +445,7 @@ def test_without_descriptors_a_connection_waits_and_costs_nothing(tmp_path: Path
         lambda number: ExhaustiveSession(number, Plain()),
         lambda _event: [],
         lambda _tables: {},
-        lambda *_: None,
+        ApplicationRecords(os.devnull, print),
     )
     waiting = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     waiting.connect(str(path))
@@ -414,5 +512,5 @@ def test_a_client_says_why_it_cannot_go_on(node: Node, tmp_path: Path) -> None:
             node.router.session,
             node._handle,
             lambda _tables: {},
-            lambda *_: None,
+            ApplicationRecords(os.devnull, print),
         )

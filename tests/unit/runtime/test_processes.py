@@ -21,7 +21,6 @@ import pytest
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.protocol.options import RouterOptions
 from router.recording.replay import check
-from router.records.application_log import ApplicationEvent
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
 from router.wire.addresses import (
@@ -90,6 +89,7 @@ def routers(wire: Wire, tmp_path: Path) -> Iterator[Routers]:
             socket_path=str(tmp_path / f"r{node}.sock"),
             counters_path=str(tmp_path / f"r{node}.json"),
             log_path=str(tmp_path / f"r{node}.log"),
+            records_path=str(tmp_path / f"r{node}.jsonl"),
             options=RouterOptions(hello_interval_s=0.05),
             recording_path=str(tmp_path / f"r{node}.rec"),
         )
@@ -109,16 +109,19 @@ def _since_ready(frames: list[bytes], counters: dict[str, Any]) -> list[bytes]:
     return frames[early:]
 
 
+def _records(spec: RouterSpec) -> list[str]:
+    return Path(spec.records_path).read_text().splitlines()
+
+
 def _has_heard(client: Client) -> bool:
     """Whether the router's table has a row for interface 1."""
     return any(row["interface"] == 1 for row in client.status()["table"])
 
 
 def test_messages_travel_and_every_frame_is_counted(wire: Wire, routers: Routers) -> None:
-    lines: list[ApplicationEvent] = []
     with (
         Client(routers.specs[0].socket_path, "sender") as sender,
-        Client(routers.specs[1].socket_path, "receiver", log=lines.append) as receiver,
+        Client(routers.specs[1].socket_path, "receiver") as receiver,
     ):
         wait_for(lambda: None if len(wire.frames_of(0)) > 2 else "no HELLO is repeated")
         assert {frame.type for frame in wire.frames_of(0)} == {FrameType.HELLO}
@@ -141,12 +144,15 @@ def test_messages_travel_and_every_frame_is_counted(wire: Wire, routers: Routers
         )
         assert "table" not in receiver.status(tables=False)
         assert early[1] + 1 == late[0][1]
-    assert [line["event"] for line in lines] == ["set_predicate", "deliver", "deliver", "set_predicate"]
-    first, last = lines[0], lines[-1]
-    assert first["event"] == last["event"] == "set_predicate"
-    assert first["filters"] == [[["x", "integer", ">", 1]]]
-    assert last["filters"] == []
     counters = routers.stop()
+    # Complete once the router has ended.
+    sent, received = ([json.loads(line) for line in _records(spec)] for spec in routers.specs)
+    assert [line["event"] for line in sent] == ["connect", *["send_message"] * 5, "disconnect"]
+    assert [(line["source"], line["seq"]) for line in sent[1:-1]] == [early, *late]
+    assert [line["event"] for line in received] == [
+        *("connect", "set_predicate", "deliver", "deliver", "disconnect"),
+    ]
+    assert [(line["source"], line["seq"]) for line in received[2:4]] == late[2:]
     wire.read()
     for node in (0, 1):
         seen = _since_ready(wire.received[node], counters[node])

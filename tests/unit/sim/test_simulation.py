@@ -15,8 +15,10 @@ import pytest
 from rich.console import Console
 
 from captures.pcap.reader import PcapReader
+from captures.rundir.applications import read_applications
 from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import read_routing_tables
+from router.predicates.printer import format_predicate
 from router.wire.addresses import node_of
 from router.wire.frames import FrameType
 from router.wire.header import decode_header
@@ -26,6 +28,7 @@ from testbed.oracle.decide import judge
 from testbed.oracle.history import read_history
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
+from tests.support.applications import application_events
 from tests.support.paths import ROOT
 
 RING = """
@@ -69,7 +72,7 @@ def _wrong(run_dir: Path) -> tuple[int, list[tuple[int, int, int]]]:
     }
     made = [
         (int(e["source"]), int(e["seq"]), int(e["node"]))
-        for e in _events(run_dir, "applications.jsonl")
+        for e in application_events(run_dir)
         if e["event"] == "deliver"
     ]
     assert len(made) == len(set(made))
@@ -101,8 +104,7 @@ def test_the_run_folder_is_that_of_an_emulation(tmp_path: Path) -> None:
     assert set(json.loads((run_dir / "timings.json").read_text())) == {
         *("bring_up_s", "run_s", "teardown_s", "workload_lateness_max_s", "memory_per_router_bytes"),
     }
-    withdrawn = _events(run_dir, "applications.jsonl")[-1]
-    assert withdrawn["filters"] == []
+    assert [path.name for path in (run_dir / "logs" / "applications").iterdir()] == ["simulation.jsonl"]
 
 
 def _digest(run_dir: Path) -> dict[str, str]:
@@ -135,7 +137,9 @@ def test_two_runs_are_equal_byte_for_byte(tmp_path: Path) -> None:
         (run_dir,) = runs.iterdir()
         digests.append(_digest(run_dir))
     assert digests[0] == digests[1]
-    assert {"pcap/link-0-1.pcap", "logs/applications.jsonl", "counters/ovs.json"} <= digests[0].keys()
+    assert {"pcap/link-0-1.pcap", "logs/applications/simulation.jsonl", "counters/ovs.json"} <= digests[
+        0
+    ].keys()
 
 
 def test_another_seed_is_another_run(tmp_path: Path) -> None:
@@ -191,16 +195,22 @@ def test_subscriptions_are_parts_of_a_predicate(tmp_path: Path) -> None:
     ]
     run_dir = _simulate(tmp_path, RING + "".join(changes + sendings))
     assert _wrong(run_dir) == (4 + 2 + 2, [])
-    settings = [e for e in _events(run_dir, "applications.jsonl") if e["event"] == "set_predicate"]
-    told = [(e.get("op"), e.get("subscription"), set(e["predicate"].split(" or "))) for e in settings]
-    assert told == [
-        (None, None, {"x = 50"}),
-        ("subscribe", 1, {"x < 10", "x = 50"}),
-        ("subscribe", 2, {"x < 10", "x = 50", "x > 90"}),
-        ("unsubscribe", 1, {"x = 50", "x > 90"}),
-        ("subscribe", 3, {"x < 5", "x = 50", "x > 90"}),
-        (None, None, {"x < 5", "x > 90"}),
-        (None, None, {"none"}),
+    settings = [
+        (
+            recorded.event["event"],
+            recorded.event.get("subscription"),
+            format_predicate(recorded.change.in_force),
+        )
+        for _, recorded in read_applications(RunLayout(run_dir))
+        if recorded.change is not None
+    ]
+    assert settings == [
+        ("set_predicate", None, "x = 50"),
+        ("subscribe", 1, "x = 50 or x < 10"),
+        ("subscribe", 2, "x = 50 or x < 10 or x > 90"),
+        ("unsubscribe", 1, "x = 50 or x > 90"),
+        ("subscribe", 3, "x = 50 or x > 90 or x < 5"),
+        ("set_predicate", None, "x > 90 or x < 5"),
     ]
 
 
