@@ -24,6 +24,7 @@ class FrameBuffers:
         room: bytes of a frame's buffer.
         frames: uint8 [slots, room].
         headers_in, headers_out: int64 [slots, HEADER_WIDTH], struct mmsghdr each.
+        address_in: of `headers_in`.
         pieces_out: int64 [slots, 2], address and length of each frame to send.
     """
 
@@ -36,9 +37,14 @@ class FrameBuffers:
         self.pieces_out: npt.NDArray[np.int64] = np.zeros((slots, 2), np.int64)
         self.headers_in = _headers(self._pieces_in)
         self.headers_out = _headers(self.pieces_out)
+        self.address_in = int(self.headers_in.ctypes.data)
         self._view = self.frames.reshape(-1).data
         self._lengths = self.headers_in.view(np.uint32)[:, 2 * HEADER_LENGTH_WORD]
         self._base = self.frames.ctypes.data
+
+    def frames_in(self, count: int) -> list[bytes]:
+        """The first `count` frames that came in, each cut at `room` bytes."""
+        return [self.frame(number) for number in range(count)]
 
     def length(self, number: int) -> int:
         """The length on the wire of a frame that came in, which may exceed `room`."""

@@ -9,6 +9,8 @@ frame is left to the core (`router.protocol`), in its place in the order of arri
 
 from __future__ import annotations
 
+from socket import MSG_DONTWAIT, MSG_TRUNC
+
 import numpy as np
 
 from router.forwarding.compiler import callee, kernel
@@ -47,7 +49,7 @@ from router.native.memory import (
     put_short,
     short_at,
 )
-from router.native.system import MSG_DONTWAIT, MSG_TRUNC, memcpy, recvmmsg, sendmmsg
+from router.native.system import memcpy, recvmmsg, sendmmsg
 from router.recording.format import ACTIONS, FORWARD, FRAME_RECEIVED
 from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
 from router.wire.addresses import ETHERTYPE
@@ -76,6 +78,7 @@ _FORWARDED, _UNWANTED = int(State.FORWARDED), int(State.UNWANTED)
 _FRAMES_SENT, _BYTES_SENT = int(State.FRAMES_SENT), int(State.BYTES_SENT)
 _FOUND = int(Search.FOUND)
 
+_SEND_FLAGS, _RECEIVE_FLAGS = int(MSG_DONTWAIT), int(MSG_DONTWAIT | MSG_TRUNC)
 _MESSAGE = int(FrameType.MSG)
 _HEADER = 32
 #: Offsets in an Ethernet frame.
@@ -101,7 +104,7 @@ def forward(state: Address, fresh: I64) -> I64:
             long_at(state, _SOCKET),
             long_at(state, _HEADERS_IN),
             long_at(state, _SLOTS),
-            MSG_DONTWAIT | MSG_TRUNC,
+            _RECEIVE_FLAGS,
             0,
         )
         put_long(state, _COUNT, max(0, received))
@@ -128,7 +131,7 @@ def _forward(state: Address) -> I64:
     put_long(state, _NEXT, number)
     out = long_at(state, _OUT)
     if out and not long_at(state, _HOLD):
-        sent = sendmmsg(long_at(state, _SOCKET), long_at(state, _HEADERS_OUT), out, MSG_DONTWAIT)
+        sent = sendmmsg(long_at(state, _SOCKET), long_at(state, _HEADERS_OUT), out, _SEND_FLAGS)
         sent = max(0, sent)
         put_long(state, _SENT, sent)
         _add(state, _FRAMES_SENT, sent)

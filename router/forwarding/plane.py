@@ -112,6 +112,10 @@ class DataPlane:
         """The records of the frames that the last call decided."""
         return self._log_view[: self._state[_LOG_AT]]
 
+    @property
+    def has_unsent(self) -> bool:
+        return self._state[_SENT] < self._state[_OUT]
+
     def unsent(self) -> list[bytes]:
         """The frames that the last call left to be sent."""
         state = self._state

@@ -15,6 +15,3 @@ recvmmsg = types.ExternalFunction("recvmmsg", _CALL)
 sendmmsg = types.ExternalFunction("sendmmsg", types.int32(types.int32, types.intp, types.uint32, types.int32))
 #: memcpy(3): target, source, bytes.
 memcpy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
-
-#: Flags of recvmmsg and sendmmsg.
-MSG_TRUNC, MSG_DONTWAIT = 0x20, 0x40

@@ -10,8 +10,8 @@
             | ACTIONS: the answer to the event before; missing if that event ended the router
             | END:    empty                             the router ended in order
 
-A router writes its records at the end of every turn of its loop, by one write(2): however the router ends,
-the records of earlier turns can be read.
+A router writes its records to memory that is mapped to the file: however it ends, what it wrote can be read.
+A record of type 0 is the room that is left behind them.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from router.protocol.router import Router
 from router.recording.actions import encode_actions
 from router.recording.events import decode_event, encode_event, is_event
 from router.recording.format import ACTIONS
+from router.recording.mapped import MappedFile
 
 _MAGIC = b"CBCB-REC"
 _VERSION = 2
@@ -45,8 +46,8 @@ _INPUT = struct.Struct("<BId")
 _CLOCK_CONTENT = struct.Struct("<dQd")
 _F64 = struct.Struct("<d")
 _CLOCK, _END = 64, 66
-#: Wall nanoseconds between two readings of both clocks: the wall clock may be slewed.
-_CLOCK_INTERVAL_NS = 1_000_000_000
+#: Wall seconds between two readings of both clocks: the wall clock may be slewed.
+_CLOCK_INTERVAL_S = 1.0
 
 
 class RecordingError(ValueError):
@@ -111,18 +112,11 @@ class Recorder:
         origin: Origin,
         clock: ExperimentClock | None = None,
     ) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        self._file = MappedFile(path)
         self._clock = FixedClock() if clock is None else clock
-        self._clock_due = 0
-        self._rate = 0.0
         described = json.dumps(asdict(origin), separators=(",", ":")).encode()
-        self._waiting = bytearray(_HEAD.pack(_MAGIC, _VERSION, len(described)) + described)
-        self._write_time(self._clock.reading())
-        try:
-            self.flush()
-        except OSError:
-            self.close()
-            raise
+        self._file.append(_HEAD.pack(_MAGIC, _VERSION, len(described)) + described)
+        self._tell_time()
 
     def event(self, event: Event, at: float, wire: bytes | None = None) -> None:
         """Records an event.
@@ -132,53 +126,51 @@ class Recorder:
         Args:
             at: the time given to the router, experiment seconds.
             wire: the bytes of its frame as received, if the event has a frame and its bytes are known.
-        """
-        code, content = encode_event(event, wire)
-        self._waiting += _INPUT.pack(code, 8 + len(content), at)
-        self._waiting += content
-
-    def actions(self, event: Event, actions: Iterable[Action]) -> None:
-        """Records the actions that answered the last event."""
-        data = encode_actions(event, actions)
-        self._waiting += _RECORD.pack(ACTIONS, len(data))
-        self._waiting += data
-
-    def decided(self, records: memoryview) -> None:
-        """Adds records of frames that compiled code has decided (`router.forwarding`), in this format."""
-        self._waiting += records
-
-    def flush(self) -> None:
-        """Writes the buffered records.
-
-        To be called at the end of a turn.
 
         Raises:
             OSError: the file cannot be written.
         """
-        if not self._waiting:
-            return
-        reading = self._clock.reading()
-        if reading.wall_ns >= self._clock_due or reading.rate != self._rate:
-            self._write_time(reading)
-        data = memoryview(bytes(self._waiting))
-        self._waiting.clear()
-        while data:
-            data = data[os.write(self._file, data) :]
+        if at >= self._clock_due or self._clock.rate != self._rate:
+            self._tell_time()
+        code, content = encode_event(event, wire)
+        self._file.append(_INPUT.pack(code, 8 + len(content), at) + content)
+
+    def actions(self, event: Event, actions: Iterable[Action]) -> None:
+        """Records the actions that answered the last event.
+
+        Raises OSError as `event`.
+        """
+        data = encode_actions(event, actions)
+        self._file.append(_RECORD.pack(ACTIONS, len(data)) + data)
+
+    def decided(self, records: memoryview, at: float) -> None:
+        """Adds records of messages that compiled code has decided (`router.forwarding`), in this format.
+
+        Args:
+            at: their time.
+
+        Raises OSError as `event`.
+        """
+        if at >= self._clock_due or self._clock.rate != self._rate:
+            self._tell_time()
+        self._file.append(records)
 
     def end(self) -> None:
         """Records that the router ended in order.
 
-        Raises OSError as `flush`.
+        Raises OSError as `event`.
         """
-        self._waiting += _RECORD.pack(_END, 0)
-        self.flush()
+        self._file.append(_RECORD.pack(_END, 0))
 
     def close(self) -> None:
-        os.close(self._file)
+        self._file.close()
 
-    def _write_time(self, reading: Reading) -> None:
-        self._clock_due, self._rate = reading.wall_ns + _CLOCK_INTERVAL_NS, reading.rate
-        self._waiting += _RECORD.pack(_CLOCK, _CLOCK_CONTENT.size) + _CLOCK_CONTENT.pack(*reading)
+    def _tell_time(self) -> None:
+        reading = self._clock.reading()
+        self._rate = reading.rate
+        self._clock_due = reading.experiment_s + reading.rate * _CLOCK_INTERVAL_S
+        content = _CLOCK_CONTENT.pack(*reading)
+        self._file.append(_RECORD.pack(_CLOCK, len(content)) + content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +290,8 @@ class Recording:
         """Returns type and content of the next record, or None if no whole record is left."""
         head = file.read(_RECORD.size)
         if not head:
+            return None
+        if head[0] == 0:
             return None
         if len(head) == _RECORD.size:
             code, length = _RECORD.unpack(head)

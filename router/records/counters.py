@@ -28,6 +28,9 @@ class LinkCounters(TypedDict):
         ]
     ]
     socket_drops: NotRequired[Annotated[int, "frames that the kernel dropped at the socket of the router"]]
+    messages_compiled: NotRequired[
+        Annotated[int, "of `messages_received`, those that compiled code decided; live routers only"]
+    ]
     applications_disconnected_slow: NotRequired[
         Annotated[int, "applications disconnected because they did not read"]
     ]
@@ -49,6 +52,7 @@ def router_counters(
     socket_drops: int = 0,
     applications_disconnected_slow: int = 0,
     records_lost: int = 0,
+    messages_compiled: int | None = None,
 ) -> dict[str, Any]:
     """Returns all counters of a router.
 
@@ -67,4 +71,6 @@ def router_counters(
         applications_disconnected_slow=applications_disconnected_slow,
         records_lost=records_lost,
     )
+    if messages_compiled is not None:
+        link["messages_compiled"] = messages_compiled
     return {**link, **core.as_dict()}

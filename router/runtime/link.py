@@ -2,18 +2,20 @@
 
 Every Ethernet frame that is read or sent is counted once, by type, with its length as on the wire (14
 bytes of header included, check sequence excluded): the counts equal those of a capture on the host link.
+
+Messages and control frames come in by sockets of their own, and wait to be sent in queues of their own.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from router.protocol.counters import Counters
 from router.protocol.events import ControllerFrame, FrameReceived
-from router.runtime.packet_socket import PacketSocket, SendResult
+from router.runtime.packet_socket import PacketSocket, PacketSockets, SendResult
 from router.wire.addresses import (
     CONTROLLER,
     CONTROLLER_DESTINATION,
@@ -22,22 +24,81 @@ from router.wire.addresses import (
     port_addresses,
 )
 from router.wire.codec import forwarded_frame, fragment
-from router.wire.frames import Frame
+from router.wire.frames import Frame, FrameType
 from router.wire.intake import FrameIntake
 
-#: Ethernet frames that may wait for the device.
+if TYPE_CHECKING:  # it comes with Numba
+    from router.forwarding.plane import DataPlane
+
+#: Ethernet frames of messages, and of control frames, that may wait for the device.
 SEND_QUEUE_FRAMES = 16_384
-#: Frames read at one wake-up before other sockets are served.
-BATCH = 64
 #: Seconds before a frame is offered again to a device whose queue was full.
 _RETRY_AFTER = 0.001
+_MESSAGE = FrameType.MSG.name
 _ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
+#: A frame that came in, and its wire form: the header of the Ethernet frame that completed it, and its body.
+Received = tuple[FrameReceived | ControllerFrame, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class _Outgoing:
-    type: str
-    frame: bytes
+class SendQueue:
+    """The frames that wait for one socket; they keep their order.
+
+    Args:
+        socket: takes the frames.
+        limit: frames that may wait before more are dropped.
+        sent: is called with type and length of each frame that was sent.
+        dropped: is called with reason and type of each frame that was dropped.
+    """
+
+    def __init__(
+        self,
+        socket: PacketSocket,
+        limit: int,
+        sent: Callable[[str, int], None],
+        dropped: Callable[[str, str], None],
+    ) -> None:
+        self.socket = socket
+        self._limit = limit
+        self._sent = sent
+        self._dropped = dropped
+        self._waiting: deque[tuple[str, bytes]] = deque()
+        #: When frames are offered again to a device that does not report when it has room.
+        self.retry_at: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def wants_write(self) -> bool:
+        """True if frames wait until the socket is writable."""
+        return bool(self._waiting) and self.retry_at is None
+
+    def send(self, kind: str, frame: bytes, now: float) -> None:
+        # Behind the queue, so that frames keep their order.
+        if self._waiting or not self._offer(kind, frame, now):
+            if len(self._waiting) >= self._limit:
+                self._dropped("send_queue_full", kind)
+            else:
+                self._waiting.append((kind, frame))
+
+    def flush(self, now: float) -> None:
+        """Sends what waits, as far as the device accepts it."""
+        self.retry_at = None
+        while self._waiting and self._offer(*self._waiting[0], now):
+            self._waiting.popleft()
+
+    def _offer(self, kind: str, frame: bytes, now: float) -> bool:
+        """Offers a frame to the device. Returns True if it was sent or dropped, False if it must wait."""
+        result = self.socket.send(frame)
+        if result is SendResult.SENT:
+            self._sent(kind, len(frame))
+            return True
+        if result is SendResult.FAILED:
+            self._dropped("send_failed", kind)
+            return True
+        if result is SendResult.NO_BUFFERS:
+            self.retry_at = now + _RETRY_AFTER
+        return False
 
 
 class Link:
@@ -45,27 +106,44 @@ class Link:
 
     Args:
         node: the router's node.
-        packets: the router's socket.
+        sockets: the router's sockets.
         log: is called for each frame that cannot be used: (event, fields).
-        send_queue_frames: Ethernet frames that may wait for the device before more are dropped.
+        send_queue_frames: Ethernet frames of messages, and of control frames, that may wait for the device
+            before more are dropped.
+        plane: forwards messages; None: all go to the core.
+        decided: is called with the records of the messages that the plane has decided, and their time.
+
+    Attributes:
+        messages, control: the queues of frames to send.
+        changed: whether `next_deadline` or the queues may have changed; for the caller to reset.
+        compiled: messages that the plane has decided, when `collect` was last called.
     """
 
     def __init__(
         self,
         node: int,
-        packets: PacketSocket,
+        sockets: PacketSockets,
         log: Callable[[str, dict[str, Any]], None],
         send_queue_frames: int = SEND_QUEUE_FRAMES,
+        plane: DataPlane | None = None,
+        decided: Callable[[memoryview, float], None] = lambda _records, _at: None,
     ) -> None:
-        self.packets = packets
+        self.sockets = sockets
         self.frames_sent: Counter[str] = Counter()
         self.bytes_sent = 0
         self._dropped: Counter[str] = Counter()
         self._log = log
         self._intake = FrameIntake(forwarded_frame, self._log_drop)
-        self._queue: deque[_Outgoing] = deque()
-        self._queue_limit = send_queue_frames
-        self._retry_at: float | None = None
+        self._plane = plane
+        self._decided = decided
+        self.messages, self.control = (
+            SendQueue(socket, send_queue_frames, self._count, lambda why, kind: self._drop(why, type=kind))
+            for socket in (sockets.messages, sockets.control)
+        )
+        self.changed = False
+        self.compiled = 0
+        #: Control frames that were read and not handled.
+        self._arrived: deque[bytes] = deque()
         self._source = node_address(node)
 
     @property
@@ -80,8 +158,14 @@ class Link:
 
     @property
     def idle(self) -> bool:
-        """True if no frame waits to be sent and none is partly received."""
-        return not self._queue and self._intake.reassembler.next_deadline() is None
+        """True if no frame waits to be sent or handled and none is partly received."""
+        waiting = self.messages or self.control or self._arrived
+        return not waiting and self._intake.reassembler.next_deadline() is None
+
+    @property
+    def behind(self) -> bool:
+        """True if control frames were read that are not handled: `receive_control` has more."""
+        return bool(self._arrived)
 
     def dropped(self) -> Counter[str]:
         """Numbers of dropped frames by reason: Ethernet frames, or (`reassembly_*`) frames partly
@@ -91,38 +175,79 @@ class Link:
         counts["reassembly_evicted"] = self._intake.reassembler.evicted
         return counts
 
-    @property
-    def wants_write(self) -> bool:
-        """True if frames wait until the socket is writable."""
-        return bool(self._queue) and self._retry_at is None
+    def collect(self, counters: Counters) -> None:
+        """Adds what the plane has counted to the counts of the link, and to those of the core."""
+        if self._plane is None:
+            return
+        received, bytes_received, sent, bytes_sent = self._plane.collect(counters)
+        self.compiled += received
+        if received:
+            self._intake.frames[_MESSAGE] += received
+            self._intake.bytes += bytes_received
+        if sent:
+            self.frames_sent[_MESSAGE] += sent
+            self.bytes_sent += bytes_sent
 
     def next_deadline(self) -> float | None:
         """Returns the time at which `tick` is to be called, or None."""
-        deadlines = (self._retry_at, self._intake.reassembler.next_deadline())
+        deadlines = (self.messages.retry_at, self.control.retry_at, self._intake.reassembler.next_deadline())
         return min((at for at in deadlines if at is not None), default=None)
 
     def tick(self, now: float) -> None:
         self._intake.reassembler.expire(now)
-        if self._retry_at is not None and now >= self._retry_at:
-            self._retry_at = None
-            self.flush(now)
+        for queue in (self.control, self.messages):
+            if queue.retry_at is not None and now >= queue.retry_at:
+                queue.flush(now)
 
-    def receive(self, now: float) -> Iterator[tuple[FrameReceived | ControllerFrame, bytes]]:
-        """Reads up to `BATCH` Ethernet frames; yields the protocol frames that they complete.
+    def receive_control(self, now: float) -> Iterator[Received]:
+        """Reads a batch of Ethernet frames; yields the control frames that they complete.
 
-        Each frame comes with its wire form: the header of the Ethernet frame that completed it, and its body.
+        Frames that the caller does not ask for wait for the next call.
         """
-        for _ in range(BATCH):
-            data = self.packets.receive()
-            if data is None:
-                return
-            taken = self._intake.take(data, now)
-            if taken is not None:
-                sender, frame, encoded = taken
-                yield (
-                    ControllerFrame(frame) if sender == CONTROLLER else FrameReceived(sender, frame),
-                    encoded,
-                )
+        arrived = self._arrived
+        if not arrived:
+            arrived.extend(self.sockets.control.receive())
+        while arrived:
+            yield from self._take(arrived.popleft(), now)
+
+    def receive_messages(self, now: float, clock: Callable[[], float]) -> Iterator[Received]:
+        """Reads a batch of messages; yields those that the core must handle, in their order.
+
+        The caller must take all of them.
+
+        Args:
+            now: wall seconds.
+            clock: the time that the core is given.
+        """
+        plane = self._plane
+        if plane is None:
+            for data in self.sockets.messages.receive():
+                yield from self._take(data, now)
+            return
+        at = clock()
+        left = plane.receive(at, bool(self.messages))
+        self._settle(plane, now, at)
+        while left is not None:
+            yield from self._take(left, now)
+            at = clock()
+            left = plane.resume(at, bool(self.messages))
+            self._settle(plane, now, at)
+
+    def _settle(self, plane: DataPlane, now: float, at: float) -> None:
+        """Records what the plane did, and keeps the frames that it could not send."""
+        if records := plane.log:
+            self._decided(records, at)
+        if plane.has_unsent:
+            self.changed = True
+            for frame in plane.unsent():
+                self.messages.send(_MESSAGE, frame, now)
+
+    def _take(self, data: bytes, now: float) -> Iterator[Received]:
+        self.changed = True
+        taken = self._intake.take(data, now)
+        if taken is not None:
+            sender, frame, encoded = taken
+            yield ControllerFrame(frame) if sender == CONTROLLER else FrameReceived(sender, frame), encoded
 
     def send(self, interfaces: frozenset[int], frame: Frame, now: float) -> None:
         """Sends a protocol frame out of `interfaces`: one Ethernet frame for each page and fragment."""
@@ -133,42 +258,20 @@ class Link:
 
     def _send(self, destinations: list[bytes], frame: Frame, now: float) -> None:
         try:
-            payloads = fragment(frame, self.packets.mtu)
+            payloads = fragment(frame, self.sockets.mtu)
         except ValueError as error:
             self._drop("unencodable", type=frame.type.name, error=str(error))
             return
         kind = frame.type.name
+        queue = self.messages if frame.type is FrameType.MSG else self.control
         for destination in destinations:
             header = destination + self._source + _ETHERTYPE_BYTES
             for payload in payloads:
-                self._send_ethernet(_Outgoing(kind, header + payload), now)
+                queue.send(kind, header + payload, now)
 
-    def _send_ethernet(self, outgoing: _Outgoing, now: float) -> None:
-        # Behind the queue, so that frames keep their order.
-        if self._queue or not self._sent(outgoing, now):
-            if len(self._queue) >= self._queue_limit:
-                self._drop("send_queue_full", type=outgoing.type)
-            else:
-                self._queue.append(outgoing)
-
-    def flush(self, now: float) -> None:
-        """Sends queued frames, as far as the device accepts them."""
-        while self._queue and self._sent(self._queue[0], now):
-            self._queue.popleft()
-
-    def _sent(self, outgoing: _Outgoing, now: float) -> bool:
-        """Offers a frame to the device. Returns True if it was sent or dropped, False if it must wait."""
-        result = self.packets.send(outgoing.frame)
-        if result is SendResult.SENT:
-            self.frames_sent[outgoing.type] += 1
-            self.bytes_sent += len(outgoing.frame)
-            return True
-        if result is SendResult.FAILED:
-            self._drop("send_failed", type=outgoing.type)
-            return True
-        if result is SendResult.NO_BUFFERS:
-            self._retry_at = now + _RETRY_AFTER
-        return False
+    def _count(self, kind: str, length: int) -> None:
+        self.frames_sent[kind] += 1
+        self.bytes_sent += length
 
     def _drop(self, reason: str, **fields: Any) -> None:
         self._dropped[reason] += 1

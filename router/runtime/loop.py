@@ -1,7 +1,13 @@
-"""The event loop of a live router: its link, its applications, its deadlines, and the signal to stop."""
+"""The event loop of a live router: its link, its applications, its deadlines, and the signal to stop.
+
+A wake-up for a message that compiled code forwards costs little more than the calls that receive and send it:
+nothing runs in such a turn that need not. Deadlines are looked up again only when something may have changed
+them.
+"""
 
 from __future__ import annotations
 
+import select
 import selectors
 import socket
 import time
@@ -11,6 +17,7 @@ from typing import Any
 
 from router.clock.clock import ExperimentClock, FixedClock
 from router.clock.meter import DEADLINE, NOTHING, REQUEST, Meter
+from router.forwarding.factory import data_plane
 from router.protocol.events import (
     Action,
     Event,
@@ -26,20 +33,23 @@ from router.recording.file import Recorder
 from router.records.applications import ApplicationRecords
 from router.records.counters import router_counters
 from router.runtime.applications import Applications
-from router.runtime.link import Link
-from router.runtime.packet_socket import PacketSocket
+from router.runtime.link import Link, SendQueue
+from router.runtime.packet_socket import PacketSockets
 from router.wire.frames import FrameType
 
 #: Seconds in which a router handles input that had arrived when it was stopped.
 _STOP_GRACE = 1.0
-#: Seconds after which a turn takes no further frame of its batch.
+#: Seconds after which a turn takes no further control frame.
 _TURN_S = 0.01
 #: Wall seconds between two looks at how long the oldest frame has waited.
 _LAG_LOOK_S = 0.005
+#: Descriptors that one wake-up reports.
+_READY = 64
 #: Event in a router's log: its recording has ended early (`error`).
 RECORDING_FAILED = "recording_failed"
 #: Types of frames whose handling time the protocol uses.
 _TIMED = frozenset({FrameType.SR, FrameType.UR})
+_MESSAGE = int(FrameType.MSG)
 
 
 class RouterLoop:
@@ -47,7 +57,8 @@ class RouterLoop:
 
     Args:
         router: the protocol core.
-        packets: a socket on the device that leads to the switch.
+        matcher: the name of its matching engine.
+        sockets: on the device that leads to the switch.
         socket_path: where applications connect.
         log: is called with the events for the operator: (event, fields).
         records: see `Applications`.
@@ -60,7 +71,8 @@ class RouterLoop:
     def __init__(
         self,
         router: Router,
-        packets: PacketSocket,
+        matcher: str,
+        sockets: PacketSockets,
         socket_path: Path,
         log: Callable[[str, dict[str, Any]], None],
         records: ApplicationRecords,
@@ -76,9 +88,18 @@ class RouterLoop:
         self._work = NOTHING
         self._log = log
         self._recorder = recorder
-        self._selector = selectors.DefaultSelector()
-        self._link = Link(router.node, packets, log)
-        self._link_mask = selectors.EVENT_READ
+        self._selector = selectors.EpollSelector()
+        # The selector's own `select` costs more than some wake-ups' work.
+        self._epoll = select.epoll.fromfd(self._selector.fileno())
+        plane = data_plane(
+            router,
+            matcher,
+            sockets.buffers,
+            sockets.messages.fileno(),
+            sockets.mtu,
+            recording=recorder is not None,
+        )
+        self._link = Link(router.node, sockets, log, plane=plane, decided=self._decided)
         self._applications = Applications(
             router.node,
             socket_path,
@@ -88,18 +109,28 @@ class RouterLoop:
             self.status,
             records,
         )
-        self._selector.register(packets, selectors.EVENT_READ, self._link_ready)
+        self._messages, self._control = sockets.messages.fileno(), sockets.control.fileno()
+        self._masks: dict[int, int] = {}
+        for each in (sockets.messages, sockets.control):
+            self._selector.register(each, selectors.EVENT_READ)
+            self._masks[each.fileno()] = selectors.EVENT_READ
         self._stop_receiver, self._stop_sender = socket.socketpair()
         self._stop_receiver.setblocking(False)
         self._stop_sender.setblocking(False)
         self._selector.register(self._stop_receiver, selectors.EVENT_READ, self._stop_asked)
         self._stopping = False
+        #: Whether something may have changed a deadline, or what the link waits for, since the last look.
+        self._changed = True
+        #: When `link` or `applications` have something to do (wall seconds), and when the core has.
+        self._wake_at: float | None = None
+        self._due: float | None = None
 
     # Queries.
 
     def counters(self) -> dict[str, Any]:
         """Returns the counters of this router: see `router.records.counters`."""
         link = self._link
+        link.collect(self._router.counters)
         return router_counters(
             self._router.counters,
             frames_received=link.frames_received,
@@ -107,9 +138,10 @@ class RouterLoop:
             bytes_received=link.bytes_received,
             bytes_sent=link.bytes_sent,
             dropped=link.dropped(),
-            socket_drops=link.packets.drops(),
+            socket_drops=link.sockets.drops(),
             applications_disconnected_slow=self._applications.disconnected_slow,
             records_lost=self._applications.records.lost,
+            messages_compiled=link.compiled,
         )
 
     def status(self, tables: bool) -> dict[str, Any]:
@@ -159,30 +191,59 @@ class RouterLoop:
         self._applications.close()
 
     def close(self) -> None:
-        self._record(Recorder.flush)
         if self._recorder is not None:
             self._recorder.close()
         self._applications.close()
+        self._epoll.close()
         self._selector.close()
         self._stop_receiver.close()
         self._stop_sender.close()
-        self._link.packets.close()
+        self._link.sockets.close()
 
     def _turn(self, timeout: float | None) -> bool:
         """Waits for input or a deadline and handles it. Returns False if there was neither."""
-        ready = self._selector.select(timeout)
+        ready = self._epoll.poll(timeout, _READY)
         began = time.monotonic()
         self._work = NOTHING
-        for key, mask in ready:
-            key.data(mask)
+        control = messages = 0
+        others: list[tuple[int, int]] | None = None
+        for descriptor, mask in ready:
+            if descriptor == self._messages:
+                messages = mask
+            elif descriptor == self._control:
+                control = mask
+            else:
+                others = [(descriptor, mask)] if others is None else [*others, (descriptor, mask)]
+        # Control frames first: never behind messages, of which there may be any number.
+        if control or self._link.behind:
+            self._control_ready(control, began)
+        if messages:
+            self._messages_ready(messages, began)
+        if others is not None:
+            self._others_ready(others)
+        if self._changed or self._link.changed or self._is_late(began):
+            self._look_at_deadlines()
+        self._meter.turn(time.monotonic() - began, self._work, self._clock)
+        return bool(ready)
+
+    def _is_late(self, now: float) -> bool:
+        """Whether a deadline has passed."""
+        if self._wake_at is not None and now >= self._wake_at:
+            return True
+        return self._due is not None and self._clock.now() >= self._due
+
+    def _look_at_deadlines(self) -> None:
+        """Does what is due, and looks up what is due next."""
         now = time.monotonic()
         self._link.tick(now)
         self._applications.tick(now)
         self._tick()
-        self._watch_link()
-        self._record(Recorder.flush)
-        self._meter.turn(time.monotonic() - began, self._work, self._clock)
-        return bool(ready)
+        self._watch(self._link.control, self._control)
+        self._watch(self._link.messages, self._messages)
+        self._due = self._router.next_deadline()
+        deadlines = (self._link.next_deadline(), self._applications.next_deadline())
+        self._wake_at = min((at for at in deadlines if at is not None), default=None)
+        self._changed = self._link.changed = False
 
     def _tick(self) -> None:
         due = self._router.next_deadline()
@@ -195,37 +256,63 @@ class RouterLoop:
             self._handle(Tick())
 
     def _timeout(self) -> float | None:
-        deadlines = (self._link.next_deadline(), self._applications.next_deadline())
-        earliest = min((at for at in deadlines if at is not None), default=None)
-        timeout = None if earliest is None else max(0.0, earliest - time.monotonic())
-        due = self._router.next_deadline()
-        if due is None:
+        if self._link.behind:
+            return 0
+        timeout = None if self._wake_at is None else max(0.0, self._wake_at - time.monotonic())
+        if self._due is None:
             return timeout
-        sleep = self._clock.timeout(due)
+        sleep = self._clock.timeout(self._due)
         return sleep if timeout is None else min(sleep, timeout)
 
-    def _watch_link(self) -> None:
-        mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._link.wants_write else 0)
-        if mask != self._link_mask:
-            self._link_mask = mask
-            self._selector.modify(self._link.packets, mask, self._link_ready)
+    def _watch(self, queue: SendQueue, descriptor: int) -> None:
+        mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if queue.wants_write else 0)
+        if mask != self._masks[descriptor]:
+            self._masks[descriptor] = mask
+            self._selector.modify(descriptor, mask)
 
-    def _link_ready(self, mask: int) -> None:
-        now = time.monotonic()
-        if mask & selectors.EVENT_WRITE:
-            self._link.flush(now)
-        if mask & selectors.EVENT_READ:
-            # One batch a turn, and no longer than applications and deadlines can wait: the socket stays
-            # readable while frames are left, and `receive` reads each frame only when it is asked for.
-            for event, wire in self._link.receive(now):
-                if now >= self._lag_look_at:
-                    # The oldest frame of those that waited: what the loop is behind.
-                    self._lag_look_at = now + _LAG_LOOK_S
-                    self._meter.late(self._link.packets.waited_s(), self._clock)
+    def _control_ready(self, mask: int, now: float) -> None:
+        self._changed = True
+        link = self._link
+        if mask & select.EPOLLOUT:
+            link.control.flush(now)
+        # No longer than messages, applications and deadlines can wait. Errors are read as frames are.
+        if mask & ~select.EPOLLOUT or link.behind:
+            self._look_at_lag(now, link.sockets.control.waited_s)
+            for event, wire in link.receive_control(now):
                 self._work = event.frame.type
                 self._handle(event, wire)
                 if time.monotonic() - now > _TURN_S:
                     break
+
+    def _messages_ready(self, mask: int, now: float) -> None:
+        link = self._link
+        if mask & select.EPOLLOUT:
+            link.messages.flush(now)
+            self._changed = True
+        if mask & ~select.EPOLLOUT:
+            self._work = _MESSAGE
+            for event, wire in link.receive_messages(now, self._clock.now):
+                self._handle(event, wire)
+            self._look_at_lag(now, link.sockets.messages.waited_s)
+
+    def _look_at_lag(self, now: float, waited_s: Callable[[], float]) -> None:
+        """Notes how long the frames have waited that were just read."""
+        if now >= self._lag_look_at:
+            self._lag_look_at = now + _LAG_LOOK_S
+            self._meter.late(waited_s(), self._clock)
+
+    def _others_ready(self, ready: Iterable[tuple[int, int]]) -> None:
+        """Serves applications, and the signal to stop."""
+        self._changed = True
+        keys = self._selector.get_map()
+        for descriptor, mask in ready:
+            key = keys.get(descriptor)
+            # An application may have been disconnected since.
+            if key is not None:
+                events = (selectors.EVENT_READ if mask & ~select.EPOLLOUT else 0) | (
+                    selectors.EVENT_WRITE if mask & ~select.EPOLLIN else 0
+                )
+                key.data(events & key.events)
 
     def _stop_asked(self, _mask: int) -> None:
         self._stopping = True
@@ -236,6 +323,7 @@ class RouterLoop:
 
     def _handle_request(self, event: Event, wire: bytes | None = None) -> Iterable[Action]:
         """Passes an event to the core, sends the frames among its actions, and returns the actions."""
+        self._changed = True
         now = self._clock.now()
         actions = self._ask_core(event, now, wire)
         for action in actions:
@@ -253,13 +341,16 @@ class RouterLoop:
         return self._handle_request(event)
 
     def _ask_core(self, event: Event, now: float, wire: bytes | None = None) -> list[Action]:
-        recorder = self._recorder
-        if recorder is None:
+        if self._recorder is None:
             return self._router.handle(event, now)
-        recorder.event(event, now, wire)
+        self._record(lambda recorder: recorder.event(event, now, wire))
         actions = self._router.handle(event, now)
-        recorder.actions(event, actions)
+        self._record(lambda recorder: recorder.actions(event, actions))
         return actions
+
+    def _decided(self, records: memoryview, at: float) -> None:
+        """Records what compiled code did."""
+        self._record(lambda recorder: recorder.decided(records, at))
 
     def _record(self, do: Callable[[Recorder], None]) -> None:
         """Ends a recording that cannot be written, on a full disk for instance; the router continues."""

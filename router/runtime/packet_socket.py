@@ -1,11 +1,14 @@
-"""The raw socket of a router: Ethernet frames of EtherType 0x88B5 on one device.
+"""The raw sockets of a router: Ethernet frames of EtherType 0x88B5 on one device.
 
-See packet(7). This module does not interpret the frames.
+See packet(7). Messages have a socket of their own, and the kernel sorts frames by their type: control frames
+never wait behind messages, and never lack room in a buffer that messages have filled. Nothing else in this
+module interprets the frames.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import socket
@@ -13,7 +16,10 @@ import struct
 import time
 from enum import Enum
 
+from router.forwarding.buffers import FrameBuffers
+from router.native.libc import LIBC
 from router.wire.addresses import ETHERNET_HEADER_LENGTH, ETHERTYPE
+from router.wire.format import FrameType
 
 # Linux constants that the socket module does not name.
 _SOL_PACKET = 263
@@ -30,7 +36,21 @@ _TIMESPEC = struct.Struct("qq")
 #: Bytes requested for each socket buffer; the kernel doubles them to account for its overhead.
 RECEIVE_BUFFER = 16 * 1024 * 1024
 SEND_BUFFER = 4 * 1024 * 1024
-_MAX_FRAME = 65_535 + ETHERNET_HEADER_LENGTH
+#: Frames read at one wake-up before other sockets are served.
+BATCH = 64
+#: MSG_TRUNC: the length is that of the frame on the wire, though its buffer may be shorter.
+_RECEIVE_FLAGS = socket.MSG_DONTWAIT | socket.MSG_TRUNC
+#: TC_PRIO_CONTROL.
+_PRIORITY_CONTROL = 7
+
+# Classic BPF.
+_SO_ATTACH_FILTER = 26
+_LOAD_LENGTH, _LOAD_BYTE, _JUMP_AT_LEAST, _JUMP_EQUAL, _RETURN = 0x80, 0x30, 0x35, 0x15, 0x06
+_ACCEPT = 0xFFFF_FFFF
+_INSTRUCTION = struct.Struct("=HBBI")
+_PROGRAM = struct.Struct("@HP")
+#: Offset of the frame type in an Ethernet frame.
+_TYPE_AT = ETHERNET_HEADER_LENGTH + 1
 
 
 class SendResult(Enum):
@@ -43,39 +63,54 @@ class SendResult(Enum):
     FAILED = "failed"
 
 
+class Frames(Enum):
+    """The frames that a socket receives."""
+
+    MESSAGES = "messages"
+    CONTROL = "control"
+
+
 class PacketSocket:
     """A non-blocking AF_PACKET socket on `device` in the current network namespace.
 
     Args:
         device: name of a network device.
+        frames: which frames it receives.
+        buffers: where it receives them.
         receive_buffer: bytes of receive buffer to request.
 
     Raises:
         OSError: the device does not exist, or the process has no permission for raw sockets.
     """
 
-    def __init__(self, device: str, receive_buffer: int = RECEIVE_BUFFER) -> None:
+    def __init__(
+        self, device: str, frames: Frames, buffers: FrameBuffers, receive_buffer: int = RECEIVE_BUFFER
+    ) -> None:
         self.device = device
         self._drops = 0
+        self._buffers = buffers
         # Protocol 0 until the socket is bound: otherwise it receives frames of all other devices first.
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         try:
             self._socket.setblocking(False)
+            _attach_filter(self._socket, frames)
             _grow(self._socket, _SO_RCVBUFFORCE, socket.SO_RCVBUF, receive_buffer)
             _grow(self._socket, _SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER)
             # Older kernels lack the option; they show sent frames to other sockets only.
             with contextlib.suppress(OSError):
                 self._socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+            if frames is Frames.CONTROL:
+                # The first band of the device's queue, where it has one.
+                with contextlib.suppress(OSError):
+                    self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, _PRIORITY_CONTROL)
             try:
                 self._socket.bind((device, ETHERTYPE))
             except OSError as error:
                 raise OSError(error.errno, f"device {device}: {error.strerror}") from error
-            self.mtu = self._read_mtu()
         except BaseException:
             self._socket.close()
             raise
-        self._buffer = bytearray(_MAX_FRAME)
-        self._view = memoryview(self._buffer)
+        self._descriptor = self._socket.fileno()
         # The first question makes the kernel stamp frames for this socket.
         self.waited_s()
 
@@ -85,19 +120,15 @@ class PacketSocket:
     def close(self) -> None:
         self._socket.close()
 
-    def receive(self) -> bytes | None:
-        """Returns the next Ethernet frame, or None if none has arrived."""
-        while True:
-            try:
-                length = self._socket.recv_into(self._buffer)
-            except BlockingIOError:
-                return None
-            except OSError as error:
-                # Reported once when the device goes down; frames may arrive when it is up again.
-                if error.errno in (errno.ENETDOWN, errno.EINTR):
-                    continue
-                raise
-            return bytes(self._view[:length])
+    def receive(self) -> list[bytes]:
+        """Returns the frames that have arrived, as many as the buffers hold.
+
+        No exception if none has: at a wake-up it would cost more than the frame.
+        """
+        buffers = self._buffers
+        count = LIBC.recvmmsg(self._descriptor, buffers.address_in, buffers.slots, _RECEIVE_FLAGS, None)
+        # -1 for no frame, and once when the device goes down; frames may arrive when it is up again.
+        return buffers.frames_in(count)
 
     def send(self, frame: bytes) -> SendResult:
         """Sends one Ethernet frame."""
@@ -129,10 +160,67 @@ class PacketSocket:
         self._drops += _STATISTICS.unpack(raw)[1]
         return self._drops
 
-    def _read_mtu(self) -> int:
-        request = _IFREQ.pack(self.device.encode(), 0).ljust(40, b"\0")
-        answer = fcntl.ioctl(self._socket, _SIOCGIFMTU, request)
-        return int(_IFREQ.unpack_from(answer)[1])
+
+class PacketSockets:
+    """Both sockets of a router on its device.
+
+    Attributes:
+        messages, control: each receives its frames alone.
+        buffers: of a batch of either.
+        mtu: of the device, bytes.
+
+    Args:
+        device: name of a network device.
+        receive_buffer: bytes of receive buffer to request for each.
+
+    Raises:
+        OSError: as `PacketSocket`.
+    """
+
+    def __init__(self, device: str, receive_buffer: int = RECEIVE_BUFFER) -> None:
+        self.mtu = _mtu(device)
+        self.buffers = FrameBuffers(BATCH, -(-(self.mtu + ETHERNET_HEADER_LENGTH) // 64) * 64)
+        self.messages = PacketSocket(device, Frames.MESSAGES, self.buffers, receive_buffer)
+        try:
+            self.control = PacketSocket(device, Frames.CONTROL, self.buffers, receive_buffer)
+        except BaseException:
+            self.messages.close()
+            raise
+
+    def drops(self) -> int:
+        """As `PacketSocket.drops`, of both."""
+        return self.messages.drops() + self.control.drops()
+
+    def close(self) -> None:
+        self.messages.close()
+        self.control.close()
+
+
+def _mtu(device: str) -> int:
+    """Raises OSError: there is no such device."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as any_socket:
+        request = _IFREQ.pack(device.encode(), 0).ljust(40, b"\0")
+        try:
+            answer = fcntl.ioctl(any_socket, _SIOCGIFMTU, request)
+        except OSError as error:
+            raise OSError(error.errno, f"device {device}: {error.strerror}") from error
+    return int(_IFREQ.unpack_from(answer)[1])
+
+
+def _attach_filter(target: socket.socket, frames: Frames) -> None:
+    """Makes the kernel pass messages to the socket, or all other frames: see bpf(4), socket(7)."""
+    of_messages, of_others = (_ACCEPT, 0) if frames is Frames.MESSAGES else (0, _ACCEPT)
+    instructions = (
+        (_LOAD_LENGTH, 0, 0, 0),
+        (_JUMP_AT_LEAST, 0, 2, _TYPE_AT + 1),
+        (_LOAD_BYTE, 0, 0, _TYPE_AT),
+        (_JUMP_EQUAL, 1, 0, int(FrameType.MSG)),
+        (_RETURN, 0, 0, of_others),
+        (_RETURN, 0, 0, of_messages),
+    )
+    code = ctypes.create_string_buffer(b"".join(_INSTRUCTION.pack(*each) for each in instructions))
+    program = _PROGRAM.pack(len(instructions), ctypes.addressof(code))
+    target.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
 
 def _grow(target: socket.socket, forced: int, ordinary: int, size: int) -> None:

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from router.clock.clock import ExperimentClock, FixedClock, SharedClock
 from router.clock.meter import Meter
 from router.clock.page import ClockPage
+from router.forwarding.factory import why_no_data_plane
 from router.matching.factory import COMPILED, DEFAULT, FALLBACK, check_engine, serving, why_not_compiled
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
@@ -26,7 +27,7 @@ from router.records.json_file import write_json
 from router.runtime.log import Log
 from router.runtime.loop import RECORDING_FAILED, RouterLoop
 from router.runtime.namespaces import die_with, enter_network_namespace
-from router.runtime.packet_socket import PacketSocket
+from router.runtime.packet_socket import PacketSockets
 
 #: Event in a router's log: the records of its applications cannot be written (`error`).
 RECORDS_FAILED = "records_failed"
@@ -97,8 +98,11 @@ def spawn_routers(specs: Sequence[RouterSpec], ready_descriptor: int) -> dict[in
     Returns:
         Process id -> node.
     """
-    if any(spec.matcher == COMPILED for spec in specs) and (reason := why_not_compiled()) is not None:
-        print(f"matching engine {FALLBACK} in place of {COMPILED}: {reason}", file=sys.stderr)
+    if any(spec.matcher == COMPILED for spec in specs):
+        if (reason := why_not_compiled()) is not None:
+            print(f"matching engine {FALLBACK} in place of {COMPILED}: {reason}", file=sys.stderr)
+        elif (reason := why_no_data_plane()) is not None:
+            print(f"messages forwarded by the core, not by compiled code: {reason}", file=sys.stderr)
     # Memory that the collector never touches stays shared with the children.
     gc.collect()
     gc.freeze()
@@ -150,7 +154,7 @@ def _keep_only(descriptor: int) -> None:
 def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
     if spec.namespace is not None:
         enter_network_namespace(spec.namespace)
-    packets = PacketSocket(spec.device)
+    sockets = PacketSockets(spec.device)
     clock, meter = _clock(spec)
     origin = Origin(spec.node, spec.options, spec.matcher, spec.seed, spec.incarnation)
     recorder = (
@@ -162,7 +166,15 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
 
     records = ApplicationRecords(spec.records_path, failed)
     loop = RouterLoop(
-        origin.router(), packets, Path(spec.socket_path), log.write, records, recorder, clock, meter
+        origin.router(),
+        spec.matcher,
+        sockets,
+        Path(spec.socket_path),
+        log.write,
+        records,
+        recorder,
+        clock,
+        meter,
     )
     signal.signal(signal.SIGTERM, lambda *_: loop.stop())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})

@@ -2,38 +2,34 @@
 
 A real router process in a network namespace, a veth pair, and this process on its other end, which plays the
 controller and all neighbours. Predicates and messages are those of the default experiment, the predicates
-spread over five interfaces; messages come in on the first. CPU time is the process's own, user and system.
+spread over five interfaces; messages come in on the first, and wait in its socket when it begins. CPU time is
+the process's own, user and system. The peer receives the same frames and sends on the same share of them, by
+recvmmsg and sendmmsg alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import cProfile
 import json
 import os
-import pstats
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from statistics import median
+from typing import Any
 
 import psutil
 
-from router.matching.factory import factory
 from router.predicates.model import Message, Predicate
 from router.predicates.parser import parse_predicate
-from router.protocol.events import ControllerFrame, FrameReceived, Send
-from router.protocol.options import RouterOptions
-from router.protocol.router import Router
 from router.runtime.client import Client
-from router.runtime.link import Link
-from router.runtime.packet_socket import PacketSocket, SendResult
 from router.runtime.process import RouterSpec
 from router.wire.addresses import node_address, port_addresses
 from router.wire.codec import fragment
@@ -49,6 +45,7 @@ _DEFAULT = ROOT / "testbed" / "experiments" / "default.toml"
 _INTERFACES = 5
 #: Frames sent before the router is waited for: fewer than its receive buffer holds.
 _WINDOW = 5_000
+_BARE = "bare loop"
 
 
 def configure(arguments: list[str]) -> dict[str, Any]:
@@ -58,27 +55,64 @@ def configure(arguments: list[str]) -> dict[str, Any]:
     parser.add_argument("--engines", type=lambda text: text.split("+"), default=engines, metavar="NAME+...")
     parser.add_argument("--messages", type=int, default=40_000, metavar="N", help="messages a round (40,000)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="rounds, engines in turn (3)")
-    parser.add_argument("--profile", action="store_true", help="also where the last engine's time goes")
     return vars(parser.parse_args(arguments))
 
 
-def main(engines: list[str], messages: int, rounds: int, profile: bool) -> None:
-    """Prints the least microseconds of CPU time a message, and messages a second of CPU."""
+def main(engines: list[str], messages: int, rounds: int) -> None:
+    """Prints medians: microseconds of CPU a message, and messages a second of CPU, beside the bare loop's."""
     predicates, contents = _workload()
+    frames = [
+        _ethernet(Frame(FrameType.MSG, 1, number, 1, 9, contents[number % len(contents)]), 1)[0]
+        for number in range(messages)
+    ]
     results: dict[str, list[tuple[float, float]]] = {}
+    share = 0.0
     for number in range(rounds):
         for engine in engines:
             with _router(engine, number) as (wire, client, pid):
                 _advertise(wire, client, predicates)
-                results.setdefault(engine, []).append(_flood(wire, client, pid, contents, messages))
-    print(f"{messages:,} messages, {len(predicates)} predicates behind {_INTERFACES} interfaces")
-    print(f"{'engine':10} {'us CPU a message':>17} {'of it user':>10} {'messages/s of CPU':>18}")
-    for engine, times in results.items():
-        user, system = min(times, key=sum)
-        total = user + system
-        print(f"{engine:10} {total * 1e6:17.1f} {user * 1e6:10.1f} {1 / total:18,.0f}", flush=True)
-    if profile:
-        _profile(engines[-1], predicates, contents)
+                wire.inject(0, frames[0])
+                wait_for(partial(_missing, client, "messages_received", 1))
+                results.setdefault(engine, []).append(_flood(wire, pid, frames))
+                wait_for(partial(_missing, client, "messages_received", messages + 1))
+                share = client.status(tables=False)["counters"]["messages_forwarded"] / (messages + 1)
+        with _bare(share, number) as (wire, pid):
+            results.setdefault(_BARE, []).append(_flood(wire, pid, frames))
+    print(
+        f"{messages:,} messages, {len(predicates)} predicates behind {_INTERFACES} interfaces;"
+        f" sent on: {share:.1%}"
+    )
+    print(
+        f"{'':10} {'us CPU a message':>17} {'of it user':>10} {'messages/s of CPU':>18}"
+        f" {'of the bare loop':>17}"
+    )
+    bare = median(total for _, total in results[_BARE])
+    for name, rows in results.items():
+        user, total = median(row[0] for row in rows), median(row[1] for row in rows)
+        print(
+            f"{name:10} {total * 1e6:17.2f} {user * 1e6:10.2f} {1 / total:18,.0f} {bare / total:17.2f}",
+            flush=True,
+        )
+
+
+@contextmanager
+def _bare(share: float, number: int) -> Iterator[tuple[Wire, int]]:
+    """The process of `tests.bench.bare_loop`, which sends on `share` of the frames."""
+    wire = Wire(f"{os.getpid() % 10_000}y{number}")
+    try:
+        wire.up()
+        arguments = [str(wire.namespaces[0]), wire.devices[0], str(share)]
+        with subprocess.Popen(
+            [sys.executable, "-m", "tests.bench.bare_loop", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield wire, process.pid
+            process.communicate(timeout=20)
+    finally:
+        wire.down()
 
 
 def _workload() -> tuple[list[Predicate], list[Message]]:
@@ -146,83 +180,33 @@ def _missing(client: Client, counter: str, expected: int) -> str | None:
     return None if counters[counter] >= expected else f"{counter}: {counters[counter]} of {expected}"
 
 
-def _flood(wire: Wire, client: Client, pid: int, contents: list[Message], count: int) -> tuple[float, float]:
-    """Seconds of user and system time a message."""
-    frames = [
-        _ethernet(Frame(FrameType.MSG, 1, number, 1, 9, contents[number % len(contents)]), 1)[0]
-        for number in range(count + 1)
-    ]
-    wire.inject(0, frames[0])
-    wait_for(lambda: _missing(client, "messages_received", 1))
+def _flood(wire: Wire, pid: int, frames: list[bytes]) -> tuple[float, float]:
+    """Seconds of CPU in user mode and in all for a message.
+
+    The process is stopped while a window of frames is sent, so that they wait when it goes on.
+    """
     before = _cpu(pid)
-    for start in range(1, count + 1, _WINDOW):
-        for data in frames[start : start + _WINDOW]:
+    for start in range(0, len(frames), _WINDOW):
+        window = frames[start : start + _WINDOW]
+        os.kill(pid, signal.SIGSTOP)
+        for data in window:
             wire.inject(0, data)
-        sent = min(start + _WINDOW, count + 1)
-        while (left := _missing(client, "messages_received", sent)) is not None:
-            time.sleep(0.02)
+        os.kill(pid, signal.SIGCONT)
+        while not _sleeps(pid):
             wire.read()
             wire.received[1].clear()
     after = _cpu(pid)
-    assert left is None
-    return (after[0] - before[0]) / count, (after[1] - before[1]) / count
+    return (after[0] - before[0]) / len(frames), (after[1] - before[1]) / len(frames)
+
+
+def _sleeps(pid: int) -> bool:
+    """Whether a process has nothing to do: it waits, and has used no CPU for some milliseconds."""
+    used = _cpu(pid)[1]
+    time.sleep(0.005)
+    return _cpu(pid)[1] == used and psutil.Process(pid).status() == psutil.STATUS_SLEEPING
 
 
 def _cpu(pid: int) -> tuple[float, float]:
-    times = psutil.Process(pid).cpu_times()
-    return times.user, times.system
-
-
-class _Packets:
-    """A packet socket that has received frames, and takes what is sent."""
-
-    mtu = 1500
-
-    def __init__(self) -> None:
-        self.waiting: deque[bytes] = deque()
-
-    def receive(self) -> bytes | None:
-        return self.waiting.popleft() if self.waiting else None
-
-    def send(self, _frame: bytes) -> SendResult:
-        return SendResult.SENT
-
-
-def _profile(engine: str, predicates: list[Predicate], contents: list[Message]) -> None:
-    """Prints the modules on the way of a frame through link and core, by their functions' own CPU time."""
-    packets = _Packets()
-    router = Router(0, RouterOptions(), factory(engine), 1)
-    link = Link(0, cast(PacketSocket, packets), lambda *_: None)
-    for kind, body in ((FrameType.TABLE, _table(0)), (FrameType.COMMIT, Commit(1))):
-        router.handle(ControllerFrame(Frame(kind, 0, 7, 1, 1, body)), 0.0)
-    for number, predicate in enumerate(predicates, start=1):
-        neighbour = 1 + number % _INTERFACES
-        router.handle(FrameReceived(neighbour, Frame(FrameType.RA, neighbour, number, 1, 9, predicate)), 0.0)
-    frames = [
-        _ethernet(Frame(FrameType.MSG, 1, number, 1, 9, contents[number % len(contents)]), 1)[0]
-        for number in range(20_000)
-    ]
-
-    def forward() -> None:
-        packets.waiting.extend(frames)
-        while packets.waiting:
-            for event, _ in link.receive(0.0):
-                for action in router.handle(event, 0.0):
-                    if isinstance(action, Send):
-                        link.send(action.interfaces, action.frame, 0.0)
-
-    forward()
-    started = time.process_time()
-    forward()
-    least = (time.process_time() - started) / len(frames)
-    print(f"without sockets: {least * 1e6:.1f} us of CPU a message; shares of its profile:")
-    profiler = cProfile.Profile(time.process_time)
-    profiler.runcall(forward)
-    shares: Counter[str] = Counter()
-    for (file, _, name), (_, _, own, *_) in pstats.Stats(profiler).stats.items():  # type: ignore[attr-defined]
-        within = Path(file).is_relative_to(ROOT)
-        where = ".".join(Path(file).relative_to(ROOT).with_suffix("").parts) if within else name
-        shares[where] += own
-    whole = shares.total()
-    for where, own in shares.most_common(14):
-        print(f"{where:40} {own / whole:6.1%}")
+    """Seconds in user mode (to a clock tick), and in all (to a nanosecond)."""
+    whole = int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
+    return psutil.Process(pid).cpu_times().user, whole / 1e9

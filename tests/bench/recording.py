@@ -20,7 +20,6 @@ from tests.support.tree_entries import TreeEntry, table_of
 _FRAMES = 20_000
 _ROUNDS = 9
 #: Frames that a router takes in one turn of its loop (`router.runtime.link.BATCH`).
-_BATCH = 64
 _ORIGIN = Origin(1, RouterOptions(), DEFAULT, seed=1, incarnation=1)
 
 
@@ -49,8 +48,6 @@ def _seconds(payloads: list[bytes], recorder: Recorder | None) -> float:
         actions = router.handle(event, float(number))
         if recorder is not None:
             recorder.actions(event, actions)
-            if number % _BATCH == 0:
-                recorder.flush()
         for action in actions:
             if isinstance(action, Send):
                 fragment(action.frame)

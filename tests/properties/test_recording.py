@@ -95,15 +95,12 @@ class RecordedNetwork(Network):
         self.recorders[node].actions(event, actions)
         router = self.routers[node]
         self.history[node].append((self.wall_ns, router.epoch, dict(predicates_of(router))))
-        if self.rng.random() < 0.2:
-            self.recorders[node].flush()
         return actions
 
     def close(self, in_order: bool = True) -> None:
         for recorder in self.recorders.values():
             if in_order:
                 recorder.end()
-            recorder.flush()
             recorder.close()
 
 

@@ -30,10 +30,10 @@ def ethernet(frame: Frame, sender: int, mtu: int = MTU) -> list[bytes]:
 
 
 class _Stopped(FixedClock):
-    """A clock that shows second 0."""
+    """A clock that shows one late second."""
 
     def reading(self) -> Reading:
-        return Reading(0.0, 0, 1.0)
+        return Reading(1e9, 0, 1.0)
 
 
 class CoreRouter:
@@ -135,6 +135,7 @@ class CompiledRouter(CoreRouter):
         return super().counters()
 
     def _take_results(self) -> None:
-        self.recorder.decided(self.plane.log)
+        if records := self.plane.log:
+            self.recorder.decided(records, 0.0)
         for data in self.plane.unsent():
             self.send("MSG", data)

@@ -11,10 +11,10 @@ import pytest
 
 from router.predicates.model import Message
 from router.runtime.link import Link
-from router.runtime.packet_socket import PacketSocket
+from router.runtime.packet_socket import BATCH, PacketSockets
 from router.wire.addresses import node_address, port_addresses
 from router.wire.codec import fragment
-from router.wire.frames import Frame, FrameType
+from router.wire.frames import Frame, FrameType, SenderRequest
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire, ip
 
@@ -39,8 +39,8 @@ def wire() -> Iterator[Wire]:
 
 def link_of(wire: Wire, log: list[tuple[str, dict[str, Any]]], queue: int) -> Link:
     with wire.inside(0):
-        packets = PacketSocket(wire.devices[0])
-    return Link(0, packets, lambda event, fields: log.append((event, fields)), queue)
+        sockets = PacketSockets(wire.devices[0])
+    return Link(0, sockets, lambda event, fields: log.append((event, fields)), queue)
 
 
 def message(seq: int) -> Frame:
@@ -50,8 +50,9 @@ def message(seq: int) -> Frame:
 def drain(wire: Wire, link: Link) -> None:
     def difference() -> str | None:
         now = time.monotonic()
-        if link.wants_write:
-            link.flush(now)
+        for queue in (link.control, link.messages):
+            if queue.wants_write:
+                queue.flush(now)
         link.tick(now)
         wire.read()
         return None if link.idle else "frames wait to be sent"
@@ -71,7 +72,7 @@ def test_frames_wait_for_a_full_device_and_keep_their_order(wire: Wire) -> None:
     assert link.frames_sent == {"MSG": FRAMES}
     assert link.bytes_sent == sum(len(data) for data in wire.received[1])
     assert not +link.dropped()
-    link.packets.close()
+    link.sockets.close()
 
 
 def test_what_the_queue_cannot_hold_is_dropped_and_counted(wire: Wire) -> None:
@@ -84,7 +85,7 @@ def test_what_the_queue_cannot_hold_is_dropped_and_counted(wire: Wire) -> None:
     assert dropped > 100
     assert link.frames_sent["MSG"] == FRAMES - dropped
     assert log[0] == ("dropped", {"reason": "send_queue_full", "type": "MSG"})
-    link.packets.close()
+    link.sockets.close()
 
 
 def test_a_device_that_is_down_costs_frames_but_not_the_router(wire: Wire) -> None:
@@ -92,29 +93,65 @@ def test_a_device_that_is_down_costs_frames_but_not_the_router(wire: Wire) -> No
     ip("-n", wire.names[0], "link", "set", wire.devices[0], "down")
     link.send(PORTS, message(1), time.monotonic())
     assert link.dropped()["send_failed"] == 1
-    assert list(link.receive(time.monotonic())) == []
+    assert list(link.receive_control(time.monotonic())) == []
+    assert list(link.receive_messages(time.monotonic(), time.monotonic)) == []
     ip("-n", wire.names[0], "link", "set", wire.devices[0], "up")
     deadline = time.monotonic() + TIMEOUT
     while not link.frames_sent:
         assert time.monotonic() < deadline
         link.send(PORTS, message(2), time.monotonic())
-    link.packets.close()
+    link.sockets.close()
 
 
-def test_frames_that_a_turn_leaves_wait_in_the_socket(wire: Wire) -> None:
-    """A turn that has lasted too long stops reading; the next one goes on where it stopped."""
+def inject(wire: Wire, frame: Frame) -> None:
+    (payload,) = fragment(frame)
+    wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
+
+
+def request(seq: int) -> Frame:
+    return Frame(FrameType.SR, 1, seq, 1, 9, SenderRequest(1_000_000))
+
+
+def test_control_frames_that_a_turn_leaves_come_with_the_next(wire: Wire) -> None:
+    """A turn that has lasted too long stops handling them; the next one goes on where it stopped."""
     link = link_of(wire, [], queue=10)
     for seq in range(5):
-        (payload,) = fragment(message(seq))
-        wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
+        inject(wire, request(seq))
     seen: list[int] = []
 
     def difference() -> str | None:
-        for event, _ in link.receive(time.monotonic()):
+        for event, _ in link.receive_control(time.monotonic()):
             seen.append(event.frame.seq)
+            assert link.behind == (len(seen) < 5)
             break
         return None if len(seen) == 5 else f"read {seen}"
 
     wait_for(difference)
     assert seen == list(range(5))
-    link.packets.close()
+    link.sockets.close()
+
+
+def test_control_frames_do_not_wait_behind_messages(wire: Wire) -> None:
+    link = link_of(wire, [], queue=10)
+    for seq in range(FRAMES):
+        inject(wire, message(seq))
+    inject(wire, request(7))
+    (event,) = (event for event, _ in link.receive_control(time.monotonic()))
+    assert event.frame == request(7)
+    messages = list(link.receive_messages(time.monotonic(), time.monotonic))
+    assert [event.frame.seq for event, _ in messages] == list(range(len(messages)))
+    assert len(messages) == BATCH
+    link.sockets.close()
+
+
+def test_control_frames_are_sent_before_messages_that_wait(wire: Wire) -> None:
+    link = link_of(wire, [], queue=FRAMES)
+    for seq in range(FRAMES):
+        link.send(PORTS, message(seq), time.monotonic())
+    link.send(PORTS, request(7), time.monotonic())
+    drain(wire, link)
+    wait_for(lambda: None if len(wire.frames_of(0)) > FRAMES else f"{len(wire.frames_of(0))} arrived")
+    place = [frame.type for frame in wire.frames_of(0)].index(FrameType.SR)
+    assert place < FRAMES / 2
+    assert not +link.dropped()
+    link.sockets.close()

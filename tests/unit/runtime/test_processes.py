@@ -226,21 +226,21 @@ def test_a_recording_that_cannot_go_on_is_given_up(wire: Wire, routers: Routers)
     wire.set_up_routers()
     spec, pid = routers.specs[1], routers.pids[1]
     recording = Path(str(spec.recording_path))
-    room = recording.stat().st_size + 100
+    # The room that is allocated is used; more than that cannot be had.
+    room = recording.stat().st_size
     before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (room, before[1]))
     with Client(spec.socket_path) as client:
-        client.set_predicate(f'x = 1 or text = "{"y" * 200}"')
+        for number in range(room // 40_000 + 1):
+            client.set_predicate(f'x = 1 or text = "{number}{"y" * 40_000}"')
         wait_for(lambda: None if "recording_failed" in Path(spec.log_path).read_text() else "not given up")
         client.send_message("x = 1")
         assert next(client.deliveries(TIMEOUT)).attributes == {"x": 1}
     resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
     routers.stop()
-    assert recording.stat().st_size == room
+    assert room / 2 < recording.stat().st_size <= room
     replayed = check(recording)
-    assert replayed.difference is None
-    assert replayed.cut is not None
-    assert "part of a record that was not finished" in replayed.cut
+    assert (replayed.difference, replayed.cut) == (None, "the router did not end in order")
 
 
 def test_a_recording_that_cannot_begin_is_given_up(wire: Wire, tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""The data plane of a router, where there can be one."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from router.forwarding.buffers import FrameBuffers
+from router.matching.factory import COMPILED, why_not_compiled
+from router.protocol.router import Router
+
+if TYPE_CHECKING:  # it comes with Numba
+    from router.forwarding.plane import DataPlane
+
+
+@cache
+def why_no_data_plane() -> str | None:
+    """Why the core must forward all messages on this machine, or None.
+
+    Loads the data plane; compiles it where that was not done before.
+    """
+    reason = why_not_compiled()
+    if reason is not None:
+        return reason
+    try:
+        from router.forwarding.warm import warm
+
+        warm()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+    return None
+
+
+def data_plane(
+    router: Router, matcher: str, buffers: FrameBuffers, descriptor: int, mtu: int, *, recording: bool
+) -> DataPlane | None:
+    """The data plane of a router, or None: its scheme, its content, its engine or this machine has none.
+
+    Args:
+        matcher: the name of the router's matching engine.
+        buffers, descriptor, mtu, recording: see `router.forwarding.plane.DataPlane`.
+    """
+    if matcher != COMPILED or why_no_data_plane() is not None:
+        return None
+    state = router.forwarding()
+    if state is None:
+        return None
+    from router.forwarding.plane import DataPlane
+
+    return DataPlane(state, buffers, descriptor, mtu, recording=recording)

@@ -1,0 +1,29 @@
+"""Loading of the data plane's machine code, before a process forks or measures."""
+
+from __future__ import annotations
+
+import random
+
+from router.forwarding.buffers import FrameBuffers
+from router.forwarding.plane import DataPlane
+from router.matching.factory import COMPILED, factory
+from router.protocol.options import RouterOptions
+from router.protocol.router import Router
+
+
+def warm() -> None:
+    """Loads the machine code, or compiles it (within a minute), and tests it on a frame that is no message.
+
+    Raises:
+        RuntimeError: the answer is wrong.
+    """
+    router = Router(0, RouterOptions(), factory(COMPILED), 0, random.Random(0))
+    state = router.forwarding()
+    assert state is not None
+    plane = DataPlane(state, FrameBuffers(1, 64), -1, 64, recording=False)
+    if plane.put([bytes(60)], 0.0) != bytes(60) or plane.receive(0.0, hold=False) is not None:
+        raise RuntimeError("compiled forwarding took a frame that is no message")
+
+
+if __name__ == "__main__":
+    warm()

@@ -1,0 +1,11 @@
+"""The C library of the process, for calls that Python does not offer.
+
+Uses no Numba.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.recvmmsg.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int, ctypes.c_void_p)
