@@ -110,25 +110,6 @@ sys.exit(status)"
     mv "$venv/bin/cbcb.new" "$venv/bin/cbcb"
 }
 
-start_open_vswitch() {
-    ovs_answers && return 0
-    say "starting Open vSwitch"
-    if [[ -d /run/systemd/system ]]; then
-        systemctl start openvswitch-switch >/dev/null 2>&1 || true
-    else
-        service openvswitch-switch start >/dev/null 2>&1 || true
-    fi
-    local deadline=$((SECONDS + 30))
-    until ovs_answers; do
-        ((SECONDS < deadline)) || fail "Open vSwitch does not answer after 30 s: service openvswitch-switch start"
-        read -rt 0.2 <> <(:) || true
-    done
-}
-
-ovs_answers() {
-    ovs-vsctl --timeout=2 --no-wait show >/dev/null 2>&1 && ovs-appctl --timeout=2 version >/dev/null 2>&1
-}
-
 setup() {
     ((EUID == 0)) || fail "root is needed for network namespaces and Open vSwitch: sudo $0 $*"
     # Two set-ups at once would build one environment. What is started meanwhile must not inherit the lock:
@@ -139,7 +120,6 @@ setup() {
     install_packages 9>&-
     make_environment 9>&-
     write_command 9>&-
-    start_open_vswitch 9>&-
     exec 9>&-
 }
 

@@ -35,6 +35,18 @@ _COUNTERS = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A network device to capture.
+
+    Attributes:
+        namespace: path of its network namespace (None: that of this process).
+    """
+
+    name: str
+    namespace: str | None = None
+
+
 class CaptureError(RuntimeError):
     """A capture could not be started, died, or could not be completed; the message names the device."""
 
@@ -77,8 +89,8 @@ class CaptureSet:
     when the *thread* that called `start` ends (PR_SET_PDEATHSIG): call it from a thread that lives longer.
 
     Args:
-        devices: the captures to take, and the network device of each, in the namespace of the calling
-            process; the names of the captures must be unique.
+        devices: the captures to take, and the network device of each; the names of the captures must be
+            unique.
         run: the run folder; the capture files and their list go there.
         buffer_kib: kernel ring of each capture in KiB.
 
@@ -88,7 +100,7 @@ class CaptureSet:
 
     def __init__(
         self,
-        devices: Mapping[CaptureIdentity, str],
+        devices: Mapping[CaptureIdentity, Device],
         run: RunLayout,
         *,
         buffer_kib: int = DEFAULT_BUFFER_KIB,
@@ -179,12 +191,13 @@ class CaptureSet:
             self._close(tcpdump)
         self._running.clear()
 
-    def _spawn(self, identity: CaptureIdentity, device: str) -> None:
+    def _spawn(self, identity: CaptureIdentity, device: Device) -> None:
         file = self.run.capture(identity.name)
         file.parent.mkdir(parents=True, exist_ok=True)
         # setpriv sets the parent-death signal and becomes tcpdump: no Python runs between fork and exec.
         command: Sequence[str] = (
-            *("setpriv", "--pdeathsig", "TERM", "tcpdump", "-i", device, "-w", str(file)),
+            *(("nsenter", f"--net={device.namespace}") if device.namespace else ()),
+            *("setpriv", "--pdeathsig", "TERM", "tcpdump", "-i", device.name, "-w", str(file)),
             *("--time-stamp-precision=nano", "-Z", "root", "-n", "-B", str(self.buffer_kib), "-s", "0"),
             *_FILTER,
         )
@@ -198,10 +211,10 @@ class CaptureSet:
                 env={**os.environ, "LC_ALL": "C"},
             )
         except OSError as error:
-            raise CaptureError(f"cannot start the capture of {device}: {error}") from error
+            raise CaptureError(f"cannot start the capture of {device.name}: {error}") from error
         assert process.stderr is not None
         os.set_blocking(process.stderr.fileno(), False)
-        tcpdump = _Tcpdump(identity, device, process)
+        tcpdump = _Tcpdump(identity, device.name, process)
         self._running.append(tcpdump)
         self._selector.register(process.stderr, selectors.EVENT_READ, tcpdump)
 

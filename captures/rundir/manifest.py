@@ -22,7 +22,7 @@ class Manifest(TypedDict):
     experiment: NotRequired[Annotated[str, "name of the experiment"]]
     seed: NotRequired[Annotated[int, "seed of everything that is drawn"]]
     simulated_ns: NotRequired[Annotated[int, "wall clock at the start of a simulation, ns since 1970 UTC"]]
-    tag: NotRequired[Annotated[str, "tag of the run in the names of network devices; emulations only"]]
+    tag: NotRequired[Annotated[str, "tag of the run, the name of its folder in /run/cbcb; emulations only"]]
     senders: NotRequired[Annotated[list[int], "nodes that the workload drew as senders"]]
     receivers: NotRequired[Annotated[list[int], "nodes that the workload drew as receivers"]]
     command: NotRequired[Annotated[list[str], "command line of the run"]]

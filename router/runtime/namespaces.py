@@ -38,6 +38,15 @@ def enter_network_namespace(where: str | int) -> None:
         os.close(descriptor)
 
 
+def enter_new_network_namespace() -> None:
+    """Moves this thread into a network namespace that it makes (unshare(2)).
+
+    Raises:
+        OSError: the process has no permission to make one, or the machine has too many.
+    """
+    _check(_libc.unshare(_CLONE_NEWNET), "unshare")
+
+
 def die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
     """Has the kernel send this process a signal when `parent`, which must be its parent, ends (prctl(2)).
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from captures.capturing.tcpdump import CaptureError, CaptureSet
+from captures.capturing.tcpdump import CaptureError, CaptureSet, Device
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import host_identity, link_identity
 from captures.rundir.counters import SwitchCounters, write_routers_counters, write_switches_counters
@@ -36,10 +36,9 @@ from testbed.memory import proportional_bytes
 from testbed.network import state as run_state
 from testbed.network.cleanup import end_processes, remove_state
 from testbed.network.emulated import EmulatedNetwork
-from testbed.network.names import Names
-from testbed.network.ovs_counters import difference, read_counters
+from testbed.network.names import host_device, port_device
+from testbed.network.ovs_counters import difference
 from testbed.network.state import RunState
-from testbed.network.switch_daemon import SwitchDaemon
 from testbed.polling import wait_until
 from testbed.runs.folders import new_run_folder
 from testbed.runs.inputs import write_inputs
@@ -124,14 +123,14 @@ class Emulation:
         kernel = kernel_features()
         # From this call on, the run holds resources.
         self.state: RunState = run_state.claim(run_dir)
-        self.network = EmulatedNetwork(self.topology, self.state.names, datapath, kernel)
-        self.captures = CaptureSet(capture_devices(experiment, self.state.names), self._folder)
+        self.state.switches.mkdir()
+        self.network = EmulatedNetwork(self.topology, self.state.switches, datapath, kernel)
+        self.captures: CaptureSet | None = None
         self.clock = EmulationClock(self.state.clock, self.nodes)
         self._controller: Controller | None = None
         self._routers: Routers | None = None
         self._router_pids: list[int] = []
         self._driver: Driver | None = None
-        self._switch_daemon = SwitchDaemon()
         #: The run's own measurements, for summary.json.
         self.measured: dict[str, float] = {}
         self._baseline: SwitchCounters = {}
@@ -144,18 +143,19 @@ class Emulation:
         """
         self.state.nodes = len(self.nodes)
         controller = self._controller = Controller(
-            self._folder, self.experiment.broadcast.layer, self.state.names.controller_socket
+            self._folder, self.experiment.broadcast.layer, self.network.controller_socket
         )
         self.state.add_process(controller.child.pid)
         self.progress.update("hosts and links")
         hosts = self.network.start_hosts()
-        self.state.add_processes(hosts)
         self.network.start_links()
         self.progress.update("switches")
         controller.wait_listening()
         self.network.start_switches()
+        self.state.add_processes(self.network.pids)
         self.network.shape_links()
         self.progress.update("captures")
+        self.captures = CaptureSet(capture_devices(self.network), self._folder)
         self.captures.start(deadline_s=self._barrier_s)
         self.state.add_processes(self.captures.pids)
         controller.wait_for("all_switches_ready", self._barrier_s, "every switch has its rules")
@@ -196,10 +196,11 @@ class Emulation:
         """Raises RunError or CaptureError if a part of the emulation has died."""
         assert self._controller is not None
         assert self._routers is not None
+        assert self.captures is not None
         self._controller.child.check()
         self._routers.check()
         self.captures.check()
-        self._switch_daemon.check()
+        self.network.check()
 
     def _unsettled(self) -> str | None:
         """Returns None if the controller knows the present network and every router has its trees."""
@@ -226,6 +227,7 @@ class Emulation:
         assert self._controller is not None
         assert self._routers is not None
         assert self._driver is not None
+        assert self.captures is not None
         write_routing_tables(self._folder, ask_routers(self.state.socket(node) for node in self.nodes))
         counters = self._routers.stop()
         self._driver.close()
@@ -254,7 +256,8 @@ class Emulation:
             steps.run("controller", self._controller.child.kill)
         if self._driver is not None:
             steps.run("applications", self._driver.close)
-        steps.run("captures", self.captures.kill)
+        if self.captures is not None:
+            steps.run("captures", self.captures.kill)
         # Routers end a little after their parent.
         steps.run("processes", end_processes, self.state.processes)
         network = Steps()
@@ -269,18 +272,18 @@ class Emulation:
     def _settled_counters(self) -> SwitchCounters:
         """Returns Open vSwitch's counters once two readings agree: it may count a frame after forwarding
         it."""
-        last = read_counters(self.state.names, self.nodes)
+        last = self.network.counters()
 
         def changed() -> str | None:
             nonlocal last
-            before, last = last, read_counters(self.state.names, self.nodes)
+            before, last = last, self.network.counters()
             moving = [node for node in self.nodes if before[node] != last[node]]
             return f"switches {moving[:10]} still count" if moving else None
 
         wait_until(changed, self._barrier_s, "the switches' counters stand still")
         return last
 
-    def _router_specs(self, hosts: list[int]) -> list[RouterSpec]:
+    def _router_specs(self, hosts: list[str]) -> list[RouterSpec]:
         experiment = self.experiment
         options = router_options(experiment.protocol, experiment.routing, experiment.service)
         run = self._folder
@@ -293,7 +296,7 @@ class Emulation:
         return [
             RouterSpec(
                 node=node,
-                device=Names.host_device(node),
+                device=host_device(node),
                 namespace=host,
                 socket_path=str(self.state.socket(node)),
                 counters_path=str(run.router_counters(node)),
@@ -311,12 +314,16 @@ class Emulation:
         ]
 
 
-def capture_devices(experiment: Experiment, names: Names) -> dict[CaptureIdentity, str]:
+def capture_devices(network: EmulatedNetwork) -> dict[CaptureIdentity, Device]:
     """Returns the captures and their devices: of a link at the end of `u`, of a host link at the switch."""
-    topology = experiment.topology
+
+    def device(node: int, port: int) -> Device:
+        return Device(port_device(node, port), network.switch_namespace(node))
+
+    topology = network.topology
     return {
-        **{link_identity(link): names.port(link.u, link.u_port) for link in topology.links},
-        **{host_identity(node.id): names.port(node.id, HOST_PORT) for node in topology.nodes},
+        **{link_identity(link): device(link.u, link.u_port) for link in topology.links},
+        **{host_identity(node.id): device(node.id, HOST_PORT) for node in topology.nodes},
     }
 
 

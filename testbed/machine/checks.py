@@ -14,9 +14,10 @@ from pathlib import Path
 
 from router.matching.factory import COMPILED, FALLBACK, why_not_compiled
 from testbed.errors import MachineError
-from testbed.machine.probes import datapath, kernel_features, open_vswitch_runs, output
+from testbed.machine.probes import datapath, kernel_features, output
 from testbed.machine.versions import package_versions, required_packages
 from testbed.network.shaping import missing_features
+from testbed.network.switch_daemons import schema
 from topos.model import Topology
 
 PYTHON_MIN = (3, 11)
@@ -180,14 +181,13 @@ def _mininet() -> Check:
 
 
 def _open_vswitch() -> Check:
-    if not open_vswitch_runs():
-        return Check(
-            "open vswitch",
-            False,
-            "its daemons do not answer",
-            "service openvswitch-switch start (or systemctl start openvswitch-switch)",
-        )
-    found = output(["ovs-vsctl", "--version"]).split("\n")[0].split()[-1]
+    mend = f"apt-get install -y {required_commands()['ovs-vswitchd']}"
+    if shutil.which("ovs-vswitchd") is None:
+        return Check("open vswitch", False, "ovs-vswitchd not found", mend)
+    if not schema().is_file():
+        detail = f"{schema()}, the schema of its database, does not exist"
+        return Check("open vswitch", False, detail, f"{mend}, or set OVS_PKGDATADIR to its folder")
+    found = output(["ovs-vswitchd", "--version"]).split("\n")[0].split()[-1]
     return Check("open vswitch", True, f"{found}, {datapath()} datapath")
 
 

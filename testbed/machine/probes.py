@@ -1,6 +1,6 @@
 """Questions to the machine, answered by trying.
 
-A qdisc is added in a network namespace that exists for that long; Open vSwitch is asked.
+A qdisc is added in a network namespace that exists for that long.
 """
 
 from __future__ import annotations
@@ -9,13 +9,7 @@ import shlex
 import subprocess
 from functools import cache
 
-from testbed.network import switch_daemon
 from testbed.network.shaping import KernelFeatures
-
-
-def open_vswitch_runs() -> bool:
-    """Whether both daemons of Open vSwitch answer."""
-    return succeeds(["ovs-vsctl", "--timeout=5", "show"]) and switch_daemon.answers()
 
 
 @cache

@@ -1,6 +1,6 @@
-"""Removal of the remains of dead runs: processes, bridges, devices, rules, sockets.
+"""Removal of the remains of dead runs: processes, and their folders with sockets.
 
-Live runs are not touched.
+Network namespaces, with all devices and rules in them, end with the processes. Live runs are not touched.
 """
 
 from __future__ import annotations
@@ -8,14 +8,10 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.errors import RunError
-from testbed.network.names import TAG_ALPHABET, TAG_LENGTH, Names
-from testbed.network.removal import remove_network
 from testbed.network.state import ProcessId, RunState, all_states
 from testbed.polling import wait_until
 from testbed.steps import Steps
@@ -51,7 +47,6 @@ def clean_dead_runs() -> Cleaned:
         failed = len(steps.failures)
         if state is not None:
             killed += steps.run(f"run {folder.name}", end_processes, state.processes) or 0
-        steps.run(f"run {folder.name}", remove_devices, Names(folder.name))
         if len(steps.failures) == failed:
             shutil.rmtree(folder, ignore_errors=True)
             tags.append(folder.name)
@@ -73,23 +68,6 @@ def end_processes(processes: list[ProcessId]) -> int:
     return len(alive)
 
 
-def remove_devices(names: Names) -> None:
-    """Removes the bridges and devices of a run, which it finds by their names."""
-    if len(names.tag) != TAG_LENGTH or set(names.tag) - set(TAG_ALPHABET):
-        return
-    remove_network(names, _bridges(names))
-
-
-def _bridges(names: Names) -> list[str]:
-    try:
-        listed = subprocess.run(
-            ["ovs-vsctl", "--timeout=10", "list-br"], capture_output=True, text=True, check=False
-        ).stdout.split()
-    except OSError as error:
-        raise RunError(f"ovs-vsctl cannot be run: {error}") from error
-    return [bridge for bridge in listed if bridge.startswith(names.prefix)]
-
-
 def remove_state(state: RunState) -> None:
-    """Releases the run's tag, once everything that the tag names is gone."""
+    """Removes the folder of a run that holds nothing more."""
     shutil.rmtree(Path(state.folder), ignore_errors=True)

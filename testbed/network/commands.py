@@ -7,9 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from testbed.errors import RunError
 
-#: Commands in one ovs-vsctl transaction: well inside the kernel's limit for arguments (2 MiB).
-VSCTL_BATCH = 400
-
 
 def run(argv: Sequence[str], stdin: str | None = None, timeout_s: float = 120, check: bool = True) -> str:
     """Runs a command and returns its standard output.
@@ -28,24 +25,12 @@ def run(argv: Sequence[str], stdin: str | None = None, timeout_s: float = 120, c
     return done.stdout
 
 
-def ip_batch(lines: Iterable[str], force: bool = False) -> None:
+def ip_batch(lines: Iterable[str]) -> None:
     """Runs `ip` commands, one a line, in one process.
 
-    With `force`, continues after a command that fails.
+    Raises:
+        RunError: a command failed.
     """
     text = "".join(f"{line}\n" for line in lines)
     if text:
-        run(["ip", *(["-force"] if force else []), "-batch", "-"], stdin=text, check=not force)
-
-
-def vsctl(commands: Sequence[Sequence[str]], timeout_s: int = 120, wait: bool = True) -> None:
-    """Runs ovs-vsctl commands in as few transactions as fit on a command line.
-
-    Args:
-        wait: wait until ovs-vswitchd has applied the changes of the database.
-    """
-    for start in range(0, len(commands), VSCTL_BATCH):
-        argv = ["ovs-vsctl", f"--timeout={timeout_s}", *([] if wait else ["--no-wait"])]
-        for command in commands[start : start + VSCTL_BATCH]:
-            argv += ["--", *command]
-        run(argv, timeout_s=timeout_s + 5)
+        run(["ip", "-batch", "-"], stdin=text)

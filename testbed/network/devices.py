@@ -9,10 +9,8 @@ import array
 import fcntl
 import socket
 import struct
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from pathlib import Path
-
-from router.runtime.namespaces import enter_network_namespace
 
 _SIOCGIFFLAGS = 0x8913
 _SIOCSIFFLAGS = 0x8914
@@ -22,12 +20,12 @@ _IFF_UP = 0x1
 _IPV6_CONF = Path("/proc/sys/net/ipv6/conf")
 
 
-def disable_ipv6(*devices: str) -> None:
-    """Turns IPv6 off on devices of this namespace, so that the kernel sends no frames on them."""
+def disable_ipv6(*names: str) -> None:
+    """Turns IPv6 off in this namespace, for a device, `all` or `default` (of devices that are made later)."""
     if not _IPV6_CONF.is_dir():
         return  # a kernel without IPv6
-    for device in devices:
-        (_IPV6_CONF / device / "disable_ipv6").write_text("1\n")
+    for name in names:
+        (_IPV6_CONF / name / "disable_ipv6").write_text("1\n")
 
 
 def set_up(device: str, up: bool = True) -> None:
@@ -40,20 +38,11 @@ def set_up(device: str, up: bool = True) -> None:
         fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sH14x", name, flags))
 
 
-def set_up_in(pid: int, device: str, up: bool) -> None:
-    """Sets a device in the network namespace of `pid` up or down.
-
-    Raises:
-        OSError: the process or device does not exist, or the permission is missing.
-    """
-
-    def enter_and_set() -> None:
-        enter_network_namespace(pid)
-        set_up(device, up)
-
-    # A namespace is entered by one thread, and left when that thread ends.
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        thread.submit(enter_and_set).result()
+def prepare(devices: Iterable[str]) -> None:
+    """Turns checksum offload off on devices of this namespace, and sets them up."""
+    for device in devices:
+        disable_offload(device)
+        set_up(device)
 
 
 def disable_offload(device: str) -> None:

@@ -1,67 +1,38 @@
 """The emulated network of a run: Mininet hosts and Open vSwitch switches, built and taken down in batches.
 
 Mininet's bring-up runs several commands for each link, and its teardown removes one link at a time. This
-module gives Mininet's objects devices that one `ip -batch` makes, starts the switches in one ovs-vsctl
-transaction, and deletes all devices of the run as one group. Mininet (`net`) stays usable:
+module makes all devices by one `ip -batch`, in network namespaces that this process holds, and starts the
+switches in daemons of the run's own: what ends them removes the network. Mininet (`net`) stays usable:
 `net["r3"].cmd(...)`.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mininet.link import Intf, Link
 from mininet.log import setLogLevel
 from mininet.net import Mininet
-from mininet.node import Host, OVSSwitch
-from mininet.util import quietRun
 
+from captures.rundir.counters import SwitchCounters
 from router.wire.addresses import HOST_PORT, node_address
-from testbed.errors import RunError
 from testbed.events.network_state import NetworkState
-from testbed.network.commands import ip_batch, run, vsctl
-from testbed.network.devices import disable_ipv6, disable_offload, set_up, set_up_in
-from testbed.network.names import Names, datapath_id
-from testbed.network.removal import remove_network
+from testbed.network.commands import ip_batch
+from testbed.network.devices import prepare, set_up
+from testbed.network.mininet_nodes import LazyHost, LazySwitch, ReadyIntf, ReadyLink
+from testbed.network.names import datapath_id, host_device, host_name, port_device, switch_name
+from testbed.network.namespaces import Namespaces, allow_descriptors, inside, run_inside
+from testbed.network.ovs_counters import parse_ports
 from testbed.network.shaping import KernelFeatures, nft_ruleset, tc_commands
+from testbed.network.switch_daemons import Group, SwitchDaemons
 from topos import model
 from topos.model import Topology
 
-#: Longest wait of a switch between two attempts to connect to the controller.
-_BACKOFF_MS = 1000
-
-
-class _ReadyIntf(Intf):
-    """An interface whose device exists and is configured already."""
-
-    def config(self, **_params: Any) -> dict[str, Any]:
-        return {}
-
-
-class _ReadyLink(Link):
-    """A link whose pair of devices exists already."""
-
-    @classmethod
-    def makeIntfPair(cls, *_args: Any, **_params: Any) -> None:  # noqa: N802 (Mininet's name)
-        return None
-
-
-class _Switch(OVSSwitch):
-    """An Open vSwitch switch without a shell: it is in the root namespace, where any shell can run
-    commands."""
-
-    def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802, ARG002 (Mininet's names)
-        return None
-
-    def cmd(self, *args: Any, **_params: Any) -> str:
-        # Mininet sets the root namespace's loopback up for each switch, which is skipped; other commands are
-        # run.
-        command = " ".join(str(arg) for arg in args)
-        return "" if command == "ifconfig lo up" else str(quietRun(command))
+#: Switches of one daemon. It polls the ports of all of them at every wake-up; each daemon takes 21 MB.
+_SWITCHES_PER_DAEMON = 25
 
 
 class EmulatedNetwork:
@@ -69,122 +40,150 @@ class EmulatedNetwork:
 
     Args:
         topology: the declared topology.
-        names: the run's names on this machine.
+        folder: the folder of the switches' daemons, which exists.
         datapath: Open vSwitch datapath, "kernel" or "user".
         kernel: the kernel's features for link properties, which must suffice for the topology.
 
     Attributes:
+        controller_socket: where the switches connect to the controller.
         state: the links and nodes that are down.
+        net: the Mininet object.
     """
 
-    def __init__(self, topology: Topology, names: Names, datapath: str, kernel: KernelFeatures) -> None:
+    def __init__(self, topology: Topology, folder: Path, datapath: str, kernel: KernelFeatures) -> None:
         self.topology = topology
-        self.names = names
         self.datapath = datapath
         self.kernel = kernel
         self.net: Any = None
         self.state = NetworkState(topology)
+        self.controller_socket = folder / "controller"
+        self._folder = folder
+        self._held = Namespaces()
+        self._host_namespaces: list[str] = []
+        self._switch_namespaces: list[str] = []
+        self._daemons: SwitchDaemons | None = None
 
-    def start_hosts(self) -> list[int]:
-        """Starts the hosts.
+    def start_hosts(self) -> list[str]:
+        """Makes the namespaces of hosts and switches.
 
-        Returns the process ids that keep their namespaces, in order of node id.
+        Returns the paths of those of the hosts, in order of node id.
         """
+        nodes = self.topology.nodes
+        allow_descriptors(len(nodes))
+        self._host_namespaces = self._held.make(len(nodes))
+        groups = self._held.make(-(-len(nodes) // _SWITCHES_PER_DAEMON))
+        self._switch_namespaces = [groups[node.id // _SWITCHES_PER_DAEMON] for node in nodes]
         setLogLevel("warning")
         self.net = Mininet(topo=None, controller=None, build=False)
-        for node in self.topology.nodes:
-            self.net.addHost(self.names.host(node.id), cls=Host)
-        return [host.pid for host in self.net.hosts]
+        for node, namespace in zip(nodes, self._host_namespaces, strict=True):
+            self.net.addHost(host_name(node.id), cls=LazyHost, namespace=namespace)
+        return self._host_namespaces
 
     def start_links(self) -> None:
         """Makes every device, with IPv6 and offload off before it comes up."""
-        names, group = self.names, self.names.group
         lines = [
-            f"link add {names.port(link.u, link.u_port)} group {group} type veth"
-            f" peer name {names.port(link.v, link.v_port)}"
+            f"link add {port_device(link.u, link.u_port)} netns {self.switch_namespace(link.u)} type veth"
+            f" peer name {port_device(link.v, link.v_port)} netns {self.switch_namespace(link.v)}"
             for link in self.topology.links
         ]
-        for node, host in zip(self.topology.nodes, self.net.hosts, strict=True):
+        for node, host in zip(self.topology.nodes, self._host_namespaces, strict=True):
             address = node_address(node.id).hex(":")
             lines.append(
-                f"link add {names.port(node.id, HOST_PORT)} group {group} type veth"
-                f" peer name {names.host_device(node.id)} address {address} netns {host.pid}"
+                f"link add {port_device(node.id, HOST_PORT)} netns {self.switch_namespace(node.id)} type veth"
+                f" peer name {host_device(node.id)} address {address} netns {host}"
             )
         ip_batch(lines)
-        for device in self.devices():
-            disable_ipv6(device)
-            disable_offload(device)
-            set_up(device)
-        ends = [
-            [host.pid, names.host_device(node.id)]
-            for node, host in zip(self.topology.nodes, self.net.hosts, strict=True)
-        ]
-        run([sys.executable, "-m", "testbed.network.hosts_setup"], stdin=json.dumps(ends))
+        devices: dict[str, list[str]] = defaultdict(list)
+        for node, host in zip(self.topology.nodes, self._host_namespaces, strict=True):
+            devices[host].append(host_device(node.id))
+            ports = (HOST_PORT, *self.topology.neighbours(node.id))
+            devices[self.switch_namespace(node.id)] += [port_device(node.id, port) for port in ports]
+        inside([(namespace, partial(prepare, names)) for namespace, names in devices.items()])
 
     def start_switches(self) -> None:
         """Starts every switch and connects it to the controller, which listens already.
 
         The controller reports when every switch is connected and has its rules.
+
+        Raises:
+            RunError: a daemon of Open vSwitch did not make its bridges.
         """
-        OVSSwitch.setup()
-        names, net = self.names, self.net
+        ports: dict[str, dict[int, list[int]]] = defaultdict(dict)
+        for node in self.topology.nodes:
+            numbers = [HOST_PORT, *self.topology.neighbours(node.id)]
+            ports[self.switch_namespace(node.id)][node.id] = numbers
+        groups = [Group(namespace, switches) for namespace, switches in ports.items()]
+        self._daemons = SwitchDaemons(self._folder, groups, self.datapath)
+        self._daemons.start(self.controller_socket)
+        self._describe_to_mininet()
+
+    def _describe_to_mininet(self) -> None:
         switches = [
-            net.addSwitch(
-                names.switch(node.id),
-                cls=_Switch,
+            self.net.addSwitch(
+                switch_name(node.id),
+                cls=LazySwitch,
+                namespace=self.switch_namespace(node.id),
+                environment={"OVS_RUNDIR": str(self._folder)},
+                inNamespace=True,
                 dpid=datapath_id(node.id),
                 datapath=self.datapath,
                 protocols="OpenFlow13",
-                failMode="secure",
-                batch=True,
             )
             for node in self.topology.nodes
         ]
-        for node, switch, host in zip(self.topology.nodes, switches, net.hosts, strict=True):
-            self._add_link(
-                switch, HOST_PORT, names.port(node.id, HOST_PORT), host, 0, names.host_device(node.id)
-            )
+        hosts = list(self.net.hosts)
+        for node in self.topology.nodes:
+            names = (port_device(node.id, HOST_PORT), host_device(node.id))
+            self._add_link((switches[node.id], hosts[node.id]), (HOST_PORT, 0), names)
         for link in self.topology.links:
-            self._add_link(
-                switches[link.u],
-                link.u_port,
-                names.port(link.u, link.u_port),
-                switches[link.v],
-                link.v_port,
-                names.port(link.v, link.v_port),
-            )
-        for switch in switches:
-            # Mininet can name controllers by address and port only.
-            switch.start([])
-        OVSSwitch.batchStartup(switches, run=_shell)
-        vsctl(
-            [
-                connection
-                for switch in switches
-                for connection in _connect(switch.name, names.controller_socket)
-            ]
-        )
+            names = (port_device(link.u, link.u_port), port_device(link.v, link.v_port))
+            self._add_link((switches[link.u], switches[link.v]), (link.u_port, link.v_port), names)
 
-    def _add_link(self, a: Any, a_port: int, a_name: str, b: Any, b_port: int, b_name: str) -> None:
+    def _add_link(self, nodes: tuple[Any, Any], ports: tuple[int, int], names: tuple[str, str]) -> None:
         self.net.addLink(
-            a,
-            b,
-            port1=a_port,
-            port2=b_port,
-            cls=_ReadyLink,
-            intf=_ReadyIntf,
-            intfName1=a_name,
-            intfName2=b_name,
+            *nodes,
+            port1=ports[0],
+            port2=ports[1],
+            cls=ReadyLink,
+            intf=ReadyIntf,
+            intfName1=names[0],
+            intfName2=names[1],
         )
 
     def shape_links(self) -> None:
         """Applies bandwidth, delay and loss; last, since Open vSwitch clears the qdiscs of a new port."""
-        commands = "\n".join(tc_commands(self.topology, self.names, self.kernel))
-        if commands:
-            run(["tc", "-batch", "-"], stdin=commands + "\n")
-        ruleset = nft_ruleset(self.topology, self.names, self.kernel)
-        if ruleset:
-            run(["nft", "-f", "-"], stdin=ruleset)
+        for commands, argv in (
+            (tc_commands(self.topology, self.kernel), ["tc", "-batch", "-"]),
+            (nft_ruleset(self.topology, self.kernel), ["nft", "-f", "-"]),
+        ):
+            lines: dict[str, list[str]] = defaultdict(list)
+            for node, line in commands:
+                lines[self.switch_namespace(node)].append(line)
+            for namespace, texts in lines.items():
+                run_inside(namespace, argv, "\n".join([*texts, ""]))
+
+    def switch_namespace(self, node: int) -> str:
+        """Path of the network namespace of a node's switch and its devices."""
+        return self._switch_namespaces[node]
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the switches' daemons."""
+        return [] if self._daemons is None else self._daemons.pids
+
+    def check(self) -> None:
+        """Raises RunError if a daemon of the switches has ended and was not restarted."""
+        if self._daemons is not None:
+            self._daemons.check()
+
+    def counters(self) -> SwitchCounters:
+        """Returns the counters of every port of every switch.
+
+        Raises:
+            RunError: a daemon does not answer.
+        """
+        assert self._daemons is not None
+        return parse_ports(self._daemons.port_statistics())
 
     # `testbed.events.fault.NetworkControl`.
 
@@ -201,16 +200,15 @@ class EmulatedNetwork:
         Links that were taken down by `set_link` stay down. Router and applications continue to run.
         """
         links = self.state.set_node(node, up)
-        host_end = (self.net.hosts[node].pid, self.names.host_device(node))
+        host_end = (self._host_namespaces[node], host_device(node))
+        switch_end = (self.switch_namespace(node), port_device(node, HOST_PORT))
         if up:
-            set_up(self.names.port(node, HOST_PORT))
-            set_up_in(*host_end, up=True)
+            _set([switch_end, host_end], up=True)
         for link in links:
             self._set_link_ends(link)
         if not up:
             # The router's end first: a router that cannot send gets an error, and counts no frame as sent.
-            set_up_in(*host_end, up=False)
-            set_up(self.names.port(node, HOST_PORT), up=False)
+            _set([host_end, switch_end], up=False)
 
     def _set_link_ends(self, link: model.Link) -> None:
         """Sets both ends of a link to the state that results from all faults so far.
@@ -219,44 +217,29 @@ class EmulatedNetwork:
         up, no frame that is lost can be captured.
         """
         up = self.state.is_up(link)
-        ends = [self.names.port(link.u, link.u_port), self.names.port(link.v, link.v_port)]
-        for device in reversed(ends) if up else ends:
-            set_up(device, up)
-
-    def devices(self) -> list[str]:
-        """Returns every device of the run in the root namespace, except bridges."""
-        names = self.names
-        devices = [names.port(node.id, HOST_PORT) for node in self.topology.nodes]
-        for link in self.topology.links:
-            devices += [names.port(link.u, link.u_port), names.port(link.v, link.v_port)]
-        return devices
+        ends = [
+            (self.switch_namespace(node), port_device(node, port))
+            for node, port in ((link.u, link.u_port), (link.v, link.v_port))
+        ]
+        _set(reversed(ends) if up else ends, up)
 
     def stop(self) -> None:
         """Takes the network down.
 
-        May be called at any point of the bring-up, and more than once.
-
-        Raises:
-            RunError: as `remove_network`; the hosts are ended in any case.
+        May be called at any point of the bring-up, and more than once. The kernel removes namespaces and
+        devices once the last process in them has ended, in the background.
         """
         try:
-            remove_network(self.names, [self.names.switch(node.id) for node in self.topology.nodes])
-        finally:
+            if self._daemons is not None:
+                self._daemons.stop()
             if self.net is not None:
-                for host in self.net.hosts:
-                    host.terminate()
-                self.net = None
+                for node in (*self.net.hosts, *self.net.switches):
+                    node.terminate()
+        finally:
+            self.net = None
+            self._held.close()
 
 
-def _connect(switch: str, controller_socket: Path) -> list[list[str]]:
-    """Returns the ovs-vsctl commands that connect a switch to the controller."""
-    identity = f"--id=@{switch}"
-    controller = ["create", "Controller", f'target="unix:{controller_socket}"', f"max_backoff={_BACKOFF_MS}"]
-    return [[identity, *controller], ["set", "bridge", switch, f"controller=@{switch}"]]
-
-
-def _shell(command: str, shell: bool = True) -> None:
-    """Runs Mininet's batch of ovs-vsctl commands. Raises RunError for a failure, which Mininet ignores."""
-    done = subprocess.run(command, shell=shell, capture_output=True, text=True, timeout=300, check=False)
-    if done.returncode:
-        raise RunError(f"ovs-vsctl failed ({done.returncode}): {done.stderr.strip()}")
+def _set(ends: Iterable[tuple[str, str]], up: bool) -> None:
+    """Sets devices up or down, each in its namespace, in order."""
+    inside([(namespace, partial(set_up, device, up)) for namespace, device in ends])

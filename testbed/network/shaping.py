@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from testbed.network.names import Names
+from testbed.network.names import port_device
 from topos.model import Link, Topology
 
 #: TBF: bytes that may leave at once, at least one full frame, and the longest wait of a frame.
@@ -53,23 +53,25 @@ def missing_features(topology: Topology, kernel: KernelFeatures) -> list[str]:
     return problems
 
 
-def _ends(link: Link, names: Names) -> tuple[str, str]:
-    return names.port(link.u, link.u_port), names.port(link.v, link.v_port)
+def _ends(link: Link) -> tuple[tuple[int, str], tuple[int, str]]:
+    """Returns node and device of both ends."""
+    return (link.u, port_device(link.u, link.u_port)), (link.v, port_device(link.v, link.v_port))
 
 
-def tc_commands(topology: Topology, names: Names, kernel: KernelFeatures) -> Iterator[str]:
-    """Returns the lines for `tc -batch`."""
+def tc_commands(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:
+    """Returns lines for `tc -batch`, each with the node in whose switch's namespace it is to run."""
     for link in topology.links:
         netem = _netem(link) if kernel.netem else ""
-        for device in _ends(link, names):
+        for node, device in _ends(link):
             parent = "root handle 1:"
             if netem:
-                yield f"qdisc add dev {device} root handle 1: netem{netem}"
+                yield node, f"qdisc add dev {device} root handle 1: netem{netem}"
                 parent = "parent 1:1 handle 10:"
             if link.bandwidth_mbps:
                 yield (
+                    node,
                     f"qdisc add dev {device} {parent} tbf rate {link.bandwidth_mbps * 1e6:.0f}bit "
-                    f"burst {TBF_BURST_BYTES} latency {TBF_LATENCY_S * 1000:.0f}ms"
+                    f"burst {TBF_BURST_BYTES} latency {TBF_LATENCY_S * 1000:.0f}ms",
                 )
 
 
@@ -79,25 +81,21 @@ def _netem(link: Link) -> str:
     return f" limit {_NETEM_LIMIT_FRAMES}{delay}{loss}" if delay or loss else ""
 
 
-def nft_table(names: Names) -> str:
-    """Returns the name of the run's nftables table (family netdev)."""
-    return f"cbcb_{names.tag}"
-
-
-def nft_ruleset(topology: Topology, names: Names, kernel: KernelFeatures) -> str:
-    """Returns the ruleset for `nft -f -` that drops frames where netem cannot; empty if none is needed."""
+def nft_ruleset(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:
+    """Returns tables for `nft -f -` that drop frames where netem cannot, each with its node, as above."""
     if kernel.netem:
-        return ""
-    chains = []
+        return
     for link in topology.links:
         if not link.loss_percent:
             continue
         threshold = round(link.loss_percent / 100 * _LOSS_STEPS)
-        chains += [
-            f"  chain {device} {{\n"
-            f"    type filter hook egress device {device} priority 0;\n"
-            f"    numgen random mod {_LOSS_STEPS} < {threshold} counter drop\n"
-            "  }"
-            for device in _ends(link, names)
-        ]
-    return "\n".join([f"table netdev {nft_table(names)} {{", *chains, "}", ""]) if chains else ""
+        for node, device in _ends(link):
+            yield (
+                node,
+                "table netdev cbcb {\n"
+                f"  chain {device} {{\n"
+                f"    type filter hook egress device {device} priority 0;\n"
+                f"    numgen random mod {_LOSS_STEPS} < {threshold} counter drop\n"
+                "  }\n"
+                "}",
+            )

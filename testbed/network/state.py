@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from testbed.errors import RunError
-from testbed.network.names import Names, new_tag
+from testbed.network.names import new_tag
 
 STATE_ROOT = Path("/run/cbcb")
 #: The source tree of this process.
@@ -75,8 +75,9 @@ class RunState:
         return STATE_ROOT / self.tag
 
     @property
-    def names(self) -> Names:
-        return Names(self.tag)
+    def switches(self) -> Path:
+        """Folder of the switches' daemons."""
+        return self.folder / "switches"
 
     def socket(self, node: int) -> Path:
         """Application socket of a node's router."""

@@ -10,6 +10,8 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from mininet.log import setLogLevel
 from mininet.net import Mininet
@@ -17,7 +19,6 @@ from mininet.node import OVSSwitch
 
 from testbed.machine.probes import datapath, kernel_features
 from testbed.network.emulated import EmulatedNetwork
-from testbed.network.names import Names, new_tag
 from topos.generators import waxman
 from topos.mininet_topos import CbcbTopo
 
@@ -42,14 +43,16 @@ def _bare(nodes: int) -> tuple[float, float]:
 
 
 def _ours(nodes: int) -> tuple[float, float]:
-    network = EmulatedNetwork(waxman(nodes), Names(new_tag()), datapath(), kernel_features())
+    # A short path: the name of a Unix socket has at most 107 bytes.
+    with TemporaryDirectory(prefix="cbcb-", dir="/run") as folder:
+        network = EmulatedNetwork(waxman(nodes), Path(folder), datapath(), kernel_features())
 
-    def start() -> None:
-        network.start_hosts()
-        network.start_links()
-        network.start_switches()
+        def start() -> None:
+            network.start_hosts()
+            network.start_links()
+            network.start_switches()
 
-    return _seconds(start), _seconds(network.stop)
+        return _seconds(start), _seconds(network.stop)
 
 
 def main(nodes: int = 100, rounds: int = 3) -> None:

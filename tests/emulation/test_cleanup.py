@@ -19,12 +19,12 @@ LONG = ("ring5", "--set", "duration_s=6000", "--no-account")
 
 
 def _routers_up(run: Cbcb) -> dict[str, object]:
-    """The state once the whole network is up: hosts, captures, controller, and the routers' sockets."""
+    """The state once the whole network is up: switches, captures, controller, and the routers' sockets."""
 
     def up() -> dict[str, object] | None:
         state = run.state()
         sockets = list((STATE / state["tag"]).glob("*.sock"))
-        return state if len(sockets) == 5 and len(state["processes"]) >= 5 + 11 + 2 + 5 else None
+        return state if len(sockets) == 5 and len(state["processes"]) >= 2 + 11 + 2 + 5 else None
 
     return poll(up, 60, "the network is up")
 

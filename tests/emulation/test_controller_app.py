@@ -12,8 +12,6 @@ import pytest
 from router.wire.addresses import CONTROLLER_DESTINATION, ETHERTYPE, port_addresses
 from testbed.controller.trees import broadcast_tables, spt_trees
 from testbed.emulation.event_log import Event
-from testbed.errors import RunError
-from testbed.network.commands import run
 from tests.support.controller_bridges import Bridges, running
 from topos.generators import ring, star
 
@@ -21,14 +19,6 @@ pytestmark = [pytest.mark.emulation, pytest.mark.root]
 
 LEAVES = 40
 MARK = b"testing".ljust(50, b".")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _open_vswitch() -> None:
-    try:
-        run(["ovs-vsctl", "--timeout=5", "show"])
-    except RunError:
-        run(["/usr/share/openvswitch/scripts/ovs-ctl", "start", "--system-id=random"])
 
 
 @pytest.fixture
@@ -93,7 +83,7 @@ def test_tables_are_sent_again_until_they_are_acknowledged(square: Bridges) -> N
 
 
 def test_a_switch_that_disconnects_leaves_the_trees(square: Bridges) -> None:
-    run(["ovs-vsctl", "del-controller", square.bridge(3)])
+    square.disconnect(3)
     square.wait_for("switch_disconnected", node=3)
     started = square.wait_for("epoch_started", epoch=2)
     assert (started["down_nodes"], started["routers"]) == ([3], 3)

@@ -11,21 +11,12 @@ from typing import Any
 import pytest
 
 from tests.support.command import Cbcb, left_behind
-from tests.support.open_vswitch import OpenVswitch, open_vswitch
 from tests.support.polling import poll
+from tests.support.switch_daemons import RunningSwitches
 
 pytestmark = pytest.mark.emulation
 
 Start = Callable[..., Cbcb]
-
-
-@pytest.fixture
-def switches(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenVswitch]:
-    """Open vSwitch daemons of the test's own, which `cbcb` uses too."""
-    with open_vswitch() as daemons:
-        for name, value in daemons.environment.items():
-            monkeypatch.setenv(name, value)
-        yield daemons
 
 
 @pytest.fixture
@@ -50,11 +41,12 @@ def committed(run: Cbcb, routers: int, after: int = 0) -> int | None:
     return None
 
 
-def test_a_restart_of_open_vswitch_is_an_outage_that_ends(switches: OpenVswitch, cbcb: Start) -> None:
+def test_a_restart_of_open_vswitch_is_an_outage_that_ends(cbcb: Start) -> None:
     run = cbcb("run", "ring5", "--set", "duration_s=600", "--set", "time_scale=30")
     first = poll(lambda: committed(run, 5), 60, "the network is up")
-    switches.kill_switches()
-    switches.start_switches()
+    switches = RunningSwitches(run.state())
+    switches.kill()
+    switches.restart()
     poll(lambda: committed(run, 5, first + 1), 60, "every router is back")
     status, output = run.wait()
     assert status == 0, output
@@ -65,16 +57,14 @@ def test_a_restart_of_open_vswitch_is_an_outage_that_ends(switches: OpenVswitch,
     assert status == 0, output
 
 
-def test_open_vswitch_that_stays_away_ends_the_run_and_leaves_nothing(
-    switches: OpenVswitch, cbcb: Start
-) -> None:
+def test_open_vswitch_that_stays_away_ends_the_run_and_leaves_nothing(cbcb: Start) -> None:
     run = cbcb("run", "ring5", "--set", "duration_s=6000", "--no-account")
     state = run.state()
     poll(lambda: committed(run, 5), 60, "the network is up")
-    switches.kill_switches()
+    RunningSwitches(state).kill()
     status, output = run.wait(60)
     assert status == 1, output
-    assert "ovs-vswitchd ended" in output
+    assert "ovs-vswitchd of the switches s0 to s4 ended during the run" in output
     assert left_behind(state) == []
 
 

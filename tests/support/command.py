@@ -52,13 +52,12 @@ class Cbcb:
 
 
 def left_behind(state: dict[str, Any]) -> list[str]:
-    """Returns the processes, bridges, devices and files of a run that are still on the machine."""
+    """Returns the processes and files of a run that are still on the machine.
+
+    The kernel removes network namespaces, and the devices in them, after the last process in them.
+    """
     tag = state["tag"]
     found = [f"process {p['pid']}" for p in state["processes"] if ProcessId(**p).alive()]
-    bridges = subprocess.run(["ovs-vsctl", "list-br"], capture_output=True, text=True, check=True).stdout
-    devices = subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=True).stdout
-    names = bridges.split() + [line.split()[0] for line in devices.splitlines()]
-    found += sorted({name for name in names if name.startswith(f"c{tag}s")})
     if (STATE / tag).exists():
         found.append(str(STATE / tag))
     return found

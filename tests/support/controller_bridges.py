@@ -1,20 +1,20 @@
 """Open vSwitch bridges of a topology, with raw sockets in the place of routers; for tests of the controller.
 
 The switches, links and the controller are real. A router is played by one socket at the host's end of the
-host link, in a network namespace of the test's own.
+host link.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import secrets
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +24,6 @@ from router.wire.addresses import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
     ETHERTYPE,
-    HOST_PORT,
     ROUTER_DESTINATION,
     node_address,
 )
@@ -32,12 +31,15 @@ from router.wire.codec import encode, read_frame
 from router.wire.fragments import Reassembler
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from testbed.emulation.event_log import Event, ProcessLog
-from testbed.network.commands import ip_batch, run, vsctl
-from testbed.network.names import OVS_RUN_FOLDER
+from testbed.network.commands import run
+from testbed.network.devices import set_up
+from testbed.network.emulated import EmulatedNetwork
+from testbed.network.names import host_device, port_device, switch_name
+from testbed.network.namespaces import inside
+from testbed.network.shaping import KernelFeatures
 from topos.loaders import to_json
 from topos.model import Topology
 
-_CLONE_NEWNET = 0x40000000
 _HELLO_S = 0.2
 _TYPE = ETHERTYPE.to_bytes(2, "big")
 
@@ -112,10 +114,13 @@ class Bridges:
 
     def __init__(self, topology: Topology, folder: Path) -> None:
         self.topology = topology
-        self._tag = "k" + secrets.token_hex(2)
+        # A short path: the name of a Unix socket has at most 107 bytes.
+        self._switches = Path(tempfile.mkdtemp(prefix="cbcb-", dir="/run"))
+        self._network = EmulatedNetwork(topology, self._switches, "user", KernelFeatures(False, False, False))
+        self._hosts: list[str] = []
         self._config = folder / "controller.json"
         self._log_path = folder / "controller.jsonl"
-        self.socket = OVS_RUN_FOLDER / f"{self._tag}.controller"
+        self.socket = self._network.controller_socket
         self._controller: subprocess.Popen[bytes] | None = None
         self.routers: dict[int, Router] = {}
         self.log = ProcessLog(self._log_path, self._check_controller)
@@ -123,32 +128,19 @@ class Bridges:
         config = {"topology": str(folder / "topology.json"), "log": str(self._log_path), "layer": "spt"}
         self._config.write_text(json.dumps(config | {"socket": str(self.socket), "parent_pid": os.getpid()}))
 
-    def bridge(self, node: int) -> str:
-        return f"{self._tag}b{node}"
-
-    def port(self, node: int, port: int) -> str:
-        return f"{self._tag}{'h' if port == HOST_PORT else f'p{port}'}n{node}"
-
     def start(self) -> None:
-        self.start_devices()
-        self.start_controller()
-        self.start_bridges()
-
-    def start_devices(self) -> None:
-        run(["ip", "netns", "add", self._tag])
-        lines = []
-        for link in self.topology.links:
-            a, b = self.port(link.u, link.u_port), self.port(link.v, link.v_port)
-            lines += [f"link add {a} type veth peer name {b}", f"link set {a} up", f"link set {b} up"]
+        self._hosts = self._network.start_hosts()
+        self._network.start_links()
         for node in self.topology.nodes:
-            host, end = self.port(node.id, HOST_PORT), self._host_end(node.id)
-            lines += [f"link add {host} type veth peer name {end} netns {self._tag}", f"link set {host} up"]
-        ip_batch(lines)
-        ends = "".join(f"link set {self._host_end(node.id)} up\n" for node in self.topology.nodes)
-        run(["ip", "-n", self._tag, "-batch", "-"], stdin=ends)
-        with _namespace(self._tag):
-            for node in self.topology.nodes:
-                self.routers[node.id] = Router(node.id, self._host_end(node.id))
+            self._start_router(node.id, incarnation=1)
+        self.start_controller()
+        self._network.start_switches()
+
+    def _start_router(self, node: int, incarnation: int) -> None:
+        def start() -> None:
+            self.routers[node] = Router(node, host_device(node), incarnation)
+
+        inside([(self._hosts[node], start)])
 
     def start_controller(self) -> None:
         """Starts the controller; returns when it listens."""
@@ -157,20 +149,6 @@ class Bridges:
         )
         self.wait_for("listening", 20)
 
-    def start_bridges(self) -> None:
-        commands = []
-        for node in self.topology.nodes:
-            name = self.bridge(node.id)
-            options = ["datapath_type=netdev", "fail_mode=secure", "protocols=OpenFlow13"]
-            options += [f"other-config:datapath-id={node.id + 1:016x}", "other-config:disable-in-band=true"]
-            commands += [["add-br", name], ["set", "bridge", name, *options]]
-            for port in (HOST_PORT, *self.topology.neighbours(node.id)):
-                device = self.port(node.id, port)
-                commands.append(["add-port", name, device])
-                commands.append(["set", "interface", device, f"ofport_request={port}"])
-            commands.append(["set-controller", name, f"unix:{self.socket}"])
-        vsctl(commands)
-
     def stop(self) -> None:
         """Removes everything that was made."""
         if self._controller is not None:
@@ -178,11 +156,8 @@ class Bridges:
             self._controller.wait()
         for router in self.routers.values():
             router.socket.close()
-        vsctl([["--if-exists", "del-br", self.bridge(node.id)] for node in self.topology.nodes])
-        devices = [self.port(link.u, link.u_port) for link in self.topology.links]
-        devices += [self.port(node.id, HOST_PORT) for node in self.topology.nodes]
-        ip_batch([f"link del {device}" for device in devices], force=True)
-        run(["ip", "netns", "del", self._tag], check=False)
+        self._network.stop()
+        shutil.rmtree(self._switches)
 
     def stop_controller(self) -> int:
         """Sends SIGTERM to the controller; returns its exit status."""
@@ -198,14 +173,19 @@ class Bridges:
 
     def set_link(self, u: int, v: int, up: bool) -> None:
         link = next(link for link in self.topology.links if (link.u, link.v) == (u, v))
-        run(["ip", "link", "set", self.port(link.u, link.u_port), "up" if up else "down"])
+        port = port_device(link.u, link.u_port)
+        inside([(self._network.switch_namespace(link.u), lambda: set_up(port, up))])
+
+    def disconnect(self, node: int) -> None:
+        """Makes a switch of the first daemon leave its controller."""
+        database = f"--db=unix:{self._switches}/0.sock"
+        run(["ovs-vsctl", database, "del-controller", switch_name(node)])
 
     def restart(self, node: int) -> None:
         """Replaces a node's router by a restarted router, with a new socket and no state."""
         old = self.routers[node]
         old.socket.close()
-        with _namespace(self._tag):
-            self.routers[node] = Router(node, self._host_end(node), old.incarnation + 1)
+        self._start_router(node, old.incarnation + 1)
         self.routers[node].hello()
 
     def wait_for(self, event: str, timeout_s: float = 20, **fields: object) -> Event:
@@ -244,9 +224,6 @@ class Bridges:
             status = self._controller.poll()
             assert status is None, f"the controller ended with status {status}"
 
-    def _host_end(self, node: int) -> str:
-        return f"eth{node}"
-
 
 @contextmanager
 def running(topology: Topology, folder: Path) -> Iterator[Bridges]:
@@ -256,23 +233,3 @@ def running(topology: Topology, folder: Path) -> Iterator[Bridges]:
         yield bridges
     finally:
         bridges.stop()
-
-
-@contextmanager
-def _namespace(name: str) -> Iterator[None]:
-    """The calling thread is in the named network namespace; sockets it opens there stay there."""
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def enter(file: int) -> None:
-        if libc.setns(file, _CLONE_NEWNET) != 0:
-            raise OSError(ctypes.get_errno(), f"setns to {name}")
-
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    there = os.open(f"/run/netns/{name}", os.O_RDONLY)
-    try:
-        enter(there)
-        yield
-    finally:
-        enter(home)
-        os.close(home)
-        os.close(there)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.capturing.tcpdump import CaptureError, CaptureSet
+from captures.capturing.tcpdump import CaptureError, CaptureSet, Device
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.layout import RunLayout
 
@@ -54,8 +54,8 @@ LINK = CaptureIdentity("link-0-1", "link", 0, 0, 1)
 
 def test_same_name_twice_is_refused(tmp_path: Path) -> None:
     devices = {
-        CaptureIdentity("host-1", "host", node=1): "a",
-        CaptureIdentity("host-1", "host", node=2): "b",
+        CaptureIdentity("host-1", "host", node=1): Device("a"),
+        CaptureIdentity("host-1", "host", node=2): Device("b"),
     }
     with pytest.raises(ValueError, match="same name: host-1"):
         CaptureSet(devices, RunLayout(tmp_path))
@@ -64,7 +64,7 @@ def test_same_name_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.root
 def test_missing_device_is_named_and_nothing_is_left(tmp_path: Path, pair: tuple[str, str]) -> None:
     missing = CaptureIdentity("host-9", "host", node=9)
-    captures = CaptureSet({LINK: pair[0], missing: "nosuchdev0"}, RunLayout(tmp_path))
+    captures = CaptureSet({LINK: Device(pair[0]), missing: Device("nosuchdev0")}, RunLayout(tmp_path))
     with pytest.raises(CaptureError, match=r"host-9 on nosuchdev0 .*No such device"):
         captures.start()
     assert captures.pids == []
@@ -72,7 +72,7 @@ def test_missing_device_is_named_and_nothing_is_left(tmp_path: Path, pair: tuple
 
 @pytest.mark.root
 def test_no_frame_sent_before_stop_is_missing(tmp_path: Path, pair: tuple[str, str]) -> None:
-    captures = CaptureSet({LINK: pair[0]}, RunLayout(tmp_path))
+    captures = CaptureSet({LINK: Device(pair[0])}, RunLayout(tmp_path))
     captures.start()
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
         sender.bind((pair[1], 0))
@@ -100,7 +100,7 @@ def test_no_frame_sent_before_stop_is_missing(tmp_path: Path, pair: tuple[str, s
 
 @pytest.mark.root
 def test_capture_that_died_is_named(tmp_path: Path, pair: tuple[str, str]) -> None:
-    captures = CaptureSet({LINK: pair[0]}, RunLayout(tmp_path))
+    captures = CaptureSet({LINK: Device(pair[0])}, RunLayout(tmp_path))
     captures.start()
     captures.check()
     os.kill(captures.pids[0], signal.SIGKILL)
@@ -120,11 +120,11 @@ def test_capture_that_died_is_named(tmp_path: Path, pair: tuple[str, str]) -> No
 def test_captures_end_with_their_starter(tmp_path: Path, pair: tuple[str, str]) -> None:
     script = (
         "import os, signal, pathlib\n"
-        "from captures.capturing.tcpdump import CaptureSet\n"
+        "from captures.capturing.tcpdump import CaptureSet, Device\n"
         "from captures.frames.identity import CaptureIdentity\n"
         "from captures.rundir.layout import RunLayout\n"
         f"run = RunLayout(pathlib.Path({str(tmp_path)!r}))\n"
-        f"c = CaptureSet({{CaptureIdentity('l', 'link'): {pair[0]!r}}}, run)\n"
+        f"c = CaptureSet({{CaptureIdentity('l', 'link'): Device({pair[0]!r})}}, run)\n"
         "c.start()\n"
         "print(c.pids[0], flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"

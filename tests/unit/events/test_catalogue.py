@@ -25,7 +25,6 @@ from testbed.events.event import Event, Problem
 from testbed.events.fault import Fault, NetworkControl, steps_of
 from testbed.events.links import LinkDown, LinkFlap
 from testbed.network.emulated import EmulatedNetwork
-from testbed.network.names import Names
 from testbed.network.shaping import KernelFeatures
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
@@ -179,7 +178,7 @@ def test_an_event_of_no_known_class_is_an_error_in_a_simulation(tmp_path: Path) 
 
 def test_an_event_of_no_known_class_is_an_error_in_an_emulation(tmp_path: Path) -> None:
     experiment = replace(_load(tmp_path, HEAD), events=(Unheard(1.0),))
-    control = EmulatedNetwork(experiment.topology, Names("abc"), "user", KernelFeatures(False, False, False))
+    control = EmulatedNetwork(experiment.topology, tmp_path, "user", KernelFeatures(False, False, False))
     network = RunningNetwork({}, control, unsettled=lambda: None, check=lambda: None)
     with (
         Driver({}, []) as driver,

@@ -2,23 +2,43 @@ from __future__ import annotations
 
 from testbed.network.ovs_counters import difference, parse_ports
 
-PRINTED = """OFPST_PORT reply (OF1.3) (xid=0x2): 3 ports
-  port LOCAL: rx pkts=7, bytes=700, drop=7, errs=0, frame=0, over=0, crc=0
-           tx pkts=0, bytes=0, drop=0, errs=0, coll=0
-           duration=0.083s
-  port  1: rx pkts=12, bytes=1200, drop=0, errs=0, frame=0, over=0, crc=0
-           tx pkts=34, bytes=3400, drop=1, errs=0, coll=0
-           duration=0.069s
-  port 65000: rx pkts=5, bytes=500, drop=?, errs=?, frame=?, over=?, crc=?
-           tx pkts=6, bytes=600, drop=?, errs=?, coll=?
-           duration=0.069s
+PRINTED = """netdev@ovs-netdev:
+  lookups: hit:0 missed:0 lost:0
+  flows: 0
+  port 0: ovs-netdev (tap)
+    RX packets:9 errors:0 dropped:0 overruns:0 frame:0
+    TX packets:9 errors:0 dropped:0 aborted:0 carrier:0
+    collisions:0
+    RX bytes:9  TX bytes:9
+  port 1: s18-e3
+    RX packets:12 errors:0 dropped:0 overruns:0 frame:0
+    TX packets:34 errors:0 dropped:1 aborted:0 carrier:0
+    collisions:0
+    RX bytes:1200 (1.2 KiB)  TX bytes:3400 (3.3 KiB)
+  port 2: s18 (tap)
+    RX packets:7 errors:0 dropped:0 overruns:0 frame:0
+    TX packets:7 errors:0 dropped:0 aborted:0 carrier:0
+    collisions:0
+    RX bytes:7  TX bytes:7
+  port 3: s18-h
+    RX packets:5 errors:? dropped:? overruns:? frame:?
+    TX packets:6 errors:? dropped:? aborted:? carrier:?
+    collisions:?
+    RX bytes:500  TX bytes:600
+"""
+OTHER = """netdev@ovs-netdev:
+  port 1: s30-e2
+    RX packets:1 errors:0 dropped:0 overruns:0 frame:0
+    TX packets:2 errors:0 dropped:0 aborted:0 carrier:0
+    collisions:0
+    RX bytes:3  TX bytes:4
 """
 
 
-def test_ports_are_read_and_the_local_port_is_left_out() -> None:
-    ports = parse_ports(PRINTED)
-    assert set(ports) == {1, 65000}
-    assert ports[1] == {
+def test_switch_ports_are_read_and_other_devices_are_left_out() -> None:
+    switches = parse_ports([PRINTED, OTHER])
+    assert {node: set(ports) for node, ports in switches.items()} == {18: {3, 65000}, 30: {2}}
+    assert switches[18][3] == {
         "rx_packets": 12,
         "tx_packets": 34,
         "rx_bytes": 1200,
@@ -29,10 +49,10 @@ def test_ports_are_read_and_the_local_port_is_left_out() -> None:
 
 
 def test_a_counter_that_is_not_kept_is_zero() -> None:
-    assert parse_ports(PRINTED)[65000]["rx_dropped"] == 0
+    assert parse_ports([PRINTED])[18][65000]["rx_dropped"] == 0
 
 
 def test_the_difference_is_counter_by_counter() -> None:
-    start = {0: parse_ports(PRINTED)}
-    end = {0: {port: {k: v + 2 for k, v in c.items()} for port, c in start[0].items()}}
-    assert difference(start, end)[0][1] == dict.fromkeys(end[0][1], 2)
+    start = parse_ports([PRINTED])
+    end = {n: {p: {k: v + 2 for k, v in c.items()} for p, c in ports.items()} for n, ports in start.items()}
+    assert difference(start, end)[18][3] == dict.fromkeys(end[18][3], 2)

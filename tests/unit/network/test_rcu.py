@@ -1,4 +1,4 @@
-"""Shorter grace periods of the kernel while a network is removed; the switch is a file of the test's own."""
+"""Shorter grace periods of the kernel while switches end; the switch is a file of the test's own."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from testbed.network import removal
+from testbed.network import rcu
 
 
 @pytest.fixture
 def switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "rcu_expedited"
     path.write_text("0\n")
-    monkeypatch.setattr(removal, "_RCU_EXPEDITED", path)
-    monkeypatch.setattr(removal, "STATE_ROOT", tmp_path / "state")
+    monkeypatch.setattr(rcu, "_RCU_EXPEDITED", path)
+    monkeypatch.setattr(rcu, "STATE_ROOT", tmp_path / "state")
     return path
 
 
 def test_grace_periods_are_short_inside_the_block_only(switch: Path) -> None:
-    with removal._expedited_rcu():
+    with rcu.expedited_rcu():
         assert switch.read_text() == "1"
     assert switch.read_text() == "0"
 
@@ -30,7 +30,7 @@ def test_the_value_that_a_killed_process_changed_is_restored(switch: Path) -> No
     lock.parent.mkdir()
     lock.write_text("0")
     switch.write_text("1\n")
-    with removal._expedited_rcu():
+    with rcu.expedited_rcu():
         assert switch.read_text() == "1"
     assert (switch.read_text(), lock.read_text()) == ("0", "")
 
@@ -40,7 +40,7 @@ def test_a_removal_goes_on_where_the_lock_file_cannot_be_written(switch: Path) -
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
     try:
-        with removal._expedited_rcu():
+        with rcu.expedited_rcu():
             inside.append(switch.read_text())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -51,6 +51,6 @@ def test_a_removal_goes_on_where_the_lock_file_cannot_be_written(switch: Path) -
 def test_a_removal_goes_on_where_the_switch_cannot_be_written(switch: Path) -> None:
     switch.unlink()
     inside = []
-    with removal._expedited_rcu():
+    with rcu.expedited_rcu():
         inside.append(True)
     assert inside == [True]

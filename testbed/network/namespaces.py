@@ -1,0 +1,102 @@
+"""Network namespaces held by descriptors of this process.
+
+The kernel removes a namespace with all devices in it when the last process inside has ended and the last
+descriptor is closed: a run that is killed leaves none.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from router.runtime.namespaces import enter_network_namespace, enter_new_network_namespace
+from testbed.errors import MachineError
+from testbed.network.commands import run
+from testbed.network.devices import disable_ipv6
+
+T = TypeVar("T")
+
+#: Descriptors that this process has open besides namespaces and connections to routers.
+_OTHER_DESCRIPTORS = 200
+
+
+class Namespaces:
+    """The network namespaces that a run has made."""
+
+    def __init__(self) -> None:
+        self._descriptors: list[int] = []
+
+    def make(self, count: int) -> list[str]:
+        """Makes namespaces with IPv6 off, so that the kernel sends no frames on devices made in them.
+
+        Returns their paths, by which any process of this user can enter them while they are held.
+        """
+
+        def make_all() -> list[str]:
+            paths = []
+            for _ in range(count):
+                enter_new_network_namespace()
+                descriptor = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+                self._descriptors.append(descriptor)
+                disable_ipv6("all", "default")
+                paths.append(f"/proc/{os.getpid()}/fd/{descriptor}")
+            return paths
+
+        return _in_a_thread(make_all)
+
+    def close(self) -> None:
+        """Lets the kernel remove the namespaces.
+
+        May be called more than once.
+        """
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
+
+
+def inside(namespaces: Sequence[tuple[str, Callable[[], None]]]) -> None:
+    """Calls each function inside its namespace.
+
+    Raises:
+        OSError: a namespace does not exist, or the permission is missing.
+    """
+
+    def call_all() -> None:
+        for path, function in namespaces:
+            enter_network_namespace(path)
+            function()
+
+    _in_a_thread(call_all)
+
+
+def run_inside(namespace: str, argv: Sequence[str], stdin: str) -> None:
+    """Runs a command inside a namespace.
+
+    Raises:
+        RunError: the command failed.
+    """
+    run(["nsenter", f"--net={namespace}", "--", *argv], stdin=stdin)
+
+
+def allow_descriptors(nodes: int) -> None:
+    """Raises this process's limit of open files as far as a run of so many nodes needs it.
+
+    Raises:
+        MachineError: the hard limit is too low.
+    """
+    # A namespace, and up to two connections to the router: of its applications, and of a query.
+    needed = 4 * nodes + _OTHER_DESCRIPTORS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise MachineError(f"{nodes} routers need {needed} open files; the limit is {hard} (`ulimit -Hn`)")
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+def _in_a_thread(function: Callable[[], T]) -> T:
+    """Calls a function that changes its namespace: only its thread moves, and ends with the call."""
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(function).result()

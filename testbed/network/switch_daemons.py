@@ -1,0 +1,309 @@
+"""Open vSwitch daemons of a run's own: one ovs-vswitchd, with its database, for each group of switches.
+
+An ovs-vswitchd of the userspace datapath polls all its ports at every wake-up, and works through all of them
+for each port that it adds or removes. Groups keep that work small, and a daemon that is killed takes all its
+bridges along. Each daemon runs in the network namespace of its group's devices: two userspace datapaths in
+one namespace would share the name of a device. See docs/adr/0016-switch-daemons-of-a-run.md.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import RunError
+from testbed.network.commands import run
+from testbed.network.json_rpc import JsonRpc
+from testbed.network.names import datapath_id, port_device, switch_name
+from testbed.network.rcu import expedited_rcu
+from testbed.polling import wait_until
+
+#: Wall seconds for which an ovs-vswitchd may be absent: whoever watches it may restart it in less time.
+_AWAY_S = 10.0
+_ANSWER_S = 30.0
+#: Wall seconds in which a daemon must have made its bridges: a base, and a share for each bridge of the run.
+_START_S, _START_PER_BRIDGE_S = 30.0, 0.2
+#: Longest wait of a switch between two attempts to connect to the controller, in ms.
+_BACKOFF_MS = 1000
+#: The controller's socket is on this machine: a controller that has ended closes it, without a probe.
+_PROBE_MS = 60_000
+#: Counters are read over `dpctl/show`; the daemon need not copy them to its database.
+_STATISTICS_MS = 600_000
+
+#: Open vSwitch's names of the datapaths: the type of a bridge, and the datapath that all bridges share.
+_TYPES = {"user": ("netdev", "netdev@ovs-netdev"), "kernel": ("system", "system@ovs-system")}
+
+
+def schema() -> Path:
+    """Returns the schema of Open vSwitch's database, of this machine's package."""
+    return Path(os.environ.get("OVS_PKGDATADIR", "/usr/share/openvswitch")) / "vswitch.ovsschema"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Switches that share a daemon.
+
+    Attributes:
+        namespace: path of the network namespace of their devices.
+        ports: the ports of each switch, by node.
+    """
+
+    namespace: str
+    ports: Mapping[int, Sequence[int]]
+
+
+class _Daemon:
+    """The two processes of a group."""
+
+    def __init__(self, folder: Path, number: int, group: Group) -> None:
+        self.group = group
+        self._stem = str(folder / str(number))
+        self._environment = {**os.environ, "OVS_RUNDIR": str(folder), "OVS_LOGDIR": str(folder)}
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self._seen_at = time.monotonic()
+
+    def path(self, suffix: str) -> Path:
+        """A file of this daemon: `db`, `sock` (of the database), `pid`, `ctl`, `log`."""
+        return Path(f"{self._stem}.{suffix}")
+
+    def start_database(self, empty: Path) -> None:
+        shutil.copyfile(empty, self.path("db"))
+        remote = f"--remote=punix:{self.path('sock')}"
+        self._spawn("ovsdb-server", str(self.path("db")), remote, f"--unixctl={self.path('dbctl')}")
+
+    def start_switches(self) -> None:
+        arguments = [f"unix:{self.path('sock')}", f"--unixctl={self.path('ctl')}"]
+        self._spawn("ovs-vswitchd", *arguments, f"--pidfile={self.path('pid')}")
+
+    def _spawn(self, command: str, *arguments: str) -> None:
+        # nsenter and setpriv become the daemon: it ends with the thread that started it.
+        enter = ["nsenter", f"--net={self.group.namespace}", "--", "setpriv", "--pdeathsig", "KILL", "--"]
+        quiet = ["-vconsole:off", "-vsyslog:off", "-vfile:warn", f"--log-file={self.path(command)}"]
+        self.processes.append(
+            subprocess.Popen(
+                [*enter, command, *arguments, *quiet],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        )
+
+    def connect(self, suffix: str) -> JsonRpc:
+        """Connects to a daemon as soon as it listens.
+
+        Raises:
+            RunError: it does not, or has ended.
+        """
+        connected: list[JsonRpc] = []
+
+        def left() -> str | None:
+            try:
+                connected.append(JsonRpc(self.path(suffix), _ANSWER_S))
+            except OSError as error:
+                for process in self.processes:
+                    if process.poll() is not None:
+                        raise RunError(f"{self.describe()} ended: {self.last_words()}") from None
+                return str(error)
+            return None
+
+        wait_until(left, _ANSWER_S, f"{self.describe()} answers", interval_s=0.005)
+        return connected[0]
+
+    def check(self) -> None:
+        now = time.monotonic()
+        if self._runs():
+            self._seen_at = now
+        elif now - self._seen_at > _AWAY_S:
+            raise RunError(
+                f"{self.describe()} ended during the run, and has been away for {_AWAY_S:g} s:"
+                f" {self.last_words()}"
+            )
+
+    def _runs(self) -> bool:
+        try:
+            os.kill(int(self.path("pid").read_text()), 0)
+        except (OSError, ValueError):
+            return False
+        return self.processes[-1].poll() is None or self._restarted()
+
+    def _restarted(self) -> bool:
+        return int(self.path("pid").read_text()) != self.processes[-1].pid
+
+    def kill(self) -> None:
+        if self.processes and self._runs() and self._restarted():
+            os.kill(int(self.path("pid").read_text()), signal.SIGKILL)
+        for process in self.processes:
+            process.kill()
+
+    def describe(self) -> str:
+        nodes = list(self.group.ports)
+        return f"ovs-vswitchd of the switches s{nodes[0]} to s{nodes[-1]}"
+
+    def last_words(self) -> str:
+        lines = [
+            line
+            for command in ("ovsdb-server", "ovs-vswitchd")
+            if self.path(command).exists()
+            for line in self.path(command).read_text(errors="replace").splitlines()
+        ]
+        return lines[-1] if lines else "its log is empty"
+
+
+class SwitchDaemons:
+    """The daemons of a run.
+
+    Args:
+        folder: for their sockets, databases and logs; also Open vSwitch's run folder (OVS_RUNDIR), in which
+            the sockets of all bridges are. The controller's socket must be in it.
+        groups: the switches, in groups.
+        datapath: "kernel" or "user".
+    """
+
+    def __init__(self, folder: Path, groups: Sequence[Group], datapath: str) -> None:
+        self.folder = folder
+        self._type, self._datapath = _TYPES[datapath]
+        self._daemons = [_Daemon(folder, number, group) for number, group in enumerate(groups)]
+        self._bridges = sum(len(group.ports) for group in groups)
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the daemons that have been started."""
+        return [process.pid for daemon in self._daemons for process in daemon.processes]
+
+    def start(self, controller_socket: Path) -> None:
+        """Makes every bridge with its ports, connected to the controller.
+
+        Raises:
+            RunError: a daemon did not start, or not make its bridges in time.
+        """
+        empty = self.folder / "empty.db"
+        run(["ovsdb-tool", "create", str(empty), str(schema())])
+        for daemon in self._daemons:
+            daemon.start_database(empty)
+        databases = []
+        try:
+            for daemon in self._daemons:
+                databases.append(database := daemon.connect("sock"))
+                _transact(database, _configuration(daemon.group, self._type, controller_socket))
+                daemon.start_switches()
+            for daemon, database in zip(self._daemons, databases, strict=True):
+                self._wait_configured(daemon, database)
+        finally:
+            for database in databases:
+                database.close()
+
+    def _wait_configured(self, daemon: _Daemon, database: JsonRpc) -> None:
+        timeout_s = _START_S + _START_PER_BRIDGE_S * self._bridges
+
+        def left() -> str | None:
+            if daemon.processes[-1].poll() is not None:
+                raise RunError(f"{daemon.describe()} ended: {daemon.last_words()}")
+            select = {"op": "select", "table": "Open_vSwitch", "where": [], "columns": ["cur_cfg"]}
+            (answer,) = _transact(database, [select])
+            return None if answer["rows"][0]["cur_cfg"] == 1 else "not configured yet"
+
+        wait_until(left, timeout_s, f"{daemon.describe()} has made its bridges")
+        failed = {"op": "select", "table": "Interface", "where": [["error", "!=", ["set", []]]]}
+        (answer,) = _transact(database, [failed])
+        if answer["rows"]:
+            row = answer["rows"][0]
+            raise RunError(f"Open vSwitch cannot use {row['name']}: {row['error']}")
+
+    def check(self) -> None:
+        """Raises RunError if an ovs-vswitchd has been absent for 10 wall seconds."""
+        for daemon in self._daemons:
+            daemon.check()
+
+    def port_statistics(self) -> list[str]:
+        """Returns what each daemon prints about the ports of its datapath (`ovs-appctl dpctl/show -s`).
+
+        Raises:
+            RunError: a daemon does not answer.
+        """
+        texts = []
+        for daemon in self._daemons:
+            with daemon.connect("ctl") as control:
+                texts.append(str(control.call("dpctl/show", ["-s", self._datapath])))
+        return texts
+
+    def stop(self) -> None:
+        """Kills the daemons: all bridges end with them.
+
+        May be called at any point, and more than once.
+        """
+        with expedited_rcu():
+            for daemon in self._daemons:
+                daemon.kill()
+            for daemon in self._daemons:
+                for process in daemon.processes:
+                    process.wait()
+                daemon.processes.clear()
+
+
+def _transact(database: JsonRpc, operations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Performs a transaction on a database of Open vSwitch.
+
+    Raises:
+        RunError: an operation failed.
+    """
+    results: list[dict[str, Any]] = database.call("transact", ["Open_vSwitch", *operations])
+    for result in results:
+        if result and "error" in result:
+            raise RunError(f"Open vSwitch's database: {result['error']}: {result.get('details')}")
+    return results
+
+
+def _configuration(group: Group, bridge_type: str, controller_socket: Path) -> list[dict[str, Any]]:
+    """Returns the operations that fill an empty database."""
+    operations: list[dict[str, Any]] = []
+
+    def insert(table: str, row: dict[str, Any]) -> list[str]:
+        name = f"row{len(operations)}"
+        operations.append({"op": "insert", "table": table, "uuid-name": name, "row": row})
+        return ["named-uuid", name]
+
+    def port(name: str, **columns: Any) -> list[str]:
+        interface = insert("Interface", {"name": name, **columns})
+        return insert("Port", {"name": name, "interfaces": interface})
+
+    bridges = []
+    for node, numbers in group.ports.items():
+        ports = [port(switch_name(node), type="internal")]
+        ports += [port(port_device(node, number), ofport_request=number) for number in numbers]
+        controller = {
+            "target": f"unix:{controller_socket}",
+            "max_backoff": _BACKOFF_MS,
+            "inactivity_probe": _PROBE_MS,
+        }
+        options = [["datapath-id", datapath_id(node)], ["disable-in-band", "true"]]
+        bridges.append(
+            insert(
+                "Bridge",
+                {
+                    "name": switch_name(node),
+                    "datapath_type": bridge_type,
+                    "fail_mode": "secure",
+                    "protocols": "OpenFlow13",
+                    "ports": ["set", ports],
+                    "controller": insert("Controller", controller),
+                    "other_config": ["map", options],
+                },
+            )
+        )
+    options = [
+        ["n-handler-threads", "1"],
+        ["n-revalidator-threads", "1"],
+        ["stats-update-interval", str(_STATISTICS_MS)],
+    ]
+    row = {"bridges": ["set", bridges], "next_cfg": 1, "other_config": ["map", options]}
+    insert("Open_vSwitch", row)
+    return operations
