@@ -119,12 +119,12 @@ def _tshark(source: str, field: str, stdin: Any = subprocess.DEVNULL) -> list[by
 def reconcile_tshark(
     totals: Iterable[Total], tshark: Mapping[str, int], captures: Iterable[CapturedFile]
 ) -> Reconciliation:
-    """Frames per file: tshark, and tcpdump's own count, against the captures."""
+    """Frames per file: tshark, and the captures' own count, against the captures."""
     found = Counter[str]()
     for total in totals:
         found[total.capture] += total.frames
     differences = _differences({f"{name}: tshark": n for name, n in tshark.items()}, found, _before_colon)
-    own = {f"{capture.identity.name}: tcpdump": capture.captured for capture in captures}
+    own = {f"{capture.identity.name}: capture": capture.captured for capture in captures}
     differences += _differences(own, found, _before_colon)
     return _result(sum(tshark.values()), found.total(), differences)
 

@@ -105,7 +105,7 @@ def links(run: Run) -> DataFrame:
 
 @step()
 def files(run: Run) -> DataFrame:
-    """The captures, with tcpdump's counters and the defects of their files."""
+    """The captures, with their own counters and the defects of their files."""
     return run.spark.createDataFrame(run.files)
 
 

@@ -137,7 +137,7 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "records",
         "records of applications that routers could not write, on a full disk for instance",
     ),
-    "capture_drops": ("frames", "frames that the kernel dropped before tcpdump read them"),
+    "capture_drops": ("frames", "frames that devices had and the captures lost"),
     "capture_defects": ("list of texts", "captures that end inside a record, and the place"),
     "socket_drops": ("frames", "frames that the kernel dropped at the routers' sockets"),
     "router_send_drops": (

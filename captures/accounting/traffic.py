@@ -133,7 +133,7 @@ def advertised(frames: DataFrame) -> DataFrame:
 
 @table("captures")
 def capture_health(capture_totals: DataFrame, files: DataFrame, clock: Clock) -> DataFrame:
-    """The contents of each capture, tcpdump's counters, and defects of the file.
+    """The contents of each capture, the capture's own counters, and defects of the file.
 
     Args:
         files: the table of `captures.accounting.inputs.capture_files`.

@@ -1,1 +1,1 @@
-"""tcpdump on every link: ready before the routers start, and stopped after they have ended."""
+"""Captures of every link: ready before the routers start, and stopped after they have ended."""

@@ -1,7 +1,4 @@
-"""The traffic of a running experiment: structured streaming over captures that grow.
-
-tcpdump buffers what it captures; `captures.capturing.flush` makes it write the buffer.
-"""
+"""The traffic of a running experiment: structured streaming over captures that grow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The captures of a run: which there are, and what tcpdump counted of each."""
+"""The captures of a run: which there are, and what was counted of each."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class CaptureEntry(TypedDict):
     file: Annotated[str, "path of the capture file in the run folder"]
     device: Annotated[str, "network device on which it was taken"]
     captured: Annotated[int, "frames in the file"]
-    received_by_filter: Annotated[int, "frames that passed the filter of tcpdump"]
-    dropped_by_kernel: Annotated[int, "frames that passed the filter and were lost"]
+    received_by_filter: Annotated[int, "frames of the protocol that the device had"]
+    dropped_by_kernel: Annotated[int, "frames that the device had and the capture lost"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from captures.capturing.tcpdump import CaptureError, CaptureSet, Device
+from captures.capturing.capture_set import CaptureError, CaptureSet, Device
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import host_identity, link_identity
 from captures.rundir.counters import SwitchCounters, write_routers_counters, write_switches_counters

@@ -1,4 +1,4 @@
-"""The processes of a run except tcpdump: the controller and the parent of the routers."""
+"""The processes of a run except captures and switches: the controller and the parent of the routers."""
 
 from __future__ import annotations
 

@@ -19,7 +19,6 @@ from typing import Any, Self
 
 import psutil
 
-from captures.capturing.flush import flush_captures
 from captures.datasource.live_counts import LinkCount, stream_counts
 from captures.rundir.applications import ApplicationsFollower
 from captures.rundir.controller import controller_event
@@ -148,7 +147,6 @@ class Watcher:
     def _until_quiet(self, query: Any) -> None:
         """Returns when the emulation has ended and all of its captures have been read, or on a request to
         end."""
-        run_dir = self.state.run_dir
         while not self._over.wait(INTERVAL_S):
             if query.exception() is not None:
                 raise query.exception()
@@ -157,7 +155,6 @@ class Watcher:
             if ended:
                 query.processAllAvailable()
                 return
-            flush_captures(run_dir)
 
 
 def give_way() -> None:

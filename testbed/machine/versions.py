@@ -47,7 +47,6 @@ def tool_versions() -> dict[str, str]:
     """Versions of the system's tools that take part in a run."""
     found = {
         "open vswitch": output(["ovs-vswitchd", "--version"]).split("\n")[0].split()[-1:],
-        "tcpdump": output(["tcpdump", "--version"]).split()[2:3],
         "tshark": output(["tshark", "--version"]).split()[2:3],
         "java": output(["java", "-version"]).split('"')[1:2],
     }

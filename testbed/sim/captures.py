@@ -106,7 +106,7 @@ class Captures:
         write_captures(self._run, links + hosts)
 
     def _ended(self, identity: CaptureIdentity, device: str, capture: Capture) -> CapturedFile:
-        """Returns the counters that tcpdump would report for a capture without losses."""
+        """Returns the counters of a capture without losses."""
         file = self._run.relative(self._run.capture(identity.name))
         return CapturedFile(
             identity,

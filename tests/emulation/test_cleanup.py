@@ -15,6 +15,12 @@ from tests.support.polling import poll
 pytestmark = pytest.mark.emulation
 
 Start = Callable[..., Cbcb]
+#: A part -> a word of its command line, and what the run prints when it has ended.
+VICTIMS = {
+    "router": ("router.runtime.parent", "router r"),
+    "controller": ("testbed.controller", "the controller"),
+    "captures": ("capturing.recorder", "captures died"),
+}
 LONG = ("ring5", "--set", "duration_s=6000", "--no-account")
 
 
@@ -24,7 +30,7 @@ def _routers_up(run: Cbcb) -> dict[str, object]:
     def up() -> dict[str, object] | None:
         state = run.state()
         sockets = list((STATE / state["tag"]).glob("*.sock"))
-        return state if len(sockets) == 5 and len(state["processes"]) >= 2 + 11 + 2 + 5 else None
+        return state if len(sockets) == 5 and len(state["processes"]) >= 2 + 1 + 2 + 5 else None
 
     return poll(up, 60, "the network is up")
 
@@ -59,21 +65,19 @@ def test_the_next_run_cleans_what_a_dead_one_left(cbcb: Start) -> None:
     assert left_behind(state) == []
 
 
-@pytest.mark.parametrize("victim", ["router", "controller", "tcpdump"])
+@pytest.mark.parametrize("victim", VICTIMS)
 def test_kill_9_of_a_part_ends_the_run_with_its_name(cbcb: Start, victim: str) -> None:
     run = cbcb("run", *LONG)
     state = _routers_up(run)
     os.kill(_find(state, victim), signal.SIGKILL)
     status, output = run.wait()
     assert status == 1, output
-    assert {"router": "router r", "controller": "the controller", "tcpdump": "capture died"}[victim] in output
+    assert VICTIMS[victim][1] in output
     assert left_behind(state) == []
 
 
 def _find(state: dict[str, object], victim: str) -> int:
-    wanted = {"router": "router.runtime.parent", "controller": "testbed.controller", "tcpdump": "tcpdump"}[
-        victim
-    ]
+    wanted = VICTIMS[victim][0]
     processes = state["processes"]
     assert isinstance(processes, list)
     found = [

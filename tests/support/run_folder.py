@@ -42,7 +42,7 @@ SEQ = 0x8000_0001 << 32
 
 
 def pcap_bytes(records: Sequence[tuple[int, bytes]]) -> bytes:
-    """A pcap file with nanosecond stamps, little-endian, as tcpdump writes it."""
+    """A pcap file with nanosecond stamps, little-endian, as a run writes it."""
     header = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, 1)
     body = (
         struct.pack("<IIII", *divmod(time_ns, 10**9), len(data), len(data)) + data

@@ -217,7 +217,7 @@ def test_cut_capture_is_found(tmp_path: Path, spark: SparkSession) -> None:
     assert summary["capture_defects"][0].startswith("link-1-2: the file ends inside a record")
     assert summary["verdict_reasons"] == [
         f"capture cut short: {summary['capture_defects'][0]}",
-        "tshark and the captures differ in 1 numbers; first: link-1-2: tcpdump: expected 4, found 3",
+        "tshark and the captures differ in 1 numbers; first: link-1-2: capture: expected 4, found 3",
         # Port 2 of switch 1 sent it, port 1 of switch 2 received it.
         "ovs and the captures differ in 2 numbers; first: switch 1 port 2: sent: expected 3, found 2",
     ]

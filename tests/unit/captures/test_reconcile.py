@@ -75,7 +75,7 @@ def test_lossy_link_is_left_out() -> None:
     assert reconcile_ovs(TOTALS, counters, [lossy]) == {"expected": 12, "found": 12, "differences": []}
 
 
-def test_tshark_and_tcpdump_counts_are_both_compared() -> None:
+def test_tshark_and_own_counts_are_both_compared() -> None:
     captures = [
         CapturedFile(CaptureIdentity("link-0-1", "link", 0, 0, 1), "a", "device", 7, 7, 0),
         CapturedFile(CaptureIdentity("host-0", "host", node=0), "b", "device", 6, 6, 0),
@@ -85,7 +85,7 @@ def test_tshark_and_tcpdump_counts_are_both_compared() -> None:
     assert (result["expected"], result["found"]) == (17, 18)
     assert result["differences"] == [
         {"where": "host-1: tshark", "expected": 5, "found": 6},
-        {"where": "link-0-1: tcpdump", "expected": 7, "found": 6},
+        {"where": "link-0-1: capture", "expected": 7, "found": 6},
     ]
 
 

@@ -1,0 +1,186 @@
+"""The captures of a run: every link and host link, from confirmed start to counted end."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from captures.frames.identity import CaptureIdentity
+from captures.rundir.capture_list import CapturedFile, write_captures
+from captures.rundir.layout import RunLayout
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A network device to capture.
+
+    Attributes:
+        namespace: path of its network namespace (None: that of this process).
+    """
+
+    name: str
+    namespace: str | None = None
+
+
+class CaptureError(RuntimeError):
+    """The captures could not be started, died, or could not be completed."""
+
+
+class CaptureSet:
+    """The captures of one run, taken by one process (`captures.capturing.recorder`).
+
+    The process runs in a session of its own, which a terminal's Ctrl-C does not reach. It is killed when the
+    *thread* that called `start` ends (PR_SET_PDEATHSIG): call it from a thread that lives longer.
+
+    Args:
+        devices: the captures to take, and the network device of each; the names of the captures must be
+            unique.
+        run: the run folder; the capture files and their list go there.
+
+    Raises:
+        ValueError: two captures have the same name.
+    """
+
+    def __init__(self, devices: Mapping[CaptureIdentity, Device], run: RunLayout) -> None:
+        self.devices = dict(devices)
+        self.run = run
+        counts = Counter(identity.name for identity in self.devices)
+        twice = sorted(name for name, count in counts.items() if count > 1)
+        if twice:
+            raise ValueError(f"captures with the same name: {', '.join(twice)}")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output = b""
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of what has been started and not yet stopped."""
+        return [] if self._process is None else [self._process.pid]
+
+    def start(self, deadline_s: float = 30.0) -> None:
+        """Starts all captures and returns when each device is captured.
+
+        Raises:
+            CaptureError: a device could not be captured, or not in time; no process keeps running.
+        """
+        if self._process is not None:
+            raise CaptureError("these captures have been started already")
+        self.run.captures_folder.mkdir(parents=True, exist_ok=True)
+        order = {
+            "parent": os.getpid(),
+            "captures": [
+                {
+                    "name": identity.name,
+                    "namespace": device.namespace,
+                    "device": device.name,
+                    "file": str(self.run.capture(identity.name)),
+                }
+                for identity, device in self.devices.items()
+            ],
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "captures.capturing.recorder"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            self._ask(json.dumps(order), "ready", deadline_s, "captures could not be started")
+        except BaseException:
+            self.kill()
+            raise
+
+    def check(self) -> None:
+        """Checks that the captures go on.
+
+        Raises:
+            CaptureError: their process has died; the message has its last words.
+        """
+        process = self._process
+        if process is not None and process.poll() is not None:
+            raise CaptureError(f"captures died during the run: {_describe(process)}")
+
+    def stop(self, deadline_s: float = 60.0) -> list[CapturedFile]:
+        """Ends all captures and writes their list.
+
+        Every frame that a device had before the call is in its file. If frames came just before, the call
+        takes about a quarter of a second. Returns the captures in the order of `devices`.
+
+        Raises:
+            CaptureError: the captures died during the run, or did not end in time. They are ended.
+        """
+        try:
+            self.check()
+            answer = self._ask("stop", "counters", deadline_s, "captures could not be completed")
+        finally:
+            self.kill()
+        counters = answer["counters"]
+        results = [
+            CapturedFile(
+                identity,
+                self.run.relative(self.run.capture(identity.name)),
+                device.name,
+                *counters[identity.name],
+            )
+            for identity, device in self.devices.items()
+        ]
+        write_captures(self.run, results)
+        return results
+
+    def kill(self) -> None:
+        """Kills the captures; frames that are not written are lost.
+
+        Does nothing after `stop`.
+        """
+        process = self._process
+        if process is None:
+            return
+        process.kill()
+        process.communicate()
+        self._process = None
+
+    def _ask(self, request: str, event: str, deadline_s: float, failed: str) -> dict[str, Any]:
+        """Sends a line to the process and returns its answer.
+
+        Raises:
+            CaptureError: the process ended, or did not answer in time.
+        """
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        deadline = time.monotonic() + deadline_s
+        try:
+            process.stdin.write(request.encode() + b"\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            raise CaptureError(f"{failed}: {_describe(process)}") from None
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._output:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise CaptureError(f"{failed}: no answer after {deadline_s:g} s")
+                chunk = os.read(process.stdout.fileno(), 1 << 20)
+                if not chunk:
+                    raise CaptureError(f"{failed}: {_describe(process)}")
+                self._output += chunk
+        line, _, self._output = self._output.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        assert answer["event"] == event
+        return answer
+
+
+def _describe(process: subprocess.Popen[bytes]) -> str:
+    """Returns how a process that has ended did so, and its last words."""
+    status = process.wait()
+    assert process.stderr is not None
+    said = process.stderr.read().decode(errors="replace").strip().splitlines()
+    return f"{said[-1] if said else 'it said nothing'} (exit status {status})"
