@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from router.runtime.process import RouterSpec
 from router.wire.addresses import HOST_PORT
 from testbed.config.model import Experiment
 from testbed.config.router_options import router_options
+from testbed.emulation.event_log import ProcessLog
 from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.processes import Controller, Routers
 from testbed.emulation.schedule import RunningNetwork, play
@@ -146,30 +147,53 @@ class Emulation:
             self._folder, self.experiment.broadcast.layer, self.network.controller_socket
         )
         self.state.add_process(controller.child.pid)
-        self.progress.update("hosts and links")
+        self.progress.step("hosts and links")
         hosts = self.network.start_hosts()
         self.network.start_links()
-        self.progress.update("switches")
+        self.progress.step("switches")
         controller.wait_listening()
         self.network.start_switches()
         self.state.add_processes(self.network.pids)
         self.network.shape_links()
-        self.progress.update("captures")
+        self.progress.step("captures")
         self.captures = CaptureSet(capture_devices(self.network), self._folder)
         self.captures.start(deadline_s=self._barrier_s)
         self.state.add_processes(self.captures.pids)
-        controller.wait_for("all_switches_ready", self._barrier_s, "every switch has its rules")
+        self.progress.step("rules of the switches")
+        installed = self._counting(controller.log, "pipeline_installed")
+        controller.wait_for("all_switches_ready", self._barrier_s, "every switch has its rules", installed)
+        self.progress.step("counters")
         self._baseline = self._settled_counters()
-        self.progress.update("routers")
+        self.progress.step("routers")
         routers = self._routers = Routers(self._folder, self._router_specs(hosts))
         self.state.add_process(routers.child.pid)
-        self._router_pids = routers.wait_ready(self._barrier_s + _COMPILING_S)
+        ready = self._counting(routers.log, "ready")
+        self._router_pids = routers.wait_ready(self._barrier_s + _COMPILING_S, ready)
         self.state.add_processes(self._router_pids)
-        self.progress.update("broadcast tables")
+        self.progress.step("broadcast tables")
         what = "every router has its broadcast table"
-        committed = controller.wait_for("committed", self._barrier_s, what, self.check)
+        acknowledged = self._counting(controller.log, "table_acknowledged")
+
+        def going_on() -> None:
+            self.check()
+            acknowledged()
+
+        committed = controller.wait_for("committed", self._barrier_s, what, going_on)
         if committed["routers"] != len(self.nodes):
             raise RunError(f"{what}: only {committed['routers']} of {len(self.nodes)} have it")
+
+    def _counting(self, log: ProcessLog, event: str) -> Callable[[], None]:
+        """Returns a function that shows how many nodes have logged an event, of a step that goes on."""
+        seen, found = 0, 0
+
+        def show() -> None:
+            nonlocal seen, found
+            fresh = log.since(seen)
+            seen += len(fresh)
+            found += sum(each["event"] == event for each in fresh)
+            self.progress.update(f"{self.progress.current_step}, {found} of {len(self.nodes)}")
+
+        return show
 
     def run(self, hold: bool) -> None:
         """Plays the workload and the timed events, and waits until the network is quiet."""
@@ -228,13 +252,18 @@ class Emulation:
         assert self._routers is not None
         assert self._driver is not None
         assert self.captures is not None
+        self.progress.step("routing tables")
         write_routing_tables(self._folder, ask_routers(self.state.socket(node) for node in self.nodes))
+        self.progress.step("routers")
         counters = self._routers.stop()
         self._driver.close()
         write_routers_counters(self._folder, counters)
+        self.progress.step("counters")
         end = self._settled_counters()
         write_switches_counters(self._folder, difference(self._baseline, end))
+        self.progress.step("captures")
         self.captures.stop()
+        self.progress.step("controller and network")
         self._controller.child.stop()
         self.network.stop()
         remove_state(self.state)

@@ -13,6 +13,7 @@ from captures.rundir.layout import RunLayout
 from router.runtime.process import RouterSpec
 from testbed.emulation.event_log import Event, ProcessLog
 from testbed.errors import RunError
+from testbed.polling import wait_until
 from testbed.processes import Child
 
 
@@ -68,19 +69,31 @@ class Routers:
         self.log = ProcessLog(run.routers_log, self.child.check)
         self._checked = 0
 
-    def wait_ready(self, timeout_s: float) -> list[int]:
-        """Returns the process ids of the routers once all have their sockets open."""
+    def wait_ready(self, timeout_s: float, check: Callable[[], None]) -> list[int]:
+        """Returns the process ids of the routers, in order of `specs`, once all have their sockets open.
+
+        Args:
+            check: called while it waits.
+        """
         pids: dict[int, int] = {}
-        for spec in self._specs:
+        seen = 0
 
-            def ready(event: Event, node: int = spec.node) -> bool:
-                return bool(event["node"] == node)
+        def left() -> str | None:
+            nonlocal seen
+            self.child.check()
+            check()
+            fresh = self.log.since(seen)
+            seen += len(fresh)
+            for event in fresh:
+                if event["event"] != "ready":
+                    spec = next(spec for spec in self._specs if spec.node == event["node"])
+                    raise RunError(f"router r{spec.node} ended while starting: {self._log_of(spec)}")
+                pids[event["node"]] = event["pid"]
+            missing = [spec.node for spec in self._specs if spec.node not in pids]
+            return f"routers {missing[:10]} are not" if missing else None
 
-            event = self.log.wait_for(ready, timeout_s, f"router r{spec.node} is ready")
-            if event["event"] != "ready":
-                raise RunError(f"router r{spec.node} ended while starting: {self._log_of(spec)}")
-            pids[spec.node] = event["pid"]
-        return list(pids.values())
+        wait_until(left, timeout_s, "all routers are ready")
+        return [pids[spec.node] for spec in self._specs]
 
     def check(self) -> None:
         """Raises RunError, which names the router, if a router has ended."""

@@ -10,6 +10,11 @@ from rich.console import Console, Group, RenderableType
 from rich.status import Status
 from rich.text import Text
 
+#: Wall seconds between two lines about a stage that goes on, where the output is no terminal.
+_SIGN_OF_LIFE_S = 10.0
+#: Steps that took less are left out of the line of their stage.
+_WORTH_NAMING_S = 0.1
+
 
 class Progress:
     """The stages of a run: a live line on a terminal; otherwise, one line at the end of each stage.
@@ -25,6 +30,9 @@ class Progress:
         self._text = ""
         self._detail = ""
         self._panel: RenderableType | None = None
+        self._steps: dict[str, float] = {}
+        self.current_step = ""
+        self._step_started = self._shown_at = 0.0
 
     @contextmanager
     def stage(self, key: str, text: str) -> Iterator[None]:
@@ -32,19 +40,44 @@ class Progress:
         started = time.monotonic()
         with self.console.status(Text(text), refresh_per_second=8) as status:
             self._status, self._text, self._detail = status, text, ""
+            self._steps, self.current_step, self._step_started, self._shown_at = {}, "", started, started
             self._show()
             try:
                 yield
             finally:
                 self._status = None
+        self._end_step()
         self.seconds[key] = time.monotonic() - started
-        line = Text.assemble(("✓", "green"), f" {text} ", (f"{self.seconds[key]:.1f} s", "dim"))
+        parts = [f"{name} {s:.1f}" for name, s in self._steps.items() if s >= _WORTH_NAMING_S]
+        detail = f" ({', '.join(parts)})" if parts else ""
+        line = Text.assemble(("✓", "green"), f" {text} ", (f"{self.seconds[key]:.1f} s{detail}", "dim"))
         self.console.print(line, soft_wrap=True)
 
+    def step(self, name: str) -> None:
+        """Begins a step of the current stage, whose line will name its duration."""
+        self._end_step()
+        self.current_step = name
+        self.update(name)
+
+    def _end_step(self) -> None:
+        now = time.monotonic()
+        if self.current_step:
+            self._steps[self.current_step] = (
+                self._steps.get(self.current_step, 0.0) + now - self._step_started
+            )
+        self.current_step, self._step_started = "", now
+
     def update(self, text: str) -> None:
-        """Adds detail to the line of the current stage."""
+        """Adds detail to the line of the current stage.
+
+        Where the output is no terminal, a stage that takes long prints a line now and then.
+        """
         self._detail = text
         self._show()
+        now = time.monotonic()
+        if not self.console.is_terminal and now - self._shown_at >= _SIGN_OF_LIFE_S:
+            self._shown_at = now
+            self.note(f"… {self._text}: {text}")
 
     def show_panel(self, panel: RenderableType | None) -> None:
         """Shows a panel below the line of the current stage, on a terminal.
