@@ -24,7 +24,7 @@ from typing import Any
 
 from captures.capturing.ring import BLOCK_BYTES, BLOCK_MS, Ring
 from captures.pcap.writing import FILE_HEADER
-from router.runtime.namespaces import die_with, enter_network_namespace
+from router.namespaces import die_with, enter_network_namespace
 
 #: Bytes of all rings together, and of one ring at least: 64 blocks last for 16 s in which this process does
 #: not run, if there are few frames, or for some 25,000 frames of 150 bytes.

@@ -20,13 +20,13 @@ from router.clock.meter import Meter
 from router.clock.page import ClockPage
 from router.forwarding.factory import why_no_data_plane
 from router.matching.factory import COMPILED, DEFAULT, FALLBACK, check_engine, serving, why_not_compiled
+from router.namespaces import die_with, enter_network_namespace
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
 from router.records.applications import ApplicationRecords
 from router.records.json_file import write_json
 from router.runtime.log import Log
 from router.runtime.loop import RECORDING_FAILED, RouterLoop
-from router.runtime.namespaces import die_with, enter_network_namespace
 from router.runtime.packet_socket import PacketSockets
 
 #: Event in a router's log: the records of its applications cannot be written (`error`).

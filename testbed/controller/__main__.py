@@ -7,7 +7,7 @@ import sys
 import warnings
 from pathlib import Path
 
-from router.runtime.namespaces import die_with
+from router.namespaces import die_with
 from testbed.controller.settings import Settings, read_settings
 from testbed.errors import InputError
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from router.runtime.namespaces import enter_network_namespace, enter_new_network_namespace
+from router.namespaces import enter_network_namespace, enter_new_network_namespace
 from testbed.errors import MachineError
 from testbed.network.commands import run
 from testbed.network.devices import disable_ipv6

@@ -12,8 +12,8 @@ import socket
 import sys
 
 from router.forwarding.buffers import FrameBuffers
+from router.namespaces import enter_network_namespace
 from router.native.libc import LIBC
-from router.runtime.namespaces import enter_network_namespace
 from router.runtime.packet_socket import BATCH, RECEIVE_BUFFER
 from router.wire.addresses import ETHERTYPE
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from router.runtime.namespaces import enter_network_namespace
+from router.namespaces import enter_network_namespace
 from router.wire.addresses import CONTROLLER_SOURCE, ETHERTYPE, ROUTER_DESTINATION, node_address
 from router.wire.codec import decode, fragment
 from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType
