@@ -7,14 +7,17 @@ epoch that it was sent in, so no mixture of two epochs' trees ever carries it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 
 from router.wire.addresses import LOCAL_INTERFACE, MAX_INTERFACE
-from router.wire.frames import BroadcastTable, TreeClass
+from router.wire.frames import BroadcastTable
+from router.wire.tree_classes import CHILD_MAX, TreeClasses
 
 #: A router refuses a table whose epoch is farther ahead of the newest known one. The controller counts epochs
 #: one by one; a router that accepted a very high number would ignore all tables of the controller.
@@ -39,6 +42,43 @@ class Branch:
     on_tree: frozenset[int]
 
 
+class Branches(Sequence[Branch]):
+    """The branches of a table's classes, made when they are first asked for."""
+
+    __slots__ = ("_classes", "_made")
+
+    def __init__(self, classes: TreeClasses) -> None:
+        self._classes = classes
+        self._made: list[Branch | None] = [None] * len(classes)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @overload
+    def __getitem__(self, index: int) -> Branch: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Branch]: ...
+
+    def __getitem__(self, index: int | slice) -> Branch | Sequence[Branch]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return self._made[index] or self._make(index)
+
+    def _make(self, index: int) -> Branch:
+        each = self._classes[index]
+        children = _shared(each.children)
+        on_tree = children - frozenset(each.off_tree) if each.off_tree else children
+        number = range(len(self))[index] + 1
+        made = Branch(each.parent, children, number, _shared(each.reusable), on_tree)
+        self._made[index] = made
+        return made
+
+
+#: A router has few interfaces: its classes, and those of other routers of the process, share sets of them.
+_shared = lru_cache(maxsize=65_536)(frozenset[int])
+
+
 @dataclass(frozen=True, slots=True)
 class EpochTable:
     """This router's part in every tree of one epoch.
@@ -56,7 +96,7 @@ class EpochTable:
     epoch: int
     neighbours: Mapping[int, int]
     interfaces: Mapping[int, int]
-    classes: tuple[Branch, ...]
+    classes: Branches
     class_of: npt.NDArray[np.uint16] = field(compare=False)
     nodes_beyond: Mapping[int, int]
 
@@ -90,49 +130,43 @@ def epoch_table(node: int, epoch: int, table: BroadcastTable) -> EpochTable:
             raise ValueError(f"neighbours: interface {interface} is outside 1..{MAX_INTERFACE}")
     if node in interfaces:
         raise ValueError(f"neighbours: node {node} is its own neighbour")
-    # A router has few interfaces: the classes share the sets of them.
-    sets: dict[tuple[int, ...], frozenset[int]] = {}
-    classes = tuple(_branch(number, each, neighbours, sets) for number, each in enumerate(table.classes, 1))
-    class_of = table.class_of
-    sources = np.bincount(class_of, minlength=len(classes) + 1)[1:].tolist()
-    if len(sources) > len(classes):
-        raise ValueError(f"class_of: class {len(sources)}; expected at most {len(classes)}")
-    own = class_of.item(node) if node < class_of.size else 0
-    nodes_beyond: dict[int, int] = {}
-    for number, (branch, count) in enumerate(zip(classes, sources, strict=True), 1):
-        if number == own:
-            if branch.parent != LOCAL_INTERFACE or count != 1:
-                raise ValueError(f"class {number}, of node {node}: parent {branch.parent}, {count} sources")
-        elif branch.parent == LOCAL_INTERFACE and count:
-            raise ValueError(f"class {number}: parent {LOCAL_INTERFACE}, but not the class of node {node}")
-        if count:
-            nodes_beyond[branch.parent] = nodes_beyond.get(branch.parent, 0) + count
-    return EpochTable(epoch, neighbours, interfaces, classes, class_of, nodes_beyond)
+    _check_classes(table.classes, frozenset(neighbours))
+    nodes_beyond = _nodes_beyond(node, table)
+    return EpochTable(epoch, neighbours, interfaces, Branches(table.classes), table.class_of, nodes_beyond)
 
 
-def _branch(
-    number: int,
-    tree_class: TreeClass,
-    neighbours: Mapping[int, int],
-    sets: dict[tuple[int, ...], frozenset[int]],
-) -> Branch:
-    """Checks a class against the interfaces. Raises ValueError."""
+def _check_classes(classes: TreeClasses, interfaces: frozenset[int]) -> None:
+    """Checks the classes against the interfaces. Raises ValueError."""
+    known = np.array(sorted(interfaces), np.uint16)
+    children = classes.children & CHILD_MAX
+    owner = np.repeat(np.arange(len(classes)), classes.first[1:] - classes.first[:-1])
+    for wrong, what in (
+        (owner[~np.isin(children, known)], "a child is not among the interfaces"),
+        (owner[classes.parents[owner] == children], "an interface is both parent and child"),
+        (
+            np.flatnonzero((classes.parents != LOCAL_INTERFACE) & ~np.isin(classes.parents, known)),
+            "the parent is not among the interfaces",
+        ),
+    ):
+        if len(wrong):
+            raise ValueError(f"class {wrong[0] + 1}: {what}")
 
-    def shared(interfaces: tuple[int, ...]) -> frozenset[int]:
-        return sets.setdefault(interfaces, frozenset(interfaces))
 
-    children, off_tree = shared(tree_class.children), shared(tree_class.off_tree)
-    reusable = shared(tree_class.reusable)
-    if not children <= neighbours.keys():
-        raise ValueError(f"class {number}: a child is not among the interfaces")
-    if tree_class.parent in children:
-        raise ValueError(f"class {number}: interface {tree_class.parent} is both parent and child")
-    if tree_class.parent != LOCAL_INTERFACE and tree_class.parent not in neighbours:
-        raise ValueError(f"class {number}: parent {tree_class.parent} is not among the interfaces")
-    if not reusable | off_tree <= children:
-        raise ValueError(f"class {number}: reusable or off_tree names no child")
-    on_tree = children - off_tree if off_tree else children
-    return Branch(tree_class.parent, children, number, reusable, on_tree)
+def _nodes_beyond(node: int, table: BroadcastTable) -> dict[int, int]:
+    """Interface -> number of sources whose parent it is; checks the node's own class. Raises ValueError."""
+    class_of, parents = table.class_of, table.classes.parents
+    sources = np.bincount(class_of, minlength=len(parents) + 1)[1:]
+    if len(sources) > len(parents):
+        raise ValueError(f"class_of: class {len(sources)}; expected at most {len(parents)}")
+    own = int(class_of[node]) if node < class_of.size else 0
+    if own and (parents[own - 1] != LOCAL_INTERFACE or sources[own - 1] != 1):
+        raise ValueError(
+            f"class {own}, of node {node}: parent {parents[own - 1]}, {sources[own - 1]} sources"
+        )
+    beyond = np.bincount(parents, weights=sources, minlength=1).astype(np.int64)
+    if beyond[LOCAL_INTERFACE] != (own > 0):
+        raise ValueError(f"classes: parent {LOCAL_INTERFACE} for a source other than node {node}")
+    return {interface: count for interface, count in enumerate(beyond.tolist()) if count}
 
 
 class BroadcastTables:

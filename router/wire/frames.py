@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from router.predicates.model import Message, Predicate
 from router.wire.format import Flags, FrameType
+from router.wire.tree_classes import CLASS_DTYPE, TreeClass, TreeClasses
 
 __all__ = [
     "CLASS_DTYPE",
@@ -28,13 +29,12 @@ __all__ = [
     "Hello",
     "SenderRequest",
     "TreeClass",
+    "TreeClasses",
 ]
 
 #: High half of a sequence number: the router's incarnation; low half: a counter. A restarted node's
 #: numbers are therefore never mistaken for old ones.
 COUNTER_BITS = 32
-#: Of `BroadcastTable.class_of`: as wide as the field `class_number` of the format.
-CLASS_DTYPE = np.dtype(np.uint16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +51,6 @@ class Hello:
     incarnation: int
 
 
-@dataclass(frozen=True, slots=True)
-class TreeClass:
-    """How one router takes part in the broadcast trees of some sources.
-
-    B(s, i) is `children` for i = `parent` and empty for every other interface; at the source itself
-    `parent` is interface 0 (local applications). T_s holds the paths on which frames are accepted. Where a
-    broadcast layer sends frames beyond it (reverse-path forwarding), the children it sends to in vain are
-    named in `off_tree`.
-
-    A class is a parent and a set of nodes: two sources are of one class exactly when the router has the same
-    parent in both trees and its subtree holds the same nodes. RA ingress filtering is sound between
-    such sources only (docs/adr/0002).
-    """
-
-    parent: int
-    children: tuple[int, ...]
-    #: Those children, in their order, beyond which the trees hold exactly the nodes that this router's own
-    #: tree holds there: where a UR may be reused and an SR answered from the table (paper, section 3.5.4).
-    reusable: tuple[int, ...] = ()
-    #: Those children, in their order, beyond which the trees hold no node: the neighbour drops the frames of
-    #: this router (its reverse path to the source is another). An SR gets no UR from such a child.
-    off_tree: tuple[int, ...] = ()
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BroadcastTable:
     """Body of a TABLE: one router's part in every broadcast tree of one epoch.
@@ -87,7 +63,7 @@ class BroadcastTable:
     """
 
     neighbours: tuple[tuple[int, int], ...]
-    classes: tuple[TreeClass, ...]
+    classes: TreeClasses
     class_of: npt.NDArray[np.uint16]
 
     def __post_init__(self) -> None:

@@ -8,28 +8,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from router.wire.format import CHILD, DecodeReason, FrameType, Tlv
-from router.wire.frames import CLASS_DTYPE, BroadcastTable, TreeClass
+from router.wire.format import DecodeReason, FrameType, Tlv
+from router.wire.frames import BroadcastTable
 from router.wire.header import DecodeError
-from router.wire.layouts import TLV_FORMATS, masks_of, struct_of
+from router.wire.layouts import TLV_FORMATS, struct_of
 from router.wire.tlv import encode_tlv, skip_unknown, tlvs, wrong_size
+from router.wire.tree_classes import CHILD_MAX, CLASS_DTYPE, TreeClass, TreeClasses
 
 _NEIGHBOUR = struct_of(TLV_FORMATS[Tlv.NEIGHBOUR].fields)
 #: Of a TREE_CLASS, before the children.
 _TREE_CLASS = struct_of(TLV_FORMATS[Tlv.TREE_CLASS].fields)
-_REUSABLE, _OFF_TREE, CHILD_MAX = masks_of(CHILD).values()
+#: The CHILD records of a TREE_CLASS.
+_WORDS = np.dtype(">u2")
 #: The SOURCE records of a CLASS_OF.
 _SOURCES = CLASS_DTYPE.newbyteorder(">")
-#: A router's trees have at most so many classes: the numbers of the field `class_number` but 0.
-CLASS_MAX = int(np.iinfo(CLASS_DTYPE).max)
 
 
 def encode_table(table: BroadcastTable) -> bytes:
     """NEIGHBOUR, TREE_CLASS and CLASS_OF TLVs.
 
     Raises:
-        ValueError: two entries for one interface, a child that does not fit, a class whose `reusable` or
-            `off_tree` are not children in their order, or a source of a class that the table does not have.
+        ValueError: two entries for one interface, or a source of a class that the table does not have.
         struct.error: another number does not fit.
     """
     if len(dict(table.neighbours)) != len(table.neighbours):
@@ -40,35 +39,19 @@ def encode_table(table: BroadcastTable) -> bytes:
     parts = [
         encode_tlv(Tlv.NEIGHBOUR, _NEIGHBOUR.pack(interface, node)) for interface, node in table.neighbours
     ]
-    for number, each in enumerate(table.classes, 1):
-        count = len(each.children)
-        children = struct.pack(f"!{count}H", *_flagged_children(number, each))
-        parts.append(encode_tlv(Tlv.TREE_CLASS, _TREE_CLASS.pack(each.parent, count) + children))
+    classes = table.classes
+    children, first = classes.children.astype(_WORDS).tobytes(), classes.first.tolist()
+    for parent, start, end in zip(classes.parents.tolist(), first, first[1:], strict=False):
+        head = _TREE_CLASS.pack(parent, end - start)
+        parts.append(
+            encode_tlv(Tlv.TREE_CLASS, head + children[_WORDS.itemsize * start : _WORDS.itemsize * end])
+        )
     parts.append(encode_tlv(Tlv.CLASS_OF, table.class_of.astype(_SOURCES).tobytes()))
     return b"".join(parts)
 
 
 def _largest(class_of: npt.NDArray[np.uint16]) -> int:
     return int(class_of.max(initial=0))
-
-
-def _flagged_children(number: int, tree_class: TreeClass) -> list[int]:
-    """The children of a class as they are sent, with their flags."""
-    children = tree_class.children
-    if len(set(children)) != len(children):
-        raise ValueError(f"class {number}: a child twice")
-    if any(not 0 <= child <= CHILD_MAX for child in children):
-        raise ValueError(f"class {number}: a child does not fit; expected 0 to {CHILD_MAX}")
-    flags = dict.fromkeys(children, 0)
-    for name, flag, marked in (
-        ("reusable", _REUSABLE, tree_class.reusable),
-        ("off_tree", _OFF_TREE, tree_class.off_tree),
-    ):
-        if marked and marked != tuple(child for child in children if child in marked):
-            raise ValueError(f"class {number}: {name} {marked} are not children in their order")
-        for child in marked:
-            flags[child] |= flag
-    return [child | flag for child, flag in flags.items()]
 
 
 def decode_table(body: bytes) -> BroadcastTable:
@@ -78,7 +61,9 @@ def decode_table(body: bytes) -> BroadcastTable:
         DecodeError: the body breaks a rule of the format.
     """
     neighbours: dict[int, int] = {}
-    classes: list[TreeClass] = []
+    parents: list[int] = []
+    children: list[int] = []
+    first = [0]
     class_of: npt.NDArray[np.uint16] | None = None
     for number, start, end in tlvs(body):
         if number == Tlv.NEIGHBOUR:
@@ -89,7 +74,10 @@ def decode_table(body: bytes) -> BroadcastTable:
                 raise DecodeError(DecodeReason.DUPLICATE_ENTRY, f"interface {interface} twice in a table")
             neighbours[interface] = node
         elif number == Tlv.TREE_CLASS:
-            classes.append(_decode_class(body, start, end))
+            parent, words = _decode_class(body, start, end)
+            parents.append(parent)
+            children += words
+            first.append(len(children))
         elif number == Tlv.CLASS_OF:
             if class_of is not None:
                 raise DecodeError(DecodeReason.BAD_TLV, "CLASS_OF twice in a table")
@@ -102,27 +90,28 @@ def decode_table(body: bytes) -> BroadcastTable:
             skip_unknown(number, FrameType.TABLE)
     if class_of is None:
         raise DecodeError(DecodeReason.BAD_TLV, "TABLE without CLASS_OF")
-    if _largest(class_of) > len(classes):
+    if _largest(class_of) > len(parents):
         raise DecodeError(
             DecodeReason.BAD_VALUE,
-            f"a source of class {_largest(class_of)}; expected at most {len(classes)}, the number of classes",
+            f"a source of class {_largest(class_of)}; expected at most {len(parents)}, the number of classes",
         )
-    return BroadcastTable(tuple(neighbours.items()), tuple(classes), class_of)
+    classes = TreeClasses(
+        np.array(parents, np.uint16), np.array(first, np.uint32), np.array(children, np.uint16)
+    )
+    return BroadcastTable(tuple(neighbours.items()), classes, class_of)
 
 
-def _decode_class(body: bytes, start: int, end: int) -> TreeClass:
+def _decode_class(body: bytes, start: int, end: int) -> tuple[int, tuple[int, ...]]:
+    """The parent of a class, and its children with their flags."""
     if end - start < _TREE_CLASS.size:
         raise wrong_size(Tlv.TREE_CLASS, end - start, _TREE_CLASS.size)
     parent, count = _TREE_CLASS.unpack_from(body, start)
     if end - start != _TREE_CLASS.size + 2 * count:
         raise wrong_size(Tlv.TREE_CLASS, end - start, _TREE_CLASS.size + 2 * count)
-    flagged = struct.unpack_from(f"!{count}H", body, start + _TREE_CLASS.size)
-    children = tuple([word & CHILD_MAX for word in flagged])
-    if len(set(children)) != count:
+    words = struct.unpack_from(f"!{count}H", body, start + _TREE_CLASS.size)
+    if len({word & CHILD_MAX for word in words}) != count:
         raise DecodeError(DecodeReason.DUPLICATE_ENTRY, "a child twice in a class")
-    reusable = tuple([word & CHILD_MAX for word in flagged if word & _REUSABLE])
-    off_tree = tuple([word & CHILD_MAX for word in flagged if word & _OFF_TREE])
-    return TreeClass(parent, children, reusable, off_tree)
+    return parent, words
 
 
 def describe_table(table: BroadcastTable) -> list[tuple[Tlv, dict[str, Any]]]:

@@ -21,7 +21,7 @@ def check_hop_limit(problems: Problems, experiment: Experiment) -> None:
         return
     layer = LAYERS[experiment.broadcast.layer]
     hops = hops_on_trees(experiment.topology, layer, frozenset(), frozenset())
-    depth = max(map(max, hops.values()))
+    depth = int(hops.max())
     if hop_limit < depth:
         whatever = f", or {most} for whatever links fail" if depth < most else ""
         problems.add(

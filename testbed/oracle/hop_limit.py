@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeAlias
 
-#: (indices of the links that are down, nodes that are down) -> source -> for each node, its hops from the
-#: source on the source's broadcast tree.
-HopsOnTrees: TypeAlias = Callable[[frozenset[int], frozenset[int]], Mapping[int, Sequence[int]]]
+import numpy as np
+import numpy.typing as npt
+
+#: (indices of the links that are down, nodes that are down) -> int32 [n, n], by source and node: hops from
+#: the source on the source's broadcast tree.
+HopsOnTrees: TypeAlias = Callable[[frozenset[int], frozenset[int]], npt.NDArray[np.int32]]
 
 
 class HopLimit:
@@ -32,4 +35,4 @@ class HopLimit:
 
         The two nodes must be connected.
         """
-        return self._reaches_all or self._hops_on_trees(down_links, down_nodes)[u][v] <= self._most
+        return self._reaches_all or bool(self._hops_on_trees(down_links, down_nodes)[u, v] <= self._most)

@@ -25,6 +25,7 @@ BENCHMARKS = {
     "forwarding": "a live router at saturation (root)",
     "emulated_hops": "CPU of a message at each router of the default experiment (root)",
     "simulate": "simulations of growing networks: events per second, memory per router",
+    "trees": "broadcast trees and tables of growing networks: CPU, memory, bytes of a TABLE",
     "ur_reuse": "SR and UR frames with and without reuse of URs, on both kinds of trees",
     "pcap": "captures to counts in Parquet, beside tshark, Scapy and dpkt",
     "pcap_memory": "a capture of 4 GB read by Spark in 2 GB",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from router.wire.frames import CLASS_DTYPE, BroadcastTable, TreeClass
+from router.wire.frames import CLASS_DTYPE, BroadcastTable, TreeClass, TreeClasses
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def table_of(neighbours: tuple[tuple[int, int], ...], entries: Iterable[TreeEntr
         assert class_of[entry.source] == 0, f"source {entry.source} twice"
         own = TreeClass(entry.parent, entry.children, entry.reusable, entry.off_tree)
         class_of[entry.source] = numbers.setdefault((own, entry.downstream), len(numbers) + 1)
-    return BroadcastTable(neighbours, tuple(own for own, _ in numbers), class_of)
+    return BroadcastTable(neighbours, TreeClasses.of(own for own, _ in numbers), class_of)
 
 
 def entries_of(table: BroadcastTable) -> tuple[TreeEntry, ...]:

@@ -27,6 +27,7 @@ from router.wire.frames import (
     Hello,
     SenderRequest,
     TreeClass,
+    TreeClasses,
 )
 
 _FOLDER = Path(__file__).parent
@@ -97,7 +98,7 @@ def _body(kind: FrameType, body: dict[str, Any]) -> Body:
         neighbours = tuple((interface, node) for interface, node in body["neighbours"])
         return BroadcastTable(
             neighbours,
-            tuple(_tree_class(each) for each in body["classes"]),
+            TreeClasses.of(_tree_class(each) for each in body["classes"]),
             np.array(body["class_of"], dtype=CLASS_DTYPE),
         )
     if kind is FrameType.COMMIT:

@@ -12,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.wire.frames import BroadcastTable
+from testbed.controller import compiled_trees, plain_trees, trees
 from testbed.controller.trees import (
     LAYERS,
     NO_PARENT,
     Forest,
     Tree,
     broadcast_tables,
+    hops_on_trees,
     reverse_path_trees,
     spanning_trees,
     spt_trees,
@@ -235,6 +237,21 @@ def test_a_failed_link_leaves_the_trees_that_do_not_use_it(topology: Topology, d
     for source, tree in before.trees.items():
         if tree.parents[failed.u] != failed.v and tree.parents[failed.v] != failed.u:
             assert after.trees[source].parents == tree.parents
+
+
+@settings(max_examples=60, deadline=None)
+@given(topologies(), st.data())
+def test_compiled_loops_give_what_plain_ones_give(topology: Topology, data: st.DataObject) -> None:
+    nodes = data.draw(st.frozensets(st.integers(0, len(topology.nodes) - 1), max_size=2))
+    for layer in LAYERS.values():
+        found = []
+        for loops in (plain_trees, compiled_trees):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(trees, "loops", lambda _count, loops=loops: loops)
+                forest = layer(topology, NONE, nodes)
+                hops = hops_on_trees(topology, layer, NONE, nodes)
+                found.append((forest.parents.tolist(), broadcast_tables(topology, forest), hops.tolist()))
+        assert found[0] == found[1]
 
 
 def test_a_larger_graph_full_of_ties() -> None:

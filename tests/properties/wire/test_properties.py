@@ -31,8 +31,9 @@ from router.wire.frames import (
     Hello,
     SenderRequest,
     TreeClass,
+    TreeClasses,
 )
-from router.wire.table import CHILD_MAX
+from router.wire.tree_classes import CHILD_MAX
 
 U16, U32 = st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1)
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
@@ -72,7 +73,9 @@ def tables(draw: st.DrawFn) -> BroadcastTable:
     neighbours = draw(st.dictionaries(U16, U32, max_size=5))
     classes = draw(st.lists(tree_classes(), max_size=5))
     class_of = draw(st.lists(st.integers(0, len(classes)), max_size=8))
-    return BroadcastTable(tuple(neighbours.items()), tuple(classes), np.array(class_of, dtype=CLASS_DTYPE))
+    return BroadcastTable(
+        tuple(neighbours.items()), TreeClasses.of(classes), np.array(class_of, dtype=CLASS_DTYPE)
+    )
 
 
 TABLES = tables()

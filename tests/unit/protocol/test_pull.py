@@ -452,10 +452,3 @@ def test_the_tables_of_states_have_every_pair_that_can_occur() -> None:
 def test_bad_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         RouterOptions(**options)  # type: ignore[arg-type]
-
-
-def test_reusable_interfaces_are_children() -> None:
-    table = table_of(((1, 11), (2, 12)), (TreeEntry(11, 1, (), 0, (2,)),))
-    router = set_up()
-    assert control(router, FrameType.TABLE, 2, table) == []
-    assert router.counters.dropped == {"bad_table": 1}

@@ -1,0 +1,141 @@
+"""Classes of broadcast trees: a router's part in the trees of many sources, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from router.wire.format import CHILD
+from router.wire.layouts import masks_of
+
+#: Of `frames.BroadcastTable.class_of`: as wide as the field `class_number` of the format.
+CLASS_DTYPE = np.dtype(np.uint16)
+#: A router's trees have at most so many classes: the numbers of the field `class_number` but 0.
+CLASS_MAX = int(np.iinfo(CLASS_DTYPE).max)
+#: Bits of a child as sent (`format.CHILD`): two flags and its interface.
+REUSABLE, OFF_TREE, CHILD_MAX = masks_of(CHILD).values()
+
+
+@dataclass(frozen=True, slots=True)
+class TreeClass:
+    """How one router takes part in the broadcast trees of some sources.
+
+    B(s, i) is `children` for i = `parent` and empty for every other interface; at the source itself
+    `parent` is interface 0 (local applications). T_s holds the paths on which frames are accepted. Where a
+    broadcast layer sends frames beyond it (reverse-path forwarding), the children it sends to in vain are
+    named in `off_tree`.
+
+    A class is a parent and a set of nodes: two sources are of one class exactly when the router has the same
+    parent in both trees and its subtree holds the same nodes. RA ingress filtering is sound between
+    such sources only (docs/adr/0002).
+    """
+
+    parent: int
+    children: tuple[int, ...]
+    #: Those children, in their order, beyond which the trees hold exactly the nodes that this router's own
+    #: tree holds there: where a UR may be reused and an SR answered from the table (paper, section 3.5.4).
+    reusable: tuple[int, ...] = ()
+    #: Those children, in their order, beyond which the trees hold no node: the neighbour drops the frames of
+    #: this router (its reverse path to the source is another). An SR gets no UR from such a child.
+    off_tree: tuple[int, ...] = ()
+
+
+class TreeClasses(Sequence[TreeClass]):
+    """The classes of a router in the order of their numbers, in a few bytes each.
+
+    The children of the class at index `i` are those from `first[i]` to before `first[i + 1]`.
+
+    Attributes:
+        parents: uint16: parent interface of each class.
+        first: uint32 [classes + 1], from 0 to the number of children.
+        children: uint16: children of all classes as sent, each an interface with its flags.
+    """
+
+    __slots__ = ("children", "first", "parents")
+
+    def __init__(
+        self,
+        parents: npt.NDArray[np.uint16],
+        first: npt.NDArray[np.uint32],
+        children: npt.NDArray[np.uint16],
+    ) -> None:
+        self.parents = parents
+        self.first = first
+        self.children = children
+
+    @classmethod
+    def of(cls, classes: Iterable[TreeClass]) -> TreeClasses:
+        """Returns classes as arrays.
+
+        Raises:
+            ValueError: a child does not fit or is there twice, or `reusable` or `off_tree` are not children
+                in their order.
+        """
+        parents, first, children = [], [0], []
+        for number, each in enumerate(classes, 1):
+            parents.append(each.parent)
+            children += _flagged(number, each)
+            first.append(len(children))
+        try:
+            ports = np.array(parents, np.uint16)
+        except OverflowError as error:
+            raise ValueError(f"a parent interface does not fit: {error}") from None
+        return cls(ports, np.array(first, np.uint32), np.array(children, np.uint16))
+
+    def __len__(self) -> int:
+        return len(self.parents)
+
+    @overload
+    def __getitem__(self, index: int) -> TreeClass: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> TreeClasses: ...
+
+    def __getitem__(self, index: int | slice) -> TreeClass | TreeClasses:
+        if isinstance(index, slice):
+            return TreeClasses.of([self[i] for i in range(*index.indices(len(self)))])
+        at = range(len(self))[index]
+        words = self.children[self.first[at] : self.first[at + 1]].tolist()
+        return TreeClass(
+            int(self.parents[at]),
+            tuple([word & CHILD_MAX for word in words]),
+            tuple([word & CHILD_MAX for word in words if word & REUSABLE]),
+            tuple([word & CHILD_MAX for word in words if word & OFF_TREE]),
+        )
+
+    def __iter__(self) -> Iterator[TreeClass]:
+        return (self[index] for index in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TreeClasses) and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in self.__slots__
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.parents.tobytes(), self.first.tobytes(), self.children.tobytes()))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
+def _flagged(number: int, tree_class: TreeClass) -> list[int]:
+    """The children of a class as they are sent, with their flags."""
+    children = tree_class.children
+    if len(set(children)) != len(children):
+        raise ValueError(f"class {number}: a child twice")
+    if any(not 0 <= child <= CHILD_MAX for child in children):
+        raise ValueError(f"class {number}: a child does not fit; expected 0 to {CHILD_MAX}")
+    flags = dict.fromkeys(children, 0)
+    for name, flag, marked in (
+        ("reusable", REUSABLE, tree_class.reusable),
+        ("off_tree", OFF_TREE, tree_class.off_tree),
+    ):
+        if marked and marked != tuple(child for child in children if child in marked):
+            raise ValueError(f"class {number}: {name} {marked} are not children in their order")
+        for child in marked:
+            flags[child] |= flag
+    return [child | flag for child, flag in flags.items()]

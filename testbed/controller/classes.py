@@ -1,0 +1,114 @@
+"""Broadcast tables from trees: the classes of every router as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from router.wire.frames import BroadcastTable
+from router.wire.tree_classes import CLASS_DTYPE, CLASS_MAX, OFF_TREE, REUSABLE, TreeClasses
+from testbed.controller.adjacency import NO_PARENT, Adjacency
+
+_Array: TypeAlias = npt.NDArray[Any]
+
+
+def tables_of(
+    adjacency: Adjacency, sources: _Array, parents: _Array, floods: bool, subtree_classes: Callable[..., Any]
+) -> dict[int, BroadcastTable]:
+    """Returns the tables of the nodes that are sources.
+
+    Subpaths agree, so the nodes beyond a child of a router on T_s are a subset of the nodes beyond that child
+    on the router's own tree. The two sets are equal, and the child reusable, if the child has the same class
+    on both trees.
+
+    Args:
+        parents: int32 [n, n], by source and node.
+        floods: see `trees.Forest`.
+        subtree_classes: of `compiled_trees` or `plain_trees`.
+
+    Raises:
+        ValueError: a router has more classes than `CLASS_MAX`.
+    """
+    count = len(adjacency.first) - 1
+    class_of = np.zeros((count, count), CLASS_DTYPE)
+    node, parent, first, child, child_class, crowded = subtree_classes(
+        adjacency.first, adjacency.neighbour, sources, parents, CLASS_MAX, class_of
+    )
+    if crowded != -1:
+        raise ValueError(
+            f"node {crowded}: more than {CLASS_MAX} different subtrees; a table cannot number them"
+        )
+    # By node, and at each node by number: the order of creation.
+    order = np.argsort(node, kind="stable")
+    sizes = np.diff(first)[order]
+    node, parent = node[order], parent[order]
+    places = _spans(first[:-1][order], sizes)
+    child, child_class, owner = child[places], child_class[places], np.repeat(np.arange(len(node)), sizes)
+    if floods:
+        words, sizes = _all_neighbours(
+            adjacency, parents, class_of, node, parent, (owner, child, child_class)
+        )
+    else:
+        words = adjacency.port[adjacency.positions(node[owner], child)]
+        words = words | np.where(class_of[child, node[owner]] == child_class, REUSABLE, 0)
+    ports = np.zeros(len(node), np.uint16)
+    inner = parent != NO_PARENT
+    ports[inner] = adjacency.port[adjacency.positions(node[inner], parent[inner])]
+    ends = np.zeros(len(node) + 1, np.int64)
+    np.cumsum(sizes, out=ends[1:])
+    words = words.astype(np.uint16)
+    spans = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(node, minlength=count), out=spans[1:])
+    tables = {}
+    for source in sources.tolist():
+        start, end = spans[source], spans[source + 1]
+        links = slice(adjacency.first[source], adjacency.first[source + 1])
+        tables[source] = BroadcastTable(
+            tuple(zip(adjacency.port[links].tolist(), adjacency.neighbour[links].tolist(), strict=True)),
+            TreeClasses(
+                ports[start:end],
+                (ends[start : end + 1] - ends[start]).astype(np.uint32),
+                words[ends[start] : ends[end]],
+            ),
+            class_of[source],
+        )
+    return tables
+
+
+def _spans(starts: _Array, sizes: _Array) -> _Array:
+    """The indices of spans that start at `starts`, one span behind the other."""
+    before = np.cumsum(sizes) - sizes
+    return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
+
+
+def _all_neighbours(
+    adjacency: Adjacency,
+    parents: _Array,
+    class_of: _Array,
+    node: _Array,
+    parent: _Array,
+    on_tree: tuple[_Array, _Array, _Array],
+) -> tuple[_Array, _Array]:
+    """The children of classes where a router sends on all interfaces but the parent; and their numbers.
+
+    Args:
+        on_tree: of each child on the trees: its class, the child, the class of the child.
+    """
+    degrees = np.diff(adjacency.first)[node]
+    places = _spans(adjacency.first[:-1][node], degrees)
+    owner = np.repeat(np.arange(len(node)), degrees)
+    away = adjacency.neighbour[places] != parent[owner]
+    places, owner = places[away], owner[away]
+    target, at = adjacency.neighbour[places], node[owner]
+    # Beyond a child off the tree there is nothing; so there is on the router's own tree if the child is
+    # reached another way.
+    words = np.where(parents[at, target] == at, OFF_TREE, OFF_TREE | REUSABLE)
+    count = len(class_of)
+    keys, (known, child, child_class) = owner * count + target, on_tree
+    order = np.argsort(keys)
+    found = order[np.searchsorted(keys, known * count + child, sorter=order)]
+    words[found] = np.where(class_of[child, node[known]] == child_class, REUSABLE, 0)
+    return adjacency.port[places] | words, np.bincount(owner, minlength=len(node))

@@ -1,0 +1,68 @@
+"""Broadcast trees and tables of Waxman networks, two links a node: CPU, memory, classes, bytes of a TABLE.
+
+Each size runs in a process of its own. `trees` and `tables` are CPU seconds, with compiled loops (compiled
+before) where Numba is installed; `peak` is the memory of the process. `plain` is the CPU time of both in
+plain Python, for networks of at most 1,000 nodes.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+_PLAIN_MOST = 1_000
+
+
+def main(*sizes: int) -> None:
+    """Prints one line for each number of nodes."""
+    names = (
+        "nodes",
+        "trees, s",
+        "tables, s",
+        "plain, s",
+        "peak, MB",
+        "classes",
+        "most",
+        "TABLE, B",
+        "most, B",
+    )
+    print("".join(f"{name:>12}" for name in names))
+    for nodes in sorted(sizes or (300, 1000, 3200)):
+        subprocess.run([sys.executable, "-m", __name__, str(nodes)], check=True)
+
+
+def measure(nodes: int) -> None:
+    """Prints the line of one network."""
+    from router.wire.table import encode_table
+    from testbed.controller import plain_trees, trees
+    from topos.generators import waxman
+
+    trees.broadcast_tables(small := waxman(200), trees.spt_trees(small))
+    topology = waxman(nodes)
+    started = time.process_time()
+    forest = trees.spt_trees(topology)
+    between = time.process_time()
+    tables = trees.broadcast_tables(topology, forest)
+    ended = time.process_time()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    classes = np.array([len(table.classes) for table in tables.values()])
+    lengths = np.array([len(encode_table(table)) for table in tables.values()])
+    plain = ""
+    if nodes <= _PLAIN_MOST:
+        trees.loops = lambda _count: plain_trees
+        again = time.process_time()
+        trees.broadcast_tables(topology, trees.spt_trees(topology))
+        plain = f"{time.process_time() - again:.2f}"
+    print(
+        f"{nodes:12,}{between - started:12.2f}{ended - between:12.2f}{plain:>12}{peak:12,.0f}"
+        f"{classes.mean():12,.0f}{classes.max():12,}{lengths.mean():12,.0f}{lengths.max():12,}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    measure(int(sys.argv[1]))
