@@ -54,7 +54,6 @@ class Content:
 
     def widened(self, predicate: Predicate, filters: int) -> Predicate:
         """A predicate of at most so many filters that covers `predicate` (section 3.5.6)."""
-        # NumPy comes with it, which a router that does not over-simplify shall not load.
         from router.predicates.covering.oversimplify import oversimplify
 
         return oversimplify(predicate, filters)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 #: A value of an attribute or constraint. The Python type is the CBCB type: `bool` is boolean (and
@@ -156,6 +156,8 @@ class Predicate:
     """
 
     filters: tuple[Filter, ...] = ()
+    #: Kept by `covering.budget.total_weight`.
+    weight: int = field(default=-1, init=False, repr=False, compare=False)
 
     def __iter__(self) -> Iterator[Filter]:
         return iter(self.filters)

@@ -32,7 +32,9 @@ class Branch:
 
     `subtree_id` is the number of the class: two sources with the same parent have the same one exactly when
     their trees hold the same nodes below this router. `on_tree` are those children beyond which the tree goes
-    on: they alone answer an SR.
+    on: they alone answer an SR. `depth` is a bound on how many hops any node of a tree is below this router:
+    subpaths agree, so whatever a tree holds beyond a child is beyond it on this router's own tree as well;
+    and a path crosses each node once.
     """
 
     parent: int
@@ -40,15 +42,23 @@ class Branch:
     subtree_id: int
     reusable: frozenset[int]
     on_tree: frozenset[int]
+    depth: int = 0
 
 
 class Branches(Sequence[Branch]):
-    """The branches of a table's classes, made when they are first asked for."""
+    """The branches of a table's classes, made when they are first asked for.
 
-    __slots__ = ("_classes", "_made")
+    Args:
+        classes: the table's.
+        nodes_beyond: interface -> how many sources have it as their parent: the nodes beyond the interface on
+            this router's own tree.
+    """
 
-    def __init__(self, classes: TreeClasses) -> None:
+    __slots__ = ("_beyond", "_classes", "_made")
+
+    def __init__(self, classes: TreeClasses, nodes_beyond: Mapping[int, int]) -> None:
         self._classes = classes
+        self._beyond = nodes_beyond
         self._made: list[Branch | None] = [None] * len(classes)
 
     def __len__(self) -> int:
@@ -65,12 +75,17 @@ class Branches(Sequence[Branch]):
             return [self[i] for i in range(*index.indices(len(self)))]
         return self._made[index] or self._make(index)
 
+    def numbered(self, number: int) -> Branch:
+        """The branch of the class with this number, from 1."""
+        return self._made[number - 1] or self._make(number - 1)
+
     def _make(self, index: int) -> Branch:
         each = self._classes[index]
         children = _shared(each.children)
         on_tree = children - frozenset(each.off_tree) if each.off_tree else children
         number = range(len(self))[index] + 1
-        made = Branch(each.parent, children, number, _shared(each.reusable), on_tree)
+        depth = max((self._beyond.get(child, 0) for child in on_tree), default=0)
+        made = Branch(each.parent, children, number, _shared(each.reusable), on_tree, depth)
         self._made[index] = made
         return made
 
@@ -89,8 +104,6 @@ class EpochTable:
         classes: the branch of each class; class 1 comes first.
         class_of: class of each source, by source, of type `frames.CLASS_DTYPE`; 0: the source cannot be
             reached, as a source beyond the end cannot.
-        nodes_beyond: interface -> how many sources have it as their parent: the nodes beyond the interface on
-            this router's own tree.
     """
 
     epoch: int
@@ -98,21 +111,12 @@ class EpochTable:
     interfaces: Mapping[int, int]
     classes: Branches
     class_of: npt.NDArray[np.uint16] = field(compare=False)
-    nodes_beyond: Mapping[int, int]
 
     def branch(self, source: int) -> Branch | None:
         """The router's part in the tree of `source`; None if the source cannot be reached."""
         class_of = self.class_of
         number = class_of.item(source) if source < class_of.size else 0
-        return self.classes[number - 1] if number else None
-
-    def depth_below(self, branch: Branch) -> int:
-        """A bound on how many hops any node of a tree is below this router.
-
-        Subpaths agree, so whatever a tree holds beyond a child is beyond it on this router's own tree as
-        well; and a path crosses each node once.
-        """
-        return max((self.nodes_beyond.get(child, 0) for child in branch.on_tree), default=0)
+        return self.classes.numbered(number) if number else None
 
 
 def epoch_table(node: int, epoch: int, table: BroadcastTable) -> EpochTable:
@@ -131,8 +135,8 @@ def epoch_table(node: int, epoch: int, table: BroadcastTable) -> EpochTable:
     if node in interfaces:
         raise ValueError(f"neighbours: node {node} is its own neighbour")
     _check_classes(table.classes, frozenset(neighbours))
-    nodes_beyond = _nodes_beyond(node, table)
-    return EpochTable(epoch, neighbours, interfaces, Branches(table.classes), table.class_of, nodes_beyond)
+    branches = Branches(table.classes, _nodes_beyond(node, table))
+    return EpochTable(epoch, neighbours, interfaces, branches, table.class_of)
 
 
 def _check_classes(classes: TreeClasses, interfaces: frozenset[int]) -> None:

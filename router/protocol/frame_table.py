@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from router.protocol.broadcast import Branch, BroadcastTables
 from router.protocol.counters import Counters, Drop
@@ -60,6 +61,8 @@ class FromController:
 
 
 FrameHandler = OnTree | FromNeighbour | FromController
+#: Takes a place (`FrameTable.admitted`), the frame, and the time.
+Handle = Callable[[Any, Frame, float], list[Action]]
 
 
 class FrameTable:
@@ -90,36 +93,30 @@ class FrameTable:
 
     def from_router(self, event: FrameReceived, now: float) -> list[Action]:
         """A whole frame came in from the router of node `event.sender`."""
-        sender, frame = event.sender, event.frame
-        handler = self._handlers.get(frame.type)
-        if isinstance(handler, OnTree):
-            branch = self._accepted_branch(sender, frame)
-            if isinstance(branch, Drop):
-                return self._drop(branch)
-            if isinstance(frame.body, handler.bodies):
-                return handler.handle(branch, frame, now)
-            return self._drop(Drop.MALFORMED)
-        if isinstance(handler, FromNeighbour):
-            interface = self._interface(sender, frame)
-            if isinstance(interface, Drop):
-                return self._drop(interface)
-            if isinstance(frame.body, handler.bodies):
-                return handler.handle(interface, frame, now)
-            return self._drop(Drop.MALFORMED)
-        if handler is not None or frame.type in _CONTROL:
-            return self._drop(Drop.NOT_FROM_CONTROLLER)
-        return self._drop(Drop.NOT_HANDLED)
+        admitted = self.admitted(event.sender, event.frame)
+        if isinstance(admitted, Drop):
+            return self._drop(admitted)
+        handle, place = admitted
+        return handle(place, event.frame, now)
 
-    def accepts(self, sender: int, frame: Frame) -> bool:
-        """Whether a part takes the frame of the router of node `sender`; False: `from_router` drops it."""
+    def admitted(self, sender: int, frame: Frame) -> tuple[Handle, Branch | int] | Drop:
+        """Who takes the frame of the router of node `sender`, and with which place, or why it is dropped.
+
+        The place is this router's part in the frame's tree, or the interface that the frame came in on.
+        """
         handler = self._handlers.get(frame.type)
+        place: Branch | int | Drop
         if isinstance(handler, OnTree):
-            place: Branch | int | Drop = self._accepted_branch(sender, frame)
+            place = self._accepted_branch(sender, frame)
         elif isinstance(handler, FromNeighbour):
             place = self._interface(sender, frame)
+        elif handler is not None or frame.type in _CONTROL:
+            return Drop.NOT_FROM_CONTROLLER
         else:
-            return False
-        return not isinstance(place, Drop) and isinstance(frame.body, handler.bodies)
+            return Drop.NOT_HANDLED
+        if isinstance(place, Drop):
+            return place
+        return (handler.handle, place) if isinstance(frame.body, handler.bodies) else Drop.MALFORMED
 
     def from_controller(self, frame: Frame, now: float) -> list[Action]:
         """A whole frame came in from the controller."""

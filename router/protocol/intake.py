@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from router.predicates.covering.bitset import Bits
-from router.predicates.covering.budget import Allowance, Chunk, chunks, fits_in_turn, weight_of
+from router.predicates.covering.budget import Allowances, Chunk, chunks, total_weight
 from router.predicates.model import EVERYTHING, Filter, Predicate
 from router.protocol.context import Context
 from router.protocol.counters import Drop
@@ -71,8 +71,8 @@ class Intake(Part):
         #: When the first of the waiting frames arrived.
         self._since = 0.0
         #: What neighbours, and issuers, may still send.
-        self._neighbours: dict[int, Allowance] = {}
-        self._issuers: dict[int, Allowance] = {}
+        self._neighbours = Allowances(self._limits)
+        self._issuers = Allowances(self._limits)
 
     @property
     def idle(self) -> bool:
@@ -85,9 +85,8 @@ class Intake(Part):
     def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
         current = self._context.tables.current
         if current is not None:
-            nodes = set(current.interfaces)
-            self._neighbours = {node: each for node, each in self._neighbours.items() if node in nodes}
-            self._issuers = {node: each for node, each in self._issuers.items() if current.branch(node)}
+            self._neighbours.keep_only(current.interfaces.__contains__)
+            self._issuers.keep_only(current.branch)
         return []
 
     def frame_received(self, event: FrameReceived, now: float) -> list[Action]:
@@ -96,23 +95,27 @@ class Intake(Part):
         if frame.type is self._message:
             return self._table.from_router(event, now)
         predicate = frame.body
-        # A frame that will be dropped must not use up what its neighbour and its issuer may send.
-        if (
-            frame.type not in self._types
-            or not isinstance(predicate, Predicate)
-            or not self._table.accepts(sender, frame)
-        ):
+        if frame.type not in self._types or not isinstance(predicate, Predicate):
             return self._handle(event, now)
+        # A frame that will be dropped must not use up what its neighbour and its issuer may send.
+        admitted = self._table.admitted(sender, frame)
+        if isinstance(admitted, Drop):
+            return self._context.drop(admitted)
         queue = self._waiting.get(sender)
-        if queue is None and fits_in_turn(predicate, self._limits):
-            weight = sum(map(weight_of, predicate))
-            if weight <= self._allowed(sender, frame, now):
-                self._use(sender, frame, weight)
-                return self._handle(event, now)
+        weight = total_weight(predicate)
+        if queue is None and weight <= self._limits.turn_weight:
+            neighbour = self._neighbours.of(sender, now)
+            issuer = self._issuers.of(frame.issuer, now) if frame.type is self._advertisement else None
+            if weight <= neighbour.left(now) and (issuer is None or weight <= issuer.left(now)):
+                neighbour.use(weight)
+                if issuer is not None:
+                    issuer.use(weight)
+                handle, place = admitted
+                with self._pool.bounded(self._limits.turn_pairs):
+                    return handle(place, frame, now)
         if queue is None:
             self._since = min(self._since, now) if self._waiting else now
             queue = self._waiting[sender] = deque()
-        weight = sum(map(weight_of, predicate))
         if self._may_wait(queue, weight):
             queue.append((frame, weight))
             return []
@@ -133,7 +136,7 @@ class Intake(Part):
             reading = self._reading[sender] = self._begin(sender, queue[0][0], now)
             self._pool.register(reading)
         if not reading.whole:
-            self._read(reading, sender)
+            self._read(reading, sender, now)
             return []
         step = self._limits.turn_weight // 2
         self._pool.search(reading.numbers[reading.searched : reading.searched + step])
@@ -161,9 +164,9 @@ class Intake(Part):
         # The excess would be widened when it is read: it is more than the neighbour may send at once.
         return weight + sum(each for _, each in queue) <= self._limits.burst
 
-    def _read(self, reading: _Reading, sender: int) -> None:
+    def _read(self, reading: _Reading, sender: int, now: float) -> None:
         chunk = next(reading.chunks)
-        self._use(sender, reading.frame, chunk.weight)
+        self._use(sender, reading.frame, chunk.weight, now)
         reading.filters += chunk.predicate.filters
         reading.whole, reading.widened = chunk.last, chunk.widened
         for number in self._pool.numbers(chunk.predicate):
@@ -186,15 +189,12 @@ class Intake(Part):
 
     def _allowed(self, sender: int, frame: Frame, now: float) -> int:
         """The weight that the sender and the issuer may send at this time."""
-        left = self._neighbours.setdefault(sender, Allowance(self._limits, now)).left(now)
+        left = self._neighbours.of(sender, now).left(now)
         if frame.type is not self._advertisement:
             return left  # The neighbour made the UR. Its issuer is that of the SR, and wrote none of it.
-        return min(left, self._issuers.setdefault(frame.issuer, Allowance(self._limits, now)).left(now))
+        return min(left, self._issuers.of(frame.issuer, now).left(now))
 
-    def _use(self, sender: int, frame: Frame, weight: int) -> None:
-        allowances = [self._neighbours.get(sender)]
+    def _use(self, sender: int, frame: Frame, weight: int, now: float) -> None:
+        self._neighbours.of(sender, now).use(weight)
         if frame.type is self._advertisement:
-            allowances.append(self._issuers.get(frame.issuer))
-        for allowance in allowances:
-            if allowance is not None:
-                allowance.use(weight)
+            self._issuers.of(frame.issuer, now).use(weight)

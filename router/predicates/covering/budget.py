@@ -11,7 +11,7 @@ every message that the original matches. Nobody loses a message by it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 
 from router.predicates.covering.merging import merge
@@ -22,6 +22,8 @@ from router.predicates.model import EVERYTHING, Constraint, Filter, Predicate
 _BYTES = 256
 #: Different sets of attributes for which the widened part of a predicate has a filter of its own.
 _SIGNATURES = 64
+#: Senders whose allowances are kept whether they are full or not.
+_FEW_SENDERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ class Allowance:
         now: the time, in seconds.
     """
 
+    __slots__ = ("_at", "_left", "_limits")
+
     def __init__(self, limits: PredicateLimits, now: float) -> None:
         self._limits = limits
         self._left = float(limits.burst)
@@ -83,9 +87,10 @@ class Allowance:
 
     def left(self, now: float) -> int:
         """Returns the weight that may be sent at this time."""
-        gained = max(0.0, now - self._at) * self._limits.rate
-        self._left = min(self._left + gained, float(self._limits.burst))
-        self._at = max(now, self._at)
+        if now > self._at:
+            left = self._left + (now - self._at) * self._limits.rate
+            self._left = min(left, float(self._limits.burst))
+            self._at = now
         return int(self._left)
 
     def use(self, weight: int) -> None:
@@ -102,16 +107,49 @@ def weight_of(filter_: Filter) -> int:
     return 1 + len(filter_) + length // _BYTES
 
 
-def fits_in_turn(predicate: Predicate, limits: PredicateLimits) -> bool:
-    """Whether the whole predicate may be added to tables in one turn."""
-    if len(predicate) > limits.turn_weight:
-        return False
-    left = limits.turn_weight
-    for filter_ in predicate:
-        left -= len(filter_) + 1
-        if left < 0:
-            return False
-    return sum(map(weight_of, predicate)) <= limits.turn_weight
+def total_weight(predicate: Predicate) -> int:
+    """Returns the weight of all filters of a predicate; computed once for each object."""
+    weight = predicate.weight
+    if weight < 0:
+        weight = sum(map(weight_of, predicate))
+        object.__setattr__(predicate, "weight", weight)
+    return weight
+
+
+class Allowances:
+    """The allowances of many senders, by number.
+
+    A full bucket is like one that was never used, so it need not be kept: memory grows with the senders of
+    the last seconds, not with all of them.
+    """
+
+    def __init__(self, limits: PredicateLimits) -> None:
+        self._limits = limits
+        self._buckets: dict[int, Allowance] = {}
+        self._sweep_at = _FEW_SENDERS
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def of(self, sender: int, now: float) -> Allowance:
+        """Returns the allowance of a sender, which is full if it was not used lately."""
+        bucket = self._buckets.get(sender)
+        if bucket is None:
+            if len(self._buckets) >= self._sweep_at:
+                self._sweep(now)
+            bucket = self._buckets[sender] = Allowance(self._limits, now)
+        return bucket
+
+    def keep_only(self, senders: Callable[[int], object]) -> None:
+        """Forgets the senders for which `senders` returns nothing true."""
+        self._buckets = {sender: each for sender, each in self._buckets.items() if senders(sender)}
+
+    def _sweep(self, now: float) -> None:
+        burst = self._limits.burst
+        self._buckets = {
+            sender: bucket for sender, bucket in self._buckets.items() if bucket.left(now) < burst
+        }
+        self._sweep_at = max(_FEW_SENDERS, 2 * len(self._buckets))
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ the pairs that this process has yet to compare.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 from weakref import WeakSet, ref
 
@@ -94,6 +94,23 @@ class FilterAlgebra(Protocol):
         """Returns all filters of the pool that match the message."""
 
 
+class _Bound(AbstractContextManager[None]):
+    """A `with` block of `FilterPool.bounded`; a generator would take a multiple of its time."""
+
+    __slots__ = ("_before", "_pairs", "_pool")
+
+    def __init__(self, pool: FilterPool, pairs: int | None) -> None:
+        self._pool = pool
+        self._pairs = pairs
+        self._before: int | None = None
+
+    def __enter__(self) -> None:
+        self._before, self._pool.allowance = self._pool.allowance, self._pairs
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.allowance = self._before
+
+
 class FilterPool:
     """Filters by number, and the relations between them.
 
@@ -116,8 +133,8 @@ class FilterPool:
         self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
         #: Changes whenever a filter is added or removed.
         self._version = 0
-        #: Pairs of filters that may still be considered; None: no bound.
-        self._allowance: int | None = None
+        #: Pairs of filters that may still be considered; None: no bound. Set by `bounded`.
+        self.allowance: int | None = None
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -126,8 +143,7 @@ class FilterPool:
         """Keeps the filters in `holder.members`, as long as the holder exists."""
         self._holders.add(holder)
 
-    @contextmanager
-    def bounded(self, pairs: int | None) -> Iterator[None]:
+    def bounded(self, pairs: int | None) -> AbstractContextManager[None]:
         """Bounds the work of all questions within a `with` block.
 
         A question about a filter uses up one unit for each filter of the table that has to do with it, at
@@ -138,18 +154,14 @@ class FilterPool:
         Args:
             pairs: None for no bound.
         """
-        before, self._allowance = self._allowance, pairs
-        try:
-            yield
-        finally:
-            self._allowance = before
+        return _Bound(self, pairs)
 
     def _spend(self, units: int) -> bool:
         """Uses up units of work; False if too few are left."""
-        if self._allowance is None:
+        if self.allowance is None:
             return True
-        self._allowance = max(0, self._allowance - units)
-        return self._allowance > 0
+        self.allowance = max(0, self.allowance - units)
+        return self.allowance > 0
 
     # Filters and numbers.
 
@@ -187,7 +199,7 @@ class FilterPool:
         known = self._prepared[id(predicate)][2]
         if known is None:
             known = self.add(0, numbers, jointly=False)
-            if self._allowance != 0:
+            if self.allowance != 0:
                 self._prepare(predicate, numbers, known)
         return known
 
@@ -453,7 +465,8 @@ class FilterPool:
     def _related(self, number: int, members: Bits) -> Relations:
         """The relations of a filter, up to date as far as the members are concerned."""
         relations = self._relations[number]
-        if members & ~relations.searched:
+        # The same object if no filter was interned since.
+        if relations.searched is not self._index.members and members & ~relations.searched:
             filter_, index, others = self.filter(number), self._index, ~relations.bit
             relations.possible_covers = index.possible_covers(filter_) & others
             relations.affected = relations.possibly_covered = index.possibly_covered(filter_) & others

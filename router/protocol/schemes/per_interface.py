@@ -54,9 +54,7 @@ class PerInterface(Scheme):
         """Widens p_i by an RA, and drops one that the routers beyond need not hear of."""
         predicate = self.context.content.predicate_in(frame)
         self._pull.advertised(branch.parent, predicate)
-        table = self.context.tables.get(frame.epoch)
-        assert table is not None
-        hops = min(frame.hop_limit - 1, table.depth_below(branch))
+        hops = min(frame.hop_limit - 1, branch.depth)
         accepted = self._ingress.accept(frame.epoch, branch, predicate, hops)
         return None if accepted else Drop.RA_COVERED
 

@@ -24,7 +24,7 @@ class SubtreeFilter:
 
     **Hop limits.** An RA reaches the nodes that are as many hops below this router as it has hops left. F is
     therefore kept by hops: F(h) holds the RAs that had h hops left or more, and an RA with h hops left is
-    compared with F(h). More hops than the subtree can be deep count as its depth (`EpochTable.depth_below`),
+    compared with F(h). More hops than the subtree can be deep count as its depth (`Branch.depth`),
     so that hop limits that reach everywhere make no difference.
 
     *Then every node at most h hops below this router w has F(h) in its table, or on its way there.* By
@@ -86,12 +86,13 @@ class SubtreeFilter:
         nearest = min((level for level in levels if level >= hops), default=None)
         known = 0 if nearest is None else levels[nearest]
         numbers = self._pool.numbers(predicate)
-        if self._pool.add(known, numbers) == known:
+        widened = self._pool.add(known, numbers)
+        if widened == known:
             return False
-        levels.setdefault(hops, known)
-        for level in levels:
+        for level, before in levels.items():
             if level <= hops:
-                levels[level] = self._pool.add(levels[level], numbers)
+                levels[level] = widened if before == known else self._pool.add(before, numbers)
+        levels[hops] = widened
         return True
 
     def restrict_to(self, interface: int, reported: PredicateBuilder) -> None:

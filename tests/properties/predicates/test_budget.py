@@ -3,7 +3,15 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.covering.budget import PredicateLimits, chunks, fits_in_turn, weight_of, widen_to
+from router.predicates.covering.budget import (
+    Allowance,
+    Allowances,
+    PredicateLimits,
+    chunks,
+    total_weight,
+    weight_of,
+    widen_to,
+)
 from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Filter, Predicate
 from router.predicates.semantics import matches
@@ -43,8 +51,22 @@ def test_what_is_within_the_bounds_is_unchanged(predicate: Predicate, limits: Pr
     assert parts[-1].widened is not within
     for part in parts:
         assert part.weight <= limits.turn_weight or part.weight <= limits.filter_weight
-    if fits_in_turn(predicate, limits) and within:
+    assert total_weight(predicate) == sum(weights)
+    if total_weight(predicate) <= limits.turn_weight and within:
         assert len(parts) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 60), st.floats(0, 2)), max_size=200))
+def test_allowances_that_are_forgotten_were_full(uses: list[tuple[int, int, float]]) -> None:
+    limits = PredicateLimits(burst=100, rate=50)
+    allowances, kept, now = Allowances(limits), dict[int, Allowance](), 0.0
+    for sender, weight, pause in uses:
+        now += pause
+        allowance, expected = allowances.of(sender, now), kept.setdefault(sender, Allowance(limits, now))
+        assert allowance.left(now) == expected.left(now)
+        allowance.use(weight)
+        expected.use(weight)
+    assert len(allowances) <= len(kept)
 
 
 @given(st.lists(predicates("xy", MIXED), max_size=5), st.integers(0, 40))
