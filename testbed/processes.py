@@ -45,32 +45,24 @@ class Child:
     def pid(self) -> int:
         return self.process.pid
 
-    def write_line(self, text: str) -> None:
-        """Writes a line to the standard input of the process."""
-        assert self.process.stdin is not None
-        # A process that has ended is found by `check`.
-        with suppress(BrokenPipeError):
-            self.process.stdin.write(text.encode() + b"\n")
-            self.process.stdin.flush()
-
     def check(self) -> None:
         """Raises RunError if the process has ended."""
         status = self.process.poll()
         if status is not None:
             raise RunError(f"{self.what} ended with status {status}: {self._last_words()}")
 
-    def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
-        """Sends SIGTERM and waits for the end, at most `timeout_s` wall seconds.
+    def stop(self) -> None:
+        """Sends SIGTERM and waits for the end.
 
         Raises RunError if the process had to be killed or failed.
         """
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            status = self.process.wait(timeout_s)
+            status = self.process.wait(_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
             self.kill()
-            raise RunError(f"{self.what} did not end {timeout_s:g} s after SIGTERM") from error
+            raise RunError(f"{self.what} did not end {_STOP_TIMEOUT_S:g} s after SIGTERM") from error
         if status not in (0, -signal.SIGTERM):
             raise RunError(f"{self.what} ended with status {status}: {self._last_words()}")
 

@@ -147,7 +147,7 @@ def routing_table(run: RunLayout) -> pa.Table:
     """
     return _table(
         [
-            (node, row["interface"], row["scope"], row["predicate"])
+            (node, row["interface"], row["scope"], row["predicate"], row.get("part", "forwarding"))
             for node, rows in read_routing_tables(run).items()
             for row in rows
         ],

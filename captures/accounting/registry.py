@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 #: The modules of this package that register functions.
 MODULES = (
-    *("sources", "traffic", "deliveries", "routers", "curves", "paths", "baselines", "recovery"),
-    *("run_tables", "trees", "shortest_paths", "unrecorded"),
+    *("sources", "traffic", "deliveries", "routers", "curves", "paths", "baselines", "schemes"),
+    *("recovery", "run_tables", "trees", "shortest_paths", "unrecorded"),
 )
 
 Function = TypeVar("Function", bound=Callable[..., Any])

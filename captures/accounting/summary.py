@@ -102,6 +102,20 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "the path of least cost; `minimal`: the part of the tree of the source that leads to these routers. "
         "A message of several frames counts once",
     ),
+    "excess_crossings": (
+        "crossings of a link by a message",
+        "`cbcb` less `minimal`, over the messages sent at or after convergence of which the oracle decides "
+        "on every receiver: 0 with a routing scheme that is minimal",
+    ),
+    "state": (
+        "object",
+        "memory of all routers at the end, PART_UNIT: `forwarding`: what messages are matched against, for "
+        "all sources; `forwarding_senders`: of it, for the sources that sent messages; `local`: p0; `rib`: "
+        "predicates kept beside it; each in `filters`, `constraints` and `bytes` as sent. "
+        "`broadcast_bytes`: the last TABLE of each router; `unicast_bits`: next hops, if they were kept; "
+        "`engine_bytes`: tables of the matching engines, 0 in a simulation. "
+        "The table `schemes` has them by router",
+    ),
     "control_share": (
         "fraction",
         "RA, SR and UR frames / MSG, RA, SR and UR frames, on links between routers; null without any",

@@ -17,6 +17,7 @@ from router.predicates.printer import format_predicate
 from router.wire.bodies import BODIES
 from router.wire.format import FrameType
 from router.wire.header import DecodeError
+from router.wire.message import message_of
 
 #: Python type of a value -> its place among the fields of a value in `attributes`.
 _KINDS = {str: 0, int: 1, float: 2, bool: 3}
@@ -38,7 +39,7 @@ class BodyValues(NamedTuple):
 NOTHING = BodyValues()
 #: Frame type -> the column of its body, and the function from a decoded body to the value of the column.
 _COLUMN_OF: dict[FrameType, tuple[str, Callable[[Any], Any]]] = {
-    FrameType.MSG: ("attributes", lambda message: message),
+    FrameType.MSG: ("attributes", message_of),
     FrameType.RA: ("predicate", format_predicate),
     FrameType.UR: ("predicate", format_predicate),
     FrameType.SR: ("timeout_us", attrgetter("timeout_us")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypedDict, cast
+from typing import Annotated, Any, NotRequired, TypedDict, cast
 
 from captures.rundir.files import RunFolderError, as_object, key_number, read_object, write_json
 from captures.rundir.layout import RunLayout
@@ -20,6 +20,19 @@ class TableRow(TypedDict):
     ]
     scope: Annotated[str, "the messages that the row is about, in words; empty: all messages"]
     predicate: Annotated[str, "predicate of the messages that leave there, in the readable notation"]
+    part: NotRequired[
+        Annotated[
+            str,
+            "`local`: p0; `forwarding`: what messages are matched against; `rib`: predicates of other nodes, "
+            "kept beside the forwarding state that is made of them",
+        ]
+    ]
+    sources: NotRequired[
+        Annotated[list[int] | None, "sources of the messages that the row is about; null: all"]
+    ]
+    copies: NotRequired[
+        Annotated[bool, "whether the table holds the predicate for each of the sources separately"]
+    ]
 
 
 FILE = RunFile(

@@ -374,6 +374,26 @@ _ROWS = (
         ),
     ),
     Table(
+        "schemes",
+        "router, part of its memory and unit, at the end of the run",
+        (
+            Column("node", _INT, "the router"),
+            Column("scheme", _TEXT, "routing scheme of the experiment"),
+            Column(
+                "part",
+                _TEXT,
+                "`local`: p0; `forwarding`: what messages are matched against, for all sources; "
+                "`forwarding_senders`: of it, for the sources that sent messages; `rib`: predicates of nodes "
+                "kept beside it; `broadcast`: the last TABLE; `unicast`: next hops to all nodes, if they "
+                "were kept; `engine`: tables of the matching engine",
+            ),
+            Column(
+                "unit", _TEXT, "`filters`, `constraints`, `bytes` (of predicates: as sent in an RA), `bits`"
+            ),
+            Column("value", _LONG, "how many of the unit"),
+        ),
+    ),
+    Table(
         "controller",
         "event of the controller (logs/controller.jsonl)",
         (
@@ -421,6 +441,11 @@ _ROWS = (
             ),
             Column("scope", _TEXT, "the messages that the row is about; empty: all"),
             Column("predicate", _TEXT, "in the readable notation: the messages that leave by the interface"),
+            Column(
+                "part",
+                _TEXT,
+                "`local`: p0; `forwarding`; `rib`: predicates of nodes beside the forwarding state",
+            ),
         ),
     ),
     Table(

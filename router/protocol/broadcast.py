@@ -104,6 +104,8 @@ class EpochTable:
         classes: the branch of each class; class 1 comes first.
         class_of: class of each source, by source, of type `frames.CLASS_DTYPE`; 0: the source cannot be
             reached, as a source beyond the end cannot.
+        subtrees: for each class, the classes of the nodes in this router's subtree, as bits (1 << class);
+            None: the controller sent none.
     """
 
     epoch: int
@@ -111,6 +113,7 @@ class EpochTable:
     interfaces: Mapping[int, int]
     classes: Branches
     class_of: npt.NDArray[np.uint16] = field(compare=False)
+    subtrees: tuple[int, ...] | None = None
 
     def branch(self, source: int) -> Branch | None:
         """The router's part in the tree of `source`; None if the source cannot be reached."""
@@ -136,7 +139,13 @@ def epoch_table(node: int, epoch: int, table: BroadcastTable) -> EpochTable:
         raise ValueError(f"neighbours: node {node} is its own neighbour")
     _check_classes(table.classes, frozenset(neighbours))
     branches = Branches(table.classes, _nodes_beyond(node, table))
-    return EpochTable(epoch, neighbours, interfaces, branches, table.class_of)
+    subtrees = None if table.subtrees is None else _rows_as_bits(table.subtrees)
+    return EpochTable(epoch, neighbours, interfaces, branches, table.class_of, subtrees)
+
+
+def _rows_as_bits(subtrees: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+    packed = np.packbits(subtrees, axis=1, bitorder="little")
+    return tuple([int.from_bytes(row.tobytes(), "little") << 1 for row in packed])
 
 
 def _check_classes(classes: TreeClasses, interfaces: frozenset[int]) -> None:
@@ -174,9 +183,14 @@ def _nodes_beyond(node: int, table: BroadcastTable) -> dict[int, int]:
 
 
 class BroadcastTables:
-    """The tables of every epoch that is in use, and which epoch this router originates in."""
+    """The tables of every epoch that is in use, and which epoch this router originates in.
+
+    Attributes:
+        need_subtrees: a table must say which nodes are in the subtrees of this router.
+    """
 
     def __init__(self, node: int) -> None:
+        self.need_subtrees = False
         self._node = node
         self._tables: dict[int, EpochTable] = {}
         self._current: EpochTable | None = None
@@ -205,6 +219,11 @@ class BroadcastTables:
         tables = [table for epoch, table in self._tables.items() if epoch >= self._current.epoch]
         return frozenset(interface for table in tables for interface in table.neighbours)
 
+    def reaches(self, node: int) -> bool:
+        """Whether the node has a tree in the current epoch or in a newer one."""
+        oldest = 0 if self._current is None else self._current.epoch
+        return any(table.branch(node) for epoch, table in self._tables.items() if epoch >= oldest)
+
     def get(self, epoch: int) -> EpochTable | None:
         return self._tables.get(epoch)
 
@@ -224,6 +243,8 @@ class BroadcastTables:
             ValueError: the table contradicts itself.
         """
         if epoch not in self._tables and epoch >= self._oldest:
+            if self.need_subtrees and table.subtrees is None:
+                raise ValueError("subtrees: missing; the routing scheme needs them")
             self._tables[epoch] = epoch_table(self._node, epoch, table)
             self.changes += 1
 

@@ -26,6 +26,12 @@ class Drop(StrEnum):
     REVERSE_PATH = "reverse_path"
     HOP_LIMIT = "hop_limit"
     RA_COVERED = "ra_covered"
+    #: An identified RA whose number is not above the last one of its issuer: a duplicate, or overtaken.
+    RA_OLD = "ra_old"
+    #: An RA that is not identified, where the routing scheme needs identified ones.
+    RA_UNIDENTIFIED = "ra_unidentified"
+    #: A destination of a message to which no child of this router leads; the message may have others.
+    DESTINATION = "destination"
     #: An SR whose request number is not above the last one of its issuer: a duplicate, or overtaken.
     SR_OLD = "sr_old"
     #: A UR of a request that is over: answered, timed out or replaced by a newer one.

@@ -41,8 +41,8 @@ class Messages(Part):
         self._accepted = 0
 
     def frames(self) -> Mapping[FrameType, FrameHandler]:
-        content = self._context.content
-        return {content.message_frame: OnTree(content.message_bodies, self._received)}
+        bodies = self._scheme.message_bodies
+        return {self._context.content.message_frame: OnTree(bodies, self._received)}
 
     @property
     def idle(self) -> bool:

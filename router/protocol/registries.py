@@ -24,6 +24,21 @@ SCHEMES.register_lazily(
     "The rules of sections 3.5.1 to 3.5.3 to the letter, which may lose receivers.",
 )
 SCHEMES.register_lazily(
+    "psf",
+    "router.protocol.schemes.per_source:PerSourceForwarding",
+    "A predicate for each source and child on its tree.",
+)
+SCHEMES.register_lazily(
+    "ips",
+    "router.protocol.schemes.per_source:ImprovedPerSource",
+    "As `psf`, with one predicate for all sources that have the same receivers below a child.",
+)
+SCHEMES.register_lazily(
+    "drp",
+    "router.protocol.schemes.receiver_partitioning:ReceiverPartitioning",
+    "The sender's router names the receivers in the message.",
+)
+SCHEMES.register_lazily(
     "flooding", "router.protocol.schemes.flooding:Flooding", "Every message goes to every router of its tree."
 )
 

@@ -125,6 +125,11 @@ class Router:
             self.node, context.tables, self._routing, self._scheme, counts[0] if counts else None
         )
 
+    @property
+    def engine_bytes(self) -> int | None:
+        """The memory of the matching engine, in bytes; None: the engine does not count it."""
+        return self._routing.engine_bytes
+
     def session(self, number: int) -> Session:
         """A newly connected application, of the service that this router offers."""
         return self._service.session(number, self._context.content)

@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 
 from router.content.base import Content
-from router.matching.common.interface import ChangeMatcher, EncodedMatcher, LaidOutMatcher, Matcher
+from router.matching.common.interface import (
+    ChangeMatcher,
+    EncodedMatcher,
+    LaidOutMatcher,
+    Matcher,
+    TableMatcher,
+)
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Message, Predicate
 from router.wire.addresses import LOCAL_INTERFACE
@@ -50,6 +56,14 @@ class RoutingTable:
     def local(self) -> Predicate:
         """p0, the content-based address of this node."""
         return self.get(LOCAL_INTERFACE)
+
+    @property
+    def engine_bytes(self) -> int | None:
+        """The memory of the matcher's table and index; None: it does not count it.
+
+        A matcher has the entries that messages have asked for.
+        """
+        return self._matcher.nbytes if isinstance(self._matcher, TableMatcher) else None
 
     def get(self, interface: int) -> Predicate:
         """p_i; empty for an interface behind which nothing was advertised."""

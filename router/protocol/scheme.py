@@ -8,10 +8,11 @@ with F_C(m). A scheme decides what stands in the place of F_C, and how its table
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from router.predicates.model import Predicate
 from router.predicates.printer import format_predicate
@@ -34,6 +35,17 @@ class Outputs:
     local: bool
 
 
+class TablePart(StrEnum):
+    """The part of a router's memory that a row is of."""
+
+    #: The predicate of the local applications, p0.
+    LOCAL = "local"
+    #: What messages are matched against to find where they go: the M(Fwd) of the slides.
+    FORWARDING = "forwarding"
+    #: What the forwarding state is made of, if it is kept beside it: the predicates of other nodes.
+    RIB = "rib"
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A row of a routing table.
@@ -43,11 +55,17 @@ class Row:
             single interface (such as the predicate of a remote node).
         scope: the messages that the row is about, in words; empty: all messages.
         predicate: a message that matches it leaves by the interface.
+        part: the part of the table.
+        sources: the sources of the messages that the row is about; None: all.
+        copies: whether the table holds the predicate for each of the sources separately.
     """
 
     interface: int | None
     scope: str
     predicate: Predicate
+    part: TablePart = TablePart.FORWARDING
+    sources: tuple[int, ...] | None = None
+    copies: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The row with its predicate in the readable notation."""
@@ -55,7 +73,17 @@ class Row:
             "interface": self.interface,
             "scope": self.scope,
             "predicate": format_predicate(self.predicate),
+            "part": self.part.value,
+            "sources": None if self.sources is None else list(self.sources),
+            "copies": self.copies,
         }
+
+
+def rows_by_interface(routing: RoutingTable) -> Iterator[Row]:
+    """The rows of a table whose entries are interfaces."""
+    for interface, predicate in routing.entries():
+        part = TablePart.LOCAL if interface == LOCAL_INTERFACE else TablePart.FORWARDING
+        yield Row(interface, "", predicate, part)
 
 
 class Scheme(Part, ABC):
@@ -71,9 +99,13 @@ class Scheme(Part, ABC):
             messages.
     """
 
+    #: Whether the controller must send which nodes are in a router's subtrees (`frames.BroadcastTable`).
+    needs_subtrees: ClassVar[bool] = False
+
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         self.context = context
         self.routing = routing
+        context.tables.need_subtrees = self.needs_subtrees
 
     @classmethod
     def conflicts(cls, sr_policy: str, max_filters: int | None) -> Mapping[str, str]:  # noqa: ARG003
@@ -83,6 +115,11 @@ class Scheme(Part, ABC):
     def parts(self) -> Sequence[Part]:
         """The parts of the router that the scheme needs: how predicates spread, their timers and frames."""
         return ()
+
+    @property
+    def message_bodies(self) -> tuple[type, ...]:
+        """The classes of the bodies of messages that routers with this scheme send each other."""
+        return self.context.content.message_bodies
 
     @abstractmethod
     def outputs(self, branch: Branch, frame: Frame) -> Outputs:

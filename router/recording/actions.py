@@ -29,7 +29,7 @@ from router.protocol.events import (
 from router.recording.events import listed
 from router.recording.format import FORWARD
 from router.recording.frames import describe_frame, read_whole_frame, whole_frame
-from router.wire.frames import Body, EncodedMessage, Frame
+from router.wire.frames import AddressedMessage, Body, EncodedMessage, Frame
 from router.wire.message import message_of
 
 _U32 = struct.Struct("<I")
@@ -91,6 +91,8 @@ def _passes_on(came: Frame, goes: Frame) -> bool:
 def _message_of(event: Event) -> Body | None:
     if isinstance(event, FrameReceived):
         body = event.frame.body
+        if isinstance(body, AddressedMessage):
+            body = body.message
         return body.decoded if isinstance(body, EncodedMessage) else body
     return event.message if isinstance(event, SendMessage) else None
 
@@ -142,7 +144,7 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
                 message = Message(json.loads(text))
             elif isinstance(event, SendMessage):
                 message = event.message
-            elif isinstance(event, FrameReceived) and isinstance(event.frame.body, Message | EncodedMessage):
+            elif isinstance(event, FrameReceived) and isinstance(event.frame.body, _MESSAGES):
                 message = message_of(event.frame.body)
             else:
                 raise ValueError("a delivery of a message that the event does not have")
@@ -162,6 +164,9 @@ def _frame_or_text(data: bytes) -> str:
         return describe_frame(read_whole_frame(data))
     except ValueError:
         return data.decode(errors="replace")
+
+
+_MESSAGES = Message | EncodedMessage | AddressedMessage
 
 
 # Elements.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from router.predicates.model import Message
 from router.predicates.printer import format_message, format_predicate
 from router.wire.codec import HEADER_LENGTH, decode_header, forwarded_frame, fragment
-from router.wire.frames import EncodedMessage, Frame, FrameType, Hello, SenderRequest
+from router.wire.frames import AddressedMessage, EncodedMessage, Frame, FrameType, Hello, SenderRequest
 from router.wire.header import DecodeError
 from router.wire.message import message_of
 
@@ -36,7 +36,9 @@ def read_whole_frame(data: bytes) -> Frame:
 def describe_frame(frame: Frame) -> str:
     """Describes a frame on one line: type, issuer/number, epoch, hop limit, content."""
     body = frame.body
-    if isinstance(body, Message | EncodedMessage):
+    if isinstance(body, AddressedMessage):
+        content = f"to {', '.join(map(str, body.destinations))}: {_describe_message(body.message)}"
+    elif isinstance(body, Message | EncodedMessage):
         content = _describe_message(body)
     elif frame.type in (FrameType.RA, FrameType.UR):
         content = format_predicate(body)  # type: ignore[arg-type]

@@ -37,6 +37,11 @@ class LinkCounters(TypedDict):
     records_lost: NotRequired[
         Annotated[int, "records of applications that could not be written, on a full disk for instance"]
     ]
+    engine_bytes: NotRequired[
+        Annotated[
+            int, "memory of the matching engine's table and index; live routers with the compiled engine only"
+        ]
+    ]
     cpu_user_s: NotRequired[Annotated[float, "CPU seconds in user mode; live routers only"]]
     cpu_system_s: NotRequired[Annotated[float, "CPU seconds in the kernel; live routers only"]]
 
@@ -53,6 +58,7 @@ def router_counters(
     applications_disconnected_slow: int = 0,
     records_lost: int = 0,
     messages_compiled: int | None = None,
+    engine_bytes: int | None = None,
 ) -> dict[str, Any]:
     """Returns all counters of a router.
 
@@ -73,4 +79,6 @@ def router_counters(
     )
     if messages_compiled is not None:
         link["messages_compiled"] = messages_compiled
+    if engine_bytes is not None:
+        link["engine_bytes"] = engine_bytes
     return {**link, **core.as_dict()}

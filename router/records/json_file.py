@@ -9,11 +9,8 @@ from pathlib import Path
 from typing import Any
 
 
-def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
+def write_json(path: Path, value: Any) -> None:
     """Writes a JSON document whole or not at all: a reader never sees a partial document.
-
-    Args:
-        durable: wait until the document is on the disk, for a reader after a power failure.
 
     Raises:
         OSError: the file cannot be written.
@@ -22,9 +19,8 @@ def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
     with partial.open("w", encoding="utf-8") as file:
         json.dump(value, file, indent=1)
         file.write("\n")
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
+        file.flush()
+        os.fsync(file.fileno())
     partial.replace(path)
 
 

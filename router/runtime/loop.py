@@ -142,6 +142,7 @@ class RouterLoop:
             applications_disconnected_slow=self._applications.disconnected_slow,
             records_lost=self._applications.records.lost,
             messages_compiled=link.compiled,
+            engine_bytes=self._router.engine_bytes,
         )
 
     def status(self, tables: bool) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from router.predicates.model import Message, Predicate
 from router.wire.format import FrameType, Tlv
 from router.wire.frames import Ack, BroadcastTable, Commit, Hello, SenderRequest
-from router.wire.message import decode_message, describe_message, encode_message
+from router.wire.message import decode_addressed, describe_addressed, encode_addressed
 from router.wire.number import NumberCodec, frame_type_of
 from router.wire.predicate import decode_predicate, describe_predicate, encode_predicate
 from router.wire.table import decode_table, describe_table, encode_table
@@ -50,7 +50,7 @@ def _number(frame_type: FrameType, body: Any, read: Callable[[int], int] = int) 
 
 
 BODIES: dict[FrameType, BodyCodec] = {
-    FrameType.MSG: BodyCodec(Message, encode_message, decode_message, describe_message),
+    FrameType.MSG: BodyCodec(Message, encode_addressed, decode_addressed, describe_addressed),
     FrameType.RA: _predicate(FrameType.RA),
     FrameType.SR: _number(FrameType.SR, SenderRequest),
     FrameType.UR: _predicate(FrameType.UR),

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from router.wire.bodies import BODIES
 from router.wire.format import MAX_BODY_LENGTH, VERSION
-from router.wire.frames import Body, EncodedMessage, Flags, Frame, FrameType
+from router.wire.frames import AddressedMessage, Body, EncodedMessage, Flags, Frame, FrameType
 from router.wire.header import (
     HEADER,
     HEADER_LENGTH,
@@ -23,6 +23,7 @@ from router.wire.header import (
     Header,
     decode_header,
 )
+from router.wire.message import undecoded
 
 __all__ = [
     "HEADER",
@@ -61,8 +62,9 @@ def encode_body(frame: Frame) -> bytes:
     body_codec = BODIES[frame.type]
     if frame.type is FrameType.MSG and isinstance(frame.body, EncodedMessage):
         return frame.body.encoded
-    if not isinstance(frame.body, body_codec.type):
-        raise ValueError(  # noqa: TRY004 - callers guard against ValueError, whatever is wrong with a frame
+    addressed = frame.type is FrameType.MSG and isinstance(frame.body, AddressedMessage)
+    if not addressed and not isinstance(frame.body, body_codec.type):
+        raise ValueError(
             f"{frame.type.name} has a body of type {type(frame.body).__name__}; "
             f"expected {body_codec.type.__name__}"
         )
@@ -158,13 +160,13 @@ def read_frame(header: Header, body: bytes) -> Frame:
 def forwarded_frame(header: Header, body: bytes) -> Frame:
     """As `read_frame`, for a router, which sends on the body of a MSG or RA as it was received.
 
-    The body of a MSG is left undecoded, as an `EncodedMessage`.
+    The attributes of a MSG are left undecoded, as an `EncodedMessage`.
 
     Raises:
-        DecodeError: the body of another frame breaks a rule of the format.
+        DecodeError: the body of another frame, or the destinations of a MSG, break a rule of the format.
     """
     if header.type is FrameType.MSG:
-        return _frame(header, EncodedMessage(body))
+        return _frame(header, undecoded(body))
     return _frame(header, decode_body(header, body), body if header.type is FrameType.RA else None)
 
 

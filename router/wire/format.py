@@ -19,6 +19,8 @@ from router.predicates.model import Operator, Type
 VERSION = 1
 #: Greatest `total_length`, so that the memory of a receiver has a bound: 16 MiB.
 MAX_BODY_LENGTH = 16 * 1024 * 1024
+#: Most nodes that a message is addressed to, so that the memory of a receiver has a bound.
+MAX_DESTINATIONS = 65_536
 
 
 class FrameType(IntEnum):
@@ -44,6 +46,9 @@ class Tlv(IntEnum):
     NEIGHBOUR = 5
     OLDEST_EPOCH = 7
     ACKNOWLEDGED = 8
+    SUBTREES = 9
+    DESTINATIONS = 10
+    DESTINATION_MAP = 11
     TREE_CLASS = 64
     CLASS_OF = 65
 
@@ -53,6 +58,7 @@ class Flags(IntFlag):
 
     NONE = 0
     PARTIAL = 1
+    IDENTIFIED = 2
 
 
 class DecodeReason(StrEnum):
@@ -84,6 +90,8 @@ class Layout(Enum):
     TEXT = "text"
     #: A value of the type that the field `value_type` says.
     VALUE = "value"
+    #: Bytes to the end of the TLV.
+    OCTETS = "octets"
     #: Records, one behind the other.
     RECORDS = "records"
     #: Some bits of a u16 that several fields share, the first field in the upper bits.
@@ -104,6 +112,7 @@ class Occurs(Enum):
 
     ANY_NUMBER = "any number"
     ONCE = "exactly one"
+    OPTIONAL = "at most one"
 
 
 class Part(Enum):
@@ -252,7 +261,12 @@ FLAGS = {
         "Partial update reply",
         "of a UR: a downstream router is missing from it, because its sender gave up waiting. Without a "
         "meaning in other frames",
-    )
+    ),
+    Flags.IDENTIFIED: (
+        "Identified receiver advertisement",
+        "of an RA: its predicate replaces that of every earlier RA of the issuer, by `seq`; without a filter "
+        "it withdraws the predicate. Without a meaning in other frames",
+    ),
 }
 
 # --- Frame types ------------------------------------------------------------------------------------------
@@ -261,7 +275,11 @@ FRAMES = (
     FrameFormat(
         FrameType.MSG,
         "router → routers",
-        ((Tlv.ATTRIBUTE, Occurs.ANY_NUMBER),),
+        (
+            (Tlv.DESTINATIONS, Occurs.OPTIONAL),
+            (Tlv.DESTINATION_MAP, Occurs.OPTIONAL),
+            (Tlv.ATTRIBUTE, Occurs.ANY_NUMBER),
+        ),
         "a message: its attributes (paper, figure 2)",
     ),
     FrameFormat(
@@ -308,6 +326,7 @@ FRAMES = (
             (Tlv.NEIGHBOUR, Occurs.ANY_NUMBER),
             (Tlv.TREE_CLASS, Occurs.ANY_NUMBER),
             (Tlv.CLASS_OF, Occurs.ONCE),
+            (Tlv.SUBTREES, Occurs.OPTIONAL),
         ),
         "the router's part in every broadcast tree of `epoch`",
     ),
@@ -360,6 +379,12 @@ CHILD = Record(
         Field("interface", Layout.BITS, "Interface", "interface number of the child", bits=14),
     ),
     "an interface that leads away from the sources of a TREE_CLASS",
+)
+
+DESTINATION = Record(
+    "DESTINATION",
+    (Field("destination", Layout.U32, "Destination", "a node; greater than the one before"),),
+    "a node that a message is for",
 )
 
 SOURCE = Record(
@@ -436,6 +461,48 @@ TLVS = (
         "the type of the frame that is acknowledged",
     ),
     TlvFormat(
+        Tlv.SUBTREES,
+        (
+            Field(
+                "subtrees",
+                Layout.OCTETS,
+                "Subtrees",
+                "a row for each TREE_CLASS, in their order. A row has a bit for each TREE_CLASS, the first "
+                "one in the highest bit of the first octet, and ends with bits of 0 to whole octets",
+            ),
+        ),
+        "which nodes are in the router's subtrees: bit b of row a is 1 if the sources of class b are in the "
+        "router's subtree of the trees of class a (they all are, or none of them is)",
+    ),
+    TlvFormat(
+        Tlv.DESTINATIONS,
+        (
+            Field(
+                "destinations",
+                Layout.RECORDS,
+                "Destination",
+                "to the end of the TLV, at least one",
+                records=DESTINATION,
+            ),
+        ),
+        "the nodes that a message is for, one by one; the first TLV of the body. "
+        f"At most {MAX_DESTINATIONS:,}",
+    ),
+    TlvFormat(
+        Tlv.DESTINATION_MAP,
+        (
+            Field("first_destination", Layout.U32, "First destination", "the node of the first bit"),
+            Field(
+                "destination_bits",
+                Layout.OCTETS,
+                "Destinations",
+                "a bit for each node from the first on, in the highest bit of the first octet",
+            ),
+        ),
+        "the nodes that a message is for, as bits, at least one of which is 1; in the place of DESTINATIONS "
+        f"where it is shorter. At most {MAX_DESTINATIONS:,} bits",
+    ),
+    TlvFormat(
         Tlv.TREE_CLASS,
         (
             Field(
@@ -473,7 +540,7 @@ TLVS = (
 
 RESERVED_TLVS = (
     Reserved(6, 6, "nothing: the entries of the earlier TABLE"),
-    Reserved(9, 15, "other routing schemes: sets of downstream nodes in a TABLE, destinations of a message"),
+    Reserved(12, 15, "other routing schemes"),
     Reserved(16, 31, "the attention-limited service: SUBSCRIPTION, PUBLICATION, HOMES, OFFERED"),
     Reserved(32, 47, "private content: KEY, BLOOM, SEALED"),
     Reserved(48, 63, "authentication: key identifiers, tags of a hop, signatures of an issuer"),
@@ -548,7 +615,8 @@ REASONS = (
         "Malformed TLV",
         "a TLV or constraint runs past what holds it or is too short; a TLV of fixed size has another size; "
         "`child_count` disagrees with the size; TLV type 0; a known TLV in a frame that has no place for it; "
-        "a TLV missing or repeated that must occur exactly once",
+        "a TLV missing that must occur exactly once, or repeated that may occur once; a size of SUBTREES "
+        "that the number of TREE_CLASSes contradicts; destinations that are not in the first TLV",
     ),
     ReasonFormat(
         DecodeReason.BAD_NAME, Part.BODY, "Malformed name", "an empty name, or one that is not UTF-8"
@@ -559,7 +627,8 @@ REASONS = (
         "Malformed value",
         "unknown value type; a value of the wrong size; not UTF-8, not finite, neither 0 nor 1; string over "
         "65,535 bytes; `acknowledged` is no frame type; a `class_number` for which the TABLE has no "
-        "TREE_CLASS",
+        "TREE_CLASS; a bit of 1 behind a row of SUBTREES; destinations that do not ascend, none, too many, "
+        "or over 32 bits",
     ),
     ReasonFormat(
         DecodeReason.BAD_CONSTRAINT,
@@ -577,6 +646,6 @@ REASONS = (
         DecodeReason.DUPLICATE_ENTRY,
         Part.BODY,
         "Entry twice",
-        "an interface twice in one TABLE; a child twice in one TREE_CLASS",
+        "an interface twice in one TABLE; a child twice in one TREE_CLASS; a destination twice in one MSG",
     ),
 )

@@ -19,6 +19,7 @@ __all__ = [
     "CLASS_DTYPE",
     "COUNTER_BITS",
     "Ack",
+    "AddressedMessage",
     "Body",
     "BroadcastTable",
     "Commit",
@@ -60,14 +61,19 @@ class BroadcastTable:
         classes: the router's part in the trees of each class; class 1 comes first.
         class_of: the class of each source, by source; of type `CLASS_DTYPE`, read-only. 0: the source cannot
             be reached, as a source beyond the end cannot.
+        subtrees: [a - 1, b - 1] is true if the sources of class b are in the router's subtree of the trees of
+            class a; read-only. None: not sent, since the routing scheme does not ask for it.
     """
 
     neighbours: tuple[tuple[int, int], ...]
     classes: TreeClasses
     class_of: npt.NDArray[np.uint16]
+    subtrees: npt.NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         self.class_of.setflags(write=False)
+        if self.subtrees is not None:
+            self.subtrees.setflags(write=False)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -75,17 +81,25 @@ class BroadcastTable:
             and self.neighbours == other.neighbours
             and self.classes == other.classes
             and np.array_equal(self.class_of, other.class_of)
+            and _equal(self.subtrees, other.subtrees)
         )
 
     def __hash__(self) -> int:
         return hash((self.neighbours, self.classes, self.class_of.tobytes()))
 
     def __repr__(self) -> str:
-        return f"BroadcastTable({self.neighbours}, {self.classes}, class_of={self.class_of.tolist()})"
+        subtrees = "" if self.subtrees is None else f", subtrees={self.subtrees.astype(int).tolist()}"
+        return (
+            f"BroadcastTable({self.neighbours}, {self.classes}, class_of={self.class_of.tolist()}{subtrees})"
+        )
 
     def sources(self) -> npt.NDArray[np.intp]:
         """The sources that the router can be reached from, in ascending order."""
         return np.flatnonzero(self.class_of)
+
+
+def _equal(own: npt.NDArray[np.bool_] | None, other: npt.NDArray[np.bool_] | None) -> bool:
+    return own is other or (own is not None and other is not None and np.array_equal(own, other))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +144,29 @@ class EncodedMessage:
         return hash(self.encoded)
 
 
-Body = Message | EncodedMessage | Predicate | SenderRequest | Hello | BroadcastTable | Commit | Ack
+@dataclass(frozen=True, slots=True)
+class AddressedMessage:
+    """Body of a MSG that names the nodes that it is for.
+
+    Attributes:
+        destinations: in ascending order, at least one.
+    """
+
+    destinations: tuple[int, ...]
+    message: Message | EncodedMessage
+
+
+Body = (
+    Message
+    | EncodedMessage
+    | AddressedMessage
+    | Predicate
+    | SenderRequest
+    | Hello
+    | BroadcastTable
+    | Commit
+    | Ack
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +174,8 @@ class Frame:
     """One protocol data unit, whole (after reassembly).
 
     Attributes:
-        type: what it is; determines the type of `body` (MSG: Message or EncodedMessage; RA, UR: Predicate).
+        type: what it is; determines the type of `body` (MSG: Message, EncodedMessage or AddressedMessage;
+            RA, UR: Predicate).
         issuer: source node of a MSG; issuer of an RA or SR; issuer of the SR that a UR answers;
             the router itself for HELLO and ACK; the addressed router for TABLE and COMMIT.
         seq: sequence number (MSG, RA), request number (SR, UR), controller's number (others); 64 bits.

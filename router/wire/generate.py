@@ -18,6 +18,7 @@ from router.wire.format import (
     FRAMES,
     HEADER,
     MAX_BODY_LENGTH,
+    MAX_DESTINATIONS,
     OPERATORS,
     REASONS,
     RESERVED_FRAMES,
@@ -43,7 +44,7 @@ _ROOT = Path(__file__).parents[2]
 _DISSECTOR = _ROOT / "router/wire/wireshark/cbcb.lua"
 _STATISTICS = _ROOT / "router/wire/wireshark/cbcb_statistics.lua"
 DOCUMENT = _ROOT / "docs/wire-format.md"
-_RECORDS = (format.CONSTRAINT, format.CHILD, format.SOURCE)
+_RECORDS = (format.CONSTRAINT, format.CHILD, format.DESTINATION, format.SOURCE)
 
 # --- Lua --------------------------------------------------------------------------------------------------
 
@@ -63,6 +64,7 @@ def _dissector_constants() -> str:
             f"local VERSION, HEADER_LENGTH = {VERSION}, {HEADER_LENGTH}",
             f"local TLV_HEADER_LENGTH = {TLV_HEADER_LENGTH}",
             f"local MAX_BODY_LENGTH, STRING_MAX_BYTES = {MAX_BODY_LENGTH}, {STRING_MAX_BYTES}",
+            f"local MAX_DESTINATIONS = {MAX_DESTINATIONS}",
             *_numbers("FRAME_TYPES", {int(type_): type_.name for type_ in FrameType}),
             *_numbers("TLV_TYPES", {int(tlv): tlv.name for tlv in Tlv}),
             _table("VALUE_TYPES", {int(type_): type_.name.lower() for type_ in Type}),
@@ -171,6 +173,8 @@ def _proto_fields(field: Field) -> Iterator[str]:
     name = f'"cbcb.{field.name}", {_text(field.label)}'
     if field.layout is Layout.RECORDS:
         yield f"{field.name} = ProtoField.none({name}),"
+    elif field.layout is Layout.OCTETS:
+        yield f"{field.name} = ProtoField.bytes({name}),"
     elif field.layout in (Layout.TEXT, Layout.VALUE):
         yield f"{field.name} = ProtoField.string({name}, base.UNICODE),"
     else:
@@ -269,6 +273,8 @@ def _size(field: Field) -> str:
             return "text"
         case Layout.VALUE:
             return "value"
+        case Layout.OCTETS:
+            return "octets"
         case Layout.RECORDS:
             return f"*{field.records.name if field.records else ''}*, any number"
         case Layout.BITS:

@@ -38,7 +38,7 @@ from router.wire.bodies import BODIES as BODY_CODECS
 from router.wire.format import FRAMES, MAX_BODY_LENGTH, VERSION, FrameType, Layout, Names, Tlv
 from router.wire.frames import EncodedMessage, Frame
 from router.wire.header import TYPE_NAMES
-from router.wire.layouts import HEADER_OFFSETS, STRUCT_CODES, TLV_FORMATS
+from router.wire.layouts import HEADER_OFFSETS, SIZES, STRUCT_CODES, TLV_FORMATS
 from router.wire.message import message_of
 from router.wire.tlv import TLV_HEADER, TLV_HEADER_LENGTH
 
@@ -203,6 +203,9 @@ def _field(field: format.Field, before: tuple[format.Field, ...]) -> Any:
             return _ValueField(field.name, lambda part: part.getfieldval(length))
         # To the end of the TLV, behind the name, its length and the type.
         return _ValueField(field.name, lambda part: part.tlv_length - part.name_length - 2)
+    if field.layout is Layout.OCTETS:
+        leading = sum(SIZES[other.layout] for other in before)
+        return StrLenField(field.name, b"", length_from=lambda part: max(0, part.tlv_length - leading))
     if field.layout is Layout.RECORDS:
         count = next((other.name for other in before if other.count_of == field.name), None)
         ends = (

@@ -1,4 +1,4 @@
-"""The body of a MSG: ATTRIBUTE TLVs."""
+"""The body of a MSG: ATTRIBUTE TLVs, perhaps behind its destinations."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import struct
 from typing import Any
 
 from router.predicates.model import Message, Type, type_of
+from router.wire.destinations import describe_destinations, encode_destinations, split_destinations
 from router.wire.format import DecodeReason, FrameType, Tlv
-from router.wire.frames import EncodedMessage
+from router.wire.frames import AddressedMessage, EncodedMessage
 from router.wire.header import DecodeError
 from router.wire.tlv import TLV_HEADER, TLV_HEADER_LENGTH, overrun, skip_unknown
 from router.wire.value import INTEGER, bad_utf8, decode_value
@@ -104,12 +105,55 @@ def describe_message(message: Message) -> list[tuple[Tlv, dict[str, Any]]]:
     ]
 
 
-def message_of(body: Message | EncodedMessage) -> Message:
+def encode_addressed(body: Message | EncodedMessage | AddressedMessage) -> bytes:
+    """The body of a MSG, with its destinations if it has any.
+
+    Raises:
+        ValueError: an attribute or a destination is outside the model.
+    """
+    if isinstance(body, AddressedMessage):
+        return encode_destinations(body.destinations) + encode_addressed(body.message)
+    return body.encoded if isinstance(body, EncodedMessage) else encode_message(body)
+
+
+def decode_addressed(body: bytes) -> Message | AddressedMessage:
+    """Reads the body of a MSG.
+
+    Raises:
+        DecodeError: the body breaks a rule of the format.
+    """
+    destinations, rest = split_destinations(body)
+    message = decode_message(rest)
+    return message if destinations is None else AddressedMessage(destinations, message)
+
+
+def undecoded(body: bytes) -> EncodedMessage | AddressedMessage:
+    """The body of a MSG of which only the destinations are read.
+
+    Raises:
+        DecodeError: the destinations break a rule of the format.
+    """
+    destinations, rest = split_destinations(body)
+    message = EncodedMessage(rest)
+    return message if destinations is None else AddressedMessage(destinations, message)
+
+
+def describe_addressed(
+    body: Message | EncodedMessage | AddressedMessage,
+) -> list[tuple[Tlv, dict[str, Any]]]:
+    """The TLVs of the body of a MSG by the field names of the format."""
+    addresses = describe_destinations(body.destinations) if isinstance(body, AddressedMessage) else []
+    return addresses + describe_message(message_of(body))
+
+
+def message_of(body: Message | EncodedMessage | AddressedMessage) -> Message:
     """The message; an `EncodedMessage` is decoded once.
 
     Raises:
         DecodeError: the body breaks a rule of the format.
     """
+    if isinstance(body, AddressedMessage):
+        body = body.message
     if isinstance(body, Message):
         return body
     if body.decoded is None:

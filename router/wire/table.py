@@ -1,4 +1,4 @@
-"""The body of a TABLE: NEIGHBOUR, TREE_CLASS and CLASS_OF TLVs."""
+"""The body of a TABLE: NEIGHBOUR, TREE_CLASS, CLASS_OF and SUBTREES TLVs."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _SOURCES = CLASS_DTYPE.newbyteorder(">")
 
 
 def encode_table(table: BroadcastTable) -> bytes:
-    """NEIGHBOUR, TREE_CLASS and CLASS_OF TLVs.
+    """NEIGHBOUR, TREE_CLASS and CLASS_OF TLVs, and SUBTREES if the table has them.
 
     Raises:
-        ValueError: two entries for one interface, or a source of a class that the table does not have.
+        ValueError: two entries for one interface, a source of a class that the table does not have, or
+            `subtrees` of another size.
         struct.error: another number does not fit.
     """
     if len(dict(table.neighbours)) != len(table.neighbours):
@@ -47,7 +48,16 @@ def encode_table(table: BroadcastTable) -> bytes:
             encode_tlv(Tlv.TREE_CLASS, head + children[_WORDS.itemsize * start : _WORDS.itemsize * end])
         )
     parts.append(encode_tlv(Tlv.CLASS_OF, table.class_of.astype(_SOURCES).tobytes()))
+    if table.subtrees is not None:
+        count = len(table.classes)
+        if table.subtrees.shape != (count, count):
+            raise ValueError(f"subtrees of shape {table.subtrees.shape}; expected {(count, count)}")
+        parts.append(encode_tlv(Tlv.SUBTREES, _rows(table.subtrees)))
     return b"".join(parts)
+
+
+def _rows(subtrees: npt.NDArray[np.bool_]) -> bytes:
+    return np.packbits(subtrees, axis=1).tobytes()
 
 
 def _largest(class_of: npt.NDArray[np.uint16]) -> int:
@@ -55,7 +65,7 @@ def _largest(class_of: npt.NDArray[np.uint16]) -> int:
 
 
 def decode_table(body: bytes) -> BroadcastTable:
-    """Reads the NEIGHBOUR, TREE_CLASS and CLASS_OF TLVs of a TABLE.
+    """Reads the TLVs of a TABLE.
 
     Raises:
         DecodeError: the body breaks a rule of the format.
@@ -65,6 +75,7 @@ def decode_table(body: bytes) -> BroadcastTable:
     children: list[int] = []
     first = [0]
     class_of: npt.NDArray[np.uint16] | None = None
+    rows: bytes | None = None
     for number, start, end in tlvs(body):
         if number == Tlv.NEIGHBOUR:
             if end - start != _NEIGHBOUR.size:
@@ -86,6 +97,10 @@ def decode_table(body: bytes) -> BroadcastTable:
                     Tlv.CLASS_OF, end - start, (end - start) // _SOURCES.itemsize * _SOURCES.itemsize
                 )
             class_of = np.frombuffer(body[start:end], dtype=_SOURCES).astype(CLASS_DTYPE)
+        elif number == Tlv.SUBTREES:
+            if rows is not None:
+                raise DecodeError(DecodeReason.BAD_TLV, "SUBTREES twice in a table")
+            rows = body[start:end]
         else:
             skip_unknown(number, FrameType.TABLE)
     if class_of is None:
@@ -98,7 +113,20 @@ def decode_table(body: bytes) -> BroadcastTable:
     classes = TreeClasses(
         np.array(parents, np.uint16), np.array(first, np.uint32), np.array(children, np.uint16)
     )
-    return BroadcastTable(tuple(neighbours.items()), classes, class_of)
+    subtrees = None if rows is None else _decode_subtrees(rows, len(classes))
+    return BroadcastTable(tuple(neighbours.items()), classes, class_of, subtrees)
+
+
+def _decode_subtrees(rows: bytes, classes: int) -> npt.NDArray[np.bool_]:
+    width = -(-classes // 8)
+    if len(rows) != classes * width:
+        raise wrong_size(Tlv.SUBTREES, len(rows), classes * width)
+    if not classes:
+        return np.zeros((0, 0), dtype=np.bool_)
+    bits = np.unpackbits(np.frombuffer(rows, dtype=np.uint8).reshape(classes, width), axis=1)
+    if bits[:, classes:].any():
+        raise DecodeError(DecodeReason.BAD_VALUE, f"SUBTREES has a bit of 1 behind the {classes} of a row")
+    return bits[:, :classes].astype(np.bool_)
 
 
 def _decode_class(body: bytes, start: int, end: int) -> tuple[int, tuple[int, ...]]:
@@ -121,7 +149,10 @@ def describe_table(table: BroadcastTable) -> list[tuple[Tlv, dict[str, Any]]]:
     ]
     classes = [(Tlv.TREE_CLASS, _describe_class(each)) for each in table.classes]
     sources = [{"class_number": number} for number in table.class_of.tolist()]
-    return [*neighbours, *classes, (Tlv.CLASS_OF, {"sources": sources})]
+    found: list[tuple[Tlv, dict[str, Any]]] = [*neighbours, *classes, (Tlv.CLASS_OF, {"sources": sources})]
+    if table.subtrees is not None:
+        found.append((Tlv.SUBTREES, {"subtrees": _rows(table.subtrees)}))
+    return found
 
 
 def _describe_class(tree_class: TreeClass) -> dict[str, Any]:

@@ -74,7 +74,8 @@ from testbed.controller.events import (
 )
 from testbed.controller.rules import Rule, pipeline
 from testbed.controller.settings import Settings
-from testbed.controller.trees import LAYERS, broadcast_tables
+from testbed.controller.subtrees import router_tables
+from testbed.controller.trees import LAYERS
 
 _ETHERNET = CONTROLLER_SOURCE + ETHERTYPE.to_bytes(2, "big")
 #: Connections that may wait to be accepted: all switches of a network connect at once.
@@ -154,6 +155,7 @@ class ControllerApp(RyuApp):
         self._log = log
         self._topology = settings.topology
         self._layer = LAYERS[settings.layer]
+        self._subtrees = settings.subtrees
         self._machine = Distribution(settings.topology)
         self._inbox = hub.Queue()
         self._switches: dict[int, _Switch] = {}
@@ -213,8 +215,10 @@ class ControllerApp(RyuApp):
         # echoes.
         try:
             tables = eventlet.tpool.execute(
-                lambda: broadcast_tables(
-                    self._topology, self._layer(self._topology, request.down_links, request.down_nodes)
+                lambda: router_tables(
+                    self._topology,
+                    self._layer(self._topology, request.down_links, request.down_nodes),
+                    self._subtrees,
                 )
             )
         except Exception as error:

@@ -24,6 +24,7 @@ class Settings:
         socket: Unix socket on which the switches connect. Only the controller's own user can connect; on a
             TCP port any local user could pass for a switch.
         log: file to which the events are appended, one JSON object a line.
+        subtrees: the routing scheme needs to know the nodes in the subtrees of routers.
         parent_pid: the required parent process; the controller ends if its parent is, or becomes, another
             process.
     """
@@ -32,6 +33,7 @@ class Settings:
     socket: Path
     log: Path
     layer: str = field(default="spt", metadata=option("Broadcast layer.", choices=LAYERS))
+    subtrees: bool = False
     parent_pid: int | None = None
 
 

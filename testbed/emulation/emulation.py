@@ -20,6 +20,7 @@ from captures.rundir.counters import SwitchCounters, write_routers_counters, wri
 from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import TableRow, write_routing_tables
 from captures.rundir.timings import write_timings
+from router.protocol.registries import SCHEMES
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
 from router.wire.addresses import HOST_PORT
@@ -144,14 +145,14 @@ class Emulation:
         """
         self.state.nodes = len(self.nodes)
         controller = self._controller = Controller(
-            self._folder, self.experiment.broadcast.layer, self.network.controller_socket
+            self._folder,
+            self.experiment.broadcast.layer,
+            SCHEMES[self.experiment.routing.scheme].needs_subtrees,
+            self.network.controller_socket,
         )
         self.state.add_process(controller.child.pid)
         self.progress.step("hosts and links")
         hosts = self.network.start_hosts()
-        # Its parent loads code while the network is made.
-        routers = self._routers = Routers(self._folder, self._router_specs(hosts))
-        self.state.add_process(routers.child.pid)
         self.network.start_links()
         self.progress.step("switches")
         controller.wait_listening()
@@ -168,7 +169,8 @@ class Emulation:
         self.progress.step("counters")
         self._baseline = self._settled_counters()
         self.progress.step("routers")
-        routers.start()
+        routers = self._routers = Routers(self._folder, self._router_specs(hosts))
+        self.state.add_process(routers.child.pid)
         ready = self._counting(routers.log, "ready")
         self._router_pids = routers.wait_ready(self._barrier_s + _COMPILING_S, ready)
         self.state.add_processes(self._router_pids)

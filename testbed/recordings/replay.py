@@ -14,12 +14,12 @@ from captures.rundir.counters import read_routers_counters
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import read_manifest
-from captures.rundir.routing_tables import read_routing_tables
+from captures.rundir.routing_tables import TableRow, read_routing_tables
 from router.predicates.lexer import ParseError
 from router.predicates.parser import parse_predicate
 from router.protocol.counters import Drop
 from router.protocol.router import Router
-from router.protocol.scheme import Row
+from router.protocol.scheme import Row, TablePart
 from router.recording.file import RecordingError
 from router.recording.replay import Replayed, RouterState, check, states_at
 from testbed.errors import InputError
@@ -121,14 +121,21 @@ def replay_run(run_dir: Path, nodes: Iterable[int]) -> Iterator[Verdict]:
 def _tables(run: RunLayout) -> dict[int, tuple[Row, ...]]:
     """Returns node -> rows of its table; empty if the run has no tables."""
     try:
-        return {
-            node: tuple(
-                Row(row["interface"], row["scope"], parse_predicate(row["predicate"])) for row in rows
-            )
-            for node, rows in read_routing_tables(run).items()
-        }
+        return {node: tuple(_row(row) for row in rows) for node, rows in read_routing_tables(run).items()}
     except ParseError as error:
         raise RunFolderError(f"{run.routing_tables}: {error}") from error
+
+
+def _row(row: TableRow) -> Row:
+    sources = row.get("sources")
+    return Row(
+        row["interface"],
+        row["scope"],
+        parse_predicate(row["predicate"]),
+        TablePart(row.get("part", TablePart.FORWARDING)),
+        None if sources is None else tuple(sources),
+        row.get("copies", False),
+    )
 
 
 def _table_differences(replayed: Iterable[Row], live: Iterable[Row]) -> list[str]:

@@ -22,7 +22,8 @@ from testbed.controller.events import (
     TablesComputed,
     Tick,
 )
-from testbed.controller.trees import LAYERS, broadcast_tables
+from testbed.controller.subtrees import router_tables
+from testbed.controller.trees import LAYERS
 from testbed.sim.clock import EPOCH_NS, Agenda, Alarm, seconds
 from testbed.sim.fabric import CONTROL_NS, Fabric
 from topos.model import Topology
@@ -38,6 +39,7 @@ class SimulatedController:
     Args:
         topology: the declared topology.
         layer: name of the broadcast layer.
+        subtrees: routers need to know the nodes in their subtrees.
         agenda: the agenda on which deadlines are scheduled.
         fabric: carries the controller's frames.
         log_path: the log of the controller.
@@ -48,6 +50,7 @@ class SimulatedController:
         self,
         topology: Topology,
         layer: str,
+        subtrees: bool,
         agenda: Agenda,
         fabric: Fabric,
         log_path: Path,
@@ -55,6 +58,7 @@ class SimulatedController:
     ) -> None:
         self._topology = topology
         self._trees = LAYERS[layer]
+        self._subtrees = subtrees
         self._agenda = agenda
         self._fabric = fabric
         self._heard = heard
@@ -109,4 +113,5 @@ class SimulatedController:
 
     def _compute(self, request: ComputeTables) -> None:
         forest = self._trees(self._topology, request.down_links, request.down_nodes)
-        self._handle(TablesComputed(request.epoch, broadcast_tables(self._topology, forest)))
+        tables = router_tables(self._topology, forest, self._subtrees)
+        self._handle(TablesComputed(request.epoch, tables))

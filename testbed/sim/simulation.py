@@ -16,6 +16,7 @@ from captures.rundir.simulation import SimulationCost, write_simulation
 from captures.rundir.timings import write_timings
 from router.content.registry import CONTENTS
 from router.protocol.events import Event, Settle, Started
+from router.protocol.registries import SCHEMES
 from router.records.applications import ApplicationRecords
 from testbed.config.model import Experiment
 from testbed.config.router_options import router_options
@@ -111,6 +112,7 @@ class Simulation:
         self.controller = SimulatedController(
             topology,
             experiment.broadcast.layer,
+            SCHEMES[experiment.routing.scheme].needs_subtrees,
             self.agenda,
             self.fabric,
             run.controller_log,

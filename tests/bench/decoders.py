@@ -31,7 +31,7 @@ from router.predicates.model import Message, Predicate, type_of
 from router.predicates.printer import format_predicate
 from router.wire import codec
 from router.wire.addresses import node_address
-from router.wire.frames import Ack, Body, Commit, FrameType, Hello, SenderRequest
+from router.wire.frames import Ack, AddressedMessage, Body, Commit, FrameType, Hello, SenderRequest
 from router.wire.header import DecodeError
 from router.wire.layers import CBCB, to_frame
 from tests.support.mutated_frames import mutated
@@ -57,6 +57,8 @@ def _content(body: Body) -> Any:
     """A body as the columns of the Spark decode have it."""
     if isinstance(body, Message):
         return [(name, type_of(value).name.lower(), value) for name, value in body.items()]
+    if isinstance(body, AddressedMessage):
+        return _content(body.message)
     if isinstance(body, Predicate):
         return format_predicate(body)
     if isinstance(body, SenderRequest):

@@ -14,7 +14,8 @@ from router.predicates.model import EVERYTHING, NOTHING, Message, Operator, Pred
 from router.predicates.semantics import matches
 from router.protocol.options import RouterOptions
 from router.wire.frames import BroadcastTable, FrameType
-from testbed.controller.trees import LAYERS, broadcast_tables
+from testbed.controller.subtrees import router_tables
+from testbed.controller.trees import LAYERS
 from tests.support.predicate_cases import SEEDS
 from tests.support.protocol_network import Graph, Network, integer, one, random_graph
 from tests.support.pull_cases import OPTIONS, STEPS, play, table_errors
@@ -42,7 +43,7 @@ def network_of(layer: str, graph: Graph, seed: int, options: RouterOptions | Non
 
     def tables_of(_full: Graph, alive: Graph) -> dict[int, BroadcastTable]:
         down = frozenset(link.index for link in topology.links if not alive.has_edge(link.u, link.v))
-        return broadcast_tables(topology, LAYERS[layer](topology, down, frozenset()))
+        return router_tables(topology, LAYERS[layer](topology, down, frozenset()), subtrees=True)
 
     network = Network(graph, options or RouterOptions(), seed)
     network.tables_of = tables_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import struct
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from router.protocol.events import (
 )
 from router.protocol.options import RouterOptions
 from router.protocol.registries import SCHEMES
+from router.protocol.scheme import Row
 from router.recording.actions import describe_actions
 from router.recording.events import describe_event
 from router.recording.file import Origin, RecordedEvent, Recorder, Recording, RecordingError
@@ -36,7 +37,7 @@ from router.wire.frames import FrameType
 from tests.support.predicate_cases import PREDICATES, SEEDS
 from tests.support.protocol_network import Graph, Network, random_graph
 from tests.support.pull_cases import STEPS, play
-from tests.support.router_tables import by_interface, predicates_of
+from tests.support.router_tables import predicates_of
 
 EPOCH_NS = 10**18
 #: Experiment seconds per wall second.
@@ -53,8 +54,12 @@ OPTIONS = RouterOptions(
 #: Every scheme, every content.
 VARIANTS = (
     *(replace(OPTIONS, covering=covering) for covering in CONTENTS),
-    *(replace(OPTIONS, scheme=scheme) for scheme in SCHEMES if scheme != "flooding"),
-    RouterOptions(scheme="flooding"),
+    *(
+        RouterOptions(scheme=name)
+        if scheme.conflicts(OPTIONS.sr_policy, None)
+        else replace(OPTIONS, scheme=name)
+        for name, scheme in SCHEMES.items()
+    ),
 )
 
 
@@ -78,7 +83,7 @@ class RecordedNetwork(Network):
 
     def __init__(self, graph: Graph, options: RouterOptions, seed: int, folder: Path) -> None:
         self.now = 0.0
-        self.history: dict[int, list[tuple[int, int, Mapping[int, Predicate]]]] = {n: [] for n in graph}
+        self.history: dict[int, list[tuple[int, int, tuple[Row, ...]]]] = {n: [] for n in graph}
         self.recorders = {
             node: Recorder(folder / f"r{node}.rec", Origin(node, options, "naive", seed, 1), _Clock(self))
             for node in sorted(graph)
@@ -94,7 +99,7 @@ class RecordedNetwork(Network):
         actions = super().handle(node, event)
         self.recorders[node].actions(event, actions)
         router = self.routers[node]
-        self.history[node].append((self.wall_ns, router.epoch, dict(predicates_of(router))))
+        self.history[node].append((self.wall_ns, router.epoch, router.rows()))
         return actions
 
     def close(self, in_order: bool = True) -> None:
@@ -152,15 +157,15 @@ def test_a_replay_answers_as_the_router_did(
             assert replayed.difference is None
             assert (replayed.cut is None) == ends
             assert replayed.router.counters == router.counters
-            assert predicates_of(replayed.router) == predicates_of(router)
+            assert replayed.router.rows() == router.rows()
             history = network.history[node]
             assert replayed.inputs == len(history)
             times = sorted({t_ns for t_ns, _, _ in history} | {EPOCH_NS - 1, EPOCH_NS + 10**9, 2 * EPOCH_NS})
             for t_ns, state in zip(times, states_at(path, times), strict=True):
                 past = [entry for entry in history if entry[0] <= t_ns]
                 # The replay reads the wall clock with the precision of the router's own.
-                epoch, predicates = past[-1][1:] if past else (0, {})
-                assert (state.epoch, by_interface(state.table)) == (epoch, predicates)
+                epoch, table = past[-1][1:] if past else (0, ())
+                assert (state.epoch, state.table) == (epoch, table)
 
 
 @pytest.fixture

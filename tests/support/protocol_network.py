@@ -29,7 +29,7 @@ from router.protocol.events import (
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.wire.frames import BroadcastTable, Commit, Frame, FrameType
-from tests.support.tree_entries import TreeEntry, entries_of, table_of
+from tests.support.tree_entries import TreeEntry, entries_of, table_of, with_subtrees
 
 #: Edge attributes: `cost`, and `index` among the links of the topology.
 Graph: TypeAlias = nx.Graph
@@ -90,11 +90,13 @@ def shortest_path_tables(full: Graph, alive: Graph) -> dict[int, BroadcastTable]
     }
     entries: dict[int, list[TreeEntry]] = {node: [] for node in full}
     numbers: dict[int, dict[tuple[int, frozenset[int]], int]] = {node: {} for node in full}
+    subtrees: dict[int, dict[int, frozenset[int]]] = {node: {} for node in full}
     for source, tree in trees.items():
         for node in tree:
             parent = next(iter(tree.predecessors(node)), None)
             parent_interface = 0 if parent is None else interfaces[node][parent]
             below = frozenset(nx.descendants(tree, node))
+            subtrees[node][source] = below | {node}
             number = numbers[node].setdefault((parent_interface, below), len(numbers[node]))
             children = tuple(sorted(interfaces[node][child] for child in tree.successors(node)))
             reusable = tuple(
@@ -106,8 +108,11 @@ def shortest_path_tables(full: Graph, alive: Graph) -> dict[int, BroadcastTable]
             )
             entries[node].append(TreeEntry(source, parent_interface, children, number, reusable))
     return {
-        node: table_of(
-            tuple(sorted((interfaces[node][other], other) for other in alive[node])), tuple(entries[node])
+        node: with_subtrees(
+            table_of(
+                tuple(sorted((interfaces[node][other], other) for other in alive[node])), tuple(entries[node])
+            ),
+            subtrees[node],
         )
         for node in full
     }

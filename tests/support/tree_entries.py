@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,6 +36,20 @@ def table_of(neighbours: tuple[tuple[int, int], ...], entries: Iterable[TreeEntr
         own = TreeClass(entry.parent, entry.children, entry.reusable, entry.off_tree)
         class_of[entry.source] = numbers.setdefault((own, entry.downstream), len(numbers) + 1)
     return BroadcastTable(neighbours, TreeClasses.of(own for own, _ in numbers), class_of)
+
+
+def with_subtrees(table: BroadcastTable, below: Mapping[int, frozenset[int]]) -> BroadcastTable:
+    """The table with the classes of the nodes in the router's subtrees.
+
+    Args:
+        below: source -> the nodes of the router's subtree of the source's tree.
+    """
+    sources, number = table.sources().tolist(), len(table.classes)
+    subtrees = np.zeros((number, number), dtype=np.bool_)
+    for a in sources:
+        for b in sources:
+            subtrees[table.class_of[a] - 1, table.class_of[b] - 1] = b in below[a]
+    return replace(table, subtrees=subtrees)
 
 
 def entries_of(table: BroadcastTable) -> tuple[TreeEntry, ...]:

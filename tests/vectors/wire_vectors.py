@@ -18,6 +18,7 @@ from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Operat
 from router.wire.frames import (
     CLASS_DTYPE,
     Ack,
+    AddressedMessage,
     Body,
     BroadcastTable,
     Commit,
@@ -87,7 +88,8 @@ def _tree_class(fields: dict[str, Any]) -> TreeClass:
 
 def _body(kind: FrameType, body: dict[str, Any]) -> Body:
     if kind is FrameType.MSG:
-        return Message({name: value for name, _, value in body["attributes"]})
+        message = Message({name: value for name, _, value in body["attributes"]})
+        return AddressedMessage(tuple(body["destinations"]), message) if "destinations" in body else message
     if kind in (FrameType.RA, FrameType.UR):
         return Predicate(tuple(Filter(tuple(_constraint(*one) for one in each)) for each in body["filters"]))
     if kind is FrameType.SR:
@@ -100,6 +102,7 @@ def _body(kind: FrameType, body: dict[str, Any]) -> Body:
             neighbours,
             TreeClasses.of(_tree_class(each) for each in body["classes"]),
             np.array(body["class_of"], dtype=CLASS_DTYPE),
+            np.array(body["subtrees"], dtype=np.bool_) if "subtrees" in body else None,
         )
     if kind is FrameType.COMMIT:
         return Commit(body["oldest_epoch"])

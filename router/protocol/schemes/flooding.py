@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from router.protocol.broadcast import Branch
-from router.protocol.scheme import Outputs, Row, Scheme
+from router.protocol.scheme import Outputs, Row, Scheme, rows_by_interface
 from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import Frame
 
@@ -39,4 +39,4 @@ class Flooding(Scheme):
         return dict.fromkeys(branch.children)
 
     def rows(self) -> Iterable[Row]:
-        return (Row(interface, "", predicate) for interface, predicate in self.routing.entries())
+        return rows_by_interface(self.routing)

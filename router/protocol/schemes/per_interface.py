@@ -19,7 +19,7 @@ from router.protocol.parts import Part
 from router.protocol.pull import pull_routing
 from router.protocol.reply_rules import ReplyRules
 from router.protocol.routing import RoutingTable
-from router.protocol.scheme import Outputs, Row, Scheme, outputs_of, with_local
+from router.protocol.scheme import Outputs, Row, Scheme, outputs_of, rows_by_interface, with_local
 from router.protocol.schemes.subtree_filter import SubtreeFilter
 from router.wire.frames import EncodedMessage, Flags, Frame
 
@@ -73,4 +73,4 @@ class PerInterface(Scheme):
         return []
 
     def rows(self) -> Iterable[Row]:
-        return (Row(interface, "", predicate) for interface, predicate in self.routing.entries())
+        return rows_by_interface(self.routing)

@@ -13,6 +13,7 @@ local ETHERTYPE = 0x88B5
 local VERSION, HEADER_LENGTH = 1, 32
 local TLV_HEADER_LENGTH = 5
 local MAX_BODY_LENGTH, STRING_MAX_BYTES = 16777216, 65535
+local MAX_DESTINATIONS = 65536
 local FRAME_TYPES = {
   [1] = "MSG",
   [2] = "RA",
@@ -39,6 +40,9 @@ local TLV_TYPES = {
   [5] = "NEIGHBOUR",
   [7] = "OLDEST_EPOCH",
   [8] = "ACKNOWLEDGED",
+  [9] = "SUBTREES",
+  [10] = "DESTINATIONS",
+  [11] = "DESTINATION_MAP",
   [64] = "TREE_CLASS",
   [65] = "CLASS_OF",
 }
@@ -49,6 +53,9 @@ local INCARNATION = 4
 local NEIGHBOUR = 5
 local OLDEST_EPOCH = 7
 local ACKNOWLEDGED = 8
+local SUBTREES = 9
+local DESTINATIONS = 10
+local DESTINATION_MAP = 11
 local TREE_CLASS = 64
 local CLASS_OF = 65
 local VALUE_TYPES = { [1] = "string", [2] = "integer", [3] = "double", [4] = "boolean" }
@@ -97,14 +104,14 @@ local LAYOUTS = {
 }
 -- The TLVs that each frame type may have, and the TLV that it must have.
 local ALLOWED = {
-  [MSG] = { [ATTRIBUTE] = true },
+  [MSG] = { [DESTINATIONS] = true, [DESTINATION_MAP] = true, [ATTRIBUTE] = true },
   [RA] = { [FILTER] = true },
   [SR] = { [TIMEOUT] = true },
   [UR] = { [FILTER] = true },
   [HELLO] = { [INCARNATION] = true },
   [COMMIT] = { [OLDEST_EPOCH] = true },
   [ACK] = { [ACKNOWLEDGED] = true },
-  [TABLE] = { [NEIGHBOUR] = true, [TREE_CLASS] = true, [CLASS_OF] = true },
+  [TABLE] = { [NEIGHBOUR] = true, [TREE_CLASS] = true, [CLASS_OF] = true, [SUBTREES] = true },
 }
 local REQUIRED = {
   [SR] = TIMEOUT,
@@ -118,6 +125,7 @@ local fields = {
   type = ProtoField.uint8("cbcb.type", "Type", base.DEC, FRAME_TYPES),
   flags = ProtoField.uint8("cbcb.flags", "Flags", base.HEX),
   partial = ProtoField.bool("cbcb.flags.partial", "Partial update reply", 8, nil, 1),
+  identified = ProtoField.bool("cbcb.flags.identified", "Identified receiver advertisement", 8, nil, 2),
   hop_limit = ProtoField.uint8("cbcb.hop_limit", "Hop limit"),
   issuer = ProtoField.uint32("cbcb.issuer", "Issuer"),
   seq = ProtoField.uint64("cbcb.seq", "Sequence or request number"),
@@ -138,6 +146,10 @@ local fields = {
   node = ProtoField.uint32("cbcb.node", "Node"),
   oldest_epoch = ProtoField.uint32("cbcb.oldest_epoch", "Oldest epoch"),
   acknowledged = ProtoField.uint8("cbcb.acknowledged", "Acknowledged type", base.DEC, FRAME_TYPES),
+  subtrees = ProtoField.bytes("cbcb.subtrees", "Subtrees"),
+  destinations = ProtoField.none("cbcb.destinations", "Destination"),
+  first_destination = ProtoField.uint32("cbcb.first_destination", "First destination"),
+  destination_bits = ProtoField.bytes("cbcb.destination_bits", "Destinations"),
   parent_interface = ProtoField.uint16("cbcb.parent_interface", "Parent interface"),
   child_count = ProtoField.uint16("cbcb.child_count", "Child count"),
   children = ProtoField.none("cbcb.children", "Child"),
@@ -146,6 +158,7 @@ local fields = {
   value_length = ProtoField.uint16("cbcb.value_length", "Length of the value"),
   reusable = ProtoField.bool("cbcb.reusable", "Update replies may be reused", 16, nil, 32768),
   off_tree = ProtoField.bool("cbcb.off_tree", "Off the tree", 16, nil, 16384),
+  destination = ProtoField.uint32("cbcb.destination", "Destination"),
   class_number = ProtoField.uint16("cbcb.class_number", "Class"),
 }
 -- The fields inside a body.
@@ -161,6 +174,10 @@ local BODY_FIELDS = {
   "node",
   "oldest_epoch",
   "acknowledged",
+  "subtrees",
+  "destinations",
+  "first_destination",
+  "destination_bits",
   "parent_interface",
   "child_count",
   "children",
@@ -169,6 +186,7 @@ local BODY_FIELDS = {
   "value_length",
   "reusable",
   "off_tree",
+  "destination",
   "class_number",
 }
 -- Reasons for which the codec refuses a frame.
@@ -621,6 +639,69 @@ readers[TREE_CLASS] = function(state, tree, at, size)
   append(tree, string.format(": class %d, children %s", state.classes, count > 0 and table.concat(shown, " ") or "none"))
 end
 
+readers[SUBTREES] = function(state, tree, at, size)
+  if state.subtrees then refuse("bad_tlv", "SUBTREES twice") end
+  state.subtrees = { at, size }
+  if size > 0 then put(state, tree, fields.subtrees, at, size) end
+end
+
+-- The rows of SUBTREES against the number of classes, which is known at the end.
+local function check_subtrees(state)
+  local at, size = state.subtrees[1], state.subtrees[2]
+  local width = math.ceil(state.classes / 8)
+  if size ~= state.classes * width then wrong_size("SUBTREES", size) end
+  for row = 1, state.classes do
+    if state.raw:byte(at + row * width) % 2 ^ (8 * width - state.classes) ~= 0 then
+      refuse("bad_value", "SUBTREES has a bit of 1 behind its classes")
+    end
+  end
+end
+
+local function check_destinations(count)
+  if count < 1 or count > MAX_DESTINATIONS then refuse("bad_value", count .. " destinations") end
+end
+
+readers[DESTINATIONS] = function(state, tree, at, size)
+  if size % 4 ~= 0 then wrong_size("DESTINATIONS", size) end
+  check_destinations(size / 4)
+  local before = -1
+  for index = 0, size / 4 - 1 do
+    local node_at = at + 4 * index
+    local node = number32(state.raw, node_at)
+    local branch = put(state, tree, fields.destinations, node_at, 4)
+    put(state, branch, fields.destination, node_at, 4)
+    append(branch, string.format(": node %.0f", node))
+    if node == before then refuse("duplicate_entry", string.format("destination %.0f", node)) end
+    if node < before then refuse("bad_value", string.format("destination %.0f out of order", node)) end
+    before = node
+  end
+  append(tree, string.format(": %d nodes", size / 4))
+end
+
+readers[DESTINATION_MAP] = function(state, tree, at, size)
+  if size < 4 then wrong_size("DESTINATION_MAP", size) end
+  local first = number32(state.raw, at)
+  put(state, tree, fields.first_destination, at, 4)
+  if size > 4 then put(state, tree, fields.destination_bits, at + 4, size - 4) end
+  if (size - 4) * 8 > MAX_DESTINATIONS then refuse("bad_value", (size - 4) * 8 .. " bits") end
+  local count, last = 0, first
+  for index = 0, size - 5 do
+    local octet = state.raw:byte(at + 5 + index)
+    for bit = 7, 0, -1 do
+      if octet >= 2 ^ bit then
+        octet = octet - 2 ^ bit
+        count, last = count + 1, first + 8 * index + 7 - bit
+      end
+    end
+  end
+  check_destinations(count)
+  if last > 4294967295 then refuse("bad_value", string.format("destination %.0f", last)) end
+  append(tree, string.format(": %d nodes", count))
+end
+
+-- TLVs that come first or not at all.
+local LEADING = { [DESTINATIONS] = true, [DESTINATION_MAP] = true }
+
 readers[CLASS_OF] = function(state, tree, at, size)
   if state.single then refuse("bad_tlv", "CLASS_OF twice") end
   if size % 2 ~= 0 then wrong_size("CLASS_OF", size) end
@@ -641,6 +722,7 @@ end
 local function read_tlvs(state, tree, at, stop, kind)
   local raw = state.raw
   state.required = REQUIRED[kind]
+  local begin = at
   while at < stop do
     if at + TLV_HEADER_LENGTH > stop then refuse("bad_tlv", "TLV runs past the body's end") end
     local tlv, size = raw:byte(at + 1), number32(raw, at + 1)
@@ -650,7 +732,7 @@ local function read_tlvs(state, tree, at, stop, kind)
     if branch then branch:set_text(TLV_TYPES[tlv] or "Unknown TLV") end
     put(state, branch, fields.tlv_type, at, 1)
     put(state, branch, fields.tlv_length, at + 1, 4)
-    if ALLOWED[kind][tlv] then
+    if ALLOWED[kind][tlv] and not (LEADING[tlv] and at > begin) then
       readers[tlv](state, branch, value_at, size)
     elseif tlv == 0 or TLV_TYPES[tlv] then
       refuse("bad_tlv", "TLV of type " .. tlv .. " has no place in " .. FRAME_TYPES[kind])
@@ -669,6 +751,7 @@ local function read_tlvs(state, tree, at, stop, kind)
   if kind == TABLE and state.largest > state.classes then
     refuse("bad_value", "a source of class " .. state.largest)
   end
+  if state.subtrees then check_subtrees(state) end
 end
 
 local function info_text(header, state)
@@ -691,7 +774,7 @@ end
 local function read_body(state, tree, at, size, header)
   local name = FRAME_TYPES[header.type]
   local body = tree
-  state.texts = {}
+  state.texts, state.subtrees = {}, nil
   if header.type == MSG then
     state.names = {}
   elseif header.type == TABLE then
@@ -947,7 +1030,10 @@ local function read_header(state, tree)
     local name, at, size = field[1], field[2], field[3]
     local item = put(state, tree, fields[name], at, size)
     if name == "version" and version ~= VERSION then break end
-    if name == "flags" then put(state, item, fields.partial, at, size) end
+    if name == "flags" then
+      put(state, item, fields.partial, at, size)
+      put(state, item, fields.identified, at, size)
+    end
     if name == "seq" and high ~= 0 then append(item, " (" .. seq .. ")") end
   end
   if version ~= VERSION then refuse("bad_version", "version " .. version) end

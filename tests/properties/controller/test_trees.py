@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from router.wire.frames import BroadcastTable
 from testbed.controller import compiled_trees, plain_trees, trees
+from testbed.controller.subtrees import router_tables
 from testbed.controller.trees import (
     LAYERS,
     NO_PARENT,
@@ -63,6 +64,19 @@ def path(tree: Tree, node: int) -> list[int]:
 def beyond(tree: Tree, node: int) -> frozenset[int]:
     """The nodes of `node`'s subtree, by the definition."""
     return frozenset(other for other in tree.order if node in path(tree, other))
+
+
+@settings(max_examples=100, deadline=None)
+@given(topologies(), st.sampled_from(sorted(LAYERS)), st.randoms(use_true_random=False))
+def test_subtrees_hold_the_nodes_of_the_trees(topology: Topology, layer: str, rng: random.Random) -> None:
+    down = frozenset(link.index for link in topology.links if rng.random() < 0.2)
+    forest = LAYERS[layer](topology, down, frozenset())
+    for node, table in router_tables(topology, forest, subtrees=True).items():
+        assert table.subtrees is not None
+        for source in table.sources().tolist():
+            row = table.subtrees[table.class_of[source] - 1]
+            below = {other for other in table.sources().tolist() if row[table.class_of[other] - 1]}
+            assert below == beyond(forest.trees[source], node)
 
 
 def hung_beyond(tree: Tree, router: int, neighbour: int) -> frozenset[int]:

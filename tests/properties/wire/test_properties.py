@@ -23,6 +23,7 @@ from router.wire.fragments import Reassembler
 from router.wire.frames import (
     CLASS_DTYPE,
     Ack,
+    AddressedMessage,
     BroadcastTable,
     Commit,
     Flags,
@@ -71,16 +72,24 @@ def tree_classes(draw: st.DrawFn) -> TreeClass:
 @st.composite
 def tables(draw: st.DrawFn) -> BroadcastTable:
     neighbours = draw(st.dictionaries(U16, U32, max_size=5))
-    classes = draw(st.lists(tree_classes(), max_size=5))
+    classes = draw(st.lists(tree_classes(), max_size=10))
     class_of = draw(st.lists(st.integers(0, len(classes)), max_size=8))
+    subtrees = None
+    if draw(st.booleans()):
+        bits = draw(st.lists(st.booleans(), min_size=len(classes) ** 2, max_size=len(classes) ** 2))
+        subtrees = np.array(bits, dtype=np.bool_).reshape(len(classes), len(classes))
     return BroadcastTable(
-        tuple(neighbours.items()), TreeClasses.of(classes), np.array(class_of, dtype=CLASS_DTYPE)
+        tuple(neighbours.items()), TreeClasses.of(classes), np.array(class_of, dtype=CLASS_DTYPE), subtrees
     )
 
 
+#: Close together, so that they are sent as a map as well as one by one.
+DESTINATIONS = st.sets(st.integers(0, 40) | U32, min_size=1, max_size=30).map(
+    lambda each: tuple(sorted(each))
+)
 TABLES = tables()
 BODIES: dict[FrameType, st.SearchStrategy[Any]] = {
-    FrameType.MSG: MESSAGES,
+    FrameType.MSG: MESSAGES | st.builds(AddressedMessage, DESTINATIONS, MESSAGES),
     FrameType.RA: PREDICATES,
     FrameType.SR: st.builds(SenderRequest, U32),
     FrameType.UR: PREDICATES,
@@ -100,7 +109,7 @@ def frames_of(kind: FrameType) -> st.SearchStrategy[Frame]:
         U32,
         st.integers(0, 255),
         BODIES[kind],
-        st.sampled_from([Flags.NONE, Flags.PARTIAL]),
+        st.sampled_from([Flags.NONE, Flags.PARTIAL, Flags.IDENTIFIED]),
     )
 
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from scapy.packet import Packet, Raw
 
 from router.predicates.model import Message, Operator, Predicate, Value, type_of
 from router.predicates.printer import format_predicate
 from router.wire import codec, layers
-from router.wire.frames import Ack, BroadcastTable, Commit, Frame, Hello, SenderRequest
+from router.wire.destinations import describe_destinations
+from router.wire.format import Tlv
+from router.wire.frames import Ack, AddressedMessage, BroadcastTable, Commit, Frame, Hello, SenderRequest
 from tests.support.paths import DOCS
 from tests.support.wire_tshark import (
     ETHERNET,
@@ -54,6 +58,11 @@ FIELDS = (
     "node",
     "sources",
     "class_number",
+    "subtrees",
+    "destinations",
+    "destination",
+    "first_destination",
+    "destination_bits",
     "parent_interface",
     "child_count",
     "children",
@@ -99,6 +108,10 @@ def trees(capture: Path) -> dict[bytes, list[ElementTree.Element]]:
     }
 
 
+#: Fields that are shown as bytes.
+OCTETS = ("data", "subtrees", "destination_bits")
+
+
 def shown(value: Value) -> str:
     """A value as the notation of predicates writes it."""
     return json.dumps(value, ensure_ascii=False)
@@ -108,8 +121,23 @@ def shown_name(name: str) -> str:
     return name if name.isascii() else shown(name)
 
 
+def destination_fields(destinations: tuple[int, ...]) -> Row:
+    ((tlv, fields),) = describe_destinations(destinations)
+    if tlv is Tlv.DESTINATIONS:
+        return {
+            "destinations": ["1" for _ in destinations],
+            "destination": [str(node) for node in destinations],
+        }
+    return {
+        "first_destination": [str(fields["first_destination"])],
+        "destination_bits": [fields["destination_bits"].hex()],
+    }
+
+
 def body_fields(frame: Frame) -> Row:
     body = frame.body
+    if isinstance(body, AddressedMessage):
+        return destination_fields(body.destinations) | body_fields(replace(frame, body=body.message))
     if isinstance(body, Message):
         return {
             "attribute_name": list(body),
@@ -143,6 +171,7 @@ def body_fields(frame: Frame) -> Row:
             "off_tree": [
                 str(int(child in each.off_tree)) for each in body.classes for child in each.children
             ],
+            "subtrees": [] if body.subtrees is None else [np.packbits(body.subtrees, axis=1).tobytes().hex()],
         }
     if isinstance(body, SenderRequest):
         return {"timeout_us": [str(body.timeout_us)]}
@@ -221,7 +250,7 @@ def as_shown(name: str, value: Any) -> str | None:
     if name == "flags":
         return f"0x{int(value):02x}"
     if isinstance(value, bytes):
-        return value.hex() if name == "data" else value.decode()
+        return value.hex() if name in OCTETS else value.decode()
     return None if value is None else str(int(value))
 
 
@@ -229,9 +258,9 @@ def as_pdml(field: ElementTree.Element) -> str | None:
     name, text = field.get("name", "").removeprefix("cbcb."), field.get("show", "")
     if name in ("reusable", "off_tree"):
         return str(int(text in ("1", "True")))
-    if name == "data":
+    if name in OCTETS:
         return text.replace(":", "")
-    return None if name in ("tlvs", "constraints", "children", "sources") else unescaped(text)
+    return None if name in ("tlvs", "constraints", "children", "destinations", "sources") else unescaped(text)
 
 
 def documented_additions() -> set[str]:

@@ -119,9 +119,12 @@ def test_the_codec_takes_the_tlvs_of_the_table(row: format.FrameFormat) -> None:
         others = b"".join(
             _EXAMPLES[other] for other, each in row.tlvs if each is Occurs.ONCE and other is not tlv
         )
+        if tlv is Tlv.SUBTREES and occurs:
+            # It has a row for each of three classes.
+            others += _EXAMPLES[Tlv.TREE_CLASS] * 3
         once, twice = others + _EXAMPLES[tlv], others + _EXAMPLES[tlv] * 2
         assert _reason(_frame(row.type, once)) == (None if occurs else "bad_tlv")
-        if occurs is Occurs.ONCE:
+        if occurs in (Occurs.ONCE, Occurs.OPTIONAL):
             assert _reason(_frame(row.type, twice)) == "bad_tlv"
         elif occurs is Occurs.ANY_NUMBER:
             # A second attribute, neighbour or entry is refused for its content, not for its place.

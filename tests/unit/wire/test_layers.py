@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from scapy.layers.l2 import Ether
 
 from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type, type_of
 from router.wire import codec, layers
 from router.wire.addresses import ETHERTYPE
-from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello, SenderRequest
+from router.wire.frames import (
+    Ack,
+    AddressedMessage,
+    BroadcastTable,
+    Commit,
+    Frame,
+    FrameType,
+    Hello,
+    SenderRequest,
+)
 from tests.support.tree_entries import TreeEntry, table_of
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented, Malformed, Whole
 
@@ -47,6 +58,12 @@ def fields_of(tlv: Any) -> tuple[Any, ...]:
         return tlv.parent_interface, [(one.interface, one.reusable, one.off_tree) for one in tlv.children]
     if isinstance(tlv, layers.ClassOf):
         return tuple(one.class_number for one in tlv.sources)
+    if isinstance(tlv, layers.Destinations):
+        return tuple(one.destination for one in tlv.destinations)
+    if isinstance(tlv, layers.DestinationMap):
+        bits = int.from_bytes(tlv.destination_bits, "big")
+        size = 8 * len(tlv.destination_bits)
+        return tuple(tlv.first_destination + n for n in range(size) if bits >> (size - 1 - n) & 1)
     if isinstance(tlv, layers.Neighbour):
         return tlv.interface, tlv.node
     name = tlv.fields_desc[-1].name
@@ -55,6 +72,9 @@ def fields_of(tlv: Any) -> tuple[Any, ...]:
 
 def expected_fields(frame: Frame) -> list[tuple[Any, ...]]:
     body = frame.body
+    if isinstance(body, AddressedMessage):
+        assert isinstance(body.message, Message)
+        return [body.destinations, *expected_fields(replace(frame, body=body.message))]
     if isinstance(body, Message):
         return [(name, type_of(value), value) for name, value in body.items()]
     if isinstance(body, Predicate):
@@ -67,7 +87,8 @@ def expected_fields(frame: Frame) -> list[tuple[Any, ...]]:
             )
             for one in body.classes
         ]
-        return [*body.neighbours, *classes, tuple(body.class_of.tolist())]
+        rows = [] if body.subtrees is None else [("subtrees", np.packbits(body.subtrees, axis=1).tobytes())]
+        return [*body.neighbours, *classes, tuple(body.class_of.tolist()), *rows]
     if isinstance(body, SenderRequest):
         return [("timeout_us", body.timeout_us)]
     if isinstance(body, Hello):

@@ -1,0 +1,164 @@
+"""The memory of a routing scheme, counted, and its delivery function against the minimal one.
+
+Slides on routing, part III: M(scheme) is the sum over routers of the memory for their functions Init, Hdr and
+Fwd. The predicates are counted in the routing tables at the end of the run, in filters, constraints and bytes
+as they are sent; broadcast and unicast state and the predicates that are kept beside the forwarding state are
+counted apart, since the slides count forwarding state alone.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Collection, Iterator
+from functools import cache
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
+
+from captures.accounting.expressions import MESSAGE
+from captures.accounting.inputs import Inputs
+from captures.accounting.registry import ALWAYS, step, summary, table
+from captures.accounting.sources import Run
+from captures.rundir.files import RunFolderError
+from captures.rundir.routing_tables import TableRow, read_routing_tables
+from router.predicates.parser import ParseError, parse_predicate
+from router.wire.predicate import encode_predicate
+
+#: Forwarding state for the sources that sent messages in the run; `forwarding` is for all sources.
+SENDERS = "forwarding_senders"
+_SCHEMA = pa.schema(
+    [("node", pa.int32()), ("part", pa.string()), ("unit", pa.string()), ("value", pa.int64())]
+)
+
+
+class Size(NamedTuple):
+    """The size of a predicate.
+
+    Attributes:
+        bytes: of its FILTER TLVs (docs/wire-format.md).
+    """
+
+    filters: int
+    constraints: int
+    bytes: int
+
+
+@cache
+def size_of(predicate: str) -> Size:
+    """The size of a predicate in the readable notation.
+
+    Raises:
+        ParseError: the text is no predicate.
+    """
+    parsed = parse_predicate(predicate)
+    return Size(len(parsed), sum(map(len, parsed)), len(encode_predicate(parsed)))
+
+
+@step()
+def scheme_name(inputs: Inputs) -> str:
+    """The routing scheme of the experiment."""
+    try:
+        experiment = tomllib.loads(inputs.run.experiment.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ""
+    return str(experiment.get("routing", {}).get("scheme", ""))
+
+
+@step()
+def held(inputs: Inputs) -> pa.Table:
+    """The predicates in the routing tables and the next hops, by node, part and unit.
+
+    Raises:
+        RunFolderError: a predicate of the tables is malformed.
+    """
+    senders = frozenset(inputs.senders)
+    nodes = len(inputs.topology.nodes)
+    degree = Counter(end for link in inputs.links for end in (link.u, link.v))
+    hop_bits = (max(degree.values(), default=1) - 1).bit_length()
+    rows: list[tuple[int, str, str, int]] = []
+    for node, entries in read_routing_tables(inputs.run).items():
+        total: Counter[tuple[str, str]] = Counter()
+        for entry in entries:
+            try:
+                size = size_of(entry["predicate"])
+            except ParseError as error:
+                raise RunFolderError(f"{inputs.run.routing_tables}: node {node}: {error}") from error
+            for part, copies in _parts(entry, senders):
+                for unit, value in size._asdict().items():
+                    total[part, unit] += copies * value
+        rows += [(node, part, unit, value) for (part, unit), value in total.items()]
+        rows.append((node, "unicast", "bits", (nodes - 1) * hop_bits))
+        counters = inputs.router_counters.get(node, {})
+        if "engine_bytes" in counters:
+            rows.append((node, "engine", "bytes", counters["engine_bytes"]))
+    columns = list(zip(*rows, strict=True)) or [() for _ in _SCHEMA]
+    return pa.Table.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA
+    )
+
+
+def _parts(entry: TableRow, senders: Collection[int]) -> Iterator[tuple[str, int]]:
+    """The parts that an entry counts in, and how often."""
+    part, sources = entry.get("part", "forwarding"), entry.get("sources")
+    if part != "forwarding":
+        yield part, 1
+        return
+    if sources is None:
+        yield part, 1
+        yield SENDERS, 1
+        return
+    sending = sum(source in senders for source in sources)
+    copies = entry.get("copies", False)
+    yield part, len(sources) if copies else 1
+    yield SENDERS, sending if copies else min(sending, 1)
+
+
+@table("schemes", kept=ALWAYS)
+def schemes(run: Run, frames: DataFrame, held: pa.Table, scheme_name: str) -> DataFrame:
+    """The memory of each router, by part and unit."""
+    broadcast = (
+        frames.where("kind = 'host' and direction = 'to_router' and type = 'TABLE' and undecodable is null")
+        .groupBy("node")
+        .agg(F.max_by("total_length", "epoch").cast("bigint").alias("value"))
+        .select("node", F.lit("broadcast").alias("part"), F.lit("bytes").alias("unit"), "value")
+    )
+    counted = run.spark.createDataFrame(held).unionByName(broadcast)
+    return counted.select("node", F.lit(scheme_name).alias("scheme"), "part", "unit", "value")
+
+
+@summary("state")
+def state_totals(schemes: DataFrame) -> DataFrame:
+    """The sums of `schemes` over all routers, as PART_UNIT."""
+    parts = {
+        **dict.fromkeys(("forwarding", SENDERS, "local", "rib"), Size._fields),
+        "broadcast": ("bytes",),
+        "unicast": ("bits",),
+        "engine": ("bytes",),
+    }
+    return schemes.agg(
+        *(
+            F.coalesce(
+                F.sum(F.when((F.col("part") == part) & (F.col("unit") == unit), F.col("value"))), F.lit(0)
+            ).alias(f"{part}_{unit}")
+            for part, units in parts.items()
+            for unit in units
+        )
+    )
+
+
+@summary()
+def excess(savings: DataFrame, oracle: DataFrame, sent: DataFrame, converged_ns: int) -> DataFrame:
+    """The key excess_crossings: crossings beyond the minimal tree, where the oracle decides on all receivers.
+
+    Args:
+        converged_ns: as for `captures.accounting.deliveries.outcome_totals`.
+    """
+    open_ = oracle.where("not decided").select(*MESSAGE).distinct()
+    return (
+        savings.join(sent.where(f"sent_ns >= {converged_ns}").select(*MESSAGE), MESSAGE, "left_semi")
+        .join(open_, MESSAGE, "left_anti")
+        .agg(F.coalesce(F.sum(F.expr("cbcb - minimal")), F.lit(0)).alias("excess_crossings"))
+    )

@@ -1,0 +1,113 @@
+"""The common part of the schemes with identified RAs: a predicate for each node that issued one.
+
+An identified RA (flag IDENTIFIED) names the predicate of its issuer. It travels down the whole tree of the
+issuer, since no other RA covers it; it replaces the issuer's earlier one by sequence number, and withdraws
+the predicate if it has no filter. A predicate that was narrowed is thereby known as it is, without SRs and
+URs.
+
+**No receiver is lost.** An RA of r goes from r to s on the path of T_r, which is the path from s to r on T_s.
+Hence, when s has taken the RA, every router on the path from s to r has, and a message that s sends
+afterwards meets it at each of them. Predicates belong to nodes and not to interfaces: a new epoch changes
+what a router makes of them (`epoch_changed`), and none is lost with a tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from router.predicates.model import Predicate
+from router.protocol.advertising import Advertising
+from router.protocol.broadcast import Branch
+from router.protocol.context import Context
+from router.protocol.counters import Drop
+from router.protocol.events import Action
+from router.protocol.parts import Part
+from router.protocol.routing import RoutingTable
+from router.protocol.scheme import Row, Scheme, TablePart
+from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.frames import Flags, Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """The last RA of a node: its number, and its predicate, which may be empty."""
+
+    seq: int
+    predicate: Predicate
+
+
+class Identified(Scheme):
+    """A routing scheme whose tables are made of the predicates of nodes.
+
+    Attributes:
+        known: issuer -> what it advertised.
+    """
+
+    ra_flags = Flags.IDENTIFIED
+
+    def __init__(self, context: Context, routing: RoutingTable) -> None:
+        super().__init__(context, routing)
+        self.known: dict[int, Advertised] = {}
+        self._advertising = Advertising(context, routing, self)
+        self._announced = False
+        self._joined = 0
+
+    @classmethod
+    def conflicts(cls, sr_policy: str, max_filters: int | None) -> Mapping[str, str]:
+        found = {}
+        if sr_policy != "never":
+            found["sr_policy"] = (
+                f'"{sr_policy}" is of no use with a scheme that has no sender requests; expected "never"'
+            )
+        if max_filters is not None:
+            found["max_filters"] = "excludes a scheme whose tables are made of the predicates of nodes"
+        return found
+
+    def parts(self) -> Sequence[Part]:
+        return (self._advertising,)
+
+    def worth_advertising(self, predicate: Predicate) -> bool:
+        """An empty predicate withdraws an earlier one, perhaps of the time before a restart."""
+        self._announced = self._announced or bool(predicate)
+        return self._announced or 1 < self._joined == self.context.epoch
+
+    def advertised(self, branch: Branch, frame: Frame) -> Drop | None:  # noqa: ARG002
+        """Takes what the issuer advertised, unless a newer RA of it came before."""
+        if not frame.flags & Flags.IDENTIFIED:
+            return Drop.RA_UNIDENTIFIED
+        issuer = frame.issuer
+        before = self.known.get(issuer)
+        if before is not None and frame.seq <= before.seq:
+            return Drop.RA_OLD
+        now = Advertised(frame.seq, self.context.content.predicate_in(frame))
+        self.known[issuer] = now
+        was = self.context.content.nothing if before is None else before.predicate
+        if was != now.predicate:
+            self.predicate_changed(issuer, was, now.predicate)
+        return None
+
+    def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
+        tables = self.context.tables
+        if first:
+            self._joined = self.context.epoch
+        # A node that has no tree cannot be reached. It advertises when it has one again; until the epochs in
+        # which it had one are over, no frame that is under way needs its predicate.
+        for issuer in [each for each in self.known if not tables.reaches(each)]:
+            gone = self.known.pop(issuer)
+            if gone.predicate:
+                self.predicate_changed(issuer, gone.predicate, self.context.content.nothing)
+        return []
+
+    def rib_rows(self, part: TablePart) -> Iterator[Row]:
+        """A row for p0, and one for each node with a predicate."""
+        if self.routing.local:
+            yield Row(LOCAL_INTERFACE, "", self.routing.local, TablePart.LOCAL)
+        sources = (self.context.node,) if part is TablePart.FORWARDING else None
+        for issuer in sorted(self.known):
+            predicate = self.context.content.builder(self.known[issuer].predicate).predicate
+            if predicate:
+                yield Row(None, f"destination {issuer}", predicate, part, sources)
+
+    def predicate_changed(self, issuer: int, was: Predicate, now: Predicate) -> None:
+        """The predicate of a node is `now`, and was `was`; either may be empty."""

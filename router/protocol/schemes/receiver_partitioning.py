@@ -1,0 +1,106 @@
+"""Dynamic receiver partitioning: `[routing] scheme = "drp"`.
+
+Slides on routing, part III; the authors' DV/DRP. The router of the sender matches a message against the
+predicate of every node, and writes the nodes that it matches into the frame (`frames.AddressedMessage`). Each
+router on the way partitions the destinations by next hop, and sends each neighbour its part. A router that is
+named decides by its own p0 about delivery; no other router matches the message.
+
+The next hop to a node x is the parent on T_x. Paths are symmetric and subpaths agree, so it is a child on the
+tree of the message's source: frames stay on T_s, and the links that a message crosses are those of the paths
+from s to its destinations, each once. With these trees the scheme is minimal; the slides call it non-minimal,
+which it is where next hops are not those of one tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from router.predicates.model import Predicate
+from router.protocol.broadcast import Branch
+from router.protocol.context import Context
+from router.protocol.counters import Drop
+from router.protocol.events import Action, Send
+from router.protocol.routing import RoutingTable
+from router.protocol.scheme import Outputs, Row, TablePart
+from router.protocol.schemes.identified import Identified
+from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.frames import AddressedMessage, Frame
+
+_LOCAL = frozenset({LOCAL_INTERFACE})
+
+
+@dataclass(frozen=True, slots=True)
+class Partition(Outputs):
+    """The outputs of a message with its destinations by interface, in ascending order."""
+
+    destinations: Mapping[int, tuple[int, ...]]
+
+
+class ReceiverPartitioning(Identified):
+    """A message goes to the destinations that its source has chosen.
+
+    The entry of node x in the routing table has the number x + 1; 0 is p0.
+    """
+
+    def __init__(self, context: Context, routing: RoutingTable) -> None:
+        super().__init__(context, routing)
+        #: The entries; None: they have changed.
+        self._among: frozenset[int] | None = None
+
+    @property
+    def message_bodies(self) -> tuple[type, ...]:
+        """A message without destinations is of a router with another scheme."""
+        return (AddressedMessage,)
+
+    def predicate_changed(self, issuer: int, was: Predicate, now: Predicate) -> None:  # noqa: ARG002
+        self.routing.replace(issuer + 1, self.context.content.builder(now))
+        self._among = None
+
+    def outputs(self, branch: Branch, frame: Frame) -> Partition:
+        body = frame.body
+        if isinstance(body, AddressedMessage):
+            named = self.context.node in body.destinations
+            local = named and bool(self.routing.match(body.message, _LOCAL))
+            return self._partition(branch, frame.epoch, body.destinations, local)
+        if self._among is None:
+            entries = [issuer + 1 for issuer, advertised in self.known.items() if advertised.predicate]
+            self._among = frozenset([LOCAL_INTERFACE, *entries])
+        matched = self.routing.match(self.context.content.message_in(frame), self._among)
+        destinations = sorted(number - 1 for number in matched if number != LOCAL_INTERFACE)
+        return self._partition(branch, frame.epoch, destinations, LOCAL_INTERFACE in matched)
+
+    def _partition(self, branch: Branch, epoch: int, destinations: Iterable[int], local: bool) -> Partition:
+        """Groups destinations by next hop.
+
+        A destination to which no child leads, which no router with the same tables sends, is dropped and
+        counted.
+        """
+        table = self.context.tables.get(epoch)
+        assert table is not None
+        parts: dict[int, list[int]] = {}
+        for node in destinations:
+            if node == self.context.node:
+                continue
+            towards = table.branch(node)
+            if towards is None or towards.parent not in branch.on_tree:
+                self.context.counters.drop(Drop.DESTINATION)
+            else:
+                parts.setdefault(towards.parent, []).append(node)
+        return Partition(
+            frozenset(parts), local, {interface: tuple(nodes) for interface, nodes in parts.items()}
+        )
+
+    def sends(self, outputs: Outputs, frame: Frame) -> list[Action]:
+        assert isinstance(outputs, Partition)
+        body = frame.body
+        message = (
+            body.message if isinstance(body, AddressedMessage) else self.context.content.message_in(frame)
+        )
+        return [
+            Send(frozenset({interface}), replace(frame, body=AddressedMessage(nodes, message)))
+            for interface, nodes in sorted(outputs.destinations.items())
+        ]
+
+    def rows(self) -> Iterable[Row]:
+        return self.rib_rows(TablePart.FORWARDING)

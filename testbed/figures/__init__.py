@@ -1,1 +1,0 @@
-"""The papers' evaluation, reproduced: experiments, statements that are held against them, pages."""
