@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from router.clock.clock import ExperimentClock
 from router.forwarding.buffers import FrameBuffers
 from router.matching.factory import COMPILED, why_not_compiled
 from router.protocol.router import Router
+from router.recording.file import Recorder
 
 if TYPE_CHECKING:  # it comes with Numba
     from router.forwarding.plane import DataPlane
@@ -32,13 +34,19 @@ def why_no_data_plane() -> str | None:
 
 
 def data_plane(
-    router: Router, matcher: str, buffers: FrameBuffers, descriptor: int, mtu: int, *, recording: bool
+    router: Router,
+    matcher: str,
+    clock: ExperimentClock,
+    buffers: FrameBuffers,
+    descriptor: int,
+    mtu: int,
+    log: Recorder | None,
 ) -> DataPlane | None:
     """The data plane of a router, or None: its scheme, its content, its engine or this machine has none.
 
     Args:
         matcher: the name of the router's matching engine.
-        buffers, descriptor, mtu, recording: see `router.forwarding.plane.DataPlane`.
+        clock, buffers, descriptor, mtu, log: see `router.forwarding.plane.DataPlane`.
     """
     if matcher != COMPILED or why_no_data_plane() is not None:
         return None
@@ -47,4 +55,4 @@ def data_plane(
         return None
     from router.forwarding.plane import DataPlane
 
-    return DataPlane(state, buffers, descriptor, mtu, recording=recording)
+    return DataPlane(state, clock, buffers, descriptor, mtu, log)

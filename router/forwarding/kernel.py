@@ -9,7 +9,9 @@ frame is left to the core (`router.protocol`), in its place in the order of arri
 
 from __future__ import annotations
 
+from select import EPOLLIN
 from socket import MSG_DONTWAIT, MSG_TRUNC
+from time import CLOCK_MONOTONIC, CLOCK_REALTIME
 
 import numpy as np
 
@@ -29,8 +31,14 @@ from router.forwarding.layout import (
     EPOCH_CLASSES,
     EPOCH_SOURCES,
     EPOCH_WIDTH,
+    EVENT_DATA,
+    EVENTS_SIZE,
     HEADER_LENGTH_WORD,
     HEADER_WIDTH,
+    LAG_LOOK_NS,
+    LAG_SHOWN_NS,
+    LOG_OVERHEAD,
+    NEVER,
     State,
 )
 from router.matching.compiled.layout import Search
@@ -46,10 +54,12 @@ from router.native.memory import (
     put_byte,
     put_int,
     put_long,
+    put_real,
     put_short,
+    real_at,
     short_at,
 )
-from router.native.system import memcpy, recvmmsg, sendmmsg
+from router.native.system import clock_gettime, epoll_wait, ioctl, memcpy, recvmmsg, sendmmsg
 from router.recording.format import ACTIONS, FORWARD, FRAME_RECEIVED
 from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
 from router.wire.addresses import ETHERTYPE
@@ -73,11 +83,33 @@ _COUNTED, _COUNTED_SIZE, _COUNT_LIMIT = (
     int(State.COUNT_LIMIT),
 )
 _LOG, _LOG_AT, _NOW = int(State.LOG), int(State.LOG_AT), int(State.NOW)
+_EPOLL, _EVENTS, _READY, _STOPPED = (
+    int(State.EPOLL),
+    int(State.EVENTS),
+    int(State.READY),
+    int(State.STOPPED),
+)
+_DEADLINE, _TIME = int(State.DEADLINE), int(State.TIME)
+_CLOCK_START, _CLOCK_SECONDS, _CLOCK_RATE, _CLOCK_UNTIL = (
+    int(State.CLOCK_START),
+    int(State.CLOCK_SECONDS),
+    int(State.CLOCK_RATE),
+    int(State.CLOCK_UNTIL),
+)
+_CLOCK_LINES, _CLOCK_LINES_KNOWN = int(State.CLOCK_LINES), int(State.CLOCK_LINES_KNOWN)
+_LOG_ROOM, _LOG_UNTIL = int(State.LOG_ROOM), int(State.LOG_UNTIL)
+_LAG, _LAG_LOOK, _CLOCK_STALE = int(State.LAG), int(State.LAG_LOOK), int(State.CLOCK_STALE)
 _FRAMES_DONE, _BYTES_DONE = int(State.FRAMES_DONE), int(State.BYTES_DONE)
 _FORWARDED, _UNWANTED = int(State.FORWARDED), int(State.UNWANTED)
 _FRAMES_SENT, _BYTES_SENT = int(State.FRAMES_SENT), int(State.BYTES_SENT)
 _FOUND = int(Search.FOUND)
 
+_MONOTONIC, _REALTIME, _EPOLLIN, _SIOCGSTAMPNS = (
+    int(CLOCK_MONOTONIC),
+    int(CLOCK_REALTIME),
+    int(EPOLLIN),
+    0x8907,
+)
 _SEND_FLAGS, _RECEIVE_FLAGS = int(MSG_DONTWAIT), int(MSG_DONTWAIT | MSG_TRUNC)
 _MESSAGE = int(FrameType.MSG)
 _HEADER = 32
@@ -100,23 +132,103 @@ def forward(state: Address, fresh: I64) -> I64:
         The number of the first frame that was not decided, which is the core's, or `State.COUNT`: all were.
     """
     if fresh:
-        received = recvmmsg(
-            long_at(state, _SOCKET),
-            long_at(state, _HEADERS_IN),
-            long_at(state, _SLOTS),
-            _RECEIVE_FLAGS,
-            0,
-        )
-        put_long(state, _COUNT, max(0, received))
-        put_long(state, _NEXT, 0)
+        _receive(state)
     return _forward(state)
+
+
+@kernel
+def serve(state: Address) -> None:
+    """Waits, and forwards batches of messages for as long as nothing else is ready or due.
+
+    Returns when something else is ready (`State.READY` events), a frame is the core's or could not be sent
+    (`State.STOPPED`), the deadline has come, or the caller must look at clock or recording.
+    """
+    while True:
+        put_long(state, _READY, 0)
+        deadline, timeout = long_at(state, _DEADLINE), -1
+        if deadline != NEVER:
+            # Rounded up: not again just before the deadline.
+            timeout = max(0, min(1 << 30, (deadline - _time(state, _MONOTONIC) + 999_999) // 1_000_000))
+        ready = epoll_wait(long_at(state, _EPOLL), long_at(state, _EVENTS), EVENTS_SIZE, timeout)
+        put_long(state, _READY, max(0, ready))
+        events = long_at(state, _EVENTS)
+        if (
+            ready != 1
+            or int_at(events + EVENT_DATA, 0) != long_at(state, _SOCKET)
+            or int_at(events, 0) != _EPOLLIN
+        ):
+            return
+        now = _time(state, _MONOTONIC)
+        lines = long_at(state, _CLOCK_LINES)
+        seconds = real_at(state, _CLOCK_SECONDS) + (now - long_at(state, _CLOCK_START)) * (
+            real_at(state, _CLOCK_RATE) / 1e9
+        )
+        if now >= long_at(state, _CLOCK_UNTIL) or (
+            lines != 0 and long_at(lines, 0) != long_at(state, _CLOCK_LINES_KNOWN)
+        ):
+            put_long(state, _CLOCK_STALE, 1)
+            return
+        if (
+            long_at(state, _HOLD)
+            or now >= deadline
+            or (long_at(state, _LOG) != 0 and (_is_full(state) or seconds >= real_at(state, _LOG_UNTIL)))
+        ):
+            return
+        put_real(state, _NOW, max(seconds, real_at(state, _NOW)))
+        put_long(state, _READY, 0)
+        _receive(state)
+        _forward(state)
+        _look_at_lag(state, now)
+        if long_at(state, _NEXT) < long_at(state, _COUNT) or long_at(state, _SENT) < long_at(state, _OUT):
+            put_long(state, _STOPPED, 1)
+            return
+        if long_at(state, _LAG) >= LAG_SHOWN_NS:
+            return
+
+
+@callee
+def _time(state: Address, clock: I64) -> I64:
+    """Nanoseconds of a clock of the system."""
+    clock_gettime(clock, state + 8 * _TIME)
+    return long_at(state, _TIME) * 1_000_000_000 + long_at(state, _TIME + 1)
+
+
+@callee
+def _is_full(state: Address) -> Flag:
+    """Whether the log of another batch might not fit."""
+    batch = long_at(state, _SLOTS) * (long_at(state, _ROOM) + LOG_OVERHEAD)
+    return long_at(state, _LOG_AT) + batch > long_at(state, _LOG_ROOM)
+
+
+@callee
+def _look_at_lag(state: Address, now: I64) -> None:
+    """Notes how long the frame that was received last had waited."""
+    if now < long_at(state, _LAG_LOOK):
+        return
+    put_long(state, _LAG_LOOK, now + LAG_LOOK_NS)
+    today = _time(state, _REALTIME)
+    if ioctl(long_at(state, _SOCKET), _SIOCGSTAMPNS, state + 8 * _TIME) == 0:
+        stamp = long_at(state, _TIME) * 1_000_000_000 + long_at(state, _TIME + 1)
+        put_long(state, _LAG, max(long_at(state, _LAG), today - stamp))
+
+
+@callee
+def _receive(state: Address) -> None:
+    received = recvmmsg(
+        long_at(state, _SOCKET),
+        long_at(state, _HEADERS_IN),
+        long_at(state, _SLOTS),
+        _RECEIVE_FLAGS,
+        0,
+    )
+    put_long(state, _COUNT, max(0, received))
+    put_long(state, _NEXT, 0)
 
 
 @callee
 def _forward(state: Address) -> I64:
     put_long(state, _OUT, 0)
     put_long(state, _SENT, 0)
-    put_long(state, _LOG_AT, 0)
     number, count = long_at(state, _NEXT), long_at(state, _COUNT)
     headers, room = long_at(state, _HEADERS_IN), long_at(state, _ROOM)
     frame = long_at(state, _FRAMES) + number * room
@@ -303,7 +415,6 @@ def _log(state: Address, frame: Address, body: I64, page: I64, bits: I64) -> Non
     """Writes the records of the event and of its actions, as `router.recording.file.Recorder` does."""
     at = long_at(state, _LOG) + long_at(state, _LOG_AT)
     start = at
-    put_byte(at, 0, FRAME_RECEIVED)
     put_int(at + 1, 0, 8 + 4 + _HEADER + body)
     put_long(at + 5, 0, long_at(state, _NOW))
     put_int(at + 13, 0, load_u32(frame + _SOURCE + 2))
@@ -320,4 +431,6 @@ def _log(state: Address, frame: Address, body: I64, page: I64, bits: I64) -> Non
     if ports:
         put_byte(at + 5, 0, FORWARD)
         put_short(at + 6, 0, ports)
+    # Last, so that the records count all or not at all if the process is killed.
+    put_byte(start, 0, FRAME_RECEIVED)
     put_long(state, _LOG_AT, at + 5 + content - start + long_at(state, _LOG_AT))

@@ -7,6 +7,7 @@ share the definitions of this module.
 from __future__ import annotations
 
 from enum import IntEnum
+from platform import machine
 
 
 class State(IntEnum):
@@ -54,9 +55,38 @@ class State(IntEnum):
     UNWANTED = 32
     FRAMES_SENT = 33
     BYTES_SENT = 34
-    SIZE = 35
+    # Waiting.
+    EPOLL = 35  # descriptor of the epoll set
+    EVENTS = 36  # struct epoll_event [EVENTS_SIZE], of EVENT_BYTES each
+    READY = 37  # events that the last call has left to the caller
+    STOPPED = 38  # 1: the batch has frames that were not decided, or not sent
+    DEADLINE = 39  # monotonic ns; the caller has something to do then
+    TIME = 40  # struct timespec
+    # The clock of the router: monotonic ns at a moment, its seconds then (double), seconds a second (double).
+    CLOCK_START = 42
+    CLOCK_SECONDS = 43
+    CLOCK_RATE = 44
+    CLOCK_UNTIL = 45  # monotonic ns at which another line begins
+    CLOCK_LINES = 46  # address of the number of lines of the clock, uint64; 0: there is one
+    CLOCK_LINES_KNOWN = 47
+    # The recording.
+    LOG_ROOM = 48  # bytes that may be written
+    LOG_UNTIL = 49  # a double, seconds of the clock: the recording then needs a reading of both clocks
+    # How long frames have waited.
+    LAG = 50  # ns, the longest since the caller last looked
+    LAG_LOOK = 51  # monotonic ns of the next look
+    CLOCK_STALE = 52  # 1: another line of the clock has begun
+    SIZE = 53
 
 
+#: Bytes of struct epoll_event, which is packed on x86-64 alone, and offset of its data in them.
+EVENT_BYTES, EVENT_DATA = (12, 4) if machine() == "x86_64" else (16, 8)
+EVENTS_SIZE = 64
+#: A deadline that never comes, monotonic ns.
+NEVER = 1 << 62
+#: Nanoseconds between two looks at how long a frame has waited, and the wait that the caller is to see at
+#: once.
+LAG_LOOK_NS, LAG_SHOWN_NS = 5_000_000, 5_000_000
 #: Words of a struct mmsghdr (64 bytes), and the word that holds `msg_len` in its low half.
 HEADER_WIDTH, HEADER_LENGTH_WORD = 8, 7
 #: Columns of an epoch: its number; the class of each source (uint16), and their number; rows of classes.

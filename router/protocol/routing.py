@@ -41,6 +41,7 @@ class RoutingTable:
         self.changes = 0
         self._matcher = matcher
         self._match_encoded = matcher.match_encoded if isinstance(matcher, EncodedMatcher) else None
+        self._laid_out = matcher if isinstance(matcher, LaidOutMatcher) else None
         self._change = matcher.change if isinstance(matcher, ChangeMatcher) else None
         self._content = content
         self._max_filters = max_filters
@@ -130,11 +131,9 @@ class RoutingTable:
 
     def laid_out(self) -> LaidOutMatcher | None:
         """The matcher with all changes, if compiled code can search its table."""
-        if not isinstance(self._matcher, LaidOutMatcher):
-            return None
-        if self._unsynced:
+        if self._laid_out is not None and self._unsynced:
             self._sync_matcher(frozenset(self._unsynced))
-        return self._matcher
+        return self._laid_out
 
     def _sync_matcher(self, among: Set[int]) -> None:
         """Gives the matcher what has changed of these interfaces."""

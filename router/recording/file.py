@@ -102,6 +102,10 @@ class Recorder:
         origin: the router's parameters.
         clock: the router's clock; None: wall seconds.
 
+    Attributes:
+        clock_due: when the next event needs a reading of both clocks before it; seconds of the router's
+            clock.
+
     Raises:
         OSError: the file cannot be made or written.
     """
@@ -130,7 +134,7 @@ class Recorder:
         Raises:
             OSError: the file cannot be written.
         """
-        if at >= self._clock_due or self._clock.rate != self._rate:
+        if at >= self.clock_due or self._clock.rate != self._rate:
             self._tell_time()
         code, content = encode_event(event, wire)
         self._file.append(_INPUT.pack(code, 8 + len(content), at) + content)
@@ -143,17 +147,25 @@ class Recorder:
         data = encode_actions(event, actions)
         self._file.append(_RECORD.pack(ACTIONS, len(data)) + data)
 
-    def decided(self, records: memoryview, at: float) -> None:
-        """Adds records of messages that compiled code has decided (`router.forwarding`), in this format.
+    def reserve(self, length: int, at: float | None) -> tuple[int, int]:
+        """Makes room for records that compiled code writes (`router.forwarding`), in this format.
 
         Args:
-            at: their time.
+            length: bytes.
+            at: the time of the first of them; None: before `clock_due`, at the rate of the last reading.
+
+        Returns:
+            The address of the room and its bytes, valid until the next call of another method.
 
         Raises OSError as `event`.
         """
-        if at >= self._clock_due or self._clock.rate != self._rate:
+        if at is not None and (at >= self.clock_due or self._clock.rate != self._rate):
             self._tell_time()
-        self._file.append(records)
+        return self._file.reserve(length)
+
+    def written(self, length: int) -> None:
+        """Counts bytes of records that compiled code has written to that room."""
+        self._file.appended(length)
 
     def end(self) -> None:
         """Records that the router ended in order.
@@ -168,7 +180,7 @@ class Recorder:
     def _tell_time(self) -> None:
         reading = self._clock.reading()
         self._rate = reading.rate
-        self._clock_due = reading.experiment_s + reading.rate * _CLOCK_INTERVAL_S
+        self.clock_due = reading.experiment_s + reading.rate * _CLOCK_INTERVAL_S
         content = _CLOCK_CONTENT.pack(*reading)
         self._file.append(_RECORD.pack(_CLOCK, len(content)) + content)
 

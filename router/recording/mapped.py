@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 from pathlib import Path
@@ -27,7 +28,7 @@ class MappedFile:
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        self._start = self._at = self._size = 0
+        self._start = self._at = self._size = self._address = 0
         self._window: mmap.mmap | None = None
         try:
             self._grow(1)
@@ -50,6 +51,23 @@ class MappedFile:
         self._window[at] = data[0]
         self._at = end
 
+    def reserve(self, length: int) -> tuple[int, int]:
+        """Makes room for `length` bytes, which the caller writes to memory; then `appended`.
+
+        Returns:
+            The address behind what was appended, and the bytes of room there, valid until the next `append`.
+
+        Raises:
+            OSError: the file system has no room.
+        """
+        if self._at + length > self._size:
+            self._grow(length)
+        return self._address + self._at, self._size - self._at
+
+    def appended(self, length: int) -> None:
+        """Counts bytes that the caller has written."""
+        self._at += length
+
     def close(self) -> None:
         """Cuts the file off behind what was appended."""
         if self._window is not None:
@@ -70,4 +88,6 @@ class MappedFile:
         window = mmap.mmap(self._file, size, offset=start)
         if self._window is not None:
             self._window.close()
+        # The address stays as long as the window does; an object that refers to it would keep it open.
+        self._address = ctypes.addressof(ctypes.c_char.from_buffer(window))
         self._window, self._start, self._at, self._size = window, start, place - start, size

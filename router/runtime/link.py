@@ -69,6 +69,11 @@ class SendQueue:
         return len(self._waiting)
 
     @property
+    def waiting(self) -> bool:
+        """True if frames wait."""
+        return bool(self._waiting)
+
+    @property
     def wants_write(self) -> bool:
         """True if frames wait until the socket is writable."""
         return bool(self._waiting) and self.retry_at is None
@@ -111,7 +116,6 @@ class Link:
         send_queue_frames: Ethernet frames of messages, and of control frames, that may wait for the device
             before more are dropped.
         plane: forwards messages; None: all go to the core.
-        decided: is called with the records of the messages that the plane has decided, and their time.
 
     Attributes:
         messages, control: the queues of frames to send.
@@ -126,7 +130,6 @@ class Link:
         log: Callable[[str, dict[str, Any]], None],
         send_queue_frames: int = SEND_QUEUE_FRAMES,
         plane: DataPlane | None = None,
-        decided: Callable[[memoryview, float], None] = lambda _records, _at: None,
     ) -> None:
         self.sockets = sockets
         self.frames_sent: Counter[str] = Counter()
@@ -135,7 +138,6 @@ class Link:
         self._log = log
         self._intake = FrameIntake(forwarded_frame, self._log_drop)
         self._plane = plane
-        self._decided = decided
         self.messages, self.control = (
             SendQueue(socket, send_queue_frames, self._count, lambda why, kind: self._drop(why, type=kind))
             for socket in (sockets.messages, sockets.control)
@@ -210,33 +212,25 @@ class Link:
         while arrived:
             yield from self._take(arrived.popleft(), now)
 
-    def receive_messages(self, now: float, clock: Callable[[], float]) -> Iterator[Received]:
+    def receive_messages(self, now: float) -> Iterator[Received]:
         """Reads a batch of messages; yields those that the core must handle, in their order.
 
         The caller must take all of them.
-
-        Args:
-            now: wall seconds.
-            clock: the time that the core is given.
         """
         plane = self._plane
         if plane is None:
             for data in self.sockets.messages.receive():
                 yield from self._take(data, now)
             return
-        at = clock()
-        left = plane.receive(at, bool(self.messages))
-        self._settle(plane, now, at)
+        left = plane.receive(bool(self.messages))
+        self._keep_unsent(plane, now)
         while left is not None:
             yield from self._take(left, now)
-            at = clock()
-            left = plane.resume(at, bool(self.messages))
-            self._settle(plane, now, at)
+            left = plane.resume(bool(self.messages))
+            self._keep_unsent(plane, now)
 
-    def _settle(self, plane: DataPlane, now: float, at: float) -> None:
-        """Records what the plane did, and keeps the frames that it could not send."""
-        if records := plane.log:
-            self._decided(records, at)
+    def _keep_unsent(self, plane: DataPlane, now: float) -> None:
+        """Keeps the frames that the plane could not send."""
         if plane.has_unsent:
             self.changed = True
             for frame in plane.unsent():

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import select
 import selectors
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from router.clock.clock import ExperimentClock, FixedClock
 from router.clock.meter import DEADLINE, NOTHING, REQUEST, Meter
 from router.forwarding.factory import data_plane
+from router.forwarding.layout import NEVER
 from router.protocol.events import (
     Action,
     Event,
@@ -43,8 +46,8 @@ _STOP_GRACE = 1.0
 _TURN_S = 0.01
 #: Wall seconds between two looks at how long the oldest frame has waited.
 _LAG_LOOK_S = 0.005
-#: Descriptors that one wake-up reports.
-_READY = 64
+#: Descriptors that one wake-up reports, and bytes that signals leave behind.
+_READY, _WAKE_BYTES = 64, 4096
 #: Event in a router's log: its recording has ended early (`error`).
 RECORDING_FAILED = "recording_failed"
 #: Types of frames whose handling time the protocol uses.
@@ -91,15 +94,16 @@ class RouterLoop:
         self._selector = selectors.EpollSelector()
         # The selector's own `select` costs more than some wake-ups' work.
         self._epoll = select.epoll.fromfd(self._selector.fileno())
-        plane = data_plane(
+        self._plane = data_plane(
             router,
             matcher,
+            self._clock,
             sockets.buffers,
             sockets.messages.fileno(),
             sockets.mtu,
-            recording=recorder is not None,
+            recorder,
         )
-        self._link = Link(router.node, sockets, log, plane=plane, decided=self._decided)
+        self._link = Link(router.node, sockets, log, plane=self._plane)
         self._applications = Applications(
             router.node,
             socket_path,
@@ -117,7 +121,7 @@ class RouterLoop:
         self._stop_receiver, self._stop_sender = socket.socketpair()
         self._stop_receiver.setblocking(False)
         self._stop_sender.setblocking(False)
-        self._selector.register(self._stop_receiver, selectors.EVENT_READ, self._stop_asked)
+        self._selector.register(self._stop_receiver, selectors.EVENT_READ, self._woken)
         self._stopping = False
         #: Whether something may have changed a deadline, or what the link waits for, since the last look.
         self._changed = True
@@ -173,14 +177,18 @@ class RouterLoop:
 
         May be called from a signal handler, any number of times.
         """
-        try:
+        self._stopping = True
+        # If the pipe is full of wake-up bytes already, one more is not needed.
+        with suppress(BlockingIOError):
             self._stop_sender.send(b"\0")
-        except BlockingIOError:
-            # The pipe is full of wake-up bytes already.
-            return
 
     def run(self) -> None:
-        """Runs until `stop` is called; then handles input that has already arrived, and returns."""
+        """Runs until `stop` is called; then handles input that has already arrived, and returns.
+
+        To be called in the main thread, where signals are handled.
+        """
+        # A signal that comes in compiled code must end its wait, so that Python gets to handle it.
+        signal.set_wakeup_fd(self._stop_sender.fileno(), warn_on_full_buffer=False)
         self._handle(Started())
         while not self._stopping:
             self._turn(self._timeout())
@@ -203,7 +211,7 @@ class RouterLoop:
 
     def _turn(self, timeout: float | None) -> bool:
         """Waits for input or a deadline and handles it. Returns False if there was neither."""
-        ready = self._epoll.poll(timeout, _READY)
+        ready = self._wait(timeout)
         began = time.monotonic()
         self._work = NOTHING
         control = messages = 0
@@ -226,6 +234,20 @@ class RouterLoop:
             self._look_at_deadlines()
         self._meter.turn(time.monotonic() - began, self._work, self._clock)
         return bool(ready)
+
+    def _wait(self, timeout: float | None) -> list[tuple[int, int]]:
+        """Waits for input or until the timeout; compiled code forwards messages meanwhile."""
+        plane = self._plane
+        if plane is None:
+            return self._epoll.poll(timeout, _READY)
+        deadline_ns = NEVER if timeout is None else time.monotonic_ns() + int(timeout * 1e9)
+        ready = plane.wait(self._epoll.fileno(), deadline_ns, self._link.messages.waiting)
+        if lag := plane.take_lag():
+            self._meter.late(lag, self._clock)
+        if plane.log_error is not None:
+            self._stop_recording(plane.log_error)
+            plane.log_error = None
+        return ready
 
     def _is_late(self, now: float) -> bool:
         """Whether a deadline has passed."""
@@ -292,9 +314,10 @@ class RouterLoop:
             self._changed = True
         if mask & ~select.EPOLLOUT:
             self._work = _MESSAGE
-            for event, wire in link.receive_messages(now, self._clock.now):
+            for event, wire in link.receive_messages(now):
                 self._handle(event, wire)
-            self._look_at_lag(now, link.sockets.messages.waited_s)
+            if self._plane is None:
+                self._look_at_lag(now, link.sockets.messages.waited_s)
 
     def _look_at_lag(self, now: float, waited_s: Callable[[], float]) -> None:
         """Notes how long the frames have waited that were just read."""
@@ -315,9 +338,9 @@ class RouterLoop:
                 )
                 key.data(events & key.events)
 
-    def _stop_asked(self, _mask: int) -> None:
-        self._stopping = True
-        self._selector.unregister(self._stop_receiver)
+    def _woken(self, _mask: int) -> None:
+        """Drops the bytes by which a signal has ended the wait; its handler has run."""
+        self._stop_receiver.recv(_WAKE_BYTES)
 
     def _handle(self, event: Event, wire: bytes | None = None) -> None:
         self._applications.perform(self._handle_request(event, wire))
@@ -349,10 +372,6 @@ class RouterLoop:
         self._record(lambda recorder: recorder.actions(event, actions))
         return actions
 
-    def _decided(self, records: memoryview, at: float) -> None:
-        """Records what compiled code did."""
-        self._record(lambda recorder: recorder.decided(records, at))
-
     def _record(self, do: Callable[[Recorder], None]) -> None:
         """Ends a recording that cannot be written, on a full disk for instance; the router continues."""
         if self._recorder is None:
@@ -360,6 +379,12 @@ class RouterLoop:
         try:
             do(self._recorder)
         except OSError as error:
-            self._log(RECORDING_FAILED, {"error": str(error)})
-            self._recorder.close()
-            self._recorder = None
+            self._stop_recording(error)
+
+    def _stop_recording(self, error: OSError) -> None:
+        assert self._recorder is not None
+        self._log(RECORDING_FAILED, {"error": str(error)})
+        self._recorder.close()
+        self._recorder = None
+        if self._plane is not None:
+            self._plane.log = None

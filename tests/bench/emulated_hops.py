@@ -2,28 +2,45 @@
 
 The 20 routers run on real links, switches and captures; their CPU seconds are the kernel's, from their
 counters. Two runs of each engine, one with few messages and one with many: the difference between them is
-the cost of the messages, without start, tables and advertisements. Needs root.
+the cost of the messages, without start, tables and advertisements. Then, on the same links and under the same
+captures, the routers give way to bare loops that forward frames at the same rate. Needs root.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
+import subprocess
+import sys
 import tempfile
+import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from router.runtime.client import Client
 from testbed.config.load import load_experiment
-from testbed.emulation.emulation import emulate
+from testbed.emulation.emulation import Emulation
 from testbed.machine.probes import datapath
+from testbed.network.names import host_device
+from testbed.runs.folders import new_run_folder
+from testbed.runs.inputs import write_inputs
 from testbed.terminal.progress import Progress
+from tests.bench.bare_hop import frame
 from tests.support.paths import ROOT
+from tests.support.runtime_wire import socket_in
 
 _DEFAULT = ROOT / "testbed" / "experiments" / "default.toml"
 _ENGINES = ["naive", "counting", "compiled"]
 _FEW = 3
+#: Seconds in which bare loops forward, hops of each of their frames, and seconds until the last has arrived.
+_BARE_S = 10.0
+_HOPS = 6
+_DRAIN_S = 0.5
 
 
 def configure(arguments: list[str]) -> dict[str, Any]:
@@ -38,21 +55,24 @@ def configure(arguments: list[str]) -> dict[str, Any]:
 
 
 def main(engines: list[str], rate: int, no_record: bool) -> None:
-    """Prints microseconds of CPU for each message at each router, and messages a second of CPU."""
-    print(f"{'engine':10} {'messages':>9} {'us CPU a hop':>13} {'of it user':>11} {'hops/s of CPU':>14}")
+    """Prints microseconds of CPU for each message at each router, and for a hop of the bare loop."""
+    print(
+        f"{'engine':10} {'messages':>9} {'us CPU a hop':>13} {'of it user':>11} {'by the core':>12}"
+        f" {'bare loop':>10} {'ratio':>6}"
+    )
     for engine in engines:
         base, full = (_measured(engine, each, not no_record) for each in (_FEW, rate))
-        hops, user, system = (after - before for before, after in zip(base, full, strict=True))
-        total = user + system
+        hops, by_core, user, system = (after - before for before, after in zip(base[0], full[0], strict=True))
+        cost, bare = (user + system) / hops, full[1]
         print(
-            f"{engine:10} {hops:9,.0f} {total / hops * 1e6:13.1f} {user / hops * 1e6:11.1f}"
-            f" {hops / total:14,.0f}",
+            f"{engine:10} {hops:9,.0f} {cost * 1e6:13.1f} {user / hops * 1e6:11.1f} {by_core / hops:12.1%}"
+            f" {bare * 1e6:10.1f} {cost / bare:6.2f}",
             flush=True,
         )
 
 
-def _measured(engine: str, rate: int, record: bool) -> tuple[float, float, float]:
-    """Messages that routers took, and user and system seconds of all routers, in one run."""
+def _measured(engine: str, rate: int, record: bool) -> tuple[tuple[float, float, float, float], float]:
+    """Hops, those that the core handled, user and system seconds of all routers; CPU of a bare hop."""
     overrides = {
         "protocol.matcher": engine,
         "record": str(record).lower(),
@@ -61,10 +81,82 @@ def _measured(engine: str, rate: int, record: bool) -> tuple[float, float, float
     }
     experiment = load_experiment(_DEFAULT, overrides)
     with tempfile.TemporaryDirectory() as folder:
-        run = emulate(experiment, Path(folder), datapath(), Progress(Console(quiet=True)))
+        run = new_run_folder(Path(folder), "hops").resolve()
+        emulation = _Emulation(experiment, run, datapath(), Progress(Console(quiet=True)))
+        try:
+            write_inputs(run, experiment, emulation.workload, datapath(), tag=emulation.state.tag)
+            emulation.bring_up()
+            began = time.monotonic()
+            emulation.run(hold=False)
+            took = time.monotonic() - began
+            bare = emulation.bare_hops(emulation.hops() / took) if rate > _FEW else 0.0
+            emulation.take_down()
+        finally:
+            emulation.abandon()
         routers = json.loads((run / "counters" / "routers.json").read_text()).values()
-    return (
-        sum(router["messages_received"] + router["messages_sent"] for router in routers),
-        sum(router["cpu_user_s"] for router in routers),
-        sum(router["cpu_system_s"] for router in routers),
-    )
+    hops = sum(router["messages_received"] + router["messages_sent"] for router in routers)
+    cpu = [sum(router[key] for router in routers) for key in ("cpu_user_s", "cpu_system_s")]
+    return (hops, hops - sum(router["messages_compiled"] for router in routers), cpu[0], cpu[1]), bare
+
+
+class _Emulation(Emulation):
+    """An emulation whose routers can give way to bare loops on the same links, under the same captures."""
+
+    def hops(self) -> int:
+        """Messages that routers took so far."""
+        total = 0
+        for node in self.nodes:
+            with Client(str(self.state.socket(node)), "bench") as client:
+                counters = client.status(tables=False)["counters"]
+                total += counters["messages_received"] + counters["messages_sent"]
+        return total
+
+    def bare_hops(self, rate: float) -> float:
+        """CPU seconds of a hop of `tests.bench.bare_hop`, with so many hops a second in the whole network."""
+        for pid in self._router_pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            return self._bare_hops(rate)
+        finally:
+            for pid in self._router_pids:
+                os.kill(pid, signal.SIGCONT)
+
+    def _bare_hops(self, rate: float) -> float:
+        ports: dict[int, list[int]] = {node: [] for node in self.nodes}
+        for link in self.topology.links:
+            ports[link.u].append(link.u_port)
+            ports[link.v].append(link.v_port)
+        with ExitStack() as stack:
+            loops, sockets = [], []
+            for node, router in zip(self.nodes, self._router_pids, strict=True):
+                device = host_device(node)
+                arguments = [str(router), device, str(node), ",".join(map(str, ports[node]))]
+                loops.append(
+                    stack.enter_context(
+                        subprocess.Popen(
+                            [sys.executable, "-m", "tests.bench.bare_hop", *arguments],
+                            stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE,
+                            text=True,
+                        )
+                    )
+                )
+                sockets.append(stack.enter_context(socket_in(Path(f"/proc/{router}/ns/net"), device)))
+            for loop in loops:
+                assert loop.stdout is not None
+                loop.stdout.readline()
+            began, injected = time.monotonic(), 0
+            while (now := time.monotonic() - began) < _BARE_S:
+                while injected < now * rate / _HOPS:
+                    at = injected % len(self.nodes)
+                    node = self.nodes[at]
+                    port = ports[node][injected // len(self.nodes) % len(ports[node])]
+                    sockets[at].send(frame(node, port, _HOPS - 1))
+                    injected += 1
+                time.sleep(0.001)
+            time.sleep(_DRAIN_S)
+            results = [json.loads(loop.communicate()[0]) for loop in loops]
+        hops: int = sum(each["hops"] for each in results)
+        assert hops > 0.9 * injected * _HOPS, f"{hops} hops of {injected * _HOPS}"
+        total: float = sum(each["cpu_s"] for each in results)
+        return total / hops

@@ -29,8 +29,13 @@ def ethernet(frame: Frame, sender: int, mtu: int = MTU) -> list[bytes]:
     return [head + payload for payload in fragment(frame, mtu)]
 
 
-class _Stopped(FixedClock):
-    """A clock that shows one late second."""
+class _Clock(FixedClock):
+    """A clock that its router sets."""
+
+    at = 0.0
+
+    def now(self) -> float:
+        return self.at
 
     def reading(self) -> Reading:
         return Reading(1e9, 0, 1.0)
@@ -49,7 +54,8 @@ class CoreRouter:
         origin = Origin(node, options, "compiled", 0, 1)
         self.node = node
         self.core = origin.router()
-        self.recorder = Recorder(recording, origin, _Stopped())
+        self.clock = _Clock()
+        self.recorder = Recorder(recording, origin, self.clock)
         self.intake = FrameIntake(forwarded_frame)
         self.out: list[bytes] = []
         self.actions: list[bytes] = []
@@ -115,16 +121,17 @@ class CompiledRouter(CoreRouter):
         state = self.core.forwarding()
         assert state is not None
         self.buffers = FrameBuffers(64, MTU + 14)
-        self.plane = DataPlane(state, self.buffers, -1, MTU, recording=True)
+        self.plane = DataPlane(state, self.clock, self.buffers, -1, MTU, self.recorder)
         self.decided = 0
 
     def frames(self, batch: list[bytes], now: float) -> None:
-        left = self.plane.put(batch, now)
-        self._take_results()
+        self.clock.at = now
+        left = self.plane.put(batch)
+        self._send_what_is_left()
         while left is not None:
             self.take(left, now)
-            left = self.plane.resume(now, hold=True)
-            self._take_results()
+            left = self.plane.resume(hold=True)
+            self._send_what_is_left()
 
     def counters(self) -> dict[str, Any]:
         frames, octets, _, _ = self.plane.collect(self.core.counters)
@@ -134,8 +141,6 @@ class CompiledRouter(CoreRouter):
         self.intake.bytes += octets
         return super().counters()
 
-    def _take_results(self) -> None:
-        if records := self.plane.log:
-            self.recorder.decided(records, 0.0)
+    def _send_what_is_left(self) -> None:
         for data in self.plane.unsent():
             self.send("MSG", data)

@@ -1,0 +1,175 @@
+"""A live router woken for one message at a time: CPU, system calls and the functions of a hop.
+
+A real router process on a veth pair; the predicates and messages of `forwarding`. A message comes every few
+milliseconds, so that each has a wake-up of its own. Three phases: CPU alone, system calls (strace), functions
+(cProfile, whose own cost is in its figures). Needs root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import os
+import pstats
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from router.runtime import process
+from router.runtime.loop import RouterLoop
+from router.runtime.process import RouterSpec
+from router.wire.frames import Commit, Frame, FrameType
+from tests.bench.forwarding import _advertise, _ethernet, _table, _workload
+from tests.support.paths import ROOT
+from tests.support.polling import wait_for
+from tests.support.runtime_wire import Wire
+
+_PERIOD_S = 0.002
+
+
+def configure(arguments: list[str]) -> dict[str, Any]:
+    """The keyword arguments of `main` that a command line asks for."""
+    parser = argparse.ArgumentParser(prog="./run.sh bench hop", description=__doc__)
+    parser.add_argument("--messages", type=int, default=1_000, metavar="N", help="messages a phase (1,000)")
+    return vars(parser.parse_args(arguments))
+
+
+def main(messages: int) -> None:
+    """Prints CPU and system calls of a hop, and the functions that take the most of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        plain, bare = _phase(Path(folder), messages, profiled=False, traced=False)
+        print(
+            f"{messages} messages, {_PERIOD_S * 1e3:.0f} ms apart; medians: {plain:.1f} us of CPU a hop, ",
+            end="",
+        )
+        print(f"of a bare loop that gets them in turn {bare:.1f} us: {plain / bare:.2f} times")
+        if shutil.which("strace") is not None:
+            _phase(Path(folder), messages, profiled=False, traced=True)
+            _print_calls(Path(folder) / "calls", messages)
+        _phase(Path(folder), messages, profiled=True, traced=False)
+        _print_functions(Path(folder) / "profile", messages)
+
+
+def _phase(folder: Path, messages: int, *, profiled: bool, traced: bool) -> tuple[float, float]:
+    """Microseconds of CPU a hop of a router that gets so many messages, one at a time, and of a bare loop."""
+    from router.runtime.client import Client
+
+    predicates, contents = _workload()
+    wire = Wire(f"{os.getpid() % 10_000}{profiled:d}{traced:d}")
+    sock, counters, log, recording = (str(folder / f"a.{end}") for end in ("sock", "json", "log", "rec"))
+    try:
+        wire.up()
+        spec = RouterSpec(
+            0, wire.devices[0], str(wire.namespaces[0]), sock, counters, log, recording_path=recording
+        )
+        if profiled:
+            _profile_to(folder / "profile")
+        reader, writer = os.pipe()
+        (pid,) = process.spawn_routers([spec], writer)
+        os.read(reader, 4096)
+        for kind, body in ((FrameType.TABLE, _table(0)), (FrameType.COMMIT, Commit(1))):
+            wire.control(0, Frame(kind, 0, 7, 1, 1, body))
+        with Client(spec.socket_path, "bench") as client:
+            wait_for(lambda: None if client.status(tables=False)["epoch"] == 1 else "no epoch")
+            _advertise(wire, client, predicates)
+        tracer = None
+        if traced:
+            tracer = subprocess.Popen(["strace", "-q", "-c", "-o", str(folder / "calls"), "-p", str(pid)])
+            time.sleep(0.5)
+        costs, bare_costs = [], []
+        with _bare(1) as bare:
+            for number in range(messages):
+                message = Frame(FrameType.MSG, 1, number, 1, 9, contents[number % len(contents)])
+                data = _ethernet(message, 1)[0]
+                before = _cpu_s(pid)
+                wire.inject(0, data)
+                time.sleep(_PERIOD_S)
+                costs.append(_cpu_s(pid) - before)
+                wire.read()
+                sent = bool(wire.received[1])
+                wire.received[1].clear()
+                before = _cpu_s(bare.pid)
+                bare.wire.inject(0, data[:-1] + bytes([sent]))
+                time.sleep(_PERIOD_S)
+                bare_costs.append(_cpu_s(bare.pid) - before)
+        if tracer is not None:
+            tracer.send_signal(signal.SIGINT)
+            tracer.wait(10)
+        os.kill(pid, signal.SIGTERM)
+        os.waitpid(pid, 0)
+    finally:
+        wire.down()
+    return median(costs) * 1e6, median(bare_costs) * 1e6
+
+
+@dataclass(frozen=True)
+class _Bare:
+    wire: Wire
+    pid: int
+
+
+@contextmanager
+def _bare(node: int) -> Iterator[_Bare]:
+    """A process of `tests.bench.bare_hop` on a wire of its own."""
+    wire = Wire(f"{os.getpid() % 10_000}b")
+    try:
+        wire.up()
+        arguments = [str(wire.namespaces[0]), wire.devices[0], str(node), "1"]
+        with subprocess.Popen(
+            [sys.executable, "-m", "tests.bench.bare_hop", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as loop:
+            assert loop.stdout is not None
+            loop.stdout.readline()
+            yield _Bare(wire, loop.pid)
+            loop.communicate(timeout=20)
+    finally:
+        wire.down()
+
+
+def _cpu_s(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def _profile_to(path: Path) -> None:
+    """Makes the routers that are forked from now on write a profile of their loop."""
+    run = RouterLoop.run
+
+    def profiled(loop: RouterLoop) -> None:
+        profiler = cProfile.Profile(time.process_time)
+        profiler.runcall(run, loop)
+        profiler.dump_stats(path)
+
+    RouterLoop.run = profiled  # type: ignore[method-assign, assignment]
+
+
+def _print_calls(path: Path, messages: int) -> None:
+    rows = re.findall(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(\d+)?\s*(\w+)$", path.read_text(), re.MULTILINE)
+    counted = {name: int(count) / messages for count, _, name in rows if name != "total"}
+    shown = ", ".join(f"{name} {count:.2f}" for name, count in counted.items() if count > 0.05)
+    print(f"system calls a hop: {shown}")
+
+
+def _print_functions(path: Path, messages: int) -> None:
+    print("functions of a hop, as cProfile sees them (own time):")
+    stats = pstats.Stats(str(path)).stats  # type: ignore[attr-defined]
+    rows = sorted(((own, calls, *key) for key, (_, calls, own, *_) in stats.items()), reverse=True)
+    for own, calls, file, line, name in rows[:22]:
+        within = Path(file).is_relative_to(ROOT)
+        where = f"{Path(file).relative_to(ROOT)}:{line} {name}" if within else name
+        print(f"  {own / messages * 1e6:6.2f} us {calls / messages:6.2f} calls  {where}")
+
+
+if __name__ == "__main__":
+    main(**configure(sys.argv[1:]))
