@@ -44,10 +44,10 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
     """
     run = RunLayout(run_dir)
     experiment = load_experiment(run.experiment)
-    of_the_run = _of_the_run(experiment, run)
+    first = of_the_run(experiment, run)
 
     def publish(accounted: dict[str, Any]) -> None:
-        write_summary(run, {**of_the_run, **accounted})
+        write_summary(run, {**first, **accounted})
 
     with naming_a_full_disk(run_dir):
         with progress.stage("oracle_s", "oracle"):
@@ -59,7 +59,7 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
                 raise InputError(str(error)) from error
             except (TsharkError, SessionError) as error:
                 raise MachineError(str(error)) from error
-        summary = {**of_the_run, **accounted}
+        summary = {**first, **accounted}
         with progress.stage("report_s", "report"):
             report = write_report(run_dir)
     console.print()
@@ -67,7 +67,7 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
     return 0 if summary["verdict"] == "holds" else 1
 
 
-def _of_the_run(experiment: Experiment, run: RunLayout) -> dict[str, Any]:
+def of_the_run(experiment: Experiment, run: RunLayout) -> dict[str, Any]:
     """Returns the keys of the summary that the runner provides (captures.accounting.summary documents all
     keys)."""
     manifest = read_manifest(run)

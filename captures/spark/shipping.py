@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -32,17 +33,27 @@ def ship(spark: SparkSession) -> None:
         return
     if any(Path(name).name == _ARCHIVE for name in shipped_archives(context)):
         return
-    folder = Path(tempfile.mkdtemp(prefix="ship-", dir=process_folder().path))
-    context.addPyFile(str(_archive(folder)))
+    ship_packages(spark, _SHIPPED, _ARCHIVE)
 
 
-def _archive(folder: Path) -> Path:
-    """The packages as a zip file that Python can import from."""
-    path = folder / _ARCHIVE
+def ship_packages(spark: SparkSession, packages: Iterable[str], name: str) -> None:
+    """Makes packages of this project importable for the workers of a session, beside those of `ship`.
+
+    Args:
+        name: file name of the archive, different for each call.
+    """
+    context = spark.sparkContext
+    if not context.master.startswith("local"):
+        folder = Path(tempfile.mkdtemp(prefix="ship-", dir=process_folder().path))
+        context.addPyFile(str(_archive(folder / name, packages)))
+
+
+def _archive(path: Path, packages: Iterable[str]) -> Path:
+    """Writes packages as a zip file that Python can import from."""
     with zipfile.ZipFile(path, "w") as archive:
-        for package in _SHIPPED:
+        for package in packages:
             for module in sorted((_SOURCE_ROOT / package).rglob("*.py")):
                 relative = module.relative_to(_SOURCE_ROOT)
-                if "runs" not in relative.parts:
+                if relative.parts[:2] != ("captures", "runs"):
                     archive.write(module, str(relative))
     return path

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from captures.spark.shipping import _archive
+from captures.spark.shipping import _SHIPPED, _archive
 
 #: Without `site`, whose path files lead to the source tree.
 _IMPORT = """
@@ -27,10 +27,12 @@ print(importlib.import_module(sys.argv[3]).__file__)
         "captures.accounting.paths",
         "captures.frames.decoder",
         "captures.frames.loops",
+        "testbed.sim.simulation",
+        "testbed.sweep.job",
     ],
 )
 def test_workers_can_import_from_the_archive_alone(tmp_path: Path, module: str) -> None:
-    archive = _archive(tmp_path)
+    archive = _archive(tmp_path / "cbcb.zip", (*_SHIPPED, "testbed"))
     command = [sys.executable, "-S", "-P", "-c", _IMPORT]
     done = subprocess.run(
         [*command, str(archive), sysconfig.get_path("purelib"), module],

@@ -1,0 +1,94 @@
+"""`cbcb figure`: reproduces a figure of the papers, and holds it against what the paper says."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from testbed.cli.arguments import add_master, add_runs, positive
+from testbed.errors import InputError, MachineError
+from testbed.figures.reproduction import FIGURES
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    names = "; ".join(f"{name}: {doc}" for name, doc in FIGURES.docs.items())
+    parser.add_argument("figure", metavar="NAME", help=names.replace("%", "%%"))
+    parser.add_argument(
+        "--size", choices=("small", "paper"), default="paper", help="networks and durations (paper)"
+    )
+    parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="seeds 1 to N (5)")
+    parser.add_argument(
+        "--engine",
+        choices=("simulate", "run"),
+        default="simulate",
+        help="simulated as tasks of Spark, or emulated one after the other (simulate)",
+    )
+    add_runs(parser)
+    add_master(parser, "local[2]")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="folder of the page (figures/NAME beside the runs)"
+    )
+
+
+def main(arguments: Namespace) -> int:
+    """Returns 0 if every statement that is judged holds, else 1."""
+    from rich.console import Console
+
+    from captures.spark.session import SessionError
+    from testbed.figures.page import verdict_of, write_page
+    from testbed.figures.runner import reproduce
+    from testbed.terminal.progress import Progress
+
+    name, size, seeds = arguments.figure, arguments.size, arguments.seeds
+    try:
+        figure = FIGURES[name]()
+    except KeyError as error:
+        raise InputError(str(error)) from error
+    datapath = "user"
+    if arguments.engine == "run":
+        from testbed.machine.probes import datapath as found
+
+        datapath = found()
+    folder = arguments.runs / "figures" / name
+    progress = Progress(Console())
+    try:
+        done = reproduce(
+            figure,
+            size,
+            range(1, seeds + 1),
+            folder,
+            progress,
+            engine=arguments.engine,
+            master=arguments.master,
+            datapath=datapath,
+        )
+    except SessionError as error:
+        raise MachineError(str(error)) from error
+    statements = figure.judge(done.results)
+    how = "simulated" if arguments.engine == "simulate" else "emulated"
+    command = f"cbcb figure {name} --size {size} --seeds {seeds}"
+    command += "" if arguments.engine == "simulate" else " --engine run"
+    page = write_page(
+        name,
+        figure,
+        statements,
+        figure.panels(done.results),
+        arguments.output or folder,
+        command,
+        [
+            f"{how}, seeds 1 to {seeds}; each seed draws another topology and another workload",
+            *dict.fromkeys(f"{case.label}: {_settings(case.overrides)}" for case in done.results),
+        ],
+    )
+    for statement in statements:
+        progress.note(
+            f"{verdict_of(statement):7} {statement.text}: {statement.measured} ({statement.predicted})"
+        )
+    for line in done.failures:
+        progress.note(f"failed  {line}")
+    progress.note(f"page: {page}")
+    return 1 if done.failures or any(statement.holds is False for statement in statements) else 0
+
+
+def _settings(overrides: dict[str, str]) -> str:
+    return ", ".join(f"`{key} = {value}`" for key, value in overrides.items())

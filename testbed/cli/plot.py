@@ -1,0 +1,49 @@
+"""`cbcb plot`: any key of a sweep against any parameter, with intervals."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from testbed.cli.arguments import add_runs
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("sweep", type=Path, help="the folder of a sweep, its name, or a Parquet file")
+    add_runs(parser)
+    parser.add_argument("--y", required=True, metavar="KEY", help="a key of the summary, or KEY / KEY")
+    parser.add_argument("--x", required=True, metavar="PARAMETER", help="a parameter, or any other column")
+    parser.add_argument("--by", metavar="PARAMETER", help="a line for each value of this one")
+    parser.add_argument(
+        "--kind",
+        choices=("mean", "median"),
+        default="mean",
+        help="mean with its 95%% confidence interval, or median with the band from 10 to 90%% (mean)",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("plot.svg"), metavar="FILE", help=".svg, .png or .pdf"
+    )
+
+
+def main(arguments: Namespace) -> int:
+    """Writes the plot, and prints its numbers."""
+    from testbed.sweep.folder import read_runs
+    from testbed.sweep.plot import save
+    from testbed.sweep.spec import Plot
+    from testbed.sweep.statistics import points
+
+    path = arguments.sweep
+    if not path.exists():
+        path = arguments.runs / "sweeps" / path
+    runs = read_runs(path)
+    plot = Plot(arguments.y, arguments.x, arguments.by, arguments.kind)
+    save(runs, plot, arguments.output)
+    parameters = [plot.x] if plot.by is None else [plot.x, plot.by]
+    for place, found in points(runs, plot.y, parameters).items():
+        where = ", ".join(f"{name} = {value}" for name, value in zip(parameters, place, strict=True))
+        print(
+            f"{where}: mean {found.mean:.4g} [{found.low:.4g}, {found.high:.4g}], "
+            f"median {found.median:.4g} [{found.p10:.4g}, {found.p90:.4g}], {found.runs} runs"
+        )
+    print(f"plot: {arguments.output}")
+    return 0

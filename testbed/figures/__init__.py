@@ -1,0 +1,1 @@
+"""The papers' evaluation, reproduced: experiments, statements that are held against them, pages."""

@@ -1,0 +1,71 @@
+"""The false positives that remain with perfect tables: a prediction without a protocol.
+
+A table of PIF holds, for each interface i of router u, the predicates of all nodes that u reaches through i
+on its own tree T_u. A message from s that u receives is forwarded to the children of u on T_s whose
+interfaces match. Fewer nodes lie beyond i on T_s than on T_u, so a message that matches p_i may find no
+receiver there, even if every table holds the present predicates and nothing else. Such messages are part of
+the scheme, and no SR removes them. On a spanning tree the two sets of nodes are equal, and the false positives
+that remain are the messages that nobody but their sender's router receives.
+"""
+
+from __future__ import annotations
+
+from router.predicates.parser import parse_predicate
+from router.predicates.printer import predicate_to_json
+from testbed.config.model import Experiment
+from testbed.controller.trees import LAYERS, Forest
+from testbed.oracle.constraints import PredicateIndex
+from testbed.workload.generate import generate
+
+
+def perfect_tables(experiment: Experiment, from_s: float = 0.0) -> float | None:
+    """Returns the share of false positives among the messages that routers process, with perfect tables.
+
+    A message counts at its own router and at each router that it reaches, as in figure 12; it is a false
+    positive where it is neither forwarded nor delivered. Failures of links and nodes are left out.
+
+    Args:
+        from_s: messages before this experiment second are not counted.
+
+    Returns:
+        None: no message was sent.
+    """
+    forest = LAYERS[experiment.broadcast.layer](experiment.topology, frozenset(), frozenset())
+    items = generate(experiment).items
+    texts = sorted({item.predicate for item in items if item.predicate is not None})
+    number_of = {text: number for number, text in enumerate(texts)}
+    index = PredicateIndex(predicate_to_json(parse_predicate(text)) for text in texts)
+    in_force: dict[int, int] = {}
+    processed = wasted = 0
+    for item in items:
+        if item.predicate is not None:
+            in_force[item.node] = number_of[item.predicate]
+        elif item.attributes is not None and item.at_s >= from_s:
+            matching = index.matching(item.attributes)
+            receivers = {node for node, number in in_force.items() if number in matching}
+            reached, unused = spread(forest, item.node, receivers)
+            processed, wasted = processed + reached, wasted + unused
+    return wasted / processed if processed else None
+
+
+def spread(forest: Forest, source: int, receivers: set[int]) -> tuple[int, int]:
+    """Returns at how many routers a message arrives, and at how many of them it is a false positive.
+
+    Args:
+        receivers: the nodes whose predicates select the message.
+    """
+    tree = forest.trees[source]
+    children: dict[int, list[int]] = {}
+    for node in tree.order[1:]:
+        children.setdefault(tree.parents[node], []).append(node)
+    reached, wasted = 0, 0
+    pending = [source]
+    while pending:
+        node = pending.pop()
+        reached += 1
+        # By path symmetry, the way from `node` to a receiver begins at the parent of `node` on its tree.
+        towards = {forest.trees[each].parents[node] for each in receivers if each != node}
+        onwards = [child for child in children.get(node, ()) if child in towards]
+        wasted += not onwards and node not in receivers
+        pending += onwards
+    return reached, wasted

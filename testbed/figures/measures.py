@@ -1,0 +1,76 @@
+"""The measurements of a run, in the process that has simulated it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from captures.accounting.direct import Direct
+from testbed.config.model import Experiment
+from testbed.figures.floor import perfect_tables
+
+
+def _pairs(curve: pa.Table) -> list[tuple[float, float]]:
+    return list(zip(curve["t_s"].to_pylist(), curve["fraction"].to_pylist(), strict=True))
+
+
+def false_negatives(run: Direct, experiment: Experiment) -> dict[str, Any]:
+    """Figure 11: missed deliveries over 0.25 s, and the time after which none was missed."""
+    clock = run.inputs.clock
+    second = f"(sent_ns - {clock.start_ns}) * {clock.time_scale / 1e9!r}::double"
+    row = run.sql(
+        f"select max({second}) filter (missed) as last_miss_s, count(*) filter (expected) as expected, "
+        f"count(*) filter (missed) as missed, count(*) filter (missed and {second} > 5) as missed_after_5_s "
+        "from outcomes where sent_ns is not null"
+    ).to_pylist()[0]
+    row["last_miss_s"] = row["last_miss_s"] or 0.0
+    return {**row, "nodes": len(experiment.topology.nodes), "curve": _pairs(run.false_negatives())}
+
+
+def false_positives(run: Direct, experiment: Experiment) -> dict[str, Any]:
+    """Figure 12: false positives over 120 s, in steady state (from 1 h on), and those of perfect tables."""
+    clock = run.inputs.clock
+    second = f"(time_ns - {clock.start_ns}) * {clock.time_scale / 1e9!r}::double"
+    row = run.sql(
+        f"select avg(false_positive::int) filter ({second} >= 3600) as steady, "
+        f"avg(false_positive::int) filter ({second} < 30) as first, "
+        f"avg(false_positive::int) filter ({second} >= 3600 and from_network) as steady_from_network "
+        "from processed"
+    ).to_pylist()[0]
+    return {**row, "floor": perfect_tables(experiment, from_s=3600.0), "curve": _pairs(run.false_positives())}
+
+
+def advertisements(run: Direct, experiment: Experiment) -> dict[str, Any]:
+    """Figure 13: RA frames among all frames on links over 120 s; RAs issued a second, from 600 s on."""
+    clock = run.inputs.clock
+    second = f"(time_ns - {clock.start_ns}) * {clock.time_scale / 1e9!r}::double"
+    row = run.sql(
+        f"select avg((type = 'RA')::int) filter ({second} >= 600) as share, "
+        f"avg((type = 'RA')::int) filter ({second} >= 120) as share_after_first_window "
+        "from frames where kind = 'link' and type in ('MSG', 'RA', 'SR', 'UR')"
+    ).to_pylist()[0]
+    issued = run.sql(
+        "select count(*) as n from (select issuer, seq, min(time_ns) as t from frames where type = 'RA' "
+        f"group by all having (t - {clock.start_ns}) * {clock.time_scale / 1e9!r}::double >= 600)"
+    ).to_pylist()[0]["n"]
+    end_s = experiment.duration_s
+    return {**row, "issued_per_s": issued / (end_s - 600), "curve": _pairs(run.share_of(("RA",)))}
+
+
+def requests(run: Direct, experiment: Experiment) -> dict[str, Any]:
+    """Figure 14: SRs and URs on links a second, in all and over 240 s; a fragmented one counts once."""
+    clock = run.inputs.clock
+    second = f"(time_ns - {clock.start_ns}) * {clock.time_scale / 1e9!r}::double"
+    source = "frames where kind = 'link' and type in ('SR', 'UR') and fragment_index = 0"
+    times = run.sql(f"select {second} as t from {source} order by t")["t"].to_pylist()
+    # A whole number of periods of 480 and of 600 s.
+    begin, end = 2400.0, 4800.0
+    rate = sum(begin <= t < end for t in times) / (end - begin)
+    width = 240.0
+    bins = [0] * max(1, int(experiment.duration_s // width))
+    for t in times:
+        if 0 <= t < len(bins) * width:
+            bins[int(t // width)] += 1
+    curve = [((number + 1) * width, count / width) for number, count in enumerate(bins)]
+    return {"rate": rate, "frames": len(times), "curve": curve}

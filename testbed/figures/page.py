@@ -1,0 +1,94 @@
+"""The page of a reproduction: what the paper says, what was predicted and measured, and the figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from testbed.errors import InputError
+from testbed.figures.reproduction import Panel, Reproduction, Statement
+from testbed.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, styled
+
+_COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY)
+#: Points of the common grid on which the curves of several runs are compared.
+_POINTS = 400
+
+
+def write_page(
+    name: str,
+    figure: Reproduction,
+    statements: Sequence[Statement],
+    panels: Sequence[Panel],
+    folder: Path,
+    command: str,
+    parameters: Sequence[str],
+) -> Path:
+    """Writes `NAME.md` and `NAME.svg`; returns the path of the page.
+
+    Raises:
+        InputError: a file cannot be written.
+    """
+    lines = [f"# {figure.title}", "", f"Made by `{command}`.", ""]
+    lines += [f"> {sentence}" for sentence in figure.paper]
+    lines += ["", "Parameters:", "", *(f"- {each}" for each in parameters)]
+    if figure.deviations:
+        lines += ["", "Decisions and deviations:", "", *(f"- {each}" for each in figure.deviations)]
+    lines += ["", "| statement | predicted | measured: median [10 %, 90 %] | holds |", "|---|---|---|---|"]
+    lines += [
+        f"| {each.text} | {each.predicted} | {each.measured} | {verdict_of(each)} |" for each in statements
+    ]
+    lines += ["", f"![{figure.title}]({name}.svg)", ""]
+    lines += ["Lines: medians over the seeds; bands: 10 to 90 %.", ""]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.md").write_text("\n".join(lines), encoding="utf-8")
+        _draw(panels, folder / f"{name}.svg")
+    except OSError as error:
+        raise InputError(f"{error.filename}: cannot be written: {error.strerror}") from error
+    return folder / f"{name}.md"
+
+
+def verdict_of(statement: Statement) -> str:
+    """Returns the verdict on a statement in a word."""
+    return "shown" if statement.holds is None else "yes" if statement.holds else "**no**"
+
+
+def draw(panel: Panel, axes: Axes) -> None:
+    """Draws a panel: for each label the median of its curves, and the band from 10 to 90 %."""
+    for number, (label, curves) in enumerate(panel.curves.items()):
+        kept = [np.array(sorted(curve), dtype=float) for curve in curves if curve]
+        if not kept:
+            continue
+        colour = _COLOURS[number % len(_COLOURS)]
+        grid = np.linspace(min(c[0, 0] for c in kept), max(c[-1, 0] for c in kept), _POINTS)
+        # Between two points of a curve the value of the former holds.
+        values = np.array(
+            [c[np.clip(np.searchsorted(c[:, 0], grid, side="right") - 1, 0, len(c) - 1), 1] for c in kept]
+        )
+        low, middle, high = np.quantile(values, [0.1, 0.5, 0.9], axis=0)
+        axes.plot(grid, middle, color=colour, label=label)
+        axes.fill_between(grid, low, high, color=colour, alpha=0.15, linewidth=0)
+    for label, value in panel.floor.items():
+        axes.axhline(value, color=GREY, linestyle="--", linewidth=1.2, label=label)
+    if panel.percent:
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.set_ylim(bottom=0)
+    axes.set_title(panel.title, fontsize=10)
+    axes.set_xlabel(panel.x)
+    axes.set_ylabel(panel.y)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=8)
+
+
+def _draw(panels: Sequence[Panel], path: Path) -> None:
+    with styled(), mpl.rc_context({"svg.hashsalt": path.stem}):
+        figure = Figure(figsize=(5.2 * max(1, len(panels)), 3.4))
+        for number, panel in enumerate(panels, 1):
+            draw(panel, figure.add_subplot(1, len(panels), number))
+        figure.savefig(path, facecolor="white", metadata={"Date": None})

@@ -1,0 +1,161 @@
+"""The interface of a reproduction, and the registry of all.
+
+A reproduction names its experiments (cases), the function that measures a run, and the statements of the
+paper with what is predicted and measured. `testbed.figures.runner` runs the cases with several seeds,
+`testbed.figures.page` writes the page. Other evaluations register theirs in the same way.
+"""
+
+from __future__ import annotations
+
+import statistics
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from router.registry import Registry
+
+LAYERS = ("spt", "spanning-tree")
+
+
+@dataclass(frozen=True)
+class Case:
+    """An experiment of a reproduction, run with every seed.
+
+    Attributes:
+        overrides: of the shipped experiment `default`.
+        facts: what distinguishes the case, for `judge`.
+    """
+
+    label: str
+    overrides: Mapping[str, str] = field(hash=False)
+    facts: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of a paper beside what was predicted and measured.
+
+    Attributes:
+        holds: None: shown without a judgement, such as where the paper contradicts itself.
+    """
+
+    text: str
+    predicted: str
+    measured: str
+    holds: bool | None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Axes of the figure: curves (t, value) of several runs under each label.
+
+    Attributes:
+        floor: label -> values that a calculation predicts; drawn as a dashed line.
+    """
+
+    title: str
+    y: str
+    curves: Mapping[str, Sequence[Sequence[tuple[float, float]]]]
+    x: str = "experiment time (s)"
+    floor: Mapping[str, float] = field(default_factory=dict)
+    percent: bool = True
+
+
+class Results:
+    """The measurements of the runs that succeeded: case -> one mapping for each seed."""
+
+    def __init__(self, of_case: Mapping[Case, Sequence[Mapping[str, Any]]]) -> None:
+        self._of_case = of_case
+
+    def __iter__(self) -> Any:
+        return iter(self._of_case)
+
+    def runs(self, case: Case) -> Sequence[Mapping[str, Any]]:
+        """Returns what was measured in the runs of a case, by seed."""
+        return self._of_case.get(case, ())
+
+    def values(self, case: Case, key: str) -> list[float]:
+        """Returns a number of every run of a case that has it."""
+        return [float(run[key]) for run in self.runs(case) if run.get(key) is not None]
+
+    def median(self, case: Case, key: str) -> float:
+        """Returns the median of a number over the seeds; NaN without a run."""
+        values = self.values(case, key)
+        return statistics.median(values) if values else float("nan")
+
+    def band(self, case: Case, key: str, scale: float = 1.0, digits: int = 3) -> str:
+        """Returns the median with the 10 and 90 % quantiles, as text."""
+        values = self.values(case, key)
+        if not values:
+            return "no run"
+        low, middle, high = (scale * float(each) for each in np.quantile(values, [0.1, 0.5, 0.9]))
+        return f"{middle:.{digits}g} [{low:.{digits}g}, {high:.{digits}g}]"
+
+    def curves(self, case: Case, key: str = "curve") -> list[list[tuple[float, float]]]:
+        """Returns a curve of every run of a case."""
+        return [[(float(t), float(v)) for t, v in run[key]] for run in self.runs(case) if key in run]
+
+
+class Reproduction(ABC):
+    """An experiment of a paper.
+
+    Attributes:
+        title: of the page.
+        paper: what the paper says, in its words or close to them, with the section.
+        deviations: where the text of the paper is silent, contradicts itself, or is not followed, and why.
+        measure: place `module:function` of a function of (`Direct`, `Experiment`) that returns the
+            measurements of a run, as JSON holds them.
+        emulated_scale: time scale of an emulation.
+    """
+
+    title: ClassVar[str]
+    paper: ClassVar[Sequence[str]]
+    deviations: ClassVar[Sequence[str]] = ()
+    measure: ClassVar[str] = ""
+    emulated_scale: ClassVar[float] = 60.0
+
+    @abstractmethod
+    def cases(self, size: str) -> list[Case]:
+        """Returns the experiments; `size` is `small` (minutes on two processors) or `paper`."""
+
+    @abstractmethod
+    def judge(self, results: Results) -> list[Statement]:
+        """Returns the statements, with what was measured."""
+
+    @abstractmethod
+    def panels(self, results: Results) -> list[Panel]:
+        """Returns what the figure shows."""
+
+    def run(self, case: Case, seed: int) -> Mapping[str, Any] | None:
+        """Returns the measurements of a case that needs no network; None: the case is run."""
+        del case, seed
+        return None
+
+
+#: Reproductions by the names that `cbcb figure` takes.
+FIGURES: Registry[type[Reproduction]] = Registry("figure")
+for _name, _place, _doc in (
+    ("match", "testbed.figures.match:Match", "Distribution of matching predicates (figure 10)."),
+    ("fn", "testbed.figures.false_negatives:FalseNegatives", "False negatives over time (figure 11)."),
+    ("fp", "testbed.figures.false_positives:FalsePositives", "False positives over time (figure 12)."),
+    ("ra", "testbed.figures.advertisements:Advertisements", "Share of RAs over time (figure 13)."),
+    ("srur", "testbed.figures.requests:Requests", "Rate of SRs and URs over time (figure 14)."),
+):
+    FIGURES.register_lazily(_name, _place, _doc)
+
+
+def common(**overrides: Any) -> dict[str, str]:
+    """Returns the overrides that all reproductions share, with more (`__` stands for the dot).
+
+    Virtual time is not scaled, and a link has a delay of 1 ms: BRITE gives 0.3 to 3 ms.
+    """
+    base = {"time_scale": "1", "links.delay_ms": "1", "workload.first_message_s": "0"}
+    return base | {key.replace("__", "."): str(value) for key, value in overrides.items()}
+
+
+def without(curve: Sequence[tuple[float, float]], before: float) -> list[float]:
+    """Returns the values of a curve from a time on."""
+    return [value for t, value in curve if t >= before]

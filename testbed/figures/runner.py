@@ -1,0 +1,99 @@
+"""Runs the cases of a reproduction with several seeds; what has ended is not repeated."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.config.load import load_experiment
+from testbed.config.shipped import find_experiment
+from testbed.figures.reproduction import Case, Reproduction, Results
+from testbed.sweep.folder import SweepFolder
+from testbed.sweep.job import Row
+from testbed.sweep.runner import Remaining, run_jobs, ticking
+from testbed.sweep.spec import Job
+from testbed.terminal.progress import Progress
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """The results of a reproduction; `failures` has a line for each run that failed."""
+
+    results: Results
+    failures: Sequence[str]
+
+
+def reproduce(
+    figure: Reproduction,
+    size: str,
+    seeds: Sequence[int],
+    folder: Path,
+    progress: Progress,
+    *,
+    engine: str = "simulate",
+    master: str = "local[2]",
+    datapath: str = "user",
+) -> Reproduced:
+    """Runs every case with every seed.
+
+    Args:
+        folder: keeps the measurements of runs that have ended.
+        engine, master, datapath: as of a sweep.
+
+    Raises:
+        ExperimentError: a case is not a valid experiment.
+        SessionError: Spark does not start, or ends by itself.
+    """
+    cases = figure.cases(size)
+    measured: dict[Case, list[Mapping[str, Any]]] = {case: [] for case in cases}
+    jobs: dict[str, tuple[Case, Job]] = {}
+    for case in cases:
+        for seed in seeds:
+            found = figure.run(case, seed)
+            if found is not None:
+                measured[case].append(found)
+            else:
+                job = _job(figure, case, seed, engine, len(jobs))
+                jobs[job.identity] = case, job
+    place = SweepFolder(folder)
+    rows = {key: row for key, row in place.rows([j for _, j in jobs.values()]).items() if not row["error"]}
+    missing = [job for _, job in jobs.values() if job.identity not in rows]
+    remaining = Remaining(len(missing))
+    done = failed = 0
+
+    def text() -> str:
+        return remaining.text(done, failed)
+
+    def ended(row: Row) -> None:
+        nonlocal done, failed
+        place.keep(row)
+        rows[row["identity"]] = row
+        done, failed = done + 1, failed + (row["error"] is not None)
+        progress.update(text())
+
+    if missing:
+        with progress.stage("figure_s", f"{len(missing)} runs"), ticking(progress, text):
+            run_jobs(missing, folder, ended, master=master, progress=progress, datapath=datapath)
+    failures = []
+    for identity, (case, job) in jobs.items():
+        row = rows[identity]
+        if row["error"] is None:
+            measured[case].append(row["keys"])
+        else:
+            failures.append(f"{case.label}, seed {job.seed}: {row['error']}")
+    return Reproduced(Results(measured), failures)
+
+
+def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) -> Job:
+    overrides = {**case.overrides, "seed": str(seed)}
+    if engine == "run":
+        overrides["time_scale"] = str(figure.emulated_scale)
+    path = find_experiment("default")
+    facts = [engine, figure.measure, path.read_text(encoding="utf-8"), sorted(overrides.items())]
+    identity = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+    experiment = load_experiment(path, overrides)
+    return Job(number, identity, {"case": case.label}, seed, engine, experiment, figure.measure)

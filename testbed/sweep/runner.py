@@ -1,0 +1,147 @@
+"""Runs the jobs of a sweep: simulations as tasks of Spark, emulations one after the other."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+
+from captures.accounting.account import account
+from captures.accounting.direct import Direct
+from captures.rundir.layout import RunLayout
+from captures.spark.session import spark_session
+from captures.spark.shipping import ship_packages
+from testbed.config.hop_limit import hop_limit_of
+from testbed.emulation.emulation import emulate
+from testbed.oracle.decide import write_oracle
+from testbed.sweep.job import Measured, Row, measure_of, measured, row_of, simulate_job
+from testbed.sweep.spec import Job
+from testbed.terminal.progress import Progress
+
+#: Called in the order in which runs end.
+Ended = Callable[[Row], None]
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    folder: Path,
+    ended: Ended,
+    *,
+    master: str,
+    progress: Progress,
+    datapath: str,
+    keep: bool = False,
+) -> None:
+    """Runs jobs and passes each row to `ended` as soon as the run has ended.
+
+    Args:
+        folder: of the sweep; keeps run folders in `folder/runs`, those of simulations only on request.
+        master: Spark's master URL: simulations are its tasks, and emulations are accounted for on it.
+        datapath: of emulations.
+        keep: keep the run folders of simulations; the workers must reach `folder`.
+
+    Raises:
+        SessionError: Spark does not start, or ends by itself.
+    """
+    simulated = [job for job in jobs if job.engine == "simulate"]
+    emulated = [job for job in jobs if job.engine == "run"]
+    runs = folder / "runs"
+    if simulated:
+        _simulate(simulated, ended, master, folder / "spark.log", str(runs) if keep else None)
+    for job in emulated:
+        ended(row_of(job, lambda job: _emulated(job, runs, datapath, master, progress)))
+
+
+def _simulate(jobs: Sequence[Job], ended: Ended, master: str, log: Path, keep: str | None) -> None:
+    """Runs each job as a Spark job of one task, a few at once: each row comes when its run has ended, and a
+    task that kills its process takes no other run with it."""
+    waiting = iter(jobs)
+    with spark_session(master, log) as spark:
+        context = spark.sparkContext
+        ship_packages(spark, ("testbed",), "cbcb-testbed.zip")
+
+        def task(job: Job) -> Row:
+            try:
+                row: Row
+                (row,) = context.parallelize([job], 1).map(lambda job: simulate_job(job, keep)).collect()
+                return row
+            except Exception as error:
+                problem = RuntimeError(str(error))  # bound now: the name `error` ends with this block
+
+                def fails(_: Job) -> Measured:
+                    raise problem
+
+                return row_of(job, fails)
+
+        # On a cluster, executors arrive after the session.
+        at_once = 2 * max(2, context.defaultParallelism)
+        with ThreadPoolExecutor(max_workers=at_once) as pool:
+            under_way: set[Future[Row]] = set()
+            try:
+                while True:
+                    while len(under_way) < at_once and (job := next(waiting, None)) is not None:
+                        under_way.add(pool.submit(task, job))
+                    if not under_way:
+                        return
+                    done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        ended(future.result())
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                context.cancelAllJobs()
+                raise
+
+
+def _emulated(job: Job, runs: Path, datapath: str, master: str, progress: Progress) -> Measured:
+    experiment = job.experiment
+    run_dir = emulate(experiment, runs, datapath, progress)
+    layout = RunLayout(run_dir)
+    write_oracle(layout, experiment.oracle.in_flight_window_s, hop_limit_of(experiment))
+    if job.measure:
+        with Direct(run_dir) as direct:
+            return measure_of(job)(direct, experiment), {}
+    return measured(experiment, layout, account(run_dir, master=master))
+
+
+class Remaining:
+    """Estimates the time that the rest of a sweep takes, from the runs that have ended since the start.
+
+    >>> Remaining(4, clock=iter((0.0, 10.0)).__next__).text(1)
+    '1 of 4, 30 s left'
+    """
+
+    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._total = total
+        self._clock = clock
+        self._started = clock()
+
+    def text(self, done: int, failed: int = 0) -> str:
+        """Returns the count of runs and the time left."""
+        parts = [f"{done} of {self._total}"]
+        if failed:
+            parts.append(f"{failed} failed")
+        if 0 < done < self._total:
+            left_s = (self._clock() - self._started) / done * (self._total - done)
+            parts.append(f"{left_s:.0f} s left" if left_s < 120 else f"{left_s / 60:.0f} min left")
+        return ", ".join(parts)
+
+
+@contextmanager
+def ticking(progress: Progress, text: Callable[[], str], every_s: float = 1.0) -> Iterator[None]:
+    """Shows a text that changes with the time, until the block ends."""
+    ends = threading.Event()
+
+    def show() -> None:
+        while not ends.wait(every_s):
+            progress.update(text())
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        thread.join()

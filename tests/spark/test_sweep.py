@@ -1,0 +1,68 @@
+"""A sweep on Spark, interrupted and continued."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from testbed.sweep import sweep as module
+from testbed.sweep.folder import SweepFolder
+from testbed.sweep.job import Row
+from testbed.sweep.spec import load_spec
+from testbed.sweep.sweep import sweep
+from testbed.terminal.progress import Progress
+
+pytestmark = pytest.mark.spark
+
+_SPEC = """\
+experiment = "ring5"
+seeds = 3
+[set]
+[grid]
+"routing.scheme" = ["pif", "flooding"]
+[[plot]]
+y = "message_crossings.cbcb / message_crossings.broadcast"
+x = "routing.scheme"
+"""
+
+
+class StoppedError(Exception):
+    """Stands for Ctrl-C, in the thread of the test."""
+
+
+def test_an_interrupted_sweep_ends_with_the_same_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(_SPEC)
+    spec, progress = load_spec(path), Progress(Console(quiet=True))
+    whole = sweep(spec, tmp_path / "whole", progress)
+    assert (whole.complaints, whole.unfinished) == ([], 0)
+
+    class Stopping(SweepFolder):
+        def keep(self, row: Row) -> None:
+            super().keep(row)
+            if len(list((self.path / "rows").glob("*.json"))) == 2:
+                raise StoppedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "SweepFolder", Stopping)
+        with pytest.raises(StoppedError):
+            sweep(spec, tmp_path / "again", progress)
+    ended = {row: row.stat().st_mtime_ns for row in (tmp_path / "again" / "rows").glob("*.json")}
+    assert len(ended) == 2
+    again = sweep(spec, tmp_path / "again", progress)
+    assert again.table.read_bytes() == whole.table.read_bytes()
+    # What had ended was not run a second time.
+    assert {row: row.stat().st_mtime_ns for row in ended} == ended
+    crossings = {name: whole.runs[f"message_crossings.{name}"].to_pylist() for name in ("cbcb", "broadcast")}
+    # Flooding is the second half.
+    assert crossings["cbcb"][3:] == crossings["broadcast"][3:]
+    assert all(cbcb < all_ for cbcb, all_ in zip(crossings["cbcb"][:3], crossings["broadcast"], strict=False))
+    points = pq.read_table(tmp_path / "whole" / "points.parquet").to_pylist()
+    (found,) = [p for p in points if p["key"] == "message_crossings.cbcb" and p["routing.scheme"] == "pif"]
+    assert found["mean"] == pytest.approx(sum(crossings["cbcb"][:3]) / 3)
+    assert list(whole.plots.values()) == [tmp_path / "whole" / "plot-1.svg"]

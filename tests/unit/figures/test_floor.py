@@ -1,0 +1,68 @@
+"""The floor of false positives: perfect tables, without a protocol."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from captures.accounting.direct import Direct
+from captures.rundir.layout import RunLayout
+from testbed.config.hop_limit import hop_limit_of
+from testbed.config.load import load_experiment
+from testbed.config.shipped import find_experiment
+from testbed.controller.trees import spt_trees
+from testbed.figures.floor import perfect_tables, spread
+from testbed.oracle.decide import write_oracle
+from testbed.sim.simulation import simulate
+from testbed.terminal.progress import Progress
+from topos.build import LinkSpec, build
+from topos.model import Node
+
+
+def test_a_message_goes_where_receivers_are() -> None:
+    """A triangle 0-1-2, with 4 beyond 1 and 3 beyond 2: node 0 reaches 1 and 2 directly.
+
+    A message from 0 for node 2 does not go to 1: the interface towards 1 leads to 1 and 4 alone.
+    """
+    links = [LinkSpec(0, 1, 2), LinkSpec(1, 2, 2), LinkSpec(0, 2, 3), LinkSpec(1, 4, 1), LinkSpec(2, 3, 1)]
+    forest = spt_trees(build("t", [Node(n) for n in range(5)], links))
+    assert spread(forest, 0, {2}) == (2, 0)
+    # Nobody: the message stays at its router.
+    assert spread(forest, 0, set()) == (1, 1)
+    # For its own application alone.
+    assert spread(forest, 0, {0}) == (1, 0)
+    assert spread(forest, 0, {3, 4}) == (5, 0)
+
+
+def test_on_shortest_paths_a_receiver_may_be_beyond_another_router() -> None:
+    """On a ring of five equal links, T_0 ends in nodes 2 and 3, and on T_1 node 3 is beyond 2.
+
+    A message from 0 for 3 takes 0-4-3; one for 1 and 3 reaches 1, where p of the interface to 2 holds 3, and
+    2 is a child of 1 on T_0: node 2 gets it for nothing.
+    """
+    ring = build("r", [Node(n) for n in range(5)], [LinkSpec(n, (n + 1) % 5) for n in range(5)])
+    forest = spt_trees(ring)
+    assert spread(forest, 0, {3}) == (3, 0)
+    assert spread(forest, 0, {1, 3}) == (5, 1)
+
+
+@pytest.mark.parametrize("layer", ["spt", "spanning-tree"])
+def test_a_network_with_static_predicates_lies_on_its_floor(tmp_path: Path, layer: str) -> None:
+    """With settled tables, the simulated routers waste exactly the messages of the calculation."""
+    overrides = {
+        "duration_s": "600",
+        "topology.nodes": "14",
+        "workload.first_message_s": "60",
+        "workload.changing_receivers_percent": "0",
+        "workload.messages_per_minute": "12",
+        "broadcast.layer": layer,
+    }
+    experiment = load_experiment(find_experiment("default"), overrides)
+    run = simulate(experiment, tmp_path, Progress(Console(quiet=True)))
+    write_oracle(RunLayout(run), experiment.oracle.in_flight_window_s, hop_limit_of(experiment))
+    with Direct(run) as direct:
+        summary = direct.summary()
+    measured = summary["false_positives"] / summary["messages_received_by_routers"]
+    assert perfect_tables(experiment) == measured > 0

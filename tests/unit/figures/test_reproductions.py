@@ -1,0 +1,134 @@
+"""The registry of reproductions, their statements, and their pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.cli.main import main
+from testbed.config.load import load_experiment
+from testbed.config.shipped import find_experiment
+from testbed.figures.advertisements import issued
+from testbed.figures.page import write_page
+from testbed.figures.reproduction import (
+    FIGURES,
+    Case,
+    Panel,
+    Reproduction,
+    Results,
+    Statement,
+    common,
+)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("size", ["small", "paper"])
+def test_the_cases_are_valid_experiments_with_labels_of_their_own(name: str, size: str) -> None:
+    cases = FIGURES[name]().cases(size)
+    assert len({case.label for case in cases}) == len(cases) > 0
+    for case in cases:
+        load_experiment(find_experiment("default"), case.overrides)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_statement_holds_without_a_run(name: str) -> None:
+    figure = FIGURES[name]()
+    results = Results({case: [] for case in figure.cases("small")})
+    statements = figure.judge(results)
+    assert [each.text for each in statements if each.holds] in (
+        [],
+        # Sums of nothing are 0.
+        [each.text for each in statements if each.text.endswith("none after that")],
+    )
+    assert figure.panels(results)
+
+
+def _results(name: str, values: Mapping[str, Any]) -> tuple[Reproduction, Results]:
+    figure = FIGURES[name]()
+    return figure, Results({case: [values] * 3 for case in figure.cases("small")})
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("fn", {"last_miss_s": 0.1, "missed_after_5_s": 0}, {"last_miss_s": 5.5, "missed_after_5_s": 2}),
+        (
+            "fp",
+            {"steady": 0.11, "floor": 0.1, "first": 0.5},
+            {"steady": 0.31, "floor": 0.1, "first": 0.5},
+        ),
+        ("match", {"middle": 0.6, "none": 0.2, "most": 0.2}, {"middle": 0.4, "none": 0.05, "most": 0.3}),
+    ],
+)
+def test_statements_follow_what_was_measured(name: str, good: dict[str, Any], bad: dict[str, Any]) -> None:
+    figure, results = _results(name, {**good, "curve": [(0, 0.1)]})
+    assert {each.holds for each in figure.judge(results)} <= {True, None}
+    figure, results = _results(name, {**bad, "curve": [(0, 0.1)]})
+    assert False in {each.holds for each in figure.judge(results)}
+
+
+def test_the_rate_of_requests_is_held_against_the_formula() -> None:
+    """25 routers that ask every 600 s: 25 x 48 / 600 = 2 packets a second."""
+    figure = FIGURES["srur"]()
+    (case,) = (c for c in figure.cases("small") if c.label == "25 nodes, spt, every 10 min")
+    cases = {each: [{"rate": 2.08, "frames": 0}] for each in figure.cases("small")}
+    statements = {each.text: each for each in figure.judge(Results(cases))}
+    found = statements[f"{case.label}: packets a second (to 5 %)"]
+    assert (found.predicted, found.holds) == ("2", True)
+    assert statements["25 nodes, spt, every 8 min: packets a second (to 5 %)"].holds is False
+
+
+def test_limited_advertisements_are_fewer_than_the_changes() -> None:
+    """Changes every 300 s, silence of 200 s: 200 + 300 exp(-2/3) = 354 s from RA to RA."""
+    assert 1 / issued(300.0, 1) == pytest.approx(354, abs=0.1)
+    assert issued(None, 5) == 0
+
+
+class Toy(Reproduction):
+    title = "Toy"
+    paper = ("All is 1.",)
+
+    def cases(self, size: str) -> list[Case]:
+        return [Case(size, common(topology__nodes=4))]
+
+    def run(self, case: Case, seed: int) -> Mapping[str, Any]:
+        return {"value": 1 if case.label == "small" else seed, "curve": [(0, seed), (1, 2 * seed)]}
+
+    def judge(self, results: Results) -> list[Statement]:
+        (case,) = results
+        return [Statement("all is 1", "1", results.band(case, "value"), results.median(case, "value") == 1)]
+
+    def panels(self, results: Results) -> Sequence[Panel]:  # type: ignore[override]
+        return [Panel("values", "value", {case.label: results.curves(case) for case in results})]
+
+
+@pytest.mark.parametrize(
+    ("size", "status", "verdict"), [("small", 0, "| 1 [1, 1] | yes |"), ("paper", 1, "**no**")]
+)
+def test_a_figure_is_a_class_and_a_registration(tmp_path: Path, size: str, status: int, verdict: str) -> None:
+    FIGURES.register("toy", Toy, "A toy.")
+    try:
+        line = ["figure", "toy", "--size", size, "--seeds", "3", "--runs", str(tmp_path / "runs")]
+        assert main([*line, "-o", str(tmp_path / "a")]) == status
+        assert main([*line, "-o", str(tmp_path / "b")]) == status
+    finally:
+        FIGURES.unregister("toy")
+    page = (tmp_path / "a" / "toy.md").read_text()
+    assert verdict in page
+    assert f"Made by `cbcb figure toy --size {size} --seeds 3`." in page
+    for name in ("toy.md", "toy.svg"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_an_unknown_figure_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["figure", "fig99"]) == 2
+    assert "unknown figure 'fig99'; expected one of match, fn, fp, ra, srur" in capsys.readouterr().err
+
+
+def test_a_page_says_what_was_not_judged(tmp_path: Path) -> None:
+    statement = Statement("s", "p", "m", None)
+    path = write_page("toy", Toy(), [statement], [Panel("t", "y", {})], tmp_path, "cbcb figure toy", ["one"])
+    assert "| s | p | m | shown |" in path.read_text()

@@ -1,0 +1,109 @@
+"""The file of a sweep: what it says, and what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.config.errors import ExperimentError
+from testbed.errors import InputError
+from testbed.sweep.spec import Plot, SpecError, load_spec
+from topos.generators import ring, waxman
+
+_FILE = """\
+experiment = "default"
+seeds = 2
+[set]
+duration_s = 90
+workload.messages_per_minute = 6
+[grid]
+topology = ["ring,4", "waxman,6"]
+"protocol.sr_period_s" = [600, 900.5]
+[[plot]]
+y = "false_positives / messages_received_by_routers"
+x = "protocol.sr_period_s"
+by = "topology"
+"""
+
+
+def _written(folder: Path, text: str) -> Path:
+    path = folder / "trial.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_sweep_is_every_combination_with_every_seed(tmp_path: Path) -> None:
+    spec = load_spec(_written(tmp_path, _FILE))
+    assert spec.name == "trial"
+    assert spec.plots == [
+        Plot("false_positives / messages_received_by_routers", "protocol.sr_period_s", "topology")
+    ]
+    jobs = spec.jobs()
+    assert [(*job.parameters.values(), job.seed) for job in jobs] == [
+        (topology, period, seed)
+        for topology in ("ring,4", "waxman,6")
+        for period in (600, 900.5)
+        for seed in (1, 2)
+    ]
+    assert [job.number for job in jobs] == list(range(8))
+    assert len({job.identity for job in jobs}) == 8
+    first, last = jobs[0].experiment, jobs[-1].experiment
+    assert first.topology == ring(4)
+    assert (first.duration_s, first.protocol.sr_period_s, first.seed) == (90, 600, 1)
+    # A random topology takes the seed of the run.
+    assert last.topology == waxman(6, seed=2)
+    assert last.protocol.sr_period_s == 900.5
+
+
+def test_the_identity_of_a_run_follows_what_determines_it(tmp_path: Path) -> None:
+    def identities(text: str) -> set[str]:
+        return {job.identity for job in load_spec(_written(tmp_path, text)).jobs()}
+
+    before = identities(_FILE)
+    assert identities(_FILE.replace("[[plot]]", "# a comment\n[[plot]]")) == before
+    # More seeds leave the runs that have ended.
+    assert identities(_FILE.replace("seeds = 2", "seeds = [2, 1, 7]")) > before
+    assert identities(_FILE.replace("duration_s = 90", "duration_s = 91")).isdisjoint(before)
+
+
+def test_a_topology_file_lies_beside_the_sweep_and_is_part_of_the_identity(tmp_path: Path) -> None:
+    file = tmp_path / "net.toml"
+    file.write_text("[[link]]\nu = 0\nv = 1\n")
+    text = _FILE.replace('"ring,4", "waxman,6"', '"net.toml"')
+    (first, *_) = load_spec(_written(tmp_path, text)).jobs()
+    assert [link.cost for link in first.experiment.topology.links] == [1]
+    file.write_text("[[link]]\nu = 0\nv = 1\ncost = 3\n")
+    (second, *_) = load_spec(_written(tmp_path, text)).jobs()
+    assert second.identity != first.identity
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("seeds = 2", "seedz = 2", r"unknown key 'seedz'; did you mean 'seeds'\?"),
+        ("seeds = 2", "seeds = 0", "seeds: 0 is not valid; expected a number of seeds, or a list of them"),
+        ("seeds = 2", "seeds = [1, 1]", "seeds: has a seed twice"),
+        ("seeds = 2", 'engine = "ns2"', "engine: 'ns2' is not valid; expected one of simulate, run"),
+        ("[600, 900.5]", "600", r"\[grid\] protocol.sr_period_s: expected a list of values"),
+        ("[600, 900.5]", "[600, 600]", r"\[grid\] protocol.sr_period_s: has a value twice"),
+        ("duration_s = 90", '"protocol.sr_period_s" = 5', r"is set by \[set\] too"),
+        ('by = "topology"', 'by = "topolgy"', r"\[\[plot\]\] by: unknown parameter 'topolgy'; did you mean"),
+        ('"default"', '"defalt"', "defalt: no such file"),
+    ],
+)
+def test_faults_name_the_key(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in _FILE
+    with pytest.raises(InputError, match=message):
+        load_spec(_written(tmp_path, _FILE.replace(old, new)))
+
+
+def test_an_experiment_that_is_not_valid_is_found_before_anything_runs(tmp_path: Path) -> None:
+    spec = load_spec(_written(tmp_path, _FILE.replace("[600, 900.5]", "[600, -1]")))
+    with pytest.raises(ExperimentError, match=r"\[protocol\] sr_period_s .*-1 is not valid"):
+        spec.jobs()
+
+
+def test_a_file_that_is_missing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"none\.toml: cannot be read: No such file"):
+        load_spec(tmp_path / "none.toml")

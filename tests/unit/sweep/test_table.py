@@ -1,0 +1,140 @@
+"""The tables of a sweep, and their statistics."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from testbed.errors import InputError
+from testbed.sweep.folder import SweepFolder, read_runs
+from testbed.sweep.job import Measured, Row, row_of
+from testbed.sweep.plot import save
+from testbed.sweep.runner import Remaining
+from testbed.sweep.spec import Job, Plot, load_spec
+from testbed.sweep.statistics import points, sample, student, values_of
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> list[Job]:
+    path = tmp_path / "s.toml"
+    path.write_text('experiment = "ring5"\nseeds = 2\n[grid]\n"routing.scheme" = ["pif", "flooding"]\n')
+    return load_spec(path).jobs()
+
+
+def _row(job: Job) -> Row:
+    def run(job: Job) -> Measured:
+        if job.number == 2:
+            raise RuntimeError("no trees\nin time")
+        keys = {"verdict": "holds", "sent": job.number, "share": 0 if job.number else 0.5, "delay": None}
+        return keys, {"run_s": 1.0}
+
+    return row_of(job, run)
+
+
+def test_a_failed_run_is_a_row_with_its_error(jobs: list[Job]) -> None:
+    row = _row(jobs[2])
+    assert (row["error"], row["keys"]) == ("RuntimeError: no trees", {})
+    assert "in time" in row["trace"]
+
+
+def test_the_table_has_a_row_for_each_run_that_ended(tmp_path: Path, jobs: list[Job]) -> None:
+    folder = SweepFolder(tmp_path / "folder")
+    for job in jobs[::-1]:
+        folder.keep(_row(job))
+    rows = folder.rows(jobs)
+    assert rows.keys() == {job.identity for job in jobs}
+    table = folder.write_tables(jobs, rows)
+    assert table.to_pydict() == {
+        "run": [0, 1, 2, 3],
+        "routing.scheme": ["pif", "pif", "flooding", "flooding"],
+        "seed": [1, 2, 1, 2],
+        "error": [None, None, "RuntimeError: no trees", None],
+        "verdict": ["holds", "holds", None, "holds"],
+        "sent": [0, 1, None, 3],
+        "share": [0.5, 0.0, None, 0.0],
+        "delay": [None, None, None, None],
+    }
+    assert read_runs(tmp_path / "folder") == table
+    costs = pq.read_table(tmp_path / "folder" / "costs.parquet")
+    assert costs["run_s"].to_pylist() == [1.0, 1.0, None, 1.0]
+
+
+def test_equal_rows_make_equal_bytes_in_whatever_order_they_end(tmp_path: Path, jobs: list[Job]) -> None:
+    written = []
+    for name, order in (("a", jobs), ("b", jobs[::-1])):
+        folder = SweepFolder(tmp_path / name)
+        for job in order:
+            folder.keep(_row(job))
+        folder.write_tables(jobs, folder.rows(jobs))
+        written.append((tmp_path / name / "runs.parquet").read_bytes())
+    assert written[0] == written[1]
+
+
+def test_the_confidence_interval_of_a_mean() -> None:
+    """Of 2, 4, 6, 8: mean 5, standard deviation 2.582, t(3) = 3.182: 5 +- 4.108."""
+    found = sample([2, 4, 6, 8])
+    assert (found.runs, found.mean, found.median) == (4, 5, 5)
+    assert [found.low, found.high, found.p10, found.p90] == pytest.approx([0.892, 9.108, 2.6, 7.4], abs=1e-3)
+    assert math.isnan(sample([3]).low)
+
+
+def test_student_s_quantiles_go_over_into_those_of_the_normal_distribution() -> None:
+    assert student(31) == pytest.approx(2.0395, abs=1e-4)
+    assert student(60) == pytest.approx(2.0003, abs=1e-4)
+    assert student(10**6) == pytest.approx(statistics.NormalDist().inv_cdf(0.975), abs=1e-5)
+
+
+_RUNS = pa.table(
+    {
+        "net": ["a", "a", "b", "b"],
+        "error": [None, None, None, "died"],
+        "made": [1, 3, 4, 8],
+        "sent": [2, 4, 0, 8],
+        "verdict": ["holds"] * 4,
+    }
+)
+
+
+def test_a_quotient_of_keys_leaves_out_what_has_no_value() -> None:
+    assert values_of(_RUNS, "made / sent") == [0.5, 0.75, None, 1.0]
+    # Run 2 divides by 0, and run 3 failed.
+    assert {place: found.mean for place, found in points(_RUNS, "made/sent", ["net"]).items()} == {
+        ("a",): 0.625
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("mode", "unknown key 'mode'; did you mean 'made'"),
+        ("verdict", "verdict: its values are of type string; expected numbers"),
+        ("made / sent / made", "expected KEY or KEY / KEY"),
+    ],
+)
+def test_keys_that_cannot_be_plotted(key: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        points(_RUNS, key, ["net"])
+
+
+def test_equal_tables_make_equal_plots(tmp_path: Path) -> None:
+    written = []
+    for _ in range(2):
+        save(_RUNS, Plot("made", "net"), tmp_path / "a.svg")
+        written.append((tmp_path / "a.svg").read_text())
+    assert "made" in written[0]
+    assert written[0] == written[1]
+    with pytest.raises(InputError, match=r"expected a name that ends in \.svg"):
+        save(_RUNS, Plot("made", "net"), tmp_path / "a.txt")
+
+
+def test_the_time_left_follows_from_the_runs_that_have_ended() -> None:
+    times = iter((0.0, 10.0, 100.0, 130.0))
+    remaining = Remaining(10, clock=lambda: next(times))
+    assert remaining.text(1) == "1 of 10, 90 s left"
+    assert remaining.text(2, failed=1) == "2 of 10, 1 failed, 7 min left"
+    assert remaining.text(10) == "10 of 10"
