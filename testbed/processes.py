@@ -45,6 +45,14 @@ class Child:
     def pid(self) -> int:
         return self.process.pid
 
+    def write_line(self, text: str) -> None:
+        """Writes a line to the standard input of the process."""
+        assert self.process.stdin is not None
+        # A process that has ended is found by `check`.
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(text.encode() + b"\n")
+            self.process.stdin.flush()
+
     def check(self) -> None:
         """Raises RunError if the process has ended."""
         status = self.process.poll()

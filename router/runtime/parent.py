@@ -1,7 +1,10 @@
-"""The parent of all routers of a run: ``python -m router.runtime.parent SPECS.json``.
+"""The parent of all routers of a run: ``python -m router.runtime.parent [--on-request] SPECS.json``.
 
 The parent imports the modules of a router once, then forks one router for each spec (`RouterSpec.as_json`, in
-a JSON list); the routers share that memory. On standard output it writes a JSON line for each router:
+a JSON list); the routers share that memory. With `--on-request` it forks them on the first line of its
+standard input, so that it can load everything while the network is made.
+
+On standard output it writes a JSON line for each router:
 ``{"event":"ready","node":n,"pid":p,"matcher":engine}`` when it has opened its sockets, and
 ``{"event":"exited","node":n,"pid":p,"status":s}`` when it has ended (s = 0: cleanly; s < 0: killed by signal
 -s).
@@ -25,10 +28,11 @@ from pathlib import Path
 from typing import Any
 
 from router.json_objects import read_object
-from router.runtime.process import RouterSpec, spawn_routers
+from router.runtime.process import RouterSpec, load_engines, spawn_routers
 
 #: Seconds in which routers must write their counters and end.
 STOP_TIMEOUT = 10.0
+ON_REQUEST = "--on-request"
 
 
 class Parent:
@@ -146,14 +150,20 @@ def read_specs(path: Path) -> list[RouterSpec]:
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 1:
-        print("usage: python -m router.runtime.parent SPECS.json", file=sys.stderr)
+    on_request = arguments[:1] == [ON_REQUEST]
+    if len(arguments) != 1 + on_request:
+        print(f"usage: python -m router.runtime.parent [{ON_REQUEST}] SPECS.json", file=sys.stderr)
         return 2
     try:
-        specs = read_specs(Path(arguments[0]))
+        specs = read_specs(Path(arguments[-1]))
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
+    load_engines(specs)
+    if on_request:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if not os.read(sys.stdin.fileno(), 64):
+            return 0  # nobody wants the routers any more
     return Parent().run(specs)
 
 

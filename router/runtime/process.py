@@ -83,13 +83,22 @@ class RouterSpec:
         return asdict(self)
 
 
+def load_engines(specs: Sequence[RouterSpec]) -> None:
+    """Loads the compiled code that the routers use, once for all of them.
+
+    Reports a failure to load it on standard error.
+    """
+    if any(spec.matcher == COMPILED for spec in specs):
+        if (reason := why_not_compiled()) is not None:
+            print(f"matching engine {FALLBACK} in place of {COMPILED}: {reason}", file=sys.stderr)
+        elif (reason := why_no_data_plane()) is not None:
+            print(f"messages forwarded by the core, not by compiled code: {reason}", file=sys.stderr)
+
+
 def spawn_routers(specs: Sequence[RouterSpec], ready_descriptor: int) -> dict[int, int]:
     """Forks one router for each spec.
 
-    The calling process should have no other files open.
-
-    Loads the compiled matching engine before forking, once for all routers; reports a failure to load it on
-    standard error.
+    The calling process should have no other files open, and have called `load_engines`.
 
     Args:
         specs: the routers.
@@ -98,11 +107,6 @@ def spawn_routers(specs: Sequence[RouterSpec], ready_descriptor: int) -> dict[in
     Returns:
         Process id -> node.
     """
-    if any(spec.matcher == COMPILED for spec in specs):
-        if (reason := why_not_compiled()) is not None:
-            print(f"matching engine {FALLBACK} in place of {COMPILED}: {reason}", file=sys.stderr)
-        elif (reason := why_no_data_plane()) is not None:
-            print(f"messages forwarded by the core, not by compiled code: {reason}", file=sys.stderr)
     # Memory that the collector never touches stays shared with the children.
     gc.collect()
     gc.freeze()

@@ -10,6 +10,7 @@ from typing import Any
 from captures.rundir.epochs import Epochs
 from captures.rundir.files import RunFolderError, read_object, write_json
 from captures.rundir.layout import RunLayout
+from router.runtime.parent import ON_REQUEST
 from router.runtime.process import RouterSpec
 from testbed.emulation.event_log import Event, ProcessLog
 from testbed.errors import RunError
@@ -58,17 +59,29 @@ class Controller:
 
 
 class Routers:
-    """The routers of a run, forked from one parent, and the parent's log."""
+    """The routers of a run, forked from one parent, and the parent's log.
+
+    The parent starts at once, and the routers with `start`.
+    """
 
     def __init__(self, run: RunLayout, specs: list[RouterSpec]) -> None:
         self._specs = specs
         write_json(run.routers_specs, [spec.as_json() for spec in specs])
-        arguments = [str(run.routers_specs)]
+        arguments = [ON_REQUEST, str(run.routers_specs)]
         self.child = Child(
             "the routers' parent", "router.runtime.parent", arguments, run.routers_errors, run.routers_log
         )
         self.log = ProcessLog(run.routers_log, self.child.check)
         self._checked = 0
+
+    def start(self) -> None:
+        """Lets the parent fork the routers.
+
+        Raises:
+            RunError: the parent has ended.
+        """
+        self.child.check()
+        self.child.write_line("start")
 
     def wait_ready(self, timeout_s: float, check: Callable[[], None]) -> list[int]:
         """Returns the process ids of the routers, in order of `specs`, once all have their sockets open.
