@@ -59,18 +59,18 @@ class Child:
         if status is not None:
             raise RunError(f"{self.what} ended with status {status}: {self._last_words()}")
 
-    def stop(self) -> None:
-        """Sends SIGTERM and waits for the end.
+    def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> None:
+        """Sends SIGTERM and waits for the end, at most `timeout_s` wall seconds.
 
         Raises RunError if the process had to be killed or failed.
         """
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            status = self.process.wait(_STOP_TIMEOUT_S)
+            status = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired as error:
             self.kill()
-            raise RunError(f"{self.what} did not end {_STOP_TIMEOUT_S:g} s after SIGTERM") from error
+            raise RunError(f"{self.what} did not end {timeout_s:g} s after SIGTERM") from error
         if status not in (0, -signal.SIGTERM):
             raise RunError(f"{self.what} ended with status {status}: {self._last_words()}")
 

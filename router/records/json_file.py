@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
     """Writes a JSON document whole or not at all: a reader never sees a partial document.
+
+    Args:
+        durable: wait until the document is on the disk, for a reader after a power failure.
 
     Raises:
         OSError: the file cannot be written.
@@ -19,8 +22,9 @@ def write_json(path: Path, value: Any) -> None:
     with partial.open("w", encoding="utf-8") as file:
         json.dump(value, file, indent=1)
         file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
     partial.replace(path)
 
 

@@ -30,9 +30,14 @@ from typing import Any
 from router.json_objects import read_object
 from router.runtime.process import RouterSpec, load_engines, spawn_routers
 
-#: Seconds in which routers must write their counters and end.
-STOP_TIMEOUT = 10.0
+#: Seconds in which routers must write their counters and end: a base, and a share for each router.
+_STOP_TIMEOUT_S, _STOP_TIMEOUT_PER_ROUTER_S = 10.0, 0.05
 ON_REQUEST = "--on-request"
+
+
+def stop_timeout_s(routers: int) -> float:
+    """Returns the seconds in which so many routers must have ended."""
+    return _STOP_TIMEOUT_S + _STOP_TIMEOUT_PER_ROUTER_S * routers
 
 
 class Parent:
@@ -102,7 +107,7 @@ class Parent:
 
     def _stop(self) -> None:
         if self._kill_at is None:
-            self._kill_at = time.monotonic() + STOP_TIMEOUT
+            self._kill_at = time.monotonic() + stop_timeout_s(len(self._children))
             self._signal_all(signal.SIGTERM)
 
     def _signal_all(self, number: signal.Signals) -> None:

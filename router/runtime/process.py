@@ -194,7 +194,7 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
     try:
         loop.run()
     finally:
-        write_json(Path(spec.counters_path), {**loop.counters(), **_cpu_seconds()})
+        write_json(Path(spec.counters_path), {**loop.counters(), **_cpu_seconds()}, durable=False)
         loop.close()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from captures.rundir.epochs import Epochs
 from captures.rundir.files import RunFolderError, read_object, write_json
 from captures.rundir.layout import RunLayout
-from router.runtime.parent import ON_REQUEST
+from router.runtime.parent import ON_REQUEST, stop_timeout_s
 from router.runtime.process import RouterSpec
 from testbed.emulation.event_log import Event, ProcessLog
 from testbed.errors import RunError
@@ -126,7 +126,8 @@ class Routers:
 
         Returns the counters that each router wrote, by node.
         """
-        self.child.stop()
+        # The parent kills late routers by itself, and ends then.
+        self.child.stop(2 * stop_timeout_s(len(self._specs)))
         counters = {}
         for spec in self._specs:
             try:
