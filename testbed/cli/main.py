@@ -34,6 +34,7 @@ COMMANDS = {
     "live": "watch a run, in the terminal and on a page on this machine",
     "account": "account for a run again, from its captures and logs, on Spark",
     "report": "write the report of a run again",
+    "compare": "show the keys of several runs side by side, and their curves over each other",
     "replay": "hand what live routers recorded to the protocol core again, and compare its answers",
     "query": "ask in SQL about the tables of a run (docs/tables.md)",
     "trace": "show the way of one message: hop by hop, where it was pruned and why, who got it",

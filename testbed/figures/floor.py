@@ -4,8 +4,8 @@ A table of PIF holds, for each interface i of router u, the predicates of all no
 on its own tree T_u. A message from s that u receives is forwarded to the children of u on T_s whose
 interfaces match. Fewer nodes lie beyond i on T_s than on T_u, so a message that matches p_i may find no
 receiver there, even if every table holds the present predicates and nothing else. Such messages are part of
-the scheme, and no SR removes them. On a spanning tree the two sets of nodes are equal, and the false positives
-that remain are the messages that nobody but their sender's router receives.
+the scheme, and no SR removes them. On a spanning tree the two sets of nodes are equal, and the false
+positives that remain are the messages that nobody but their sender's router receives.
 """
 
 from __future__ import annotations

@@ -1,0 +1,53 @@
+"""`cbcb compare`: the keys of several runs side by side, and their curves over each other."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from testbed.cli.arguments import add_runs
+from testbed.runs.folders import find_run
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("compared", nargs="+", metavar="RUN", help="run folders, or their names")
+    add_runs(parser)
+    parser.add_argument("--all", action="store_true", help="show the keys with equal values too")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("compare.svg"),
+        metavar="FILE",
+        help="the curves (compare.svg)",
+    )
+
+
+def main(arguments: Namespace) -> int:
+    """Prints the keys, and draws the curves."""
+    # matplotlib takes a second to load.
+    from rich.console import Console
+    from rich.table import Table
+
+    from testbed.report.comparison import compare, draw_curves, names_of
+    from testbed.terminal import numbers
+
+    runs = [find_run(arguments.runs, run) for run in arguments.compared]
+    names = names_of(runs)
+    rows = compare(runs)
+    shown = [row for row in rows if arguments.all or row.differs]
+    table = Table("key", *names, box=None, padding=(0, 2, 0, 0))
+    for row in shown:
+        table.add_row(row.key, *(_text(value, numbers.ABSENT) for value in row.values))
+    console = Console()
+    console.print(table)
+    console.print(f"{len(rows) - len(shown)} keys with equal values are not shown", style="dim")
+    if draw_curves(dict(zip(names, runs, strict=True)), arguments.output):
+        console.print(f"curves: {arguments.output}", soft_wrap=True)
+    return 0
+
+
+def _text(value: object, absent: str) -> str:
+    if value is None:
+        return absent
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,105 @@
+"""Several runs beside each other: the keys of their summaries, and their curves over each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+from captures.accounting.direct import flat
+from captures.rundir.layout import RunLayout
+from captures.rundir.summary import read_summary
+from testbed.errors import InputError
+from testbed.report.figures import TIME_LABEL
+from testbed.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, styled
+
+_COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY)
+#: Table, column, label, and whether the values are shares.
+_CURVES = (
+    ("false_negative_curve", "fraction", "false negatives", True),
+    ("false_positive_curve", "fraction", "false positives", True),
+    ("control_share_curve", "ra_fraction", "RA frames / all frames", True),
+    ("control_rate_curve", "sr_ur_per_s", "SR and UR frames a second", False),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A key with its value in each run (None: the run has none)."""
+
+    key: str
+    values: tuple[Any, ...]
+
+    @property
+    def differs(self) -> bool:
+        return any(value != self.values[0] for value in self.values[1:])
+
+
+def names_of(runs: Sequence[Path]) -> list[str]:
+    """Returns a name for each run: that of its folder, or its path where two folders have one name."""
+    names = [run.resolve().name for run in runs]
+    return [str(run) if names.count(name) > 1 else name for run, name in zip(runs, names, strict=True)]
+
+
+def compare(runs: Sequence[Path]) -> list[Row]:
+    """Returns every key of the summaries, in the order of the first run that has it.
+
+    Raises:
+        RunFolderError: a run has no summary.
+    """
+    found = [flat(read_summary(RunLayout(run))) for run in runs]
+    keys = dict.fromkeys(key for summary in found for key in summary)
+    return [Row(key, tuple(summary.get(key) for summary in found)) for key in keys]
+
+
+def draw_curves(runs: Mapping[str, Path], path: Path) -> bool:
+    """Draws the curves of figures 11 to 14 of several runs over each other; SVG, PNG or PDF by the suffix.
+
+    Args:
+        runs: name -> run folder.
+
+    Returns:
+        Whether there was a curve to draw.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    with styled(), mpl.rc_context({"svg.hashsalt": "compare"}):
+        figure = Figure(figsize=(10.4, 6.0))
+        drawn = False
+        for place, (table, column, label, share) in enumerate(_CURVES, 1):
+            axes = figure.add_subplot(2, 2, place)
+            for number, (name, run) in enumerate(runs.items()):
+                points = curve(run, table, column)
+                if points.num_rows:
+                    drawn = True
+                    xs, ys = (points[each].to_pylist() for each in ("t_s", column))
+                    axes.plot(xs, ys, color=_COLOURS[number % len(_COLOURS)], label=name)
+            axes.set_ylabel(label)
+            axes.set_xlabel(TIME_LABEL)
+            axes.set_ylim(bottom=0)
+            if share:
+                axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+            if place == 1 and axes.get_legend_handles_labels()[0]:
+                axes.legend(fontsize=8)
+        if drawn:
+            try:
+                figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+            except (OSError, ValueError) as error:
+                raise InputError(f"{path}: cannot be written: {error}") from error
+        return drawn
+
+
+def curve(run: Path, table: str, column: str) -> pa.Table:
+    """Returns the points of a curve of a run, sorted by time; empty if the run has no such table."""
+    folder = RunLayout(run).tables / table
+    if not folder.exists():
+        return pa.table({"t_s": pa.array([], pa.float64()), column: pa.array([], pa.float64())})
+    return pq.read_table(folder, columns=["t_s", column]).sort_by("t_s")

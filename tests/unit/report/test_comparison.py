@@ -1,0 +1,65 @@
+"""Runs beside each other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from captures.rundir.layout import RunLayout
+from testbed.cli.main import main
+from testbed.report.comparison import compare, draw_curves, names_of
+
+
+def _run(folder: Path, share: float, **keys: object) -> Path:
+    run = RunLayout(folder)
+    (run.tables / "false_positive_curve").mkdir(parents=True)
+    run.manifest.write_text("{}")
+    run.summary.write_text(json.dumps({"routers": 5, "stretch": {"mean": share}, **keys}))
+    curve = pa.table({"t_s": [4.0, 2.0], "fraction": [share, 0.0]})
+    pq.write_table(curve, run.tables / "false_positive_curve" / "part.parquet")
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    return [_run(tmp_path / "a", 0.25, verdict="holds"), _run(tmp_path / "b", 0.5, recovery_s=[1, 2])]
+
+
+def test_keys_stand_side_by_side(runs: list[Path]) -> None:
+    assert [(row.key, row.values, row.differs) for row in compare(runs)] == [
+        ("routers", (5, 5), False),
+        ("stretch.mean", (0.25, 0.5), True),
+        ("verdict", ("holds", None), True),
+        ("recovery_s.count", (None, 2), True),
+    ]
+
+
+def test_folders_of_one_name_are_told_apart_by_their_paths(tmp_path: Path) -> None:
+    one, other = tmp_path / "x" / "run", tmp_path / "y" / "run"
+    assert names_of([one, other, tmp_path / "z"]) == [str(one), str(other), "z"]
+
+
+def test_the_command_shows_what_differs_and_draws_the_curves(
+    runs: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = runs[0].parent / "curves.svg"
+    assert main(["compare", *map(str, runs), "-o", str(out)]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["key", "a", "b"]
+    assert lines[1:4] == [
+        ["stretch.mean", "0.25", "0.5"],
+        ["verdict", "holds", "–"],
+        ["recovery_s.count", "–", "2"],
+    ]
+    assert lines[4][:2] == ["1", "keys"]
+    assert "false positives" in out.read_text()
+
+
+def test_runs_without_curves_give_no_figure(tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    assert draw_curves({"c": tmp_path / "c"}, tmp_path / "curves.svg") is False
+    assert not (tmp_path / "curves.svg").exists()
