@@ -1,0 +1,214 @@
+"""Memory and delivery function of the routing schemes: the formulas of the slides on routing, part III."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator
+
+import networkx as nx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.predicates.model import NOTHING, Message, Operator, Predicate
+from router.predicates.semantics import matches
+from router.protocol.options import RouterOptions
+from router.protocol.scheme import TablePart
+from router.wire.frames import FrameType
+from tests.support.fuzz import cases
+from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS
+from tests.support.protocol_network import Graph, Network, integer, one, random_graph
+
+MINIMAL = ("psf", "ips", "drp")
+CHANGES = st.lists(st.tuples(st.integers(0, 7), PREDICATES), min_size=1, max_size=12)
+
+
+#: More links than any network of these tests has.
+LINKS = 64
+
+
+def path(graph: Graph, source: int, node: int) -> list[int]:
+    """The one shortest path, by cost and the rule for ties of the broadcast layer."""
+    found: list[int] = nx.dijkstra_path(
+        graph, source, node, lambda _u, _v, data: data["cost"] << LINKS | 1 << data["index"]
+    )
+    return found
+
+
+def minimal_crossings(network: Network, source: int, message: Message) -> set[tuple[int, int]]:
+    alive = network.graph.copy()
+    alive.remove_edges_from(network.down)
+    return {
+        hop
+        for node, predicate in network.predicates.items()
+        if matches(predicate, message) and nx.has_path(alive, source, node)
+        for hop in nx.utils.pairwise(path(alive, source, node))
+    }
+
+
+def expect_minimal(network: Network, message: Message) -> None:
+    for source in network.routers:
+        network.frames.clear()
+        network.send(source, message)
+        network.settle()
+        carried = {(u, v): n for (u, v, kind), n in network.frames.items() if kind is FrameType.MSG}
+        assert carried == dict.fromkeys(minimal_crossings(network, source, message), 1)
+
+
+@pytest.mark.parametrize("scheme", MINIMAL)
+@settings(max_examples=cases(40), deadline=None)
+@given(SEEDS, st.integers(3, 8), CHANGES, MESSAGES)
+def test_a_message_crosses_the_paths_to_its_receivers_and_no_other_link(
+    scheme: str, seed: int, nodes: int, changes: list[tuple[int, Predicate]], message: Message
+) -> None:
+    """Also when predicates were narrowed and withdrawn, without SRs, and on the trees of another epoch."""
+    network = Network(random_graph(random.Random(seed), nodes, nodes), RouterOptions(scheme=scheme), seed)
+    network.new_epoch()
+    for node, predicate in changes:
+        network.set_predicate(node % nodes, predicate)
+        network.some_steps()
+        if network.rng.random() < 0.3:
+            network.send(network.rng.randrange(nodes), message)
+    network.settle()
+    expect_minimal(network, message)
+    network.new_epoch(down=(network.rng.choice(sorted(network.graph.edges)),))
+    network.settle()
+    expect_minimal(network, message)
+    network.new_epoch()
+    network.settle()
+    expect_minimal(network, message)
+
+
+@pytest.mark.parametrize("scheme", MINIMAL)
+@settings(max_examples=cases(20), deadline=None)
+@given(SEEDS, st.integers(3, 8), CHANGES, MESSAGES)
+def test_a_restarted_router_withdraws_what_it_advertised_before(
+    scheme: str, seed: int, nodes: int, changes: list[tuple[int, Predicate]], message: Message
+) -> None:
+    network = Network(random_graph(random.Random(seed), nodes, nodes), RouterOptions(scheme=scheme), seed)
+    network.new_epoch()
+    for node, predicate in changes:
+        network.set_predicate(node % nodes, predicate)
+    network.settle()
+    network.restart(network.rng.randrange(nodes))
+    network.settle()
+    expect_minimal(network, message)
+
+
+def filters_held(network: Network, part: TablePart, sources: Collection[int]) -> int:
+    """How many filters the tables hold for these sources."""
+    return sum(
+        len(row.predicate) * copies
+        for router in network.routers.values()
+        for row in router.rows()
+        if row.part is part
+        for copies in [_copies(row.sources, row.copies, sources)]
+    )
+
+
+def _copies(own: tuple[int, ...] | None, copies: bool, sources: Collection[int]) -> int:
+    if own is None:
+        return 1
+    there = len(set(own) & set(sources))
+    return there if copies else min(there, 1)
+
+
+@st.composite
+def settled(draw: st.DrawFn, scheme: str) -> tuple[Network, dict[int, int], list[int]]:
+    """A network without covering, the number of filters of each receiver, all different, and the senders."""
+    seed, nodes = draw(SEEDS), draw(st.integers(2, 8))
+    rng = random.Random(seed)
+    graph = random_graph(rng, nodes, draw(st.integers(0, 8)))
+    network = Network(graph, RouterOptions(scheme=scheme, covering="none"), seed)
+    network.new_epoch()
+    filters = {node: rng.randint(1, 3) for node in sorted(graph) if rng.random() < 0.7}
+    for node, count in filters.items():
+        own = [one(integer("x", Operator.EQ, 10 * node + k)).filters[0] for k in range(count)]
+        network.set_predicate(node, Predicate(tuple(own)))
+    network.settle()
+    return network, filters, [node for node in sorted(graph) if rng.random() < 0.5]
+
+
+def receivers_below(
+    graph: Graph, filters: dict[int, int], sources: Collection[int]
+) -> Iterator[tuple[int, int, int, frozenset[int]]]:
+    """Source, node, child of the node on the source's tree, and the receivers from the child on."""
+    for source in sources:
+        below: dict[tuple[int, int], set[int]] = {}
+        for receiver in filters:
+            for hop in nx.utils.pairwise(path(graph, source, receiver)):
+                below.setdefault(hop, set()).add(receiver)
+        for (node, child), receivers in below.items():
+            yield source, node, child, frozenset(receivers)
+
+
+@settings(max_examples=cases(30), deadline=None)
+@given(st.data())
+def test_psf_holds_a_predicate_for_each_hop_from_a_source_to_a_receiver(data: st.DataObject) -> None:
+    """M(PSF) = sum over v in S, x in R of M(pred(x)) distance(v, x)."""
+    network, filters, senders = data.draw(settled("psf"))
+    for sources in (senders, list(network.routers)):
+        expected = sum(
+            count * (len(path(network.graph, source, receiver)) - 1)
+            for source in sources
+            for receiver, count in filters.items()
+        )
+        assert filters_held(network, TablePart.FORWARDING, sources) == expected
+
+
+@settings(max_examples=cases(30), deadline=None)
+@given(st.data())
+def test_ips_holds_one_predicate_for_sources_with_the_same_receivers_below(data: st.DataObject) -> None:
+    network, filters, senders = data.draw(settled("ips"))
+    for sources in (senders, list(network.routers)):
+        shared = {place[1:] for place in receivers_below(network.graph, filters, sources)}
+        expected = sum(filters[receiver] for _, _, receivers in shared for receiver in receivers)
+        assert filters_held(network, TablePart.FORWARDING, sources) == expected
+
+
+@settings(max_examples=cases(30), deadline=None)
+@given(st.data())
+def test_pif_holds_each_receiver_once_at_every_other_router(data: st.DataObject) -> None:
+    """n r M_p (n - 1) / n, and not the slides' n^2 r M_p."""
+    network, filters, _ = data.draw(settled("pif"))
+    expected = sum(filters.values()) * (len(network.routers) - 1)
+    assert filters_held(network, TablePart.FORWARDING, list(network.routers)) == expected
+
+
+@settings(max_examples=cases(30), deadline=None)
+@given(st.data())
+def test_drp_holds_each_receiver_once_at_every_sender(data: st.DataObject) -> None:
+    """s r M_p, with p0 of the senders that are receivers themselves."""
+    network, filters, senders = data.draw(settled("drp"))
+    forwarding = filters_held(network, TablePart.FORWARDING, senders)
+    own = sum(filters.get(sender, 0) for sender in senders)
+    assert forwarding + own == len(senders) * sum(filters.values())
+
+
+@pytest.mark.parametrize("scheme", ["psf", "ips"])
+@settings(max_examples=cases(20), deadline=None)
+@given(data=st.data())
+def test_the_predicates_of_all_nodes_are_kept_beside_the_table(scheme: str, data: st.DataObject) -> None:
+    network, filters, _ = data.draw(settled(scheme))
+    for node, router in network.routers.items():
+        rows = [row for row in router.rows() if row.part is TablePart.RIB]
+        others = {receiver: count for receiver, count in filters.items() if receiver != node}
+        assert [len(row.predicate) for row in rows] == list(others.values())
+
+
+@settings(max_examples=cases(30), deadline=None)
+@given(SEEDS, st.integers(2, 8), CHANGES)
+def test_pif_holds_no_more_than_ips_and_ips_no_more_than_psf(
+    seed: int, nodes: int, changes: list[tuple[int, Predicate]]
+) -> None:
+    graph = random_graph(random.Random(seed), nodes, nodes)
+    held = []
+    for scheme in ("pif", "ips", "psf"):
+        network = Network(graph, RouterOptions(scheme=scheme, covering="none"), seed)
+        network.new_epoch()
+        for node, predicate in {node % nodes: predicate for node, predicate in changes}.items():
+            if predicate != NOTHING:
+                network.set_predicate(node, predicate)
+        network.settle()
+        held.append(filters_held(network, TablePart.FORWARDING, list(network.routers)))
+    assert held == sorted(held)

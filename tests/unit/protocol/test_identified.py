@@ -1,0 +1,107 @@
+"""Schemes with identified RAs at one router: what replaces what, and frames that no router sends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from router.predicates.model import Message
+from router.predicates.parser import parse_predicate
+from router.protocol.events import Deliver, SetPredicate
+from router.protocol.options import RouterOptions
+from router.protocol.router import Router
+from router.wire.frames import AddressedMessage, Flags, Frame, FrameType
+from tests.support.one_router import NODE, TABLE, control, msg, new_router, ra, received, sent, set_up
+from tests.support.tree_entries import with_subtrees
+
+DRP = RouterOptions(scheme="drp")
+ALL = frozenset({NODE, 11, 12, 13, 21})
+#: Source -> the nodes of the router's subtree.
+BELOW = {
+    NODE: ALL,
+    11: frozenset({NODE, 12, 13}),
+    21: frozenset({NODE, 12}),
+    12: frozenset({NODE, 11, 21}),
+    13: frozenset({NODE}),
+}
+
+
+def identified(issuer: int, text: str, seq: int = 1) -> Frame:
+    return replace(ra(issuer, text, seq=seq), flags=Flags.IDENTIFIED)
+
+
+def known(router: Router) -> dict[str, str]:
+    return {row.scope: str(row.as_json()["predicate"]) for row in router.rows() if row.interface is None}
+
+
+@pytest.mark.parametrize("scheme", ["drp", "psf", "ips"])
+def test_an_advertisement_replaces_the_earlier_one_and_goes_on(scheme: str) -> None:
+    router = set_up(RouterOptions(scheme=scheme), with_subtrees(TABLE, BELOW))
+    assert sent(received(router, 11, identified(21, "x = 1"))) == [
+        ({2}, identified(21, "x = 1").one_hop_less())
+    ]
+    # Nothing covers an identified RA.
+    assert sent(received(router, 11, identified(21, "x = 1", seq=2))) != []
+    received(router, 11, identified(21, "x = 2", seq=3))
+    assert known(router) == {"destination 21": "x = 2"}
+    assert received(router, 11, identified(21, "x = 1", seq=2)) == []
+    assert known(router) == {"destination 21": "x = 2"}
+    received(router, 11, identified(21, "none", seq=4))
+    assert known(router) == {}
+    assert router.counters.dropped == {"ra_old": 1}
+
+
+def test_an_advertisement_that_is_not_identified_is_dropped() -> None:
+    router = set_up(DRP)
+    assert received(router, 11, ra(21, "x = 1")) == []
+    assert router.counters.dropped == {"ra_unidentified": 1}
+
+
+@pytest.mark.parametrize("scheme", ["psf", "ips"])
+def test_a_table_without_subtrees_is_refused(scheme: str) -> None:
+    router = new_router(RouterOptions(scheme=scheme))
+    assert control(router, FrameType.TABLE, 1, TABLE) == []
+    assert router.counters.dropped == {"bad_table": 1}
+
+
+def test_destinations_are_partitioned_by_next_hop() -> None:
+    router = set_up(DRP)
+    router.handle(SetPredicate(1, parse_predicate("x > 1")), 0.0)
+    message = Message({"x": 7})
+    actions = received(router, 11, replace(msg(11, x=7), body=AddressedMessage((NODE, 12, 13), message)))
+    forwarded = {interface: frame.body for interfaces, frame in sent(actions) for interface in interfaces}
+    assert forwarded == {2: AddressedMessage((12,), message), 3: AddressedMessage((13,), message)}
+    assert [action.message for action in actions if isinstance(action, Deliver)] == [message]
+    assert router.counters.dropped == {}
+
+
+def test_p0_decides_about_delivery_at_a_destination() -> None:
+    router = set_up(DRP)
+    router.handle(SetPredicate(1, parse_predicate("x > 9")), 0.0)
+    assert received(router, 11, replace(msg(11), body=AddressedMessage((NODE,), Message({"x": 7})))) == []
+    assert router.counters.messages_unwanted == 1
+
+
+def test_a_destination_to_which_no_child_leads_is_counted_and_no_neighbour_gets_it() -> None:
+    """Node 21 is beyond the neighbour that the message came from, node 99 is unknown."""
+    router = set_up(DRP)
+    message = Message({"x": 7})
+    actions = received(router, 11, replace(msg(11), body=AddressedMessage((12, 21, 99), message)))
+    assert [(interfaces, frame.body) for interfaces, frame in sent(actions)] == [
+        ({2}, AddressedMessage((12,), message))
+    ]
+    assert router.counters.dropped == {"destination": 2}
+
+
+def test_a_message_without_destinations_is_malformed_where_they_are_needed() -> None:
+    router = set_up(DRP)
+    assert received(router, 11, msg(11, x=7)) == []
+    assert router.counters.dropped == {"malformed": 1}
+
+
+def test_a_message_with_destinations_is_malformed_elsewhere() -> None:
+    router = set_up(RouterOptions(scheme="pif"))
+    frame = replace(msg(11), body=AddressedMessage((12,), Message({"x": 7})))
+    assert received(router, 11, frame) == []
+    assert router.counters.dropped == {"malformed": 1}
