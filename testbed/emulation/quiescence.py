@@ -17,6 +17,8 @@ from topos.model import Topology
 _MARGIN_S = 0.2
 #: Wall seconds between two rounds of queries, which cost every router time.
 _ROUND_S = 0.1
+#: Working routers that a round looks for.
+_ENOUGH = 10
 
 
 def quiet_period_s(topology: Topology) -> float:
@@ -89,13 +91,19 @@ class Quiescence:
         return not self.working and bool(self._last) and now - self._quiet_since >= self._period
 
     def _ask(self) -> None:
+        """Queries the routers; no more of them once enough are found working, which are the first next time:
+        queries cost routers time that those at work need."""
         self.working = []
-        for client in self._clients:
+        for position, client in enumerate(self._clients):
             status = client.status(tables=False)
             counters = status["counters"]
             seen = (counters["frames_received"], counters["frames_sent"])
-            if not status["idle"] or self._last.get(client.node) != seen:
-                self.working.append(client.node)
+            before = self._last.get(client.node)
             self._last[client.node] = seen
+            if not status["idle"] or before != seen:
+                self.working.append(client.node)
+                if len(self.working) >= _ENOUGH and before is not None:
+                    self._clients = self._clients[position:] + self._clients[:position]
+                    break
         if self.working:
             self._quiet_since = time.monotonic()

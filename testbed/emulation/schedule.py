@@ -18,8 +18,8 @@ from testbed.terminal.numbers import clock as shown_time
 from testbed.workload.driver import Driver, Played, TimedAction
 from testbed.workload.model import Workload
 
-#: Wall seconds after the end in which the network must have become quiet.
-_QUIET_TIMEOUT_S = 60.0
+#: Wall seconds after the end in which the network must have become quiet: a base and a share for each router.
+_QUIET_TIMEOUT_S, _QUIET_TIMEOUT_PER_ROUTER_S = 60.0, 0.2
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,9 @@ def play(
     show("waiting until the network is quiet")
     with Quiescence(network.sockets.values(), experiment.topology) as quiescence:
         # In this order: only after the trees have settled do quiet routers stay quiet.
-        if not driver.drain(lambda: network.unsettled() is None and quiescence.quiet(), _QUIET_TIMEOUT_S):
-            raise not_quiet(f"{_QUIET_TIMEOUT_S:g} s", quiescence.working, network.unsettled())
+        timeout_s = _QUIET_TIMEOUT_S + _QUIET_TIMEOUT_PER_ROUTER_S * len(network.sockets)
+        if not driver.drain(lambda: network.unsettled() is None and quiescence.quiet(), timeout_s):
+            raise not_quiet(f"{timeout_s:g} s", quiescence.working, network.unsettled())
     network.check()
     return played
 

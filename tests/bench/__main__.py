@@ -31,7 +31,8 @@ BENCHMARKS = {
     "pcap_memory": "a capture of 4 GB read by Spark in 2 GB",
     "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
     "adversary": "random networks and interleavings against the protocol: a counterexample, or none",
-    "bring_up": "the emulated network beside bare Mininet (root)",
+    "bring_up": "the emulated network, and a whole run, beside bare Mininet (root)",
+    "thousand": "an emulation of 1,000 routers: times, memory and CPU of each part (root)",
 }
 
 

@@ -1,12 +1,16 @@
 """Bring-up and take-down of the emulated network beside bare Mininet's, same topology, same switches.
 
-Bare Mininet: `net.start()` and `net.stop()` of `topos/mininet_topos.py`, no controller. Ours: hosts, links
-and switches up to the same point (bridges and ports made), and their removal.
+Bare Mininet: `net.start()` and `net.stop()` of `topos/mininet_topos.py`, no controller. The network alone:
+hosts, links and switches up to the same point (bridges and ports made), and their removal. A whole run: with
+controller, rules, captures, routers, trees and the barrier after which every router may originate; its
+removal includes queries of all tables, counters and the ends of all parts.
 """
 
 from __future__ import annotations
 
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +21,8 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 from mininet.node import OVSSwitch
 
+from captures.rundir.layout import RunLayout
+from captures.rundir.timings import read_timings
 from testbed.machine.probes import datapath, kernel_features
 from testbed.network.emulated import EmulatedNetwork
 from topos.generators import waxman
@@ -55,14 +61,36 @@ def _ours(nodes: int) -> tuple[float, float]:
         return _seconds(start), _seconds(network.stop)
 
 
+def _whole(nodes: int) -> tuple[float, float]:
+    with TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "testbed.cli.main", "run", "waxman100", "--runs", folder]
+        command += ["--topology", f"waxman,{nodes}", "--no-account"]
+        # Nobody sends or receives.
+        for setting in ("duration_s=20", "workload.senders_percent=0", "workload.receivers_percent=0"):
+            command += ["--set", setting]
+        subprocess.run(command, check=True, capture_output=True)
+        (run,) = Path(folder).iterdir()
+        timings = read_timings(RunLayout(run))
+    return timings["bring_up_s"], timings["teardown_s"]
+
+
 def main(nodes: int = 100, rounds: int = 3) -> None:
     """Prints medians over `rounds`, taken in turn."""
-    results: dict[str, list[tuple[float, float]]] = {"bare Mininet": [], "this testbed": []}
+    results: dict[str, list[tuple[float, float]]] = {
+        "bare Mininet": [],
+        "network alone": [],
+        "whole run": [],
+    }
     for _ in range(rounds):
         results["bare Mininet"].append(_bare(nodes))
-        results["this testbed"].append(_ours(nodes))
+        results["network alone"].append(_ours(nodes))
+        results["whole run"].append(_whole(nodes))
     print(f"network of {nodes} nodes (waxman), median of {rounds}")
-    print(f"{'':14} {'bring-up s':>11} {'take-down s':>12}")
-    for name, seconds in results.items():
-        up, down = (statistics.median(column) for column in zip(*seconds, strict=True))
-        print(f"{name:14} {up:11.2f} {down:12.2f}")
+    print(f"{'':14} {'bring-up s':>11} {'of Mininet':>11} {'take-down s':>12} {'of Mininet':>11}")
+    medians = {
+        name: [statistics.median(column) for column in zip(*seconds, strict=True)]
+        for name, seconds in results.items()
+    }
+    bare = medians["bare Mininet"]
+    for name, (up, down) in medians.items():
+        print(f"{name:14} {up:11.2f} {up / bare[0]:11.3f} {down:12.2f} {down / bare[1]:11.3f}")
