@@ -212,11 +212,14 @@ class SwitchDaemons:
             return None if answer["rows"][0]["cur_cfg"] == 1 else "not configured yet"
 
         wait_until(left, timeout_s, f"{daemon.describe()} has made its bridges")
-        failed = {"op": "select", "table": "Interface", "where": [["error", "!=", ["set", []]]]}
-        (answer,) = _transact(database, [failed])
-        if answer["rows"]:
-            row = answer["rows"][0]
-            raise RunError(f"Open vSwitch cannot use {row['name']}: {row['error']}")
+        columns = ["name", "error", "ofport"]
+        ports = {"op": "select", "table": "Interface", "where": [], "columns": columns}
+        (answer,) = _transact(database, [ports])
+        for row in answer["rows"]:
+            # A port without a number, -1 included, is not in use; an empty set stands for no value.
+            if not isinstance(row["ofport"], int) or row["ofport"] < 0:
+                reason = row["error"] if isinstance(row["error"], str) else daemon.last_words()
+                raise RunError(f"Open vSwitch cannot use {row['name']}: {reason}")
 
     def check(self) -> None:
         """Raises RunError if an ovs-vswitchd has been absent for 10 wall seconds."""

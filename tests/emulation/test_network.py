@@ -1,0 +1,112 @@
+"""The emulated network without routers: Mininet's objects, the switches' daemons, and what is left."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from router.namespaces import namespace_path
+from router.wire.addresses import HOST_PORT
+from testbed.errors import RunError
+from testbed.network.emulated import EmulatedNetwork
+from testbed.network.namespaces import Namespaces
+from testbed.network.shaping import KernelFeatures
+from testbed.network.state import ProcessId
+from testbed.network.switch_daemons import Group, SwitchDaemons
+from topos.generators import ring
+
+pytestmark = [pytest.mark.emulation, pytest.mark.root]
+
+NOTHING = KernelFeatures(netem=False, tbf=False, nft_egress=False)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    # A short path: the name of a Unix socket has at most 107 bytes.
+    path = Path(tempfile.mkdtemp(prefix="cbcb-", dir="/run"))
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def network(folder: Path) -> Iterator[EmulatedNetwork]:
+    """A ring of 30: two daemons."""
+    made = EmulatedNetwork(ring(30), folder, "user", NOTHING)
+    try:
+        made.start_hosts()
+        made.start_links()
+        made.start_switches()
+        yield made
+    finally:
+        made.stop()
+
+
+def test_a_shell_of_a_host_starts_on_first_use_and_sees_its_own_device(network: EmulatedNetwork) -> None:
+    host = network.net["r3"]
+    assert host._shell is None
+    assert host.cmd("ls /sys/class/net").split() == ["lo", "r3-eth0"]
+    assert namespace_path(host.pid).readlink() == Path(network._host_namespaces[3]).readlink()
+    assert "r3-eth0" in host.popen(["ip", "-br", "link"]).communicate()[0].decode()
+
+
+def test_a_shell_of_a_switch_reaches_its_bridge(network: EmulatedNetwork) -> None:
+    ports = network.net["s29"].cmd("ovs-ofctl -O OpenFlow13 show s29")
+    assert {name for name in ("s29-e1", "s29-e2", "s29-h") if f"({name})" in ports} == {
+        "s29-e1",
+        "s29-e2",
+        "s29-h",
+    }
+    assert "s29-h" in network.net["s29"].cmd("ip -br link")
+
+
+def test_every_port_of_every_switch_is_counted(network: EmulatedNetwork) -> None:
+    counters = network.counters()
+    assert {node: set(ports) for node, ports in counters.items()} == {
+        node: {1, 2, HOST_PORT} for node in range(30)
+    }
+
+
+def test_devices_come_up_without_ipv6(network: EmulatedNetwork) -> None:
+    addresses = network.net["r3"].cmd("cat /proc/net/if_inet6") + network.net["s3"].cmd(
+        "cat /proc/net/if_inet6"
+    )
+    assert addresses.split() == []
+
+
+def test_a_stopped_network_leaves_no_process_and_no_namespace(network: EmulatedNetwork) -> None:
+    pids = [ProcessId.of(pid) for pid in network.pids]
+    assert len(pids) == 4
+    shell = ProcessId.of(network.net["r0"].pid)
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    network.stop()
+    assert [process for process in (*pids, shell) if process.alive()] == []
+    # 30 hosts, two groups of switches; the terminal of the shell.
+    assert descriptors - len(list(Path("/proc/self/fd").iterdir())) >= 32
+
+
+def test_a_device_that_open_vswitch_cannot_use_is_named(folder: Path) -> None:
+    held = Namespaces()
+    (namespace,) = held.make(1)
+    daemons = SwitchDaemons(folder, [Group(namespace, {0: [1]})], "user")
+    try:
+        with pytest.raises(RunError, match=r"Open vSwitch cannot use s0-e1: .*No such device"):
+            daemons.start(folder / "controller")
+    finally:
+        daemons.stop()
+        held.close()
+
+
+def test_a_daemon_that_cannot_make_its_bridges_says_why(network: EmulatedNetwork, folder: Path) -> None:
+    """A second userspace datapath in the namespace of the first."""
+    (folder / "second").mkdir()
+    group = Group(network.switch_namespace(0), {40: []})
+    daemons = SwitchDaemons(folder / "second", [group], "user")
+    try:
+        with pytest.raises(RunError, match=r"cannot use s40: .*failed to create bridge s40"):
+            daemons.start(folder / "second" / "controller")
+    finally:
+        daemons.stop()
