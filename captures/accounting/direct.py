@@ -9,6 +9,7 @@ protocol, and the reader of captures has been compared with tshark elsewhere.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -17,11 +18,11 @@ from typing import Any, Self
 import duckdb
 import pyarrow as pa
 
-from captures.accounting import baselines, paths
+from captures.accounting import baselines, paths, schemes
 from captures.accounting.curves import STEP_S, WINDOW_S
 from captures.accounting.inputs import Inputs, defects, read_inputs
 from captures.accounting.log_tables import opening_table
-from captures.accounting.reconcile import Total, reconcile_ovs, reconcile_routers
+from captures.accounting.reconcile import Total, reconcile_applications, reconcile_ovs, reconcile_routers
 from captures.accounting.recovery import recovery
 from captures.accounting.registry import LOG_TABLES, load
 from captures.accounting.routers import Convergence
@@ -29,6 +30,7 @@ from captures.accounting.summary import SUMMARY_KEYS
 from captures.accounting.totals import log_keys
 from captures.accounting.traffic import frames_by_type
 from captures.accounting.uncaptured import captured_only, processed_by_counters
+from captures.accounting.unrecorded import NAMED
 from captures.accounting.verdict import verdict
 from captures.frames.columns import SCHEMA
 from captures.frames.decoder import FrameDecoder
@@ -41,21 +43,23 @@ load()
 _TABLES = ("oracle", "trees", "shortest_paths", "links")
 _COLUMNS = (
     *("capture", "kind", "link", "node", "direction", "from_node", "to_node", "type", "time_ns", "length"),
-    *("issuer", "seq", "epoch", "undecodable", "fragment_index"),
+    *("issuer", "seq", "epoch", "undecodable", "fragment_index", "total_length"),
 )
 _RECEIVER = "source, seq, node, app"
 _OUTCOMES = f"""
     with delivered as (
-        select {_RECEIVER}, count(*) as deliveries, min(t_ns) as delivered_ns from deliveries group by all
+        select {_RECEIVER}, count(t_ns) as deliveries, min(t_ns) as delivered_ns, count(t_ns) = 0 as lost
+        from (select {_RECEIVER}, t_ns from deliveries union all select {_RECEIVER}, null from lost)
+        group by all
     ), joined as (
-        select {_RECEIVER}, oracle.sent_ns as oracle_ns, expected, decided, deliveries, delivered_ns
+        select {_RECEIVER}, oracle.sent_ns as oracle_ns, expected, decided, deliveries, delivered_ns, lost
         from oracle full join delivered using ({_RECEIVER})
     )
     select {_RECEIVER}, coalesce(oracle_ns, sent.sent_ns) as sent_ns,
         coalesce(expected, false) as expected, coalesce(decided, true) as decided,
-        coalesce(deliveries, 0) as deliveries, delivered_ns,
-        coalesce(expected, false) and deliveries is null as missed,
-        deliveries is not null and coalesce(decided, true) and not coalesce(expected, false) as spurious
+        coalesce(deliveries, 0) as deliveries, delivered_ns, coalesce(lost, false) as lost,
+        coalesce(expected, false) and lost is null as missed,
+        coalesce(deliveries, 0) > 0 and coalesce(decided, true) and not coalesce(expected, false) as spurious
     from joined left join sent using (source, seq)
 """
 _PROCESSED = """
@@ -70,6 +74,7 @@ _PROCESSED = """
         select distinct node, source, seq, true as used from (
             select node, source, seq from host where direction = 'from_router'
             union all select node, source, seq from deliveries
+            union all select node, source, seq from lost
         )
     )
     select received.*, used is null as false_positive
@@ -109,6 +114,11 @@ _ADVERTISED_AGAIN = """
     )
     select epoch, max(time_ns) from advertisements join first using (issuer, epoch, seq) group by epoch
 """
+_SAVINGS = """
+    with crossed as (select distinct source, seq, link, from_node, to_node from crossings),
+    counted as (select source, seq, count(*) as cbcb from crossed group by all)
+    select baselines.*, coalesce(cbcb, 0) as cbcb from baselines left join counted using (source, seq)
+"""
 
 
 class Direct:
@@ -135,6 +145,7 @@ class Direct:
             "frames": self._frames,
             "sent": log.sent,
             "deliveries": log.deliveries,
+            "lost": log.lost,
             "opening": opening_table(self.inputs.opening),
         }.items():
             self._database.register(name, held)
@@ -157,6 +168,7 @@ class Direct:
         routers, ports, links = captured_only(
             inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.links
         )
+        unrecorded, first = self._unrecorded()
         found: dict[str, Any] = {
             **frames_by_type(self._totals),
             **self._outcome_totals(),
@@ -168,12 +180,18 @@ class Direct:
             "stretch": self._stretch(),
             "frames_repeated": self._repeated(),
             "message_crossings": self._message_crossings(),
+            "excess_crossings": self._excess(),
+            "state": self._state(),
+            "messages_unrecorded": unrecorded,
             "links_captured": len(links),
             "host_links_captured": len(routers),
             "capture_defects": [f"{name}: {defect}" for name, defect in damaged.items()],
             "reconciliation": {
                 "routers": reconcile_routers(self._totals, routers),
                 "ovs": reconcile_ovs(self._totals, ports, links),
+                "applications": reconcile_applications(
+                    Counter(inputs.log.sent["source"].to_pylist()), inputs.router_counters, first
+                ),
             },
         }
         holds, reasons = verdict(found)
@@ -242,6 +260,7 @@ class Direct:
         conditions = {
             "deliveries_expected": "expected",
             "deliveries_made": "deliveries > 0",
+            "deliveries_lost": "lost",
             "false_negatives": "missed",
             "false_negatives_after_convergence": f"missed and decided and {after}",
             "deliveries_decided": f"expected and decided and {after}",
@@ -305,13 +324,44 @@ class Direct:
         seen = self.sql("select source, seq, min(epoch) as epoch from crossings group by source, seq")
         known = baselines.compute(self.inputs.topology, self.inputs.log.sent, self.tables, seen)
         self._database.register("baselines", known.messages)
+        self._database.execute(f"create temp table savings as {_SAVINGS}")
         sums = ", ".join(f"coalesce(sum({way}), 0)::bigint as {way}" for way in baselines.WAYS)
         return self._row(
-            "with crossed as (select distinct source, seq, link, from_node, to_node from crossings), "
-            "counted as (select source, seq, count(*) as cbcb from crossed group by all) "
-            f"select count(*) as messages, coalesce(sum(cbcb), 0)::bigint as cbcb, {sums} "
-            "from baselines left join counted using (source, seq)"
+            f"select count(*) as messages, coalesce(sum(cbcb), 0)::bigint as cbcb, {sums} from savings"
         )
+
+    def _excess(self) -> int:
+        """Returns the key excess_crossings, after `_message_crossings`."""
+        row = self._row(
+            "select coalesce(sum(cbcb - minimal), 0)::bigint as excess from savings "
+            f"semi join (select source, seq from sent where sent_ns >= {self._convergence.end_ns}) "
+            "using (source, seq) "
+            "anti join (select source, seq from oracle where not decided) using (source, seq)"
+        )
+        return int(row["excess"])
+
+    def _state(self) -> dict[str, int]:
+        self._database.register("held", schemes.held(self.inputs))
+        sums = ", ".join(
+            f"coalesce(sum(value) filter (part = '{part}' and unit = '{unit}'), 0)::bigint as {part}_{unit}"
+            for part, units in schemes.STATE.items()
+            for unit in units
+        )
+        return self._row(
+            f"select {sums} from (select part, unit, value from held union all "
+            "select 'broadcast', 'bytes', max_by(total_length, epoch)::bigint from frames "
+            "where kind = 'host' and direction = 'to_router' and type = 'TABLE' and undecodable is null "
+            "group by node)"
+        )
+
+    def _unrecorded(self) -> tuple[int, list[tuple[str, int]]]:
+        """Returns the number of captured messages that no router recorded, and the first few with frames."""
+        rows = self._database.execute(
+            "select issuer, frames.seq, count(*) from frames "
+            "anti join sent on sent.source = issuer and sent.seq = frames.seq "
+            "where type = 'MSG' and undecodable is null group by all order by issuer, frames.seq"
+        ).fetchall()
+        return len(rows), [(f"{issuer}/{seq % 2**64}", frames) for issuer, seq, frames in rows[:NAMED]]
 
     def _trailing(
         self, source: str, time: str, part: str, whole: str, window_s: float, step_s: float

@@ -46,6 +46,15 @@ class Size(NamedTuple):
     bytes: int
 
 
+#: Part -> units of its sums in the key `state`.
+STATE = {
+    **dict.fromkeys(("forwarding", SENDERS, "local", "rib"), Size._fields),
+    "broadcast": ("bytes",),
+    "unicast": ("bits",),
+    "engine": ("bytes",),
+}
+
+
 @cache
 def size_of(predicate: str) -> Size:
     """The size of a predicate in the readable notation.
@@ -132,18 +141,12 @@ def schemes(run: Run, frames: DataFrame, held: pa.Table, scheme_name: str) -> Da
 @summary("state")
 def state_totals(schemes: DataFrame) -> DataFrame:
     """The sums of `schemes` over all routers, as PART_UNIT."""
-    parts = {
-        **dict.fromkeys(("forwarding", SENDERS, "local", "rib"), Size._fields),
-        "broadcast": ("bytes",),
-        "unicast": ("bits",),
-        "engine": ("bytes",),
-    }
     return schemes.agg(
         *(
             F.coalesce(
                 F.sum(F.when((F.col("part") == part) & (F.col("unit") == unit), F.col("value"))), F.lit(0)
             ).alias(f"{part}_{unit}")
-            for part, units in parts.items()
+            for part, units in STATE.items()
             for unit in units
         )
     )

@@ -13,7 +13,7 @@ from captures.accounting.registry import summary
 #: The key under which `unrecorded` returns messages for the reconciliation; the summary has no such key.
 FIRST_UNRECORDED = "unrecorded"
 #: Messages that are named.
-_NAMED = 5
+NAMED = 5
 
 
 @summary()
@@ -28,7 +28,7 @@ def unrecorded(frames: DataFrame, sent: DataFrame) -> dict[str, Any]:
     row = only_row(
         captured.join(sent.select(*MESSAGE), MESSAGE, "left_anti").agg(
             F.count("*").alias("count"),
-            F.slice(F.sort_array(F.collect_list(F.struct(*MESSAGE, "frames"))), 1, _NAMED).alias("first"),
+            F.slice(F.sort_array(F.collect_list(F.struct(*MESSAGE, "frames"))), 1, NAMED).alias("first"),
         )
     )
     first = [(f"{each['source']}/{each['seq'] % 2**64}", each["frames"]) for each in row["first"]]

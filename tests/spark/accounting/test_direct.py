@@ -42,7 +42,7 @@ _CASES: tuple[tuple[str, dict[str, str], Kept], ...] = (
 def _compared(summary: dict[str, Any]) -> dict[str, Any]:
     """The keys that both have; numbers that are not whole up to rounding."""
     kept = {key: value for key, value in summary.items() if key != "accounting_s"}
-    kept["reconciliation"] = {key: kept["reconciliation"][key] for key in ("routers", "ovs")}
+    kept["reconciliation"] = {key: kept["reconciliation"][key] for key in ("routers", "ovs", "applications")}
     lists = {key: value for key, value in kept.items() if isinstance(value, list)}
     return {
         key: pytest.approx(value) if isinstance(value, float) else value
