@@ -12,7 +12,7 @@ import math
 import selectors
 import socket
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,9 @@ class _Application:
         self.commands = session.commands()
         self.writing = False
         self.gone = False
+        #: Requests that were read and not served, and whether more can come.
+        self.waiting: deque[bytes | LineTooLongError] = deque()
+        self.open = True
         self.connected_ns = time.time_ns()
         #: Whether the records name the application, which keeps its name from then on.
         self.recorded = False
@@ -96,6 +99,8 @@ class Applications:
         self._output_limit = output_limit
         self._applications: dict[int, _Application] = {}
         self._connected = 0
+        #: The applications with requests that wait, by number; the one whose turn is next comes first.
+        self._behind: OrderedDict[int, _Application] = OrderedDict()
         self._listen_at: float | None = None
         self._closed = False
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -114,8 +119,8 @@ class Applications:
 
     @property
     def idle(self) -> bool:
-        """True if nothing waits to be read by an application."""
-        return not any(app.lines.pending for app in self._applications.values())
+        """True if nothing waits to be read by an application, and no other request to be served."""
+        return not self._behind and not any(app.lines.pending for app in self._applications.values())
 
     def close(self) -> None:
         """Disconnects all applications, removes the socket, and writes the last records.
@@ -176,19 +181,41 @@ class Applications:
         if mask & selectors.EVENT_WRITE and not app.gone:
             app.gone = not app.lines.flush()
             self._record_deliveries(app)
-        if mask & selectors.EVENT_READ and not app.gone:
-            lines, open_ = app.lines.receive()
-            for line in lines:
-                if not app.gone:
-                    self._serve(app, line)
-            app.gone = app.gone or not open_
+        # Requests that wait are served before more are read: their number is bounded.
+        if mask & selectors.EVENT_READ and not app.gone and not app.waiting:
+            lines, app.open = app.lines.receive()
+            app.waiting.extend(lines)
+            if lines:
+                self._behind[app.number] = app
         self._settle(app)
+
+    @property
+    def behind(self) -> bool:
+        """True if requests were read that `serve` has not served."""
+        return bool(self._behind)
+
+    def serve(self, until: float) -> None:
+        """Serves requests that were read, one of each application in turn: all, or until a time (monotonic).
+
+        However many applications ask, and however much, the router gets back to its link; each call serves at
+        least one request.
+        """
+        while self._behind:
+            number, app = self._behind.popitem(last=False)
+            line = app.waiting.popleft()
+            if app.waiting:
+                self._behind[number] = app
+            self._serve(app, line)
+            self._settle(app)
+            if time.monotonic() >= until:
+                return
 
     def _settle(self, app: _Application) -> None:
         """Updates the selector to the application's state after a request or a delivery."""
         if app.number not in self._applications:
             return
-        if app.gone:
+        if app.gone or not (app.open or app.waiting):
+            app.gone = True
             self._forget(app)
             noticed_ns = time.time_ns()
             self.perform(self._handle(ApplicationGone(app.number)))
@@ -203,6 +230,7 @@ class Applications:
 
     def _forget(self, app: _Application) -> None:
         del self._applications[app.number]
+        self._behind.pop(app.number, None)
         self._selector.unregister(app.lines)
         app.lines.close()
         self._record_deliveries(app)

@@ -44,6 +44,8 @@ from router.wire.frames import FrameType
 _STOP_GRACE = 1.0
 #: Seconds after which a turn takes no further control frame.
 _TURN_S = 0.01
+#: Seconds after which a turn serves no further request of applications.
+_APPLICATIONS_S = 0.005
 #: Wall seconds between two looks at how long the oldest frame has waited.
 _LAG_LOOK_S = 0.005
 #: Descriptors that one wake-up reports, and bytes that signals leave behind.
@@ -230,6 +232,9 @@ class RouterLoop:
             self._messages_ready(messages, began)
         if others is not None:
             self._others_ready(others)
+        if self._applications.behind:
+            self._changed = True
+            self._applications.serve(time.monotonic() + _APPLICATIONS_S)
         if self._changed or self._link.changed or self._is_late(began):
             self._look_at_deadlines()
         self._meter.turn(time.monotonic() - began, self._work, self._clock)
@@ -279,7 +284,7 @@ class RouterLoop:
             self._handle(Tick())
 
     def _timeout(self) -> float | None:
-        if self._link.behind:
+        if self._link.behind or self._applications.behind:
             return 0
         timeout = None if self._wake_at is None else max(0.0, self._wake_at - time.monotonic())
         if self._due is None:

@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,7 @@ class Node:
             due = self.applications.next_deadline()
             for key, mask in self.selector.select(None if due is None else due - time.monotonic()):
                 key.data(mask)
+            self.applications.serve(time.monotonic() + 1)
             self.applications.tick(time.monotonic())
 
     def events(self) -> list[dict[str, Any]]:
@@ -514,3 +515,43 @@ def test_a_client_says_why_it_cannot_go_on(node: Node, tmp_path: Path) -> None:
             lambda _tables: {},
             ApplicationRecords(os.devnull, print),
         )
+
+
+def test_applications_that_pipeline_requests_are_served_in_turn(tmp_path: Path) -> None:
+    """Each call of `serve` that has no time serves one request; those of one application keep their order."""
+    served: list[int] = []
+    with selectors.DefaultSelector() as selector:
+        router = Router(4, RouterOptions(), factory("counting"), 1)
+        applications = Applications(
+            4,
+            tmp_path / "r4.sock",
+            selector,
+            router.session,
+            lambda event: router.handle(event, 0.0),
+            lambda tables: {"node": 4, "tables": tables},
+            records_in(tmp_path, 4),
+        )
+        with ExitStack() as stack:
+            stack.callback(applications.close)
+            peers = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(3)]
+            for number, peer in enumerate(peers):
+                peer.connect(str(tmp_path / "r4.sock"))
+                ids = [100 * number + place for place in range(4 + number)]
+                peer.sendall(b"".join(b'{"op": "status", "id": %d}\n' % each for each in ids))
+
+            def unread() -> str | None:
+                for key, mask in selector.select(0):
+                    key.data(mask)
+                return None if len(applications) == 3 else "not connected"
+
+            wait_for(unread)
+            unread()
+            assert not applications.idle
+            while applications.behind:
+                applications.serve(0.0)
+                for peer in peers:
+                    peer.setblocking(False)
+                    with suppress(BlockingIOError):
+                        served += [json.loads(line)["id"] for line in peer.recv(65_536).splitlines()]
+            assert applications.idle
+    assert served == [0, 100, 200, 1, 101, 201, 2, 102, 202, 3, 103, 203, 104, 204, 205]
