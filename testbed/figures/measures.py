@@ -74,3 +74,50 @@ def requests(run: Direct, experiment: Experiment) -> dict[str, Any]:
             bins[int(t // width)] += 1
     curve = [((number + 1) * width, count / width) for number, count in enumerate(bins)]
     return {"rate": rate, "frames": len(times), "curve": curve}
+
+
+def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
+    """Routing schemes: memory, measured and by formula; traffic; crossings beyond the minimal tree."""
+    from captures.accounting.schemes import held
+    from testbed.controller.trees import LAYERS
+    from testbed.figures.scheme_memory import predicted
+
+    summary = run.summary()
+    state, frames, size = summary["state"], summary["frames_by_type"], summary["bytes_by_type"]
+    sizes = {
+        row["node"]: row["value"]
+        for row in held(run.inputs).to_pylist()
+        if row["part"] == "local" and row["unit"] == "filters"
+    }
+    topology = experiment.topology
+    forest = LAYERS[experiment.broadcast.layer](topology, frozenset(), frozenset())
+    formula = predicted(forest, sizes, run.inputs.senders)
+    scheme = experiment.routing.scheme
+    filters = state["forwarding_senders_filters"]
+    changes = run.sql(
+        "select count(*) as n from (select distinct issuer, seq from frames where type = 'RA')"
+    ).to_pylist()[0]["n"]
+    crossed = summary["message_crossings"]
+    return {
+        "holds": int(summary["verdict"] == "holds"),
+        "missed": summary["false_negatives_after_convergence"],
+        "filters": filters,
+        "filters_all": state["forwarding_filters"],
+        "formula": formula[scheme],
+        "ratio": filters / formula[scheme] if formula[scheme] else None,
+        "n_squared": filters / (len(topology.nodes) ** 2 * sum(sizes.values())) if sizes else None,
+        "bytes": state["forwarding_senders_bytes"],
+        "rib_filters": state["rib_filters"],
+        "table_bytes": state["broadcast_bytes"],
+        "unicast_bits": state["unicast_bits"],
+        "excess": summary["excess_crossings"],
+        "crossings": crossed["cbcb"],
+        "minimal": crossed["minimal"],
+        "ra_frames": frames["RA"],
+        "ra_bytes": size["RA"],
+        "ra_frames_each": frames["RA"] / changes if changes else None,
+        "msg_bytes": size["MSG"],
+        "msg_bytes_each": size["MSG"] / frames["MSG"] if frames["MSG"] else None,
+        "false_positives": summary["false_positives_from_network"],
+        "delay_s": summary["delivery_delay"]["mean_s"],
+    }

@@ -143,6 +143,11 @@ for _name, _place, _doc in (
     ("fp", "testbed.figures.false_positives:FalsePositives", "False positives over time (figure 12)."),
     ("ra", "testbed.figures.advertisements:Advertisements", "Share of RAs over time (figure 13)."),
     ("srur", "testbed.figures.requests:Requests", "Rate of SRs and URs over time (figure 14)."),
+    (
+        "schemes",
+        "testbed.figures.schemes:Schemes",
+        "Routing schemes against the formulas of the slides.",
+    ),
 ):
     FIGURES.register_lazily(_name, _place, _doc)
 
