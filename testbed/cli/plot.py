@@ -27,10 +27,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> int:
     """Writes the plot, and prints its numbers."""
-    from testbed.sweep.folder import read_runs
-    from testbed.sweep.plot import save
-    from testbed.sweep.spec import Plot
-    from testbed.sweep.statistics import points
+    from testbed.sweeps.folder import read_runs
+    from testbed.sweeps.plot import save
+    from testbed.sweeps.spec import Plot
+    from testbed.sweeps.statistics import points
 
     path = arguments.sweep
     if not path.exists():

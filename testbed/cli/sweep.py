@@ -26,8 +26,8 @@ def main(arguments: Namespace) -> int:
     from rich.console import Console
 
     from captures.spark.session import SessionError
-    from testbed.sweep.spec import load_spec
-    from testbed.sweep.sweep import sweep
+    from testbed.sweeps.spec import load_spec
+    from testbed.sweeps.sweep import sweep
     from testbed.terminal.progress import Progress
 
     spec = load_spec(arguments.spec)

@@ -32,6 +32,7 @@ from testbed.config.overrides import apply_overrides
 from testbed.config.schema import SECTIONS, TOP_LEVEL, read_fields
 from testbed.config.topology import TOPOLOGY_WAYS, read_topology, with_link_defaults
 from testbed.content.distributions import DistributionError, Distributions
+from topos.model import Topology
 from topos.suggest import unknown
 
 __all__ = ["ExperimentError", "load_experiment"]
@@ -43,7 +44,9 @@ _ITEMS_MAX = 10_000_000
 _WORKLOAD_RANGES = ("filters", "constraints", "attributes")
 
 
-def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None) -> Experiment:
+def load_experiment(
+    path: str | Path, overrides: Mapping[str, str] | None = None, topology: Topology | None = None
+) -> Experiment:
     """Loads an experiment file.
 
     Args:
@@ -51,6 +54,7 @@ def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None
             relative to its folder.
         overrides: values by dotted key, such as {"topology.nodes": "100", "duration_s": "600"}, each
             written as in TOML (what is not TOML, such as a bare word, is taken as a string).
+        topology: takes the place of that of the file.
 
     Returns:
         The experiment, events sorted by time. Unless given, `name` is that of the file.
@@ -72,8 +76,9 @@ def load_experiment(path: str | Path, overrides: Mapping[str, str] | None = None
     values |= read_fields(problems, "", {key: value for key, value in top.items() if key in known}, TOP_LEVEL)
     seed, duration_s = values["seed"], values.get("duration_s")
 
-    topology = None
-    if "topology" in sections:
+    if topology is not None:
+        pass  # the file's does not matter
+    elif "topology" in sections:
         topology = read_topology(problems, sections["topology"], path.parent, seed)
     elif "topology" not in document:
         problems.add("topology", "", f"missing; expected {TOPOLOGY_WAYS}")

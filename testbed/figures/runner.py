@@ -12,10 +12,10 @@ from typing import Any
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.figures.reproduction import Case, Reproduction, Results
-from testbed.sweep.folder import SweepFolder
-from testbed.sweep.job import Row
-from testbed.sweep.runner import Remaining, run_jobs, ticking
-from testbed.sweep.spec import Job
+from testbed.sweeps.folder import SweepFolder
+from testbed.sweeps.job import Row
+from testbed.sweeps.runner import Remaining, run_jobs, ticking
+from testbed.sweeps.spec import Job
 from testbed.terminal.progress import Progress
 
 

@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from testbed.sweep import sweep as module
-from testbed.sweep.folder import SweepFolder
-from testbed.sweep.job import Row
-from testbed.sweep.spec import load_spec
-from testbed.sweep.sweep import sweep
+from testbed.sweeps import sweep as module
+from testbed.sweeps.folder import SweepFolder
+from testbed.sweeps.job import Row
+from testbed.sweeps.spec import load_spec
+from testbed.sweeps.sweep import sweep
 from testbed.terminal.progress import Progress
 
 pytestmark = pytest.mark.spark

@@ -28,7 +28,7 @@ print(importlib.import_module(sys.argv[3]).__file__)
         "captures.frames.decoder",
         "captures.frames.loops",
         "testbed.sim.simulation",
-        "testbed.sweep.job",
+        "testbed.sweeps.job",
     ],
 )
 def test_workers_can_import_from_the_archive_alone(tmp_path: Path, module: str) -> None:

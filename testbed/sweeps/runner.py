@@ -17,8 +17,8 @@ from captures.spark.shipping import ship_packages
 from testbed.config.hop_limit import hop_limit_of
 from testbed.emulation.emulation import emulate
 from testbed.oracle.decide import write_oracle
-from testbed.sweep.job import Measured, Row, measure_of, measured, row_of, simulate_job
-from testbed.sweep.spec import Job
+from testbed.sweeps.job import Measured, Row, measure_of, measured, row_of, simulate_job
+from testbed.sweeps.spec import Job
 from testbed.terminal.progress import Progress
 
 #: Called in the order in which runs end.

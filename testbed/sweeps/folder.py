@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from testbed.errors import InputError
-from testbed.sweep.job import Row
-from testbed.sweep.spec import Job
+from testbed.sweeps.job import Row
+from testbed.sweeps.spec import Job
 
 RUNS, COSTS, POINTS = "runs.parquet", "costs.parquet", "points.parquet"
 #: Columns of `runs.parquet` before the keys of the summary, beside the parameters.

@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from testbed.sweep.folder import ERROR, POINTS, RUN, RUNS, SEED, SweepFolder
-from testbed.sweep.job import Row
-from testbed.sweep.plot import save
-from testbed.sweep.runner import Remaining, run_jobs, ticking
-from testbed.sweep.spec import Job, Spec
-from testbed.sweep.statistics import point_table
+from testbed.sweeps.folder import ERROR, POINTS, RUN, RUNS, SEED, SweepFolder
+from testbed.sweeps.job import Row
+from testbed.sweeps.plot import save
+from testbed.sweeps.runner import Remaining, run_jobs, ticking
+from testbed.sweeps.spec import Job, Spec
+from testbed.sweeps.statistics import point_table
 from testbed.terminal.progress import Progress
 
 
@@ -50,7 +50,7 @@ def sweep(
 
     Args:
         folder: of the sweep; rows of earlier calls are taken from it.
-        master, datapath, keep: see `testbed.sweep.runner.run_jobs`.
+        master, datapath, keep: see `testbed.sweeps.runner.run_jobs`.
         retry: run failed runs a second time.
 
     Raises:

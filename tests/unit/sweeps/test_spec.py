@@ -8,7 +8,7 @@ import pytest
 
 from testbed.config.errors import ExperimentError
 from testbed.errors import InputError
-from testbed.sweep.spec import Plot, SpecError, load_spec
+from testbed.sweeps.spec import Plot, SpecError, load_spec
 from topos.generators import ring, waxman
 
 _FILE = """\

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 
 from testbed.errors import InputError
 from testbed.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, new_figure, styled
-from testbed.sweep.spec import Plot
-from testbed.sweep.statistics import Sample, points
+from testbed.sweeps.spec import Plot
+from testbed.sweeps.statistics import Sample, points
 
 _COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY)
 _SUFFIXES = (".svg", ".png", ".pdf")

@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 
 from captures.rundir.layout import RunLayout
 from testbed.config.model import Experiment
-from testbed.sweep.spec import Job, Value
+from testbed.sweeps.spec import Job, Value
 
 
 class Row(TypedDict):

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from testbed.errors import InputError
-from testbed.sweep.folder import SweepFolder, read_runs
-from testbed.sweep.job import Measured, Row, row_of
-from testbed.sweep.plot import save
-from testbed.sweep.runner import Remaining
-from testbed.sweep.spec import Job, Plot, load_spec
-from testbed.sweep.statistics import points, sample, student, values_of
+from testbed.sweeps.folder import SweepFolder, read_runs
+from testbed.sweeps.job import Measured, Row, row_of
+from testbed.sweeps.plot import save
+from testbed.sweeps.runner import Remaining
+from testbed.sweeps.spec import Job, Plot, load_spec
+from testbed.sweeps.statistics import points, sample, student, values_of
 
 
 @pytest.fixture

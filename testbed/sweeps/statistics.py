@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from testbed.errors import InputError
-from testbed.sweep.folder import ERROR
+from testbed.sweeps.folder import ERROR
 from topos.suggest import unknown
 
 #: 97.5 % quantiles of Student's t distribution for 1 to 30 degrees of freedom.

@@ -1,0 +1,290 @@
+"""The testbed in Python: what `import testbed` offers under the names of this module.
+
+import testbed
+
+experiment = testbed.experiment("default", topology="waxman,25", seed=3)
+result = testbed.simulate(experiment)
+result.summary["false_positives"], result.verdict
+result.table("deliveries")              # pandas
+result.arrow("deliveries")              # Arrow
+result.plot("false_positive_curve")     # matplotlib axes
+
+swept = testbed.sweeps({"seeds": 3, "grid": {"routing.scheme": ["pif", "flooding"]}})
+figure = testbed.figure("match", size="small")
+figure.holds, figure.statements, figure.plot()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from captures.rundir.layout import RunLayout
+from captures.rundir.summary import read_summary, write_summary
+from testbed.config.errors import Problems
+from testbed.config.hop_limit import check_hop_limit, hop_limit_of
+from testbed.config.load import load_experiment
+from testbed.config.model import Experiment
+from testbed.config.shipped import find_experiment
+from testbed.config.toml_text import toml_value
+from testbed.config.topology import parse_topology_argument
+from testbed.errors import InputError
+from testbed.runs.folders import DEFAULT_RUNS
+from testbed.terminal.progress import Progress
+from topos.loaders import SUFFIXES
+from topos.model import Topology
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+
+    from testbed.figures.reproduction import Panel, Statement
+    from testbed.sweeps.sweep import Swept
+
+__all__ = ["Reproduced", "Result", "experiment", "figure", "open_run", "run", "simulate", "sweep"]
+
+
+def experiment(
+    source: str | Path = "default",
+    /,
+    *,
+    topology: str | Topology | Any = None,
+    settings: Mapping[str, Any] | None = None,
+    **values: Any,
+) -> Experiment:
+    """Returns an experiment, validated.
+
+    Args:
+        source: a file of any form that `cbcb run` takes, or the name of a shipped experiment.
+        topology: an argument as of `--topology` ("waxman,100", a file), a `Topology`, or a networkx graph.
+        settings: values by dotted key, such as {"routing.scheme": "flooding"}.
+        values: values of keys of the top level, such as `seed`.
+
+    Raises:
+        ExperimentError: a value is not valid; names the key.
+        TopologyError: the graph is no topology.
+    """
+    given = {key: toml_value(value) for key, value in {**(settings or {}), **values}.items()}
+    path = find_experiment(str(source))
+    chosen: Topology | None = None
+    if isinstance(topology, str | Path):
+        given |= parse_topology_argument(str(topology))
+    elif isinstance(topology, Topology):
+        chosen = topology
+    elif topology is not None:
+        from topos.graphs import from_networkx
+
+        chosen = from_networkx(topology)
+    if path.suffix.lower() in SUFFIXES and path.suffix.lower() != ".toml":
+        given = parse_topology_argument(str(path)) | given
+        path = find_experiment("default")
+    found = load_experiment(path, given, topology=chosen)
+    problems = Problems(str(path), given)
+    check_hop_limit(problems, found)
+    problems.raise_if_any()
+    return found
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run that has been accounted for."""
+
+    path: Path
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The keys of docs/summary.md."""
+        return read_summary(RunLayout(self.path))
+
+    @property
+    def verdict(self) -> str:
+        """`holds` or `fails`."""
+        return str(self.summary["verdict"])
+
+    def arrow(self, name: str) -> pa.Table:
+        """Returns a table of docs/tables.md.
+
+        Raises:
+            InputError: the run has no such table; a run of `accounting="duckdb"` has none.
+        """
+        import pyarrow.parquet as pq
+
+        folder = RunLayout(self.path).tables / name
+        if not folder.exists():
+            folder = folder.with_suffix(".parquet")
+        if not folder.exists():
+            raise InputError(f"{self.path}: has no table {name} (docs/tables.md); {_TABLES}")
+        return pq.read_table(folder)
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Returns a table as pandas; raises as `arrow`."""
+        return self.arrow(name).to_pandas()
+
+    def plot(self, name: str, column: str = "fraction", axes: Axes | None = None) -> Axes:
+        """Draws a column of a curve against experiment time, and returns the axes; raises as `arrow`."""
+        from testbed.report.figures import TIME_LABEL
+
+        points = self.arrow(name).sort_by("t_s")
+        axes = axes if axes is not None else _new_axes()
+        axes.plot(points["t_s"].to_pylist(), points[column].to_pylist(), label=self.path.name)
+        axes.set_xlabel(TIME_LABEL)
+        axes.set_ylabel(f"{name}: {column}")
+        return axes
+
+
+_TABLES = 'the accounting on Spark (accounting="spark") writes tables'
+
+
+def simulate(
+    experiment: Experiment,
+    *,
+    runs: Path = DEFAULT_RUNS,
+    accounting: str = "spark",
+    master: str = "local[2]",
+) -> Result:
+    """Simulates an experiment and accounts for it.
+
+    Args:
+        runs: the folder in which the run folder is made.
+        accounting: "spark": all tables and keys; "duckdb": the keys alone, in a fraction of a second.
+        master: Spark's master URL.
+
+    Raises:
+        TestbedError: as `cbcb simulate`.
+    """
+    from testbed.sim.simulation import simulate as simulated
+
+    if accounting not in ("spark", "duckdb"):
+        raise InputError(f'accounting is {accounting!r}; expected "spark" or "duckdb"')
+    path = simulated(experiment, runs, _quiet())
+    return _accounted(experiment, path, accounting, master)
+
+
+def run(experiment: Experiment, *, runs: Path = DEFAULT_RUNS, master: str = "local[2]") -> Result:
+    """Emulates an experiment (as root) and accounts for it.
+
+    Raises:
+        TestbedError: as `cbcb run`.
+    """
+    from testbed.emulation.emulation import emulate
+    from testbed.machine.checks import require_machine
+    from testbed.machine.probes import datapath
+
+    require_machine(experiment.topology)
+    path = emulate(experiment, runs, datapath(), _quiet())
+    return _accounted(experiment, path, "spark", master)
+
+
+def open_run(path: str | Path) -> Result:
+    """Returns the result of an earlier run.
+
+    Raises:
+        InputError: the folder has no summary.
+    """
+    if not RunLayout(Path(path)).summary.is_file():
+        raise InputError(f"{path}: is not the folder of a run that has been accounted for")
+    return Result(Path(path))
+
+
+def sweep(
+    spec: str | Path | Mapping[str, Any],
+    *,
+    folder: Path | None = None,
+    master: str = "local[2]",
+) -> Swept:
+    """Runs a sweep, or continues it.
+
+    Args:
+        spec: the file of a sweep, or its content (`testbed.sweeps.spec`).
+        folder: of the sweep; None: `sweeps/NAME` among the runs.
+
+    Raises:
+        TestbedError: as `cbcb sweep`.
+    """
+    from testbed.sweeps.spec import load_spec, spec_of
+    from testbed.sweeps.sweep import sweep as swept
+
+    found = spec_of(spec, Path("sweep.toml")) if isinstance(spec, Mapping) else load_spec(Path(spec))
+    return swept(found, folder or DEFAULT_RUNS / "sweeps" / found.name, _quiet(), master=master)
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """A figure of a paper, reproduced.
+
+    Attributes:
+        failures: runs that failed.
+    """
+
+    statements: Sequence[Statement]
+    panels: Sequence[Panel]
+    failures: Sequence[str]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every run succeeded and every statement that is judged holds."""
+        return not self.failures and all(each.holds is not False for each in self.statements)
+
+    def plot(self, panel: int = 0, axes: Axes | None = None) -> Axes:
+        """Draws a panel and returns the axes."""
+        from testbed.figures.page import draw
+
+        axes = axes if axes is not None else _new_axes()
+        draw(self.panels[panel], axes)
+        return axes
+
+
+def figure(
+    name: str,
+    *,
+    size: str = "paper",
+    seeds: int = 5,
+    folder: Path | None = None,
+    master: str = "local[2]",
+) -> Reproduced:
+    """Reproduces a figure of a paper, as `cbcb figure`.
+
+    Raises:
+        UnknownNameError: there is no such figure.
+        TestbedError: as `cbcb figure`.
+    """
+    from testbed.figures.reproduction import FIGURES
+    from testbed.figures.runner import reproduce
+
+    chosen = FIGURES[name]()
+    place = folder or DEFAULT_RUNS / "figures" / name
+    done = reproduce(chosen, size, range(1, seeds + 1), place, _quiet(), master=master)
+    return Reproduced(chosen.judge(done.results), chosen.panels(done.results), done.failures)
+
+
+def _accounted(experiment: Experiment, path: Path, accounting: str, master: str) -> Result:
+    from captures.accounting.account import account
+    from captures.accounting.direct import Direct
+    from testbed.conclude import of_the_run
+    from testbed.oracle.decide import write_oracle
+
+    layout = RunLayout(path)
+    write_oracle(layout, experiment.oracle.in_flight_window_s, hop_limit_of(experiment))
+    first = of_the_run(experiment, layout)
+    if accounting == "duckdb":
+        with Direct(path) as direct:
+            write_summary(layout, {**first, **direct.summary()})
+    else:
+        account(path, master=master, publish=lambda keys: write_summary(layout, {**first, **keys}))
+    return Result(path)
+
+
+def _new_axes() -> Axes:
+    from testbed.report.style import new_figure
+
+    return new_figure(6.2, 3.6)[1]
+
+
+def _quiet() -> Progress:
+    return Progress(Console(quiet=True))

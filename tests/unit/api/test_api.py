@@ -1,0 +1,93 @@
+"""The testbed in Python: experiments as objects, results, and the notebook of examples/."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import testbed
+from testbed import api
+from testbed.config.errors import ExperimentError
+from testbed.errors import InputError
+from tests.support.paths import ROOT
+from topos.generators import ring, waxman
+from topos.graphs import from_networkx
+
+
+def test_an_experiment_takes_settings_and_topologies_of_every_form() -> None:
+    drawn = api.experiment(topology="waxman,9", seed=4, settings={"routing.scheme": "flooding"})
+    assert (drawn.topology, drawn.seed, drawn.routing.scheme) == (waxman(9, seed=4), 4, "flooding")
+    assert api.experiment(topology=ring(5)).topology == ring(5)
+    graph = nx.karate_club_graph()
+    assert api.experiment(topology=graph).topology == from_networkx(graph)
+
+
+def test_settings_that_are_not_valid_name_the_key() -> None:
+    with pytest.raises(ExperimentError, match=r"\[workload\] senders_percent .*-1 is not valid"):
+        api.experiment(settings={"workload.senders_percent": -1})
+
+
+def test_a_simulation_returns_its_keys(tmp_path: Path) -> None:
+    experiment = api.experiment(topology="ring,5", seed=2, duration_s=300.0)
+    result = api.simulate(experiment, runs=tmp_path, accounting="duckdb")
+    assert result.verdict == "holds"
+    assert result.summary["routers"] == 5
+    assert result.summary["messages_sent"] == result.summary["messages_planned"] > 0
+    assert api.open_run(result.path).summary == result.summary
+    with pytest.raises(InputError, match="has no table deliveries"):
+        result.arrow("deliveries")
+    with pytest.raises(InputError, match='expected "spark" or "duckdb"'):
+        api.simulate(experiment, runs=tmp_path, accounting="sqlite")
+
+
+@pytest.mark.spark
+def test_tables_are_pandas_and_arrow(tmp_path: Path) -> None:
+    experiment = api.experiment(topology="ring,5", seed=2, duration_s=300.0)
+    result = api.simulate(experiment, runs=tmp_path)
+    assert len(result.table("messages")) == result.arrow("messages").num_rows
+    assert result.arrow("messages").num_rows == result.summary["messages_sent"]
+    (line,) = result.plot("false_positive_curve").get_lines()
+    assert np.size(line.get_xdata()) == result.arrow("false_positive_curve").num_rows
+
+
+def test_a_figure_draws_on_axes(tmp_path: Path) -> None:
+    figure = api.figure("match", size="small", seeds=1, folder=tmp_path)
+    axes = figure.plot()
+    assert axes.get_title() == figure.panels[0].title
+    assert len(figure.statements) == 3
+    assert figure.holds == all(each.holds for each in figure.statements)
+
+
+def test_the_package_offers_the_api_and_loads_it_late() -> None:
+    assert all(getattr(testbed, name) is getattr(api, name) for name in api.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'simulat'"):
+        getattr(testbed, "simulat")  # noqa: B009 - mypy knows that it is missing
+    script = "import testbed, sys; print('testbed.api' in sys.modules)"
+    printed = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert printed.strip() == "False"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.ipynb")), ids=lambda path: path.name)
+def test_the_cells_of_a_notebook_run(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    assert notebook["nbformat"] == 4
+    names: dict[str, Any] = {}
+    # Runs of the notebook go where the test says.
+    monkeypatch.setitem(api.simulate.__kwdefaults__ or {}, "runs", tmp_path)
+    monkeypatch.setattr(api, "DEFAULT_RUNS", tmp_path)
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    assert names["match"].holds
+    assert "verdict: holds" in capsys.readouterr().out
