@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum
 from functools import cache
-from typing import Any, Literal, TypeGuard, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 #: 31 years: times in nanoseconds stay within 64 bits.
 SECONDS_MAX = 1e9
@@ -55,6 +55,7 @@ class Option:
         low, high: least and greatest value of an integer or number (None: any).
         above_low: `low` itself is excluded.
         choices: the permitted values of a string (empty: any); a registry is read at each check.
+        word: a text that a number may have in its place, for example "auto"; empty: none.
         file_name: the string becomes part of a file name.
         default: the value without the key; None if there is none.
         unit: of the value.
@@ -74,10 +75,15 @@ class Option:
     unit: Unit = Unit.NONE
     doc: str = ""
     example: Any = None
+    word: str = ""
 
     @property
     def expected(self) -> str:
         """The values that the key takes, for an error."""
+        return f'{self._expected} or "{self.word}"' if self.word else self._expected
+
+    @property
+    def _expected(self) -> str:
         if self.kind == "boolean":
             return "true or false"
         if self.kind == "pair":
@@ -105,6 +111,8 @@ class Option:
             ValueError: the value is not of the type or not in the range; the message states the expected
                 values.
         """
+        if self.word and value == self.word:
+            return value
         if not self._has_type(value) or not self._in_range(value):
             raise ValueError(f"{_show(value)} is not valid; expected {self.expected}")
         if self.kind == "number":
@@ -158,6 +166,7 @@ def option(
     unit: Unit = Unit.NONE,
     key: str = "",
     example: Any = None,
+    word: str = "",
     default: Any = MISSING,
 ) -> Declaration:
     """Returns the `metadata` of a dataclass field that is an option.
@@ -179,6 +188,7 @@ def option(
         unit=unit,
         doc=doc,
         example=example,
+        word=word,
     )
     return {_METADATA: _Declared(declared, default)}
 
@@ -188,7 +198,7 @@ def options_of(cls: type) -> tuple[Option, ...]:
 
     Raises:
         TypeError: the type of an option is neither bool, int, float, str, a Literal of strings nor tuple[int,
-            int], nor one of these types or None.
+            int], nor one of these types or None, nor a float or a Literal (of the option's `word`).
     """
     return _options_of(cls)
 
@@ -261,6 +271,8 @@ def _kind(hint: Any) -> tuple[Kind, tuple[str, ...]]:
     }
     if get_origin(hint) is Literal:
         return "string", get_args(hint)
+    if get_origin(hint) is Union and float in get_args(hint) and type(None) not in get_args(hint):
+        return "number", ()
     for known, kind in kinds.items():
         if hint in (known, known | None):
             return kind, ()

@@ -9,7 +9,9 @@ from rich.console import Console
 
 from captures.accounting.account import account
 from captures.accounting.reconcile import TsharkError
+from captures.accounting.verdict import FAILS, HOLDS, INVALID
 from captures.pcap.reader import PcapError
+from captures.rundir.clock import read_clock
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import read_manifest
 from captures.rundir.summary import write_summary
@@ -26,6 +28,9 @@ from testbed.report.render import write_report
 from testbed.terminal.progress import Progress
 from testbed.terminal.summary import print_summary
 
+#: Verdict -> exit status.
+STATUS = {HOLDS: 0, FAILS: 1, INVALID: 4}
+
 
 def account_and_report(run_dir: Path, master: str, progress: Progress, console: Console) -> int:
     """Writes the oracle's answers, the tables, the summary and the report, and prints the summary.
@@ -35,7 +40,7 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
         master: Spark master URL.
 
     Returns:
-        0 if the verdict holds, else 1.
+        0 if the verdict holds, 1 if it fails, 4 if the run is invalid.
 
     Raises:
         RunFolderError: the run folder is incomplete or malformed.
@@ -64,7 +69,7 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
             report = write_report(run_dir)
     console.print()
     print_summary(console, summary, report)
-    return 0 if summary["verdict"] == "holds" else 1
+    return STATUS[summary["verdict"]]
 
 
 def of_the_run(experiment: Experiment, run: RunLayout) -> dict[str, Any]:
@@ -78,7 +83,7 @@ def of_the_run(experiment: Experiment, run: RunLayout) -> dict[str, Any]:
         "routers": len(experiment.topology.nodes),
         "links": len(experiment.topology.links),
         "duration_s": experiment.duration_s,
-        "time_scale": experiment.time_scale,
+        "time_scale": round(read_clock(run).mean_rate(experiment.duration_s), 6),
         "datapath": manifest["datapath"],
         **{key: round(value, 3) for key, value in timings.items()},
     }

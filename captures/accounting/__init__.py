@@ -9,5 +9,5 @@ columns (others are ignored; times in ns since 1970 UTC; `seq` as a signed 64-bi
 - oracle: source, seq, sent_ns, node, app, expected, decided; a missing row means not expected and decided
 - links, trees, shortest_paths, and results of other functions: as in `captures.tables.catalogue`
 
-Metrics: protocol paper, section 4.2. Experiment seconds: wall seconds since `start_ns`, times the scale.
+Metrics: protocol paper, section 4.2. Experiment seconds: `captures.rundir.clock`.
 """

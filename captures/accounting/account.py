@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from captures.accounting.inputs import Inputs, capture_files, defects, read_inputs
+from captures.accounting.lag import lag_keys
 from captures.accounting.queries import end_jobs, run_queries
 from captures.accounting.reconcile import (
     Total,
@@ -138,14 +139,14 @@ def _accounted(
     summary = {
         **counted,
         **log_keys(inputs),
+        **lag_keys(inputs.lag, inputs.clock),
         "links_captured": len(links),
         "host_links_captured": len(routers),
         "capture_defects": [f"{name}: {defect}" for name, defect in walking.result().items()],
         "reconciliation": reconciliation,
     }
-    holds, reasons = verdict(summary, [] if inputs.simulated else _uncaptured(inputs, routers, links))
-    summary["verdict"] = "holds" if holds else "fails"
-    summary["verdict_reasons"] = reasons
+    uncaptured = [] if inputs.simulated else _uncaptured(inputs, routers, links)
+    summary["verdict"], summary["verdict_reasons"] = verdict(summary, uncaptured)
     summary["accounting_s"] = round(time.monotonic() - started, 3)
     # In the order of docs/summary.md, which has every key.
     order = list(SUMMARY_KEYS)

@@ -52,7 +52,7 @@ def false_negative_curve(outcomes: DataFrame, clock: Clock) -> DataFrame:
 
     The window is never shorter than 10 ms of wall time: a shorter window would hold single messages.
     """
-    window_s = max(0.25, 0.01 * clock.time_scale)
+    window_s = max(0.25, 0.01 * max(clock.rates))
     return trailing_share(
         outcomes.where("expected and sent_ns is not null"),
         *(clock, "sent_ns", "int(missed)", "1", window_s, window_s / 5),

@@ -35,6 +35,7 @@ from captures.accounting.verdict import verdict
 from captures.frames.columns import SCHEMA
 from captures.frames.decoder import FrameDecoder
 from captures.pcap.reader import PcapReader
+from captures.rundir.clock import Clock
 from captures.rundir.layout import RunLayout
 
 load()
@@ -194,15 +195,13 @@ class Direct:
                 ),
             },
         }
-        holds, reasons = verdict(found)
-        found["verdict"] = "holds" if holds else "fails"
-        found["verdict_reasons"] = reasons
+        found["verdict"], found["verdict_reasons"] = verdict(found)
         order = list(SUMMARY_KEYS)
         return dict(sorted(found.items(), key=lambda item: order.index(item[0])))
 
     def false_negatives(self, window_s: float | None = None) -> pa.Table:
         """Returns the table `false_negative_curve`; None: with its window."""
-        window_s = window_s or max(0.25, 0.01 * self.inputs.clock.time_scale)
+        window_s = window_s or max(0.25, 0.01 * max(self.inputs.clock.rates))
         where = "expected and sent_ns is not null"
         return self._trailing(f"outcomes where {where}", "sent_ns", "missed", "true", window_s, window_s / 5)
 
@@ -369,7 +368,7 @@ class Direct:
         """Returns a moving share, as `captures.accounting.curves.trailing_share`."""
         clock = self.inputs.clock
         steps = max(1, round(window_s / step_s))
-        second = f"({time} - {clock.start_ns}) * {clock.time_scale / 1e9!r}::double"
+        second = _experiment_seconds(clock, time)
         return self.sql(
             f"with steps as (select floor({second} / {step_s!r}::double)::bigint as step, "
             f"count(*) filter ({part}) as part, count(*) filter ({whole}) as whole from {source} group by 1"
@@ -395,3 +394,17 @@ def flat(summary: Mapping[str, Any]) -> dict[str, Any]:
         else:
             found[key] = value
     return found
+
+
+def _experiment_seconds(clock: Clock, time_ns: str) -> str:
+    """The experiment second at a wall time, as an SQL expression."""
+    (first, *others) = (
+        f"({time_ns} - {piece.start_ns}) * {piece.rate / 1e9!r}::double + {piece.experiment_s!r}::double"
+        for piece in clock.pieces
+    )
+    # The last piece that has begun.
+    cases = [
+        f"when {time_ns} >= {piece.start_ns} then {second}"
+        for piece, second in zip(clock.pieces[1:], others, strict=True)
+    ]
+    return f"(case {' '.join(reversed(cases))} else {first} end)" if cases else f"({first})"

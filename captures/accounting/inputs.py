@@ -19,11 +19,12 @@ from captures.accounting.log_tables import (
 )
 from captures.frames.index import check_capture
 from captures.rundir.capture_list import CapturedFile, read_captures
-from captures.rundir.clock import Clock
+from captures.rundir.clock import Clock, read_clock
 from captures.rundir.controller import read_controller
 from captures.rundir.counters import SwitchCounters, read_routers_counters, read_switches_counters
 from captures.rundir.epochs import Epochs, epochs
 from captures.rundir.files import RunFolderError
+from captures.rundir.lag import LagReport, read_lag
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import SIMULATED, read_manifest
 from captures.rundir.topology import read_topology
@@ -59,6 +60,7 @@ class Inputs:
     ovs_counters: SwitchCounters
     topology: Topology
     epochs: Epochs
+    lag: LagReport | None
     simulated: bool
 
     @property
@@ -101,8 +103,6 @@ def read_inputs(run: RunLayout) -> Inputs:
     manifest = read_manifest(run)
     log = application_tables(run)
     workload = [line for _, line in read_workload(run)]
-    requested = [first.requested_ns for first in log.first_predicates.values()]
-    start_ns = min(requested) if requested else manifest["started_ns"]
     captures = read_captures(run)
     for capture in captures:
         if not (run.path / capture.file).is_file():
@@ -114,12 +114,13 @@ def read_inputs(run: RunLayout) -> Inputs:
         oracle=oracle_table(run),
         workload=workload,
         opening=opening_predicates(log, workload),
-        clock=Clock(start_ns, manifest["time_scale"]),
+        clock=read_clock(run),
         simulated=manifest["datapath"] == SIMULATED,
         router_counters=read_routers_counters(run),
         ovs_counters=read_switches_counters(run),
         topology=read_topology(run),
         epochs=read_epochs(run),
+        lag=read_lag(run),
     )
 
 

@@ -9,12 +9,33 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "routers": ("count", "routers (nodes) of the topology"),
     "links": ("count", "links between routers"),
     "duration_s": ("experiment seconds", "length of the experiment"),
-    "time_scale": ("1", "experiment seconds per wall second"),
+    "time_scale": ("1", "experiment seconds per wall second; the mean where the rate changed"),
     "datapath": ("text", "switch datapath: `kernel` or `user`; `simulated` of a simulation"),
     "bring_up_s": ("wall seconds", "from the start of the run until every router could originate"),
     "run_s": ("wall seconds", "from the first predicate that was set until the network was quiet at the end"),
     "teardown_s": ("wall seconds", "to take the emulated network down"),
     "workload_lateness_max_s": ("wall seconds", "greatest delay of a request of the workload after its time"),
+    "lag": (
+        "object",
+        "by part (`routers`, `workload`, `switches`, `captures`), how late it was: `lag_s`, experiment "
+        "seconds; `at_s`, when; `lag_wall_s`, greatest lag in wall seconds; `node`, of a router. Null: not measured. "
+        "docs/clock.md says how each part measures",
+    ),
+    "lag_bound": ("object", "the greatest lag of a valid run: `lag_s`, experiment seconds, and `lag_wall_s`"),
+    "longest_turn": (
+        "object",
+        "the longest turn of a router's loop: `node`, `turn_s` (wall seconds), `of` (type of the last frame, "
+        "`deadline` or `request`), `at_s`",
+    ),
+    "sufficient_time_scale": (
+        "1",
+        "of an invalid run, a time scale at which the lag would have been below the bound, by rule of three",
+    ),
+    "answer_delay": (
+        "object, wall seconds",
+        "from a request of the workload to send, or to change a predicate, to the answer of the router: "
+        "`median_s`, `p99_s`, `max_s`; null without a request",
+    ),
     "memory_per_router_bytes": (
         "bytes",
         "mean proportional set size of the router processes when the workload ends; shared pages count once",
@@ -165,8 +186,12 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "that routers counted as sent by applications, messages that they recorded as such; its differences "
         "name captured messages that no router recorded",
     ),
-    "verdict": ("text", "`holds` or `fails`"),
-    "verdict_reasons": ("list of texts", "why it fails; empty if it holds"),
+    "verdict": (
+        "text",
+        "`holds`, `fails`, or `invalid`: the machine was too slow (`lag` exceeds `lag_bound`, or captures "
+        "lost frames), and the run says nothing of the network",
+    ),
+    "verdict_reasons": ("list of texts", "why it fails or is invalid; empty if it holds"),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
-from captures.accounting.expressions import experiment_seconds, total
+from captures.accounting.expressions import experiment_seconds, total, wall_seconds
 from captures.accounting.reconcile import Total
 from captures.accounting.registry import ALWAYS, step, summary, table
 from captures.frames.columns import FROM_ROUTER, TO_ROUTER
@@ -88,7 +88,7 @@ def utilisation(link_bins: DataFrame, links: DataFrame, clock: Clock, bin_s: flo
     Bandwidth is per wall second: the time scale does not touch it. Bytes are those of the Ethernet frames,
     without preamble, check sequence and gap.
     """
-    bits_per_s = F.col("bytes") * F.lit(8 * clock.time_scale / bin_s)
+    bits_per_s = F.col("bytes") * F.lit(8) / wall_seconds(clock, F.col("bin_s"), bin_s)
     return (
         _sum(link_bins.where("from_node is not null"), "link", "from_node", "to_node", "bin_s")
         .drop("frames")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from captures.accounting.lag import late
+
 #: Keys that must be 0 -> the reason that another value gives.
 _MUST_BE_ZERO = {
     "false_negatives_after_convergence": "expected deliveries missed after convergence",
@@ -12,7 +14,6 @@ _MUST_BE_ZERO = {
     "duplicate_deliveries": "deliveries made more than once",
     "messages_unrecorded": "captured messages that no router recorded as sent by an application",
     "records_lost": "records of applications that routers could not write: evidence is missing",
-    "capture_drops": "frames dropped by the kernel before they were captured",
     "frames_undecodable": "captured frames that do not decode",
     "frames_repeated": "MSG frames that crossed a link twice in one direction",
     "socket_drops": "frames dropped at the routers' sockets",
@@ -20,13 +21,21 @@ _MUST_BE_ZERO = {
 }
 
 
-def verdict(summary: Mapping[str, Any], uncaptured: Sequence[str] = ()) -> tuple[bool, list[str]]:
+HOLDS, FAILS, INVALID = "holds", "fails", "invalid"
+
+
+def verdict(summary: Mapping[str, Any], uncaptured: Sequence[str] = ()) -> tuple[str, list[str]]:
     """Whether the run shows that the network worked correctly, and every reason why it does not.
+
+    A run whose parts were too late is invalid: it shows neither. Then the reasons are about the machine.
 
     Args:
         summary: the keys of summary.json that the accounting gives.
         uncaptured: links that should have a capture and have none: nothing was compared there.
     """
+    too_late = late(summary)
+    if too_late:
+        return INVALID, ["the machine was too slow", *too_late]
     reasons = [f"{summary[key]} {meaning}" for key, meaning in _MUST_BE_ZERO.items() if summary[key]]
     if uncaptured:
         reasons.append(f"{len(uncaptured)} links without a capture; first: {uncaptured[0]}")
@@ -51,4 +60,4 @@ def verdict(summary: Mapping[str, Any], uncaptured: Sequence[str] = ()) -> tuple
             )
     if summary["messages_planned"] and not summary["messages_sent"]:
         reasons.append(f"none of {summary['messages_planned']} messages was sent")
-    return not reasons, reasons
+    return (FAILS if reasons else HOLDS), reasons

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from captures.frames.identity import CaptureIdentity
@@ -43,15 +44,20 @@ class CaptureSet:
     Args:
         devices: the captures to take, and the network device of each; the names of the captures must be
             unique.
+        clock: path of the page of the experiment clock, and the slot for the lag of the captures (None: not
+            measured).
         run: the run folder; the capture files and their list go there.
 
     Raises:
         ValueError: two captures have the same name.
     """
 
-    def __init__(self, devices: Mapping[CaptureIdentity, Device], run: RunLayout) -> None:
+    def __init__(
+        self, devices: Mapping[CaptureIdentity, Device], run: RunLayout, clock: tuple[Path, int] | None = None
+    ) -> None:
         self.devices = dict(devices)
         self.run = run
+        self._clock = clock
         counts = Counter(identity.name for identity in self.devices)
         twice = sorted(name for name, count in counts.items() if count > 1)
         if twice:
@@ -75,6 +81,7 @@ class CaptureSet:
         self.run.captures_folder.mkdir(parents=True, exist_ok=True)
         order = {
             "parent": os.getpid(),
+            "clock": None if self._clock is None else (str(self._clock[0]), self._clock[1]),
             "captures": [
                 {
                     "name": identity.name,

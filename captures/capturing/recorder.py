@@ -1,8 +1,8 @@
 """The process that captures all devices of a run: ``python -m captures.capturing.recorder``.
 
 On standard input it reads a JSON line, ``{"parent": pid, "captures": [{"name", "namespace", "device",
-"file"}, ...]}``, and writes ``{"event": "ready"}`` to standard output when every device is captured. On the
-line ``stop`` it writes all frames that the devices have had, and answers ``{"event": "counters", "counters":
+"file"}, ...], "clock": [page, slot]}``, and writes ``{"event": "ready"}`` to standard output when every
+device is captured. On the line ``stop`` it writes all frames that the devices have had, and answers ``{"event": "counters", "counters":
 {name: [captured, received, dropped], ...}}``. It ends when standard input ends, without waiting for frames.
 """
 
@@ -24,6 +24,9 @@ from typing import Any
 
 from captures.capturing.ring import BLOCK_BYTES, BLOCK_MS, Ring
 from captures.pcap.writing import FILE_HEADER
+from router.clock.clock import SharedClock
+from router.clock.meter import Meter
+from router.clock.page import ClockPage
 from router.namespaces import die_with, enter_network_namespace
 
 #: Bytes of all rings together, and of one ring at least: 64 blocks last for 16 s in which this process does
@@ -50,9 +53,22 @@ class _File:
 
 
 class Recorder:
-    """All captures of a run."""
+    """All captures of a run.
 
-    def __init__(self, captures: list[dict[str, Any]]) -> None:
+    Args:
+        captures: name, namespace, device and file of each.
+        clock: path of the page of the experiment clock, and the slot for the lag of captures (None: not
+            measured).
+    """
+
+    def __init__(self, captures: list[dict[str, Any]], clock: tuple[str, int] | None = None) -> None:
+        self._clock: SharedClock | None = None
+        self._meter = Meter()
+        if clock is not None:
+            path, slot = clock
+            page = ClockPage.open(Path(path))
+            self._clock, self._meter = SharedClock(page), Meter(page.slot(slot))
+        self._looked_at = time.monotonic()
         by_namespace: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
         for capture in captures:
             by_namespace[capture["namespace"]].append(capture)
@@ -69,6 +85,11 @@ class Recorder:
 
     def look(self) -> bool:
         """Reads the rings, and writes files when that is due; returns whether there was anything."""
+        began = time.monotonic()
+        if self._clock is not None:
+            # Frames wait in the rings from one look to the next.
+            self._meter.late(max(0.0, began - self._looked_at - _LOOK_S), self._clock)
+        self._looked_at = began
         found = 0
         for ring, _ in self._rings:
             found += ring.drain()
@@ -144,7 +165,7 @@ def _run(order: dict[str, Any]) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with suppress(PermissionError):
         os.nice(_NICE)
-    recorder = Recorder(order["captures"])
+    recorder = Recorder(order["captures"], order["clock"])
     _say({"event": "ready"})
     while True:
         busy = recorder.look()

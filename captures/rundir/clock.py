@@ -1,17 +1,116 @@
-"""Experiment time."""
+"""Experiment time: the pieces of the experiment clock in wall time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Self, TypedDict, cast
+
+from captures.rundir.files import RunFolderError, read_lines, write_lines
+from captures.rundir.layout import RunLayout
+from captures.rundir.records import RunFile, check
+from router.clock.pieces import NS, Piece, Timeline
+from router.records.json_file import json_line
 
 
-@dataclass(frozen=True, slots=True)
+class ClockPiece(TypedDict):
+    """A span of constant rate, until the next piece begins (docs/clock.md)."""
+
+    t_ns: Annotated[int, "wall clock at its start, ns since 1970 UTC; virtual in a simulation"]
+    monotonic_ns: Annotated[int, "the machine's monotonic clock at its start, ns; virtual in a simulation"]
+    experiment_s: Annotated[float, "experiment second at its start; negative before the workload"]
+    rate: Annotated[float, "experiment seconds per wall second; above 0"]
+
+
+FILE = RunFile(
+    lambda run: [run.clock],
+    "The experiment clock, written when second 0 is known and when the rate changes: a line for each piece. "
+    "A piece supersedes every earlier one from its start on.",
+    (("", ClockPiece),),
+)
+
+
 class Clock:
-    """Turns wall time (ns since 1970 UTC) into experiment seconds."""
+    """Turns wall time (ns since 1970 UTC) into experiment seconds.
 
-    start_ns: int
-    time_scale: float
+    Args:
+        pieces: in wall time, in the order in which they were announced.
+
+    Attributes:
+        pieces: those that came into force.
+        start_ns: wall time of experiment second 0.
+
+    Raises:
+        ValueError: there is no piece.
+    """
+
+    def __init__(self, pieces: Iterable[Piece]) -> None:
+        self._timeline = Timeline(pieces)
+        self.pieces = self._timeline.pieces
+        self.start_ns = self._timeline.time_of(0.0)
+
+    @classmethod
+    def steady(cls, start_ns: int, rate: float) -> Self:
+        """The clock of one rate."""
+        return cls([Piece(start_ns, 0.0, rate)])
 
     def experiment_s(self, time_ns: int) -> float:
         """The experiment second at a wall time."""
-        return (time_ns - self.start_ns) * self.time_scale / 1e9
+        return self._timeline.experiment_at(time_ns)
+
+    def wall_ns(self, experiment_s: float) -> int:
+        """The wall time of an experiment second."""
+        return self._timeline.time_of(experiment_s)
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The rates from experiment second 0 on."""
+        return tuple(
+            piece.rate
+            for piece, following in zip(self.pieces, (*self.pieces[1:], None), strict=True)
+            if following is None or following.experiment_s > 0
+        )
+
+    def mean_rate(self, until_s: float) -> float:
+        """The mean rate from experiment second 0 to another one."""
+        rates = self.rates
+        if len(set(rates)) == 1:
+            return rates[0]
+        return until_s * NS / max(1, self.wall_ns(until_s) - self.start_ns)
+
+
+def read_clock(run: RunLayout) -> Clock:
+    """Reads the pieces.
+
+    Raises:
+        RunFolderError: the file is missing or empty, or a field is missing or malformed.
+    """
+    pieces = [
+        Piece(record["t_ns"], record["experiment_s"], record["rate"])
+        for record in (clock_piece(where, line) for where, line in read_lines(run.clock))
+    ]
+    if not pieces:
+        raise RunFolderError(f"{run.clock}: no piece; expected at least one")
+    return Clock(pieces)
+
+
+def clock_piece(where: str, record: Mapping[str, Any]) -> ClockPiece:
+    """Checks a line of the file.
+
+    Raises:
+        RunFolderError: a field is missing or malformed; names `where`.
+    """
+    check(ClockPiece, where, record)
+    if not 0 < record["rate"] < float("inf"):
+        raise RunFolderError(f"{where}: rate: {record['rate']!r}; expected a number above 0")
+    return cast("ClockPiece", record)
+
+
+def write_clock(run: RunLayout, pieces: Iterable[ClockPiece]) -> None:
+    """Writes the file whole or not at all."""
+    write_lines(run.clock, pieces)
+
+
+def append_piece(run: RunLayout, piece: ClockPiece) -> None:
+    """Adds a piece to the file."""
+    with run.clock.open("a", encoding="utf-8") as file:
+        file.write(json_line(piece))

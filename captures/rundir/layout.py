@@ -41,6 +41,16 @@ class RunLayout:
     def manifest(self) -> Path:
         return self.path / "manifest.json"
 
+    @property
+    def clock(self) -> Path:
+        """The pieces of the experiment clock."""
+        return self.path / "clock.jsonl"
+
+    @property
+    def lag(self) -> Path:
+        """How late the parts of an emulation were."""
+        return self.path / "lag.json"
+
     # The captures.
 
     @property

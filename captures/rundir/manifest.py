@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, NotRequired, TypedDict, cast
 
-from captures.rundir.files import RunFolderError, read_object, write_json
+from captures.rundir.files import read_object, write_json
 from captures.rundir.layout import RunLayout
 from captures.rundir.records import RunFile, check
 
@@ -16,7 +16,6 @@ SIMULATED = "simulated"
 class Manifest(TypedDict):
     """The facts with which a run can be repeated."""
 
-    time_scale: Annotated[float, "experiment seconds per wall second"]
     datapath: Annotated[str, f"datapath of the switches, `kernel` or `user`; `{SIMULATED}` of a simulation"]
     started_ns: Annotated[int, "wall clock at the start, ns since 1970 UTC; virtual in a simulation"]
     experiment: NotRequired[Annotated[str, "name of the experiment"]]
@@ -48,10 +47,6 @@ def read_manifest(run: RunLayout) -> Manifest:
     """
     document = read_object(run.manifest)
     check(Manifest, str(run.manifest), document)
-    if not document["time_scale"] > 0:
-        raise RunFolderError(
-            f"{run.manifest}: time_scale: {document['time_scale']!r}; expected a number above 0"
-        )
     return cast("Manifest", document)
 
 

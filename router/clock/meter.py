@@ -83,6 +83,11 @@ class Meter:
         """The contents of the slot."""
         return measured(self._slot)
 
+    @property
+    def recent(self) -> float:
+        """The greatest lag since the last call of `take_recent`, wall seconds."""
+        return self._slot[_RECENT]
+
     def take_recent(self) -> float:
         """The greatest lag since the last call, wall seconds; counts from 0 again."""
         recent = self._slot[_RECENT]

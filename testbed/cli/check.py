@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from testbed.cli.arguments import add_experiment
 from testbed.cli.experiments import load
-from testbed.config.model import Experiment
+from testbed.config.model import AUTO, Experiment
 from testbed.workload.generate import generate
 
 
@@ -25,17 +25,22 @@ def describe(experiment: Experiment) -> str:
     topology = experiment.topology
     workload = generate(experiment)
     messages = sum(item.action == "send_message" for item in workload.items)
-    wall_s = experiment.duration_s / experiment.time_scale
     return "\n".join(
         [
             f"{experiment.name}: valid",
             f"  topology    {topology.name}: {len(topology.nodes)} routers, {len(topology.links)} links",
             f"  broadcast   {experiment.broadcast.layer}",
-            f"  duration    {experiment.duration_s:g} s at time scale {experiment.time_scale:g}: "
-            f"{wall_s:g} s of wall time",
+            f"  duration    {_duration(experiment)}",
             f"  workload    {len(workload.senders)} senders, {len(workload.receivers)} receivers, "
             f"{messages} messages, {len(workload.items) - messages} predicates set",
             f"  events      {len(experiment.events)}",
             f"  seed        {experiment.seed}",
         ]
     )
+
+
+def _duration(experiment: Experiment) -> str:
+    scale, duration_s = experiment.time_scale, experiment.duration_s
+    if scale == AUTO:
+        return f"{duration_s:g} s at the rate that the machine keeps up with, at most {experiment.fastest:g}"
+    return f"{duration_s:g} s at time scale {scale:g}: {duration_s / scale:g} s of wall time"

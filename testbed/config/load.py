@@ -19,6 +19,7 @@ from testbed.cbcbsim.script import is_script, read_script
 from testbed.config.errors import ExperimentError, Problems
 from testbed.config.events import read_events
 from testbed.config.model import (
+    AUTO,
     BroadcastOptions,
     Experiment,
     LinkOptions,
@@ -94,6 +95,8 @@ def load_experiment(
         if topology is not None and duration_s is not None:
             _check_amount(problems, workload, len(topology.nodes), duration_s)
     events = read_events(problems, document.get("events", []), topology, duration_s)
+    if topology is not None:
+        _check_auto(problems, values.get("time_scale"), with_link_defaults(topology, links))
     problems.raise_if_any()
 
     # It is not missing, or there would have been a problem.
@@ -110,6 +113,18 @@ def load_experiment(
         events=events,
         oracle=oracle,
     )
+
+
+def _check_auto(problems: Problems, time_scale: object, topology: Topology) -> None:
+    """Refuses a rate that changes where links have times of their own."""
+    if time_scale != AUTO:
+        return
+    for link in topology.links:
+        for key in ("delay_ms", "bandwidth_mbps", "loss_percent"):
+            if getattr(link, key):
+                text = f'"auto" and {key} of link {link.u}-{link.v} exclude each other; expected a number'
+                problems.add("", "time_scale", text)
+                return
 
 
 def _section(problems: Problems, sections: Mapping[str, dict[str, Any]], name: str, options: type[_T]) -> _T:

@@ -5,14 +5,14 @@
 The fields that are options (`router.options.option`) are the keys of its sections: type, range, default, unit
 and meaning of each stand here and nowhere else, for [protocol] in `router.protocol.options`.
 
-Times are in *experiment seconds* unless a unit says otherwise: the time scale divides every protocol timer,
-workload interval, event time and the duration; rates are multiplied by it. Link delays and wall seconds are
-not scaled.
+Times are in *experiment seconds*, those of the experiment clock (docs/clock.md), unless a unit says
+otherwise.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final, Literal
 
 from router.matching.factory import DEFAULT, ENGINES
 from router.options import SECONDS_MAX, Unit, option
@@ -22,6 +22,14 @@ from testbed.controller.trees import LAYERS
 from testbed.events.event import Event
 from topos.model import Topology
 
+#: Value of `time_scale`: a governor chooses the rate of the experiment clock.
+AUTO: Final = "auto"
+#: A wall day in a wall second: more says nothing about a network.
+RATE_MAX = 86_400.0
+#: Wall seconds of lag that no run has to stay below.
+_LAG_WALL_S = 0.5
+#: Experiment seconds that the oracle's window may last with `time_scale = "auto"`.
+_WINDOW_MAX_S = 60.0
 #: Each is drawn for every predicate.
 _FILTERS_MAX = 10_000
 
@@ -196,12 +204,14 @@ class Experiment:
             unit=Unit.EXPERIMENT_SECONDS,
         )
     )
-    # A wall second of a day: more says nothing about a network. The least keeps wall seconds finite.
-    time_scale: float = field(
+    # The least keeps wall seconds finite.
+    time_scale: float | Literal["auto"] = field(
         metadata=option(
-            "Experiment seconds in a wall second. Link delays are not scaled.",
+            "Experiment seconds in a wall second; link delays are not scaled. auto: as many as the machine"
+            " keeps up with; not with delays, bandwidths or losses of links.",
             low=1e-6,
-            high=86_400,
+            high=RATE_MAX,
+            word=AUTO,
             default=1.0,
         )
     )
@@ -213,7 +223,38 @@ class Experiment:
     workload: WorkloadOptions | None = field(default_factory=WorkloadOptions)
     events: tuple[Event, ...] = ()
     oracle: OracleOptions = field(default_factory=OracleOptions)
+    lag_max_s: float = field(
+        default=30.0,
+        metadata=option(
+            "Greatest lag of a router, the workload or Open vSwitch; beyond it the run is invalid. In wall"
+            " time the bound is `in_flight_window_s`, or half a second if that is more.",
+            low=0,
+            above_low=True,
+            high=SECONDS_MAX,
+            unit=Unit.EXPERIMENT_SECONDS,
+        ),
+    )
     record: bool = field(
         default=True,
         metadata=option("Emulated routers record their input and their answers, for `cbcb replay`."),
     )
+
+    @property
+    def lag_max_wall_s(self) -> float:
+        """The greatest lag of a valid run in wall seconds: later frames contradict the oracle's window."""
+        return max(_LAG_WALL_S, self.oracle.in_flight_window_s)
+
+    @property
+    def fastest(self) -> float:
+        """The greatest rate of the experiment clock with `time_scale = "auto"`.
+
+        The oracle leaves a wall time around each change open (`in_flight_window_s`): at most a minute of the
+        experiment.
+        """
+        window_s = self.oracle.in_flight_window_s
+        return min(RATE_MAX, _WINDOW_MAX_S / window_s) if window_s else RATE_MAX
+
+    @property
+    def virtual_rate(self) -> float:
+        """The rate of a simulation, in whose virtual time no machine is late."""
+        return 1.0 if self.time_scale == AUTO else self.time_scale

@@ -17,6 +17,7 @@ from captures.capturing.capture_set import CaptureError, CaptureSet, Device
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.capture_list import host_identity, link_identity
 from captures.rundir.counters import SwitchCounters, write_routers_counters, write_switches_counters
+from captures.rundir.lag import write_lag
 from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import TableRow, write_routing_tables
 from captures.rundir.timings import write_timings
@@ -24,10 +25,12 @@ from router.protocol.registries import SCHEMES
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
 from router.wire.addresses import HOST_PORT
-from testbed.config.model import Experiment
+from testbed.config.model import AUTO, Experiment
 from testbed.config.router_options import router_options
 from testbed.emulation.event_log import ProcessLog
 from testbed.emulation.experiment_clock import EmulationClock
+from testbed.emulation.governor import FIRST_RATE, SLOWEST, Governor, Limits
+from testbed.emulation.lag_watch import LagWatch
 from testbed.emulation.processes import Controller, Routers
 from testbed.emulation.schedule import RunningNetwork, play
 from testbed.errors import RunError
@@ -128,7 +131,7 @@ class Emulation:
         self.state.switches.mkdir()
         self.network = EmulatedNetwork(self.topology, self.state.switches, datapath, kernel)
         self.captures: CaptureSet | None = None
-        self.clock = EmulationClock(self.state.clock, self.nodes)
+        self.clock = EmulationClock(self._folder, self.state.clock, self.nodes)
         self._controller: Controller | None = None
         self._routers: Routers | None = None
         self._router_pids: list[int] = []
@@ -163,7 +166,9 @@ class Emulation:
         self.state.add_processes(self.network.pids)
         self.network.shape_links()
         self.progress.step("captures")
-        self.captures = CaptureSet(capture_devices(self.network), self._folder)
+        self.captures = CaptureSet(
+            capture_devices(self.network), self._folder, (self.clock.path, self.clock.captures_slot)
+        )
         self.captures.start(deadline_s=self._barrier_s)
         self.state.add_processes(self.captures.pids)
         self.progress.step("rules of the switches")
@@ -209,18 +214,27 @@ class Emulation:
             unsettled=self._unsettled,
             check=self.check,
         )
+        watch = self._lag_watch()
         try:
             driver = self._driver = Driver(network.sockets, self.workload.nodes)
             played = play(
-                driver, self.experiment, self.workload, network, self.clock, self.progress.update, hold
+                *(driver, self.experiment, self.workload, network, self.clock, watch),
+                *(self.progress.update, hold),
             )
         except (RunError, ClientError):
             self._raise_cause()
             raise
+        write_lag(self._folder, watch.report(played.answer_delays_s))
         self.measured = {
             "workload_lateness_max_s": played.lateness_max_s,
             "memory_per_router_bytes": proportional_bytes(self._router_pids) / len(self._router_pids),
         }
+
+    def _lag_watch(self) -> LagWatch:
+        experiment = self.experiment
+        limits = Limits(SLOWEST, experiment.fastest, experiment.lag_max_s, experiment.lag_max_wall_s)
+        governor = Governor(limits, FIRST_RATE) if experiment.time_scale == AUTO else None
+        return LagWatch(self.clock, self.network.switch_controls, limits, governor)
 
     def check(self) -> None:
         """Raises RunError or CaptureError if a part of the emulation has died."""

@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from testbed.config.model import Experiment
+from testbed.config.model import AUTO, Experiment
 from testbed.emulation.experiment_clock import EmulationClock
+from testbed.emulation.lag_watch import OPENING_RATE, LagWatch
 from testbed.emulation.quiescence import Quiescence, not_quiet
 from testbed.events.fault import NetworkControl, steps_of
 from testbed.terminal.numbers import clock as shown_time
@@ -46,6 +47,7 @@ def play(
     workload: Workload,
     network: RunningNetwork,
     clock: EmulationClock,
+    watch: LagWatch,
     show: Callable[[str], None],
     hold: bool,
 ) -> Played:
@@ -53,6 +55,7 @@ def play(
 
     Args:
         clock: the experiment clock; second 0 of the workload begins.
+        watch: measures lag while the workload is played.
         show: is called with the progress, in words.
         hold: wait for Ctrl-C, which then ends the workload and not the run.
 
@@ -75,16 +78,14 @@ def play(
     actions = [
         TimedAction(at_s, partial(apply, network.control)) for at_s, apply in steps_of(experiment.events)
     ]
+    rate = OPENING_RATE if experiment.time_scale == AUTO else experiment.time_scale
     with _ended_by_ctrl_c(driver, hold) as ended:
-        played = driver.play(
-            workload,
-            clock.clock,
-            experiment.duration_s,
-            progress,
-            actions,
-            clock.begin(experiment.time_scale),
-            clock.workload,
-        )
+        zero_s = clock.begin(rate)
+        with watch:
+            played = driver.play(
+                *(workload, clock.clock, experiment.duration_s, progress, actions),
+                *(zero_s, clock.workload, watch),
+            )
         if hold and not ended():
             show("done; the network stays up until Ctrl-C")
             driver.drain(checked(ended), timeout_s=float("inf"))

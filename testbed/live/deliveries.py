@@ -41,7 +41,6 @@ class Deliveries:
         missing: pair -> time at which the message was sent (wall clock, ns), of expected deliveries that were
             not made: false negatives so far. A late delivery removes its pair.
         spurious: deliveries that were made and are decided and not expected.
-        started_ns: time of the first request of a predicate: experiment second 0.
     """
 
     window_s: float
@@ -55,7 +54,6 @@ class Deliveries:
     undecided: int = 0
     missing: dict[Pair, int] = field(default_factory=dict)
     spurious: int = 0
-    started_ns: int | None = None
     _history: History = field(default_factory=History)
     _events: list[ControllerEvent] = field(default_factory=list)
     _made: dict[tuple[int, int], set[Application]] = field(default_factory=dict)
@@ -72,9 +70,6 @@ class Deliveries:
             take_record(self._history, recorded)
             if record["event"] == "send_message":
                 self.sent += 1
-            elif recorded.change is not None:
-                requested_ns = recorded.change.requested_ns
-                self.started_ns = min(self.started_ns or requested_ns, requested_ns)
 
     def take_controller(self, events: Iterable[ControllerEvent]) -> None:
         """Adds events of the controller, in the order of its log."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from captures.datasource.live_counts import SLOT_NS, LinkCount
 from captures.rundir.applications import Recorded
+from captures.rundir.clock import Clock, ClockPiece
 from captures.rundir.controller import ControllerEvent
 from captures.rundir.epochs import Epochs
 from captures.rundir.files import RunFolderError
@@ -21,6 +22,7 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import Manifest
 from captures.rundir.network_events import NETWORK_EVENTS
 from captures.rundir.summary import read_summary
+from router.clock.pieces import Piece
 from router.wire.header import TYPE_NAMES, UNDECODABLE
 from testbed.live.deliveries import Deliveries
 from testbed.network.state import STATE_ROOT
@@ -44,7 +46,7 @@ class LiveState:
 
     Args:
         run_dir: the run folder.
-        experiment: `{"name", "duration_s", "time_scale"}`.
+        experiment: `{"name", "duration_s", "time_scale"}`; the time scale as the experiment file has it.
         topology: the network.
         manifest: the manifest of the run.
         deliveries: gets the events of the applications.
@@ -73,6 +75,8 @@ class LiveState:
         self._delivered_at: Counter[int] = Counter()
         self._stream: Json = {"state": "starting", "detail": "", "batches": 0}
         self._network = Epochs()
+        self._clock: Clock | None = None
+        self._pieces: list[Piece] = []
         self._events: deque[Json] = deque(maxlen=_MAX_EVENTS)
 
     def take_counts(self, counts: Sequence[LinkCount]) -> None:
@@ -116,6 +120,13 @@ class LiveState:
             self.deliveries.take_controller(events)
             for event in events:
                 self._take_event(event)
+
+    def take_pieces(self, pieces: Sequence[ClockPiece]) -> None:
+        """Adds pieces of the experiment clock."""
+        if pieces:
+            with self._lock:
+                self._pieces += [Piece(each["t_ns"], each["experiment_s"], each["rate"]) for each in pieces]
+                self._clock = Clock(self._pieces)
 
     def judge_until(self, now_ns: int) -> None:
         """See `Deliveries.judge_until`."""
@@ -175,14 +186,11 @@ class LiveState:
             self._events.append({"t_s": self._experiment_s(event["t_ns"]), "text": text})
 
     def _experiment_s(self, at_ns: int) -> float | None:
-        if self.deliveries.started_ns is None:
-            return None
-        scale: float = self._experiment["time_scale"]
-        return round((at_ns - self.deliveries.started_ns) / 1e9 * scale, 1)
+        return None if self._clock is None else round(self._clock.experiment_s(at_ns), 1)
 
     def _clock_s(self) -> float | None:
         now_s = self._experiment_s(time.time_ns())
-        if now_s is None:
+        if now_s is None or now_s < 0:
             return None
         duration: float = self._experiment["duration_s"]
         return min(now_s, duration)
@@ -253,22 +261,23 @@ class LiveState:
     def _series(self) -> Json:
         """Returns curves over experiment time, as counts in bins of `bin_s`; `missing` by the time of
         sending."""
-        started_ns = self.deliveries.started_ns
-        first = (self._manifest.get("started_ns") if started_ns is None else started_ns) or time.time_ns()
-        first //= SLOT_NS
+        clock = self._clock or Clock.steady(self._manifest["started_ns"], 1.0)
         slots = [*self._types_at, *self._sent_at, *self._delivered_at]
-        last = max(slots, default=first)
-        width = max(1, -(-(last - first + 1) // _MAX_POINTS))
-        bins = max(0, last - first) // width + 1
+        last_s = max(0.0, clock.experiment_s(max(slots, default=0) * SLOT_NS))
+        # No bin is narrower than a slot, which is one count.
+        width_s = max(_SLOT_S * max(clock.rates), last_s / _MAX_POINTS)
+        bins = int(last_s / width_s) + 1
 
         def binned(counted: Iterable[tuple[int, int]]) -> list[int]:
             found = [0] * bins
             for slot, number in counted:
-                found[max(0, slot - first) // width] += number
+                # The middle of the slot: second 0 lies within one.
+                at_s = clock.experiment_s(slot * SLOT_NS + SLOT_NS // 2)
+                found[min(bins - 1, max(0, int(at_s / width_s)))] += number
             return found
 
         return {
-            "bin_s": width * _SLOT_S * self._experiment["time_scale"],
+            "bin_s": width_s,
             "types": {
                 name: binned((slot, types[name]) for slot, types in self._types_at.items())
                 for name in TYPE_NAMES.values()

@@ -21,6 +21,7 @@ import psutil
 
 from captures.datasource.live_counts import LinkCount, stream_counts
 from captures.rundir.applications import ApplicationsFollower
+from captures.rundir.clock import clock_piece
 from captures.rundir.controller import controller_event
 from captures.rundir.follow import Follower
 from captures.rundir.layout import RunLayout
@@ -107,9 +108,11 @@ class Watcher:
         run = RunLayout(self.state.run_dir)
         applications = ApplicationsFollower(run)
         controller = Follower(run.controller_log, controller_event)
+        clock = Follower(run.clock, clock_piece)
         while True:
             # Taken before the logs are read: the reads then have every event logged until this time.
             now_ns = time.time_ns()
+            self.state.take_pieces(clock.read())
             self.state.take_controller(controller.read())
             self.state.take_applications(applications.read())
             self.state.judge_until(now_ns)

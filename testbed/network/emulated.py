@@ -176,6 +176,11 @@ class EmulatedNetwork:
         if self._daemons is not None:
             self._daemons.check()
 
+    @property
+    def switch_controls(self) -> list[Path]:
+        """The control sockets of the switch daemons."""
+        return [] if self._daemons is None else self._daemons.controls
+
     def counters(self) -> SwitchCounters:
         """Returns the counters of every port of every switch.
 

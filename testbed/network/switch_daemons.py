@@ -179,6 +179,11 @@ class SwitchDaemons:
         """The process ids of the daemons that have been started."""
         return [process.pid for daemon in self._daemons for process in daemon.processes]
 
+    @property
+    def controls(self) -> list[Path]:
+        """The control sockets of the daemons that forward frames (`ovs-appctl`)."""
+        return [daemon.path("ctl") for daemon in self._daemons]
+
     def start(self, controller_socket: Path) -> None:
         """Makes every bridge with its ports, connected to the controller.
 

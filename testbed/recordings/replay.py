@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from captures.rundir.clock import read_clock
 from captures.rundir.counters import read_routers_counters
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import read_manifest
 from captures.rundir.routing_tables import TableRow, read_routing_tables
 from router.predicates.lexer import ParseError
 from router.predicates.parser import parse_predicate
@@ -23,7 +23,6 @@ from router.protocol.scheme import Row, TablePart
 from router.recording.file import RecordingError
 from router.recording.replay import Replayed, RouterState, check, states_at
 from testbed.errors import InputError
-from testbed.oracle.history import read_history
 
 
 def recorded_nodes(run_dir: Path) -> list[int]:
@@ -43,20 +42,10 @@ def recorded_nodes(run_dir: Path) -> list[int]:
 def wall_clock_ns(run_dir: Path, at_s: float) -> int:
     """Converts experiment seconds to wall clock, ns.
 
-    Second 0 is the first request of a predicate.
-
     Raises:
-        RunFolderError: the manifest or the records of applications are missing or malformed.
+        RunFolderError: the log of the experiment clock is missing or malformed.
     """
-    run = RunLayout(run_dir)
-    manifest = read_manifest(run)
-    requested = [
-        setting.requested_ns
-        for timeline in read_history(run).timelines.values()
-        for setting in timeline.settings
-        if setting.filters
-    ]
-    return min(requested, default=manifest["started_ns"]) + round(at_s / manifest["time_scale"] * 1e9)
+    return read_clock(RunLayout(run_dir)).wall_ns(at_s)
 
 
 def router_states(run_dir: Path, node: int, times_ns: Iterable[int]) -> Iterator[RouterState]:

@@ -44,7 +44,6 @@ def write_inputs(
     manifest = Manifest(
         experiment=experiment.name,
         seed=experiment.seed,
-        time_scale=experiment.time_scale,
         datapath=datapath,
         started_ns=now_ns if virtual_start_ns is None else virtual_start_ns,
         command=sys.argv,

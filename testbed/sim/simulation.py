@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from captures.rundir.clock import ClockPiece, write_clock
 from captures.rundir.counters import write_routers_counters, write_switches_counters
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import SIMULATED
@@ -122,7 +123,7 @@ class Simulation:
         self._records = ApplicationRecords(run.simulated_applications, _raise)
         self.applications = Applications(
             self.workload,
-            experiment.time_scale,
+            experiment.virtual_rate,
             self.agenda,
             self._handle,
             self._records,
@@ -158,16 +159,16 @@ class Simulation:
         agenda, experiment = self.agenda, self.experiment
         events_before, started = agenda.done, time.process_time()
         start_ns = agenda.now + _PAUSE_NS
-        end_ns = start_ns + round(experiment.duration_s / experiment.time_scale * NS)
-        agenda.at(start_ns, self._set_rate, experiment.time_scale)
+        end_ns = start_ns + round(experiment.duration_s / experiment.virtual_rate * NS)
+        agenda.at(start_ns, self._begin, experiment.virtual_rate)
         agenda.at(start_ns, self.applications.start)
         for at_s, apply in steps_of(experiment.events):
-            at_ns = start_ns + round(at_s / experiment.time_scale * NS)
+            at_ns = start_ns + round(at_s / experiment.virtual_rate * NS)
             if at_ns <= end_ns:
                 agenda.at(at_ns, apply, self.network)
 
         def how_it_goes() -> str:
-            at_s = (agenda.now - start_ns) / NS * experiment.time_scale
+            at_s = (agenda.now - start_ns) / NS * experiment.virtual_rate
             sent, delivered = self.applications.sent, self.applications.delivered
             return f"{clock(at_s, experiment.duration_s)}, {sent} messages sent, {delivered} delivered"
 
@@ -237,8 +238,23 @@ class Simulation:
 
     # Events.
 
-    def _set_rate(self, rate: float) -> None:
-        self.agenda.piece = self.agenda.piece.followed_by(self.agenda.now, rate)
+    def _begin(self, rate: float) -> None:
+        """Starts experiment second 0."""
+        before = self.agenda.piece
+        self.agenda.piece = before.followed_by(self.agenda.now, rate)
+        zero_s = self.agenda.piece.experiment_s
+        write_clock(
+            self._folder,
+            [
+                ClockPiece(
+                    t_ns=EPOCH_NS + piece.start_ns,
+                    monotonic_ns=piece.start_ns,
+                    experiment_s=piece.experiment_s - zero_s,
+                    rate=piece.rate,
+                )
+                for piece in (before, self.agenda.piece)
+            ],
+        )
         for router in self.routers:
             router.rate_changed()
 

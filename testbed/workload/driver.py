@@ -8,12 +8,13 @@ from __future__ import annotations
 import resource
 import selectors
 import time
-from collections import Counter, deque
+from array import array
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from router.clock.clock import ExperimentClock
 from router.clock.meter import Meter
@@ -26,12 +27,24 @@ from testbed.workload.model import Item, Workload
 Progress = Callable[[float, int, int], None]
 #: Requests of second 0 that may be unanswered at once: routers advertise as they answer.
 _INITIAL_WINDOW = 32
+#: Wall seconds between two questions whether the network keeps up with the predicates of second 0.
+_PACE_S = 0.01
 #: Items sent before the sockets are polled.
 _BURST = 64
 #: Longest time in wall seconds between two checks for a stop and reports of progress.
 _TICK_S = 0.2
 #: Wall seconds to wait for answers that are due.
 _ANSWER_TIMEOUT_S = 30.0
+
+
+class Opening(Protocol):
+    """Paces the predicates of second 0."""
+
+    def keeps_up(self) -> bool:
+        """Whether the network keeps up, so that the next predicate may be set."""
+
+    def opened(self) -> None:
+        """Is called when routers have confirmed all of them."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +64,7 @@ class Played:
         predicates: changes of predicates that routers confirmed.
         lateness_max_s, lateness_mean_s: wall seconds from the time at which an item was due to its sending;
             the items of second 0, which are paced, are left out.
+        answer_delays_s: wall seconds from each request to its answer.
         started_monotonic: `time.monotonic()` at experiment second 0.
         stopped: `Driver.stop` ended the call early.
     """
@@ -59,6 +73,7 @@ class Played:
     predicates: int
     lateness_max_s: float
     lateness_mean_s: float
+    answer_delays_s: Sequence[float]
     started_monotonic: float
     stopped: bool
 
@@ -92,6 +107,9 @@ class Driver:
         #: (node, name) -> the request that subscribed; the router numbers subscriptions.
         self._subscriptions: dict[tuple[int, str], Request] = {}
         self._outstanding = 0
+        self._delays = array("d")
+        #: Node -> when each unanswered request was made, `time.monotonic()`.
+        self._asked: defaultdict[int, deque[float]] = defaultdict(deque)
         self._stopping = False
         self._clients: dict[int, Client] = {}
         self._waiting: dict[int, deque[Request]] = {}
@@ -142,6 +160,7 @@ class Driver:
         actions: Sequence[TimedAction] = (),
         zero_s: float | None = None,
         meter: Meter | None = None,
+        opening: Opening | None = None,
     ) -> Played:
         """Sends each item when it is due on the experiment clock, until `duration_s` has passed.
 
@@ -155,6 +174,7 @@ class Driver:
             actions: done at their times, between items.
             zero_s: second 0 of the workload in seconds of the clock; None: now.
             meter: is given the lateness of the items.
+            opening: paces the predicates of second 0; None: as fast as routers confirm them.
 
         Raises:
             RunError: a router closed its socket, refused a request or did not answer (names the node).
@@ -170,7 +190,7 @@ class Driver:
         while clock.now() < zero_s and not self._stopping:
             self._turn(clock.timeout(zero_s))
         started = time.monotonic()
-        self._set_first_predicates(agenda)
+        self._set_first_predicates(agenda, opening)
         lateness_sum = lateness_max = 0.0
         count = 0
         next_report = started
@@ -198,7 +218,7 @@ class Driver:
         mean = lateness_sum / count if count else 0.0
         sent = self._answers["send_message"]
         predicates = self._answers.total() - sent
-        return Played(sent, predicates, lateness_max, mean, started, self._stopping)
+        return Played(sent, predicates, lateness_max, mean, self._delays, started, self._stopping)
 
     def drain(self, until: Callable[[], bool], timeout_s: float) -> bool:
         """Receives deliveries until `until()` is true.
@@ -231,15 +251,21 @@ class Driver:
             raise RunError(f"node {node}: the router at {path} is that of node {client.node}")
         return client
 
-    def _set_first_predicates(self, agenda: deque[tuple[float, Item | TimedAction]]) -> None:
+    def _set_first_predicates(
+        self, agenda: deque[tuple[float, Item | TimedAction]], opening: Opening | None
+    ) -> None:
         while agenda and agenda[0][0] <= 0 and not self._stopping:
             item = agenda[0][1]
             if not isinstance(item, Item) or item.action != "set_predicate":
                 break
+            while opening is not None and not opening.keeps_up() and not self._stopping:
+                self._turn(_PACE_S)
             agenda.popleft()
             self._request(item)
             self._await_answers(at_most=_INITIAL_WINDOW - 1)
         self._await_answers()
+        if opening is not None:
+            opening.opened()
 
     def _request(self, item: Item) -> None:
         try:
@@ -266,6 +292,7 @@ class Driver:
 
     def _await_answer(self, node: int, request: Request) -> None:
         self._waiting[node].append(request)
+        self._asked[node].append(time.monotonic())
         self._outstanding += 1
         if self._clients[node].wants_write:
             self._watch(node)
@@ -306,6 +333,7 @@ class Driver:
         # A router answers in the order of the requests.
         while waiting and waiting[0].answer is not None:
             request = waiting.popleft()
+            self._delays.append(time.monotonic() - self._asked[node].popleft())
             self._outstanding -= 1
             answer = request.answer
             if answer is None or not answer.get("ok"):

@@ -10,7 +10,7 @@ from captures.frames.decoder import COLUMNS, SPARK_SCHEMA
 from captures.rundir.clock import Clock
 
 #: One wall second is ten experiment seconds.
-CLOCK = Clock(start_ns=1_000_000_000, time_scale=10.0)
+CLOCK = Clock.steady(1_000_000_000, 10.0)
 SENT = "source int, seq bigint, sent_ns bigint, message string"
 DELIVERIES = "source int, seq bigint, node int, app string, t_ns bigint"
 ORACLE = "source int, seq bigint, sent_ns bigint, node int, app string, expected boolean, decided boolean"

@@ -202,7 +202,7 @@ class RunBuilder:
         documents: dict[Path, Any] = {
             run.captures: capture,
             run.topology: {"name": "line", "nodes": [{"id": node} for node in NODES], "links": links},
-            run.manifest: {"time_scale": TIME_SCALE, "started_ns": START_NS, "datapath": "user"},
+            run.manifest: {"started_ns": START_NS, "datapath": "user"},
             run.routers_counters: self.router,
             run.switches_counters: {
                 node: {
@@ -229,6 +229,9 @@ class RunBuilder:
             },
             run.oracle: self.oracle,
             run.workload: self.workload,
+            run.clock: [
+                {"t_ns": START_NS, "monotonic_ns": 0, "experiment_s": 0.0, "rate": TIME_SCALE},
+            ],
             run.controller_log: [committed],
         }.items():
             path.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -34,7 +34,7 @@ def test_recovery_in_wall_seconds_at_experiment_seconds() -> None:
         Change(["node_up 4"], 14 * second, 3, 16 * second),
         Change(["node_down 1"], 17 * second),
     ]
-    made = recovery(changes, {2: 15 * second}, Clock(10 * second, 20.0))
+    made = recovery(changes, {2: 15 * second}, Clock.steady(10 * second, 20.0))
     assert made == [
         {"events": ["node_down 4"], "at_s": 40.0, "epoch": 2, "committed_s": 1.0, "advertised_s": 3.0},
         {"events": ["node_up 4"], "at_s": 80.0, "epoch": 3, "committed_s": 2.0, "advertised_s": None},

@@ -51,7 +51,7 @@ def _good() -> dict[str, Any]:
 
 
 def test_good_run_holds() -> None:
-    assert verdict(_good()) == (True, [])
+    assert verdict(_good()) == ("holds", [])
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,6 @@ def test_good_run_holds() -> None:
         ("false_negatives_after_convergence", 3, "3 expected deliveries missed after convergence"),
         ("spurious_deliveries", 1, "1 deliveries that nobody asked for"),
         ("duplicate_deliveries", 1, "1 deliveries made more than once"),
-        ("capture_drops", 2, "2 frames dropped by the kernel before they were captured"),
         ("frames_undecodable", 1, "1 captured frames that do not decode"),
         ("frames_repeated", 1, "1 MSG frames that crossed a link twice in one direction"),
         ("socket_drops", 1, "1 frames dropped at the routers' sockets"),
@@ -92,25 +91,25 @@ def test_good_run_holds() -> None:
     ],
 )
 def test_each_fault_fails_with_its_reason(key: str, value: object, reason: str) -> None:
-    assert verdict({**_good(), key: value}) == (False, [reason])
+    assert verdict({**_good(), key: value}) == ("fails", [reason])
 
 
 def test_a_link_without_a_capture_fails() -> None:
     reasons = ["2 links without a capture; first: 0-1"]
-    assert verdict(_good(), ["0-1", "the host link of node 3"]) == (False, reasons)
+    assert verdict(_good(), ["0-1", "the host link of node 3"]) == ("fails", reasons)
 
 
 def test_difference_fails_with_its_place() -> None:
     run = _good()
     run["reconciliation"]["ovs"]["differences"] = [{"where": "switch 1 port 2", "expected": 4, "found": 5}]
     assert verdict(run) == (
-        False,
+        "fails",
         ["ovs and the captures differ in 1 numbers; first: switch 1 port 2: expected 4, found 5"],
     )
 
 
 def test_run_without_workload_may_send_nothing() -> None:
-    assert verdict({**_good(), "messages_planned": 0, "messages_sent": 0}) == (True, [])
+    assert verdict({**_good(), "messages_planned": 0, "messages_sent": 0}) == ("holds", [])
 
 
 def test_pages_are_those_of_the_code() -> None:
@@ -122,8 +121,8 @@ def test_missing_and_bad_files_are_named(tmp_path: Path) -> None:
     run = RunLayout(tmp_path)
     with pytest.raises(RunFolderError, match=r"manifest\.json: missing"):
         read_manifest(run)
-    run.manifest.write_text(json.dumps({"time_scale": 0, "datapath": "kernel", "started_ns": 1}))
-    with pytest.raises(RunFolderError, match="time_scale: 0; expected a number above 0"):
+    run.manifest.write_text(json.dumps({"datapath": "kernel"}))
+    with pytest.raises(RunFolderError, match="no field 'started_ns'"):
         read_manifest(run)
     run.applications_folder.mkdir(parents=True)
     log = run.applications_of(3)

@@ -263,11 +263,13 @@ def test_a_replay_of_a_router_without_recording_is_refused(recorded: Path) -> No
 
 
 def test_a_replay_prints_the_tables_of_a_moment(recorded: Path) -> None:
-    manifest = recorded / "manifest.json"
-    assert _replay(str(recorded), "--at", "1")[::2] == (2, f"cbcb: {manifest}: no field 'time_scale'")
+    clock = recorded / "clock.jsonl"
+    status, _, said = _replay(str(recorded), "--at", "1")
+    assert (status, said.split(";")[0]) == (2, f"cbcb: {clock}: missing")
     # The recording begins at this time of the wall clock; two seconds later node 5 wants `price < 400`.
-    manifest.write_text('{"time_scale": 4, "started_ns": 1795290245819883858, "datapath": "user"}')
     (recorded / "logs" / "applications").mkdir(parents=True)
+    piece = {"t_ns": 1795290245819883858, "monotonic_ns": 0, "experiment_s": 0, "rate": 4}
+    clock.write_text(json.dumps(piece) + "\n")
     assert _replay(str(recorded), "--at", "2") == (0, "r2, epoch 1\n    2 (node 3): price < 400\n", "")
 
 

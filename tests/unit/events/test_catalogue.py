@@ -12,12 +12,15 @@ import pytest
 from rich.console import Console
 
 from captures.rundir.epochs import epochs
+from captures.rundir.layout import RunLayout
 from captures.rundir.network_events import LINK_DOWN, NETWORK_EVENTS
 from router.options import option, options_of
 from testbed.config.errors import ExperimentError
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.emulation.experiment_clock import EmulationClock
+from testbed.emulation.governor import Limits
+from testbed.emulation.lag_watch import LagWatch
 from testbed.emulation.schedule import RunningNetwork, play
 from testbed.events.applications import ApplicationEvent
 from testbed.events.catalogue import EVENTS
@@ -184,8 +187,9 @@ def test_an_event_of_no_known_class_is_an_error_in_an_emulation(tmp_path: Path) 
         Driver({}, []) as driver,
         pytest.raises(TypeError, match=r"Unheard\(at_s=1\.0\): is neither a fault nor an event"),
     ):
-        clock = EmulationClock(tmp_path / "clock", [])
-        play(driver, experiment, Workload(), network, clock, show=lambda _: None, hold=False)
+        clock = EmulationClock(RunLayout(tmp_path), tmp_path / "page", [])
+        watch = LagWatch(clock, [], Limits(1, 1, 30.0, 1.0))
+        play(driver, experiment, Workload(), network, clock, watch, show=lambda _: None, hold=False)
 
 
 @pytest.mark.parametrize("action", ["unheard", "link_down"])

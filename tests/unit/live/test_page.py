@@ -21,6 +21,8 @@ import pytest
 from rich.console import Console
 
 from captures.datasource.live_counts import SLOT_NS, LinkCount
+from captures.rundir.clock import read_clock
+from captures.rundir.layout import RunLayout
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.live.server import HOST, LiveServer
@@ -47,9 +49,7 @@ def state(run_dir: Path) -> LiveState:
     with Watcher(state, None):
         poll(lambda: state.snapshot()["messages"]["judged"] or None, 30, "messages are judged")
     state.set_stream("running", batches=1)
-    started_ns = state.deliveries.started_ns
-    assert started_ns is not None
-    slot = started_ns // SLOT_NS + 1
+    slot = read_clock(RunLayout(run_dir)).start_ns // SLOT_NS + 1
     state.take_counts([LinkCount(0, "MSG", slot, 30, 3000), LinkCount(1, "RA", slot + 1, 10, 900)])
     return state
 

@@ -1,0 +1,96 @@
+"""The decision on the rate of the experiment clock (`time_scale = "auto"`); pure.
+
+Lag is what must stay small; it grows before it is too large, so the governor aims far below the bound. Idle
+processors say how much faster the experiment may become: without them the rate rises by small steps, and only
+while nothing waits. Processors that are busy by themselves do not slow the experiment down: what counts is
+whether its own parts wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Least rate of a governed clock, and its first.
+SLOWEST, FIRST_RATE = 0.05, 30.0
+#: Share of the bound at which the rate falls, and below which it may rise.
+_FALL_AT, _RISE_BELOW = 0.25, 0.08
+#: Least and greatest factor of one fall, and factor of a rise with idle processors, and without.
+_FALL_MOST, _FALL_LEAST = 0.25, 0.8
+_RISE_IDLE, _RISE_BUSY = 1.6, 1.1
+#: Share of the processors' time: with less idle, the machine is busy.
+_IDLE = 0.25
+#: A busy machine with a lag above this share of the bound gets a slower experiment before it is late.
+_CAUTION_AT, _CAUTION, _STARVED = 0.12, 0.9, 0.03
+#: Wall seconds without a rise after a fall: queues empty first.
+_PAUSE_S = 2.0
+#: Rates closer than this factor are not worth a new piece.
+_WORTHWHILE = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The range of the governor.
+
+    Attributes:
+        low, high: least and greatest rate.
+        bound_s: greatest lag of a valid run, experiment seconds.
+        bound_wall_s: likewise, wall seconds.
+    """
+
+    low: float
+    high: float
+    bound_s: float
+    bound_wall_s: float
+
+    def share(self, lag_wall_s: float, rate: float) -> float:
+        """The share of the bound that a lag is."""
+        return max(lag_wall_s * rate / self.bound_s, lag_wall_s / self.bound_wall_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was measured since the last decision.
+
+    Attributes:
+        at_s: the time, wall seconds.
+        lag_wall_s: greatest lag of any part, wall seconds.
+        idle: share of the processors' time that was idle, 0 to 1.
+    """
+
+    at_s: float
+    lag_wall_s: float
+    idle: float
+
+
+class Governor:
+    """Chooses rates.
+
+    Args:
+        limits: the range.
+        rate: the first rate; it is brought into the range.
+    """
+
+    def __init__(self, limits: Limits, rate: float) -> None:
+        self._limits = limits
+        self.rate = min(limits.high, max(limits.low, rate))
+        self._fell_at = float("-inf")
+
+    def decide(self, seen: Seen) -> float | None:
+        """Returns the new rate, or None if the rate stays."""
+        wanted = min(self._limits.high, max(self._limits.low, self.rate * self._factor(seen)))
+        if max(wanted / self.rate, self.rate / wanted) < _WORTHWHILE:
+            return None
+        if wanted < self.rate:
+            self._fell_at = seen.at_s
+        self.rate = wanted
+        return wanted
+
+    def _factor(self, seen: Seen) -> float:
+        share = self._limits.share(seen.lag_wall_s, self.rate)
+        if share >= _FALL_AT:
+            return min(_FALL_LEAST, max(_FALL_MOST, _FALL_AT / share))
+        if share >= _CAUTION_AT and seen.idle < _STARVED:
+            return _CAUTION
+        if share < _RISE_BELOW and seen.at_s - self._fell_at >= _PAUSE_S:
+            return _RISE_IDLE if seen.idle >= _IDLE else _RISE_BUSY
+        return 1.0

@@ -1,0 +1,163 @@
+"""Measures the lag of an emulation while it runs, and lets the governor choose the rate of its clock.
+
+A thread of the runner, while the workload is played. The predicates of second 0 cause more frames at once
+than anything later, at any rate of the clock: the driver paces them by the routers' lag, and lag counts only
+from the time at which they have spread. Until then a governed clock runs at rate 1.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import psutil
+
+from captures.rundir.lag import Answers, LagReport, PartLag, PartName
+from router.clock.meter import Meter
+from testbed.emulation.experiment_clock import EmulationClock
+from testbed.emulation.governor import Governor, Limits, Seen
+from testbed.emulation.switch_probe import SwitchProbe
+
+#: Rate of a governed clock until the opening predicates have spread.
+OPENING_RATE = 1.0
+#: Wall seconds of lag with which a router keeps up with the opening predicates.
+_KEEPS_UP_S = 0.05
+#: Wall seconds between two looks, and for which a look waits for Open vSwitch.
+_PERIOD_S = 0.25
+_PROBE_S = 0.1
+
+
+class LagWatch:
+    """The thread; a context manager: it runs inside the block.
+
+    Args:
+        clock: the experiment clock of the run.
+        switches: the control sockets of the switch daemons.
+        limits: the bound on lag, and the range of the governor.
+        governor: chooses the rate; None: the rate is fixed.
+    """
+
+    def __init__(
+        self,
+        clock: EmulationClock,
+        switches: Sequence[Path],
+        limits: Limits,
+        governor: Governor | None = None,
+    ) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._governor = governor
+        self._probe = SwitchProbe(switches)
+        self._switches = Meter()
+        self._opened = self._over = False
+        self._from_s: float | None = None
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="lag", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over = True
+        self._wake.set()
+        self._thread.join()
+        self._probe.close()
+
+    # The pace of the opening predicates (`testbed.workload.driver.Opening`).
+
+    def keeps_up(self) -> bool:
+        """Whether no router was late since the last look."""
+        return all(meter.recent < _KEEPS_UP_S for meter in self._clock.meters)
+
+    def opened(self) -> None:
+        """The routers have confirmed the opening predicates."""
+        self._opened = True
+        self._wake.set()
+
+    def report(self, answer_delays_s: Sequence[float]) -> LagReport:
+        """The greatest lags of all parts until now.
+
+        Args:
+            answer_delays_s: wall seconds from each request of an application to its answer.
+        """
+        return LagReport(
+            from_s=self._from_s or 0.0,
+            bound_s=self._limits.bound_s,
+            bound_wall_s=self._limits.bound_wall_s,
+            parts=[
+                *(self._of_router(node, meter) for node, meter in self._clock.routers.items()),
+                self._lag("workload", self._clock.workload),
+                self._lag("switches", self._switches),
+                self._lag("captures", self._clock.captures),
+            ],
+            answers=_answers(answer_delays_s),
+        )
+
+    def _of_router(self, node: int, meter: Meter) -> PartLag:
+        measured = meter.measured()
+        return PartLag(
+            **self._lag("router", meter),
+            node=node,
+            turn_s=measured.turn_s,
+            turn_of=measured.turn_of,
+            turn_at_s=measured.turn_at_s - self._clock.zero_s if measured.turn_s else 0.0,
+        )
+
+    def _lag(self, part: PartName, meter: Meter) -> PartLag:
+        measured = meter.measured()
+        return PartLag(
+            part=part,
+            lag_s=measured.lag_s,
+            lag_wall_s=measured.lag_wall_s,
+            lag_at_s=measured.lag_at_s - self._clock.zero_s if measured.lag_s else 0.0,
+        )
+
+    def _watch(self) -> None:
+        busy = psutil.cpu_times()
+        looked_at = time.monotonic()
+        while not self._over:
+            self._wake.wait(_PERIOD_S)
+            self._wake.clear()
+            self._switches.late(self._probe.lag_s(_PROBE_S), self._clock.clock)
+            before, busy = busy, psutil.cpu_times()
+            lag = max(meter.take_recent() for meter in (*self._clock.meters, self._switches))
+            if self._from_s is None:
+                # The look that begins with the last confirmation sees less than the frames that follow it.
+                if self._opened and lag < _KEEPS_UP_S and time.monotonic() - looked_at > _PERIOD_S / 2:
+                    self._begin()
+            elif self._governor is not None:
+                rate = self._governor.decide(Seen(time.monotonic(), lag, _idle(before, busy)))
+                if rate is not None:
+                    self._clock.set_rate(rate)
+            looked_at = time.monotonic()
+
+    def _begin(self) -> None:
+        """Counts lag from now on."""
+        self._from_s = self._clock.now_s
+        for meter in (*self._clock.meters, self._switches):
+            meter.reset()
+        if self._governor is not None:
+            self._clock.set_rate(self._governor.rate)
+
+
+def _answers(delays_s: Sequence[float]) -> Answers | None:
+    if not delays_s:
+        return None
+    median, p99, most = np.percentile(delays_s, [50, 99, 100])
+    return Answers(median_s=round(float(median), 6), p99_s=round(float(p99), 6), max_s=round(float(most), 6))
+
+
+def _idle(before: Sequence[float], after: Sequence[float]) -> float:
+    """The share of the processors' time between two readings that was idle."""
+    # Behind the first eight: times of guests, which are part of the others.
+    spent = [b - a for a, b in zip(before[:8], after[:8], strict=True)]
+    total = sum(spent)
+    return (spent[3] + spent[4]) / total if total > 0 else 1.0
