@@ -21,6 +21,7 @@ import pyarrow as pa
 from captures.accounting import baselines, paths, schemes
 from captures.accounting.curves import STEP_S, WINDOW_S
 from captures.accounting.inputs import Inputs, defects, read_inputs
+from captures.accounting.lag import lag_keys
 from captures.accounting.log_tables import opening_table
 from captures.accounting.reconcile import Total, reconcile_applications, reconcile_ovs, reconcile_routers
 from captures.accounting.recovery import recovery
@@ -176,6 +177,7 @@ class Direct:
             **self._processed_totals(),
             **self._recovery(),
             **log_keys(inputs),
+            **lag_keys(inputs.lag, inputs.clock),
             "convergence_s": self._convergence.seconds,
             "delivery_delay": self._delays(),
             "stretch": self._stretch(),

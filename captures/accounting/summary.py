@@ -18,8 +18,8 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     "lag": (
         "object",
         "by part (`routers`, `workload`, `switches`, `captures`), how late it was: `lag_s`, experiment "
-        "seconds; `at_s`, when; `lag_wall_s`, greatest lag in wall seconds; `node`, of a router. Null: not measured. "
-        "docs/clock.md says how each part measures",
+        "seconds; `at_s`, when; `lag_wall_s`, greatest lag in wall seconds; `node`, of a router. Null: not "
+        "measured. docs/clock.md says how each part measures",
     ),
     "lag_bound": ("object", "the greatest lag of a valid run: `lag_s`, experiment seconds, and `lag_wall_s`"),
     "longest_turn": (

@@ -2,8 +2,9 @@
 
 On standard input it reads a JSON line, ``{"parent": pid, "captures": [{"name", "namespace", "device",
 "file"}, ...], "clock": [page, slot]}``, and writes ``{"event": "ready"}`` to standard output when every
-device is captured. On the line ``stop`` it writes all frames that the devices have had, and answers ``{"event": "counters", "counters":
-{name: [captured, received, dropped], ...}}``. It ends when standard input ends, without waiting for frames.
+device is captured. On the line ``stop`` it writes all frames that the devices have had, and answers
+``{"event": "counters", "counters": {name: [captured, received, dropped], ...}}``. It ends when standard input
+ends, without waiting for frames.
 """
 
 from __future__ import annotations

@@ -318,14 +318,14 @@ class RouterLoop:
             link.messages.flush(now)
             self._changed = True
         if mask & ~select.EPOLLOUT:
+            if self._plane is None:
+                self._look_at_lag(now, link.sockets.messages.waited_s)
             self._work = _MESSAGE
             for event, wire in link.receive_messages(now):
                 self._handle(event, wire)
-            if self._plane is None:
-                self._look_at_lag(now, link.sockets.messages.waited_s)
 
     def _look_at_lag(self, now: float, waited_s: Callable[[], float]) -> None:
-        """Notes how long the frames have waited that were just read."""
+        """Notes how long the frame has waited that is read next."""
         if now >= self._lag_look_at:
             self._lag_look_at = now + _LAG_LOOK_S
             self._meter.late(waited_s(), self._clock)

@@ -111,8 +111,9 @@ class PacketSocket:
             self._socket.close()
             raise
         self._descriptor = self._socket.fileno()
-        # The first question makes the kernel stamp frames for this socket.
-        self.waited_s()
+        # From the first question on, the kernel stamps frames for this socket.
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(self._socket, _SIOCGSTAMPNS, bytes(_TIMESPEC.size))
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -143,10 +144,12 @@ class PacketSocket:
         return SendResult.SENT
 
     def waited_s(self) -> float:
-        """Returns how long the frame that was received last had waited in the socket, wall seconds."""
+        """Returns how long the frame that is received next has waited, wall seconds; 0 if there is none."""
         try:
+            # A look at the frame makes its stamp the one that the kernel gives.
+            self._socket.recv(1, socket.MSG_PEEK)
             stamp = fcntl.ioctl(self._socket, _SIOCGSTAMPNS, bytes(_TIMESPEC.size))
-        except OSError:  # no frame has been received
+        except OSError:
             return 0.0
         seconds, ns = _TIMESPEC.unpack(stamp)
         waited_ns: int = time.time_ns() - seconds * 1_000_000_000 - ns

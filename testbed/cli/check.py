@@ -7,7 +7,9 @@ from argparse import ArgumentParser, Namespace
 from testbed.cli.arguments import add_experiment
 from testbed.cli.experiments import load
 from testbed.config.model import AUTO, Experiment
+from testbed.emulation.estimate import estimate
 from testbed.workload.generate import generate
+from testbed.workload.model import Workload
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -16,14 +18,19 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> int:
     """Prints a summary of a valid experiment; a fault is an InputError (exit status 2)."""
-    print(describe(load(arguments)))
+    experiment = load(arguments)
+    workload = generate(experiment)
+    print(describe(experiment, workload))
+    made = estimate(experiment, workload)
+    print(f"  machine     {made.describe()}")
+    if (warning := made.warning(experiment)) is not None:
+        print(f"warning: {warning}")
     return 0
 
 
-def describe(experiment: Experiment) -> str:
+def describe(experiment: Experiment, workload: Workload) -> str:
     """A few lines on what the experiment does."""
     topology = experiment.topology
-    workload = generate(experiment)
     messages = sum(item.action == "send_message" for item in workload.items)
     return "\n".join(
         [

@@ -3,7 +3,7 @@
 Parses the command line and turns errors into one clear line and a status.
 
 Exit status: 0 the verdict holds (or the command did what it was asked), 1 it does not, 2 bad input,
-3 the machine lacks something, 130 interrupted.
+3 the machine lacks something, 4 the run is invalid, because the machine was too slow, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="cbcb",
         description="A content-based network (CBCB) on a real, emulated network, captured and accounted for.",
-        epilog="exit status: 0 verdict holds, 1 it does not, 2 bad input, 3 the machine lacks something",
+        epilog="exit status: 0 verdict holds, 1 it does not, 2 bad input, 3 the machine lacks something, "
+        "4 invalid: the machine was too slow",
     )
     parser.add_argument("--version", action="version", version=f"cbcb {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -27,9 +27,10 @@ from router.runtime.process import RouterSpec
 from router.wire.addresses import HOST_PORT
 from testbed.config.model import AUTO, Experiment
 from testbed.config.router_options import router_options
+from testbed.emulation.estimate import estimate
 from testbed.emulation.event_log import ProcessLog
 from testbed.emulation.experiment_clock import EmulationClock
-from testbed.emulation.governor import FIRST_RATE, SLOWEST, Governor, Limits
+from testbed.emulation.governor import CAUTION, SLOWEST, Governor, Limits
 from testbed.emulation.lag_watch import LagWatch
 from testbed.emulation.processes import Controller, Routers
 from testbed.emulation.schedule import RunningNetwork, play
@@ -125,6 +126,9 @@ class Emulation:
         self.topology = experiment.topology
         self.nodes = [node.id for node in self.topology.nodes]
         self.workload = generate(experiment)
+        self._estimate = estimate(experiment, self.workload)
+        if (warning := self._estimate.warning(experiment)) is not None:
+            progress.note(f"warning: {warning}")
         kernel = kernel_features()
         # From this call on, the run holds resources.
         self.state: RunState = run_state.claim(run_dir)
@@ -233,7 +237,9 @@ class Emulation:
     def _lag_watch(self) -> LagWatch:
         experiment = self.experiment
         limits = Limits(SLOWEST, experiment.fastest, experiment.lag_max_s, experiment.lag_max_wall_s)
-        governor = Governor(limits, FIRST_RATE) if experiment.time_scale == AUTO else None
+        governor = None
+        if experiment.time_scale == AUTO:
+            governor = Governor(limits, self._estimate.rate * CAUTION)
         return LagWatch(self.clock, self.network.switch_controls, limits, governor)
 
     def check(self) -> None:

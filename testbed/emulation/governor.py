@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Least rate of a governed clock, and its first.
-SLOWEST, FIRST_RATE = 0.05, 30.0
+#: Least rate of a governed clock.
+SLOWEST = 0.05
+#: Share of the estimated rate with which a governed clock begins.
+CAUTION = 0.5
 #: Share of the bound at which the rate falls, and below which it may rise.
 _FALL_AT, _RISE_BELOW = 0.25, 0.08
 #: Least and greatest factor of one fall, and factor of a rise with idle processors, and without.

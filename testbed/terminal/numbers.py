@@ -64,7 +64,7 @@ def share(part: Any, whole: Any) -> str:
 
 
 def verdict(summary: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Returns "holds", "fails" or "not judged", and the reasons."""
+    """Returns "holds", "fails", "invalid" or "not judged", and the reasons."""
     return str(summary.get("verdict") or "not judged"), [str(r) for r in summary.get("verdict_reasons") or []]
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from testbed.terminal import numbers
 
-_STYLES = {"holds": "bold blue", "fails": "bold red"}
+_STYLES = {"holds": "bold blue", "fails": "bold red", "invalid": "bold red"}
 
 
 def print_summary(console: Console, summary: Mapping[str, Any], report: Path) -> None:
@@ -109,6 +109,8 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             there, accounted = numbers.count(entry["expected"]), numbers.count(entry["found"])
             result = f"DIFFERS: {there} there, {accounted} accounted"
         rows.append((entry["name"], result))
+    if (lag := summary.get("lag")) is not None:
+        rows.append(("lag", _lag(lag, summary["lag_bound"])))
     rows.append(
         (
             "times",
@@ -129,3 +131,14 @@ def _crossings(summary: Mapping[str, Any]) -> str:
         f"{numbers.count(found['cbcb'])} of messages; broadcast {numbers.count(found['broadcast'])}, "
         f"unicast {numbers.count(found['unicast'])}, minimal tree {numbers.count(found['minimal'])}"
     )
+
+
+def _lag(lag: Mapping[str, Any], bound: Mapping[str, Any]) -> str:
+    """The greatest lag of each part."""
+    parts = [
+        f"{name} {numbers.seconds(found['lag_s'])} ({numbers.seconds(found['lag_wall_s'])} of wall time)"
+        for name, found in lag.items()
+        if found is not None
+    ]
+    allowed = f"{numbers.seconds(bound['lag_s'])}, {numbers.seconds(bound['lag_wall_s'])} of wall time"
+    return f"{', '.join(parts)}; allowed {allowed}"

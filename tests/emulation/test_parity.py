@@ -1,10 +1,10 @@
-"""One experiment emulated and simulated: the same deliveries, the same tables, the same frames.
+"""One experiment emulated at several rates of its clock, and simulated: equal deliveries, tables and frames.
 
 Once with receiver advertisements alone, once with sender requests by the count of messages. Where two routers
 ask at the same moment, real time may decide whether one hears the other's replies before it answers or asks,
-and so how many SRs and URs there are: that race alone would explain a difference. Messages here are 0.1 s of
-wall time apart, a round of requests takes some milliseconds, and in practice every frame is the same: the
-tests ask for that.
+and so how many SRs and URs there are: that race alone would explain a difference. Messages here are 0.03 s of
+wall time apart or more, a round of requests takes some milliseconds, and in practice every frame is the same:
+the tests ask for that.
 """
 
 from __future__ import annotations
@@ -45,11 +45,18 @@ _SECTIONS = {
     "spanning-tree-pull": _PULL + '[broadcast]\nlayer = "spanning-tree"\n',
     "rpf-pull": _PULL + '[broadcast]\nlayer = "rpf"\n',
 }
+#: Two fixed rates, and one that a governor chooses: it is no faster than the oracle's window allows.
+_RATES = {"4": "4", "12": "12", "auto": '"auto"'}
+_ORACLE = "[oracle]\nin_flight_window_s = 5\n"
+_RUNS = [
+    *((rate, sections) for rate in _RATES for sections in ("push", "pull")),
+    *(("4", sections) for sections in ("spanning-tree-pull", "rpf-pull")),
+]
 #: A ring of five with a chord: nodes 1, 2 and 3 form a triangle, and paths of equal cost exist.
 _HEAD = """
 seed = 5
 duration_s = 36
-time_scale = 4
+time_scale = {rate}
 
 [topology]
 name = "ring5"
@@ -71,7 +78,7 @@ _PREDICATES = [
 ]
 
 
-def _experiment(path: Path, sections: str) -> Path:
+def _experiment(path: Path, rate: str, sections: str) -> Path:
     subscription = 'node = 2\nsubscription = "alerts"\n'
     events = [
         (10.0, f'action = "subscribe"\n{subscription}predicate = "x = 42"\n'),
@@ -87,7 +94,8 @@ def _experiment(path: Path, sections: str) -> Path:
         events.append(
             (at, f'action = "send_message"\nnode = {number % 5}\nmessage = {json.dumps(message)}\n')
         )
-    path.write_text(_HEAD + sections + "".join(f"\n[[events]]\nat_s = {at:g}\n{body}" for at, body in events))
+    head = _HEAD.replace("{rate}", _RATES[rate]) + sections + _ORACLE
+    path.write_text(head + "".join(f"\n[[events]]\nat_s = {at:g}\n{body}" for at, body in events))
     return path
 
 
@@ -104,11 +112,12 @@ def _run(command: str, experiment: Path, runs: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=_SECTIONS)
+@pytest.fixture(scope="module", params=_RUNS, ids="-".join)
 def runs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> tuple[Path, Path]:
     """The folders of the emulation and of the simulation."""
     folder = tmp_path_factory.mktemp("parity")
-    experiment = _experiment(folder / f"parity-{request.param}.toml", _SECTIONS[request.param])
+    rate, sections = request.param
+    experiment = _experiment(folder / f"parity-{rate}-{sections}.toml", rate, _SECTIONS[sections])
     return _run("run", experiment, folder / "emulated"), _run("simulate", experiment, folder / "simulated")
 
 

@@ -230,7 +230,7 @@ class RunBuilder:
             run.oracle: self.oracle,
             run.workload: self.workload,
             run.clock: [
-                {"t_ns": START_NS, "monotonic_ns": 0, "experiment_s": 0.0, "rate": TIME_SCALE},
+                {"t_ns": START_NS + 1_000_000, "monotonic_ns": 0, "experiment_s": 0.0, "rate": TIME_SCALE},
             ],
             run.controller_log: [committed],
         }.items():

@@ -94,6 +94,27 @@ def test_each_fault_fails_with_its_reason(key: str, value: object, reason: str) 
     assert verdict({**_good(), key: value}) == ("fails", [reason])
 
 
+def test_a_late_run_is_invalid_whatever_else_it_shows() -> None:
+    late = {"routers": {"lag_s": 90.0, "lag_wall_s": 1.5, "at_s": 3.0, "node": 4}, "workload": None}
+    bound = {"lag_s": 30.0, "lag_wall_s": 1.0}
+    run = {
+        **_good(),
+        "lag": late,
+        "lag_bound": bound,
+        "sufficient_time_scale": 16.0,
+        "spurious_deliveries": 9,
+    }
+    assert verdict(run) == (
+        "invalid",
+        [
+            "the machine was too slow",
+            "routers (first of all that of node 4): 90 s of experiment time late at 3 s, at most 1.5 s of "
+            "wall time; the bound is 30 s, and 1 s of wall time",
+            'a time scale of 16 would have done; time_scale = "auto" finds a rate',
+        ],
+    )
+
+
 def test_a_link_without_a_capture_fails() -> None:
     reasons = ["2 links without a capture; first: 0-1"]
     assert verdict(_good(), ["0-1", "the host link of node 3"]) == ("fails", reasons)

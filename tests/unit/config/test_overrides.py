@@ -84,7 +84,7 @@ def test_problems_say_that_an_override_is_to_blame(path: Path) -> None:
         load_experiment(path, {"time_scale": "fast", "workload.senders_percent": "101"})
     assert caught.value.problems == (
         f'{path}: time_scale (given as an override): "fast" is not valid; expected a number from 1e-06'
-        " to 86400",
+        ' to 86400 or "auto"',
         f"{path}: [workload] senders_percent (given as an override): 101 is not valid;"
         " expected a number from 0 to 100",
     )

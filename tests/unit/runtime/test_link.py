@@ -155,3 +155,20 @@ def test_control_frames_are_sent_before_messages_that_wait(wire: Wire) -> None:
     assert place < FRAMES / 2
     assert not +link.dropped()
     link.sockets.close()
+
+
+def test_a_socket_knows_how_long_its_oldest_frame_has_waited(wire: Wire) -> None:
+    link = link_of(wire, [], queue=10)
+    socket = link.sockets.messages
+    assert socket.waited_s() == 0.0
+    inject(wire, message(1))
+    injected = time.monotonic()
+    wait_for(lambda: None if socket.waited_s() > 0.2 else "it has waited for less")
+    waited, since = socket.waited_s(), time.monotonic() - injected
+    inject(wire, message(2))
+    assert since - 0.05 < waited < since + 0.5
+    # A second frame, which came just now, is not the oldest.
+    assert socket.waited_s() >= waited
+    assert [event.frame.seq for event, _ in link.receive_messages(time.monotonic(), time.monotonic)] == [1, 2]
+    assert socket.waited_s() == 0.0
+    link.sockets.close()

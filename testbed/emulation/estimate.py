@@ -1,0 +1,144 @@
+"""What an emulation will cost the machine, estimated before it starts.
+
+The work of a run is that of its frames. A message takes a hop for each link of the tree that joins its sender
+to the receivers that want it; an RA goes to every router, as long as no other covers it. What a hop costs was
+measured in emulations (`./run.sh bench emulated_hops`), on a machine that does `_REFERENCE_LOOPS` loops of
+Python a second; a measurement of this machine scales it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from router.predicates.model import Message
+from router.predicates.parser import parse_predicate
+from router.predicates.semantics import matches
+from testbed.config.model import AUTO, RATE_MAX, Experiment
+from testbed.workload.model import Item, Workload
+from topos.model import Topology
+
+#: CPU seconds of a message at a hop, and of an RA: routers, Open vSwitch, captures and kernel together.
+_MESSAGE_S, _RA_S = 155e-6, 190e-6
+#: Loops of `_calibrate` a second of the machine on which they were measured.
+_REFERENCE_LOOPS = 25_000.0
+_CALIBRATION_S = 0.2
+#: Share of the processors' time up to which nothing is late.
+_BUSY = 0.5
+#: Messages that are matched against predicates; more say nothing new.
+_SAMPLE = 200
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The estimated work of an emulation.
+
+    Attributes:
+        message_hops: messages over links, per experiment second.
+        ra_hops: RAs over links, per experiment second, after the opening.
+        opening_s: wall seconds until the predicates of second 0 have spread.
+        rate: the greatest rate of the experiment clock at which nothing is late.
+    """
+
+    message_hops: float
+    ra_hops: float
+    opening_s: float
+    rate: float
+
+    def describe(self) -> str:
+        """What the run costs, in words."""
+        return (
+            f"{self.message_hops:.3g} messages and {self.ra_hops:.3g} RAs over links per experiment second: "
+            f"a time scale of about {_two_digits(self.rate)} at most; {self.opening_s:.2g} s for the opening"
+        )
+
+    def warning(self, experiment: Experiment) -> str | None:
+        """Returns the advice for an experiment that asks for more than the machine can, or None."""
+        scale = experiment.time_scale
+        if scale == AUTO or scale <= self.rate:
+            return None
+        return (
+            f"time_scale {scale:g} is more than this machine keeps up with now, and an emulation would be "
+            f'invalid; expected at most {_two_digits(self.rate)}, or "auto"'
+        )
+
+
+def estimate(experiment: Experiment, workload: Workload) -> Estimate:
+    """Estimates the work of an emulation, in less than a second."""
+    topology = experiment.topology
+    cpus = len(os.sched_getaffinity(0))
+    slow = _REFERENCE_LOOPS / _calibrate()
+    opening = [item for item in workload.items if item.at_s <= 0 and item.action == "set_predicate"]
+    changes = sum(item.action != "send_message" for item in workload.items) - len(opening)
+    messages = [item for item in workload.items if item.action == "send_message"]
+    # An RA crosses every link of a tree once.
+    links = max(0, len(topology.nodes) - 1)
+    message_hops = len(messages) * _hops(topology, opening, messages) / experiment.duration_s
+    ra_hops = changes * links / experiment.duration_s
+    cpu_s = slow * (message_hops * _MESSAGE_S + ra_hops * _RA_S)
+    return Estimate(
+        message_hops,
+        ra_hops,
+        opening_s=slow * len(opening) * links * _RA_S / cpus,
+        rate=_BUSY * cpus / cpu_s if cpu_s else float("inf"),
+    )
+
+
+def _two_digits(rate: float) -> str:
+    """A rate with two significant digits, without an exponent."""
+    shown = min(rate, RATE_MAX)
+    return f"{float(f'{shown:.2g}'):.10g}"
+
+
+def _hops(topology: Topology, opening: Sequence[Item], messages: Sequence[Item]) -> float:
+    """The mean number of links that a message crosses to the receivers whose first predicate selects it."""
+    step = max(1, len(messages) // _SAMPLE)
+    sample = messages[::step]
+    wanted = [(item.node, parse_predicate(item.predicate or "")) for item in opening]
+    neighbours: dict[int, list[int]] = {node.id: [] for node in topology.nodes}
+    for link in topology.links:
+        neighbours[link.u].append(link.v)
+        neighbours[link.v].append(link.u)
+    trees: dict[int, Mapping[int, int]] = {}
+    total = 0
+    for item in sample:
+        if item.node not in trees:
+            trees[item.node] = _parents(neighbours, item.node)
+        message = Message(item.attributes or {})
+        reached: set[int] = {item.node}
+        for node, predicate in wanted:
+            if matches(predicate, message):
+                while node not in reached and node in trees[item.node]:
+                    reached.add(node)
+                    node = trees[item.node][node]
+        total += len(reached) - 1
+    return total / len(sample) if sample else 0.0
+
+
+def _parents(neighbours: Mapping[int, Sequence[int]], root: int) -> dict[int, int]:
+    """A tree of fewest hops: node -> the next node towards the root."""
+    parents = {root: root}
+    waiting = deque([root])
+    while waiting:
+        node = waiting.popleft()
+        for other in neighbours[node]:
+            if other not in parents:
+                parents[other] = node
+                waiting.append(other)
+    return parents
+
+
+def _calibrate() -> float:
+    """Loops of work like a router's that this machine does in a second, beside what else it does."""
+    loops = 0
+    table = {number: (number, number + 1) for number in range(64)}
+    deadline = time.perf_counter() + _CALIBRATION_S
+    while time.perf_counter() < deadline:
+        for number in range(200):
+            pair = table[number & 63]
+            bytes(pair[0] + pair[1]).find(b"x")
+        loops += 1
+    return loops / _CALIBRATION_S

@@ -1,0 +1,133 @@
+"""Runs on a machine that is too slow are invalid; a governed clock keeps up where a fixed one does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.accounting.direct import Direct
+from captures.accounting.lag import lag_keys, late
+from captures.rundir.clock import read_clock
+from captures.rundir.lag import read_lag
+from captures.rundir.layout import RunLayout
+from testbed.oracle.decide import write_oracle
+from tests.support.command import Cbcb
+from tests.support.polling import poll
+
+pytestmark = pytest.mark.emulation
+
+Start = Callable[..., Cbcb]
+
+#: 12,000 messages in 120 experiment seconds: two wall seconds at 60, which no driver can.
+BUSY = """
+duration_s = 120
+time_scale = 60
+[topology]
+generator = "ring"
+nodes = 6
+[workload]
+senders_percent = 100
+receivers_percent = 100
+messages_per_minute = 1000
+changing_receivers_percent = 50
+predicate_change_interval_s = 60
+"""
+
+
+@pytest.fixture
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("busy") / "busy.toml"
+    path.write_text(BUSY)
+    return path
+
+
+@pytest.fixture
+def burners() -> Iterator[None]:
+    """Two processes for each processor that do nothing but burn its time."""
+    spin = "while True: pass"
+    started = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def folder_of(run: Cbcb) -> Path:
+    """The folder of the last run; the names begin with its time."""
+    return sorted(run.runs.iterdir())[-1]
+
+
+def reasons(folder: Path) -> list[str]:
+    """Why the machine was too slow for a run; empty: it was not."""
+    run = RunLayout(folder)
+    return late({**lag_keys(read_lag(run), read_clock(run)), "capture_drops": 0})
+
+
+def test_a_router_that_stands_still_for_eight_seconds_makes_the_run_invalid(cbcb: Start) -> None:
+    run = cbcb("run", "ring5", "--set", "duration_s=200")
+    pid = poll(lambda: _pid_of(run, 3), 60, "router 3 runs")
+    poll(lambda: next(run.runs.glob("*/clock.jsonl"), None), 60, "the clock of the workload runs")
+    clock = read_clock(RunLayout(folder_of(run)))
+    poll(lambda: clock.experiment_s(time.time_ns()) > 40 or None, 60, "the workload has begun")
+    os.kill(pid, signal.SIGSTOP)
+    stopped = time.monotonic()
+    poll(lambda: time.monotonic() - stopped > 8 or None, 20, "the router has stood still for 8 s")
+    os.kill(pid, signal.SIGCONT)
+    status, output = run.wait()
+    summary = json.loads((folder_of(run) / "summary.json").read_text())
+    assert (status, summary["verdict"]) == (4, "invalid"), output
+    assert "Verdict: invalid" in output
+    first, who, advice = summary["verdict_reasons"]
+    assert first == "the machine was too slow"
+    assert who.startswith("routers (first of all that of node 3): ")
+    assert "finds a rate" in advice
+    assert 7 < summary["lag"]["routers"]["lag_wall_s"] < 12
+    assert summary["lag"]["routers"]["lag_s"] == pytest.approx(
+        10 * summary["lag"]["routers"]["lag_wall_s"], rel=0.01
+    )
+
+
+def _pid_of(run: Cbcb, node: int) -> int | None:
+    for log in run.runs.glob("*/logs/routers.jsonl"):
+        for line in log.read_text().splitlines():
+            event: dict[str, Any] = json.loads(line)
+            if (event["event"], event["node"]) == ("ready", node):
+                return int(event["pid"])
+    return None
+
+
+@pytest.mark.usefixtures("burners")
+def test_a_loaded_machine_makes_a_fixed_rate_invalid_and_slows_a_governed_one(
+    cbcb: Start, busy: Path
+) -> None:
+    fixed = cbcb("run", str(busy), "--no-account")
+    status, output = fixed.wait()
+    assert status == 0, output
+    found = reasons(folder_of(fixed))
+    assert found, "the fixed rate kept up"
+    assert found[0].startswith(("workload: ", "routers ("))
+    assert "would have done" in found[-1]
+
+    governed = cbcb("run", str(busy), "--no-account", "--set", "time_scale=auto")
+    status, output = governed.wait()
+    assert status == 0, output
+    folder = folder_of(governed)
+    assert reasons(folder) == []
+    run = RunLayout(folder)
+    assert min(read_clock(run).rates) < 60
+    write_oracle(run, 1.0)
+    with Direct(folder) as accounting:
+        summary = accounting.summary()
+    assert (summary["verdict"], summary["verdict_reasons"]) == ("holds", [])
+    assert summary["deliveries_decided"] > 0

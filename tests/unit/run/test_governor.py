@@ -1,0 +1,98 @@
+"""The governor against a model of a machine: it keeps the lag below the bound, and finds the rate."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import pytest
+
+from testbed.emulation.governor import SLOWEST, Governor, Limits, Seen
+
+PERIOD_S = 0.25
+LIMITS = Limits(SLOWEST, 60.0, bound_s=30.0, bound_wall_s=1.0)
+
+
+@dataclass
+class Machine:
+    """Processors that serve a queue of work.
+
+    Attributes:
+        cost_s: CPU seconds of an experiment second.
+        share: CPU seconds a wall second that the run gets; others burn the rest.
+        burners: whether others leave nothing idle.
+    """
+
+    cost_s: float
+    share: float = 2.0
+    burners: bool = False
+    waiting_s: float = 0.0
+    at_s: float = 0.0
+
+    def run(self, rate: float, rng: random.Random) -> Seen:
+        """One period."""
+        self.at_s += PERIOD_S
+        work = rate * PERIOD_S * self.cost_s * rng.uniform(0.7, 1.3)
+        served = self.share * PERIOD_S
+        self.waiting_s = max(0.0, self.waiting_s + work - served)
+        idle = 0.0 if self.burners else max(0.0, 1 - (work + self.waiting_s) / served)
+        # A busy machine schedules late, before a queue stands.
+        jitter = 0.002 + (0.03 * rng.random() if self.burners else 0.0)
+        return Seen(self.at_s, self.waiting_s / self.share + jitter, idle)
+
+
+def play(machine: Machine, governor: Governor, seconds: float, limits: Limits = LIMITS) -> list[float]:
+    """Lets a governor drive a machine; returns the shares of the bound after the first two seconds."""
+    rng = random.Random(1)
+    shares = []
+    for step in range(round(seconds / PERIOD_S)):
+        seen = machine.run(governor.rate, rng)
+        if step * PERIOD_S > 2:
+            shares.append(limits.share(seen.lag_wall_s, governor.rate))
+        governor.decide(seen)
+    return shares
+
+
+def test_a_light_experiment_runs_at_the_greatest_rate() -> None:
+    governor = Governor(LIMITS, 5.0)
+    assert max(play(Machine(cost_s=0.001), governor, 20)) < 0.2
+    assert governor.rate == 60.0
+
+
+@pytest.mark.parametrize("first", [0.5, 10.0, 60.0])
+@pytest.mark.parametrize("burners", [False, True])
+def test_a_heavy_experiment_settles_where_the_machine_keeps_up(first: float, burners: bool) -> None:
+    machine = Machine(cost_s=0.2, share=1.0 if burners else 2.0, burners=burners)
+    capacity = machine.share / machine.cost_s
+    governor = Governor(LIMITS, first)
+    play(machine, governor, 20)
+    shares = play(machine, governor, 60)
+    assert max(shares) < 1
+    assert 0.4 * capacity < governor.rate < 1.3 * capacity
+
+
+def test_a_load_that_comes_later_slows_the_experiment_before_it_is_late() -> None:
+    governor = Governor(LIMITS, 60.0)
+    machine = Machine(cost_s=0.02)
+    play(machine, governor, 20)
+    assert governor.rate > 50
+    machine.share, machine.burners = 0.9, True
+    assert max(play(machine, governor, 60)) < 1
+    assert 0.4 * 45 < governor.rate < 1.3 * 45
+    machine.share, machine.burners = 2.0, False
+    play(machine, governor, 20)
+    assert governor.rate > 50
+
+
+def test_the_rate_stays_within_its_range() -> None:
+    governor = Governor(LIMITS, 1e9)
+    assert governor.rate == 60.0
+    for step in range(200):
+        governor.decide(Seen(step * PERIOD_S, 100.0, 0.0))
+    assert governor.rate == SLOWEST
+
+
+def test_small_changes_are_left_out() -> None:
+    governor = Governor(Limits(1.0, 10.0, 30.0, 1.0), 9.8)
+    assert governor.decide(Seen(0.0, 0.0, 1.0)) is None
+    assert governor.rate == 9.8
