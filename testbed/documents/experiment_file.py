@@ -25,7 +25,7 @@ virtual time, `cbcb check FILE` only reads it. `cbcb experiments` lists the ship
 `--set time_scale=30 --set topology.nodes=50`.
 
 Times are in *experiment seconds* unless the unit says otherwise: `time_scale` of them pass in one second of
-wall time, and it divides every protocol timer, workload interval and event time. Delays of links and wall
+wall time, for protocol timers, workload and events alike ([clock.md](clock.md)). Delays of links and wall
 seconds are not scaled.
 
 The commands also take a workload file of the protocol authors' simulator (`time_unit`, `sim_length`, `node`,
