@@ -370,7 +370,7 @@ class Direct:
         """Returns a moving share, as `captures.accounting.curves.trailing_share`."""
         clock = self.inputs.clock
         steps = max(1, round(window_s / step_s))
-        second = _experiment_seconds(clock, time)
+        second = experiment_seconds(clock, time)
         return self.sql(
             f"with steps as (select floor({second} / {step_s!r}::double)::bigint as step, "
             f"count(*) filter ({part}) as part, count(*) filter ({whole}) as whole from {source} group by 1"
@@ -398,7 +398,7 @@ def flat(summary: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _experiment_seconds(clock: Clock, time_ns: str) -> str:
+def experiment_seconds(clock: Clock, time_ns: str) -> str:
     """The experiment second at a wall time, as an SQL expression."""
     (first, *others) = (
         f"({time_ns} - {piece.start_ns}) * {piece.rate / 1e9!r}::double + {piece.experiment_s!r}::double"

@@ -1,4 +1,4 @@
-"""What an emulation will cost the machine, estimated before it starts.
+"""Estimates, before an emulation starts, how much it will cost the machine.
 
 The work of a run is that of its frames. A message takes a hop for each link of the tree that joins its sender
 to the receivers that want it; an RA goes to every router, as long as no other covers it. What a hop costs was
@@ -49,7 +49,7 @@ class Estimate:
     rate: float
 
     def describe(self) -> str:
-        """What the run costs, in words."""
+        """Describes the cost of the run."""
         return (
             f"{self.message_hops:.3g} messages and {self.ra_hops:.3g} RAs over links per experiment second: "
             f"a time scale of about {_two_digits(self.rate)} at most; {self.opening_s:.2g} s for the opening"

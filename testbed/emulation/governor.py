@@ -51,7 +51,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was measured since the last decision.
+    """Measurements since the last decision.
 
     Attributes:
         at_s: the time, wall seconds.

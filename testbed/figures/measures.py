@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from captures.accounting.direct import Direct
+from captures.accounting.direct import Direct, experiment_seconds
 from testbed.config.model import Experiment
 from testbed.figures.floor import perfect_tables
 
@@ -18,7 +18,7 @@ def _pairs(curve: pa.Table) -> list[tuple[float, float]]:
 def false_negatives(run: Direct, experiment: Experiment) -> dict[str, Any]:
     """Figure 11: missed deliveries over 0.25 s, and the time after which none was missed."""
     clock = run.inputs.clock
-    second = f"(sent_ns - {clock.start_ns}) * {clock.time_scale / 1e9!r}::double"
+    second = experiment_seconds(clock, "sent_ns")
     row = run.sql(
         f"select max({second}) filter (missed) as last_miss_s, count(*) filter (expected) as expected, "
         f"count(*) filter (missed) as missed, count(*) filter (missed and {second} > 5) as missed_after_5_s "
@@ -31,7 +31,7 @@ def false_negatives(run: Direct, experiment: Experiment) -> dict[str, Any]:
 def false_positives(run: Direct, experiment: Experiment) -> dict[str, Any]:
     """Figure 12: false positives over 120 s, in steady state (from 1 h on), and those of perfect tables."""
     clock = run.inputs.clock
-    second = f"(time_ns - {clock.start_ns}) * {clock.time_scale / 1e9!r}::double"
+    second = experiment_seconds(clock, "time_ns")
     row = run.sql(
         f"select avg(false_positive::int) filter ({second} >= 3600) as steady, "
         f"avg(false_positive::int) filter ({second} < 30) as first, "
@@ -44,7 +44,7 @@ def false_positives(run: Direct, experiment: Experiment) -> dict[str, Any]:
 def advertisements(run: Direct, experiment: Experiment) -> dict[str, Any]:
     """Figure 13: RA frames among all frames on links over 120 s; RAs issued a second, from 600 s on."""
     clock = run.inputs.clock
-    second = f"(time_ns - {clock.start_ns}) * {clock.time_scale / 1e9!r}::double"
+    second = experiment_seconds(clock, "time_ns")
     row = run.sql(
         f"select avg((type = 'RA')::int) filter ({second} >= 600) as share, "
         f"avg((type = 'RA')::int) filter ({second} >= 120) as share_after_first_window "
@@ -52,7 +52,7 @@ def advertisements(run: Direct, experiment: Experiment) -> dict[str, Any]:
     ).to_pylist()[0]
     issued = run.sql(
         "select count(*) as n from (select issuer, seq, min(time_ns) as t from frames where type = 'RA' "
-        f"group by all having (t - {clock.start_ns}) * {clock.time_scale / 1e9!r}::double >= 600)"
+        f"group by all having {experiment_seconds(clock, 't')} >= 600)"
     ).to_pylist()[0]["n"]
     end_s = experiment.duration_s
     return {**row, "issued_per_s": issued / (end_s - 600), "curve": _pairs(run.share_of(("RA",)))}
@@ -61,7 +61,7 @@ def advertisements(run: Direct, experiment: Experiment) -> dict[str, Any]:
 def requests(run: Direct, experiment: Experiment) -> dict[str, Any]:
     """Figure 14: SRs and URs on links a second, in all and over 240 s; a fragmented one counts once."""
     clock = run.inputs.clock
-    second = f"(time_ns - {clock.start_ns}) * {clock.time_scale / 1e9!r}::double"
+    second = experiment_seconds(clock, "time_ns")
     source = "frames where kind = 'link' and type in ('SR', 'UR') and fragment_index = 0"
     times = run.sql(f"select {second} as t from {source} order by t")["t"].to_pylist()
     # A whole number of periods of 480 and of 600 s.
