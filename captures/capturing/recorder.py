@@ -30,10 +30,10 @@ from router.clock.meter import Meter
 from router.clock.page import ClockPage
 from router.namespaces import die_with, enter_network_namespace
 
-#: Bytes of all rings together, and of one ring at least: 64 blocks last for 16 s in which this process does
-#: not run, if there are few frames, or for some 25,000 frames of 150 bytes.
+#: Bytes of all rings together, and of one ring at least: 32 blocks last for 8 s in which this process does
+#: not run, if there are few frames, or for some 12,000 frames of 150 bytes.
 _RINGS_BYTES = 64 << 20
-_RING_BYTES_MIN = 4 << 20
+_RING_BYTES_MIN = 2 << 20
 #: Wall seconds between two looks at the rings, and between two writes to the files.
 _LOOK_S = 0.05
 _WRITE_S = 0.5

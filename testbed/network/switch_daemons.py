@@ -93,7 +93,9 @@ class _Daemon:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,
+                # Out of the terminal's reach, but in this process's session: a kernel with autogroups gives
+                # each session the same share of the processors, and the routers have one.
+                process_group=0,
             )
         )
 

@@ -34,7 +34,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def network(folder: Path) -> Iterator[EmulatedNetwork]:
-    """A ring of 30: two daemons."""
+    """A ring of 30: six daemons."""
     made = EmulatedNetwork(ring(30), folder, "user", NOTHING)
     try:
         made.start_hosts()
@@ -79,13 +79,13 @@ def test_devices_come_up_without_ipv6(network: EmulatedNetwork) -> None:
 
 def test_a_stopped_network_leaves_no_process_and_no_namespace(network: EmulatedNetwork) -> None:
     pids = [ProcessId.of(pid) for pid in network.pids]
-    assert len(pids) == 4
+    assert len(pids) == 2 * 6
     shell = ProcessId.of(network.net["r0"].pid)
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     network.stop()
     assert [process for process in (*pids, shell) if process.alive()] == []
-    # 30 hosts, two groups of switches; the terminal of the shell.
-    assert descriptors - len(list(Path("/proc/self/fd").iterdir())) >= 32
+    # 30 hosts, six groups of switches; the terminal of the shell.
+    assert descriptors - len(list(Path("/proc/self/fd").iterdir())) >= 36
 
 
 def test_a_device_that_open_vswitch_cannot_use_is_named(folder: Path) -> None:
