@@ -66,7 +66,8 @@ def _whole(nodes: int) -> tuple[float, float]:
         command = [sys.executable, "-m", "testbed.cli.main", "run", "waxman100", "--runs", folder]
         command += ["--topology", f"waxman,{nodes}", "--no-account"]
         # Nobody sends or receives.
-        for setting in ("duration_s=20", "workload.senders_percent=0", "workload.receivers_percent=0"):
+        quiet = ("senders_percent=0", "receivers_percent=0", "first_message_s=10")
+        for setting in ("duration_s=20", *(f"workload.{each}" for each in quiet)):
             command += ["--set", setting]
         subprocess.run(command, check=True, capture_output=True)
         (run,) = Path(folder).iterdir()
