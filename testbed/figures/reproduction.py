@@ -143,6 +143,7 @@ for _name, _place, _doc in (
     ("fp", "testbed.figures.false_positives:FalsePositives", "False positives over time (figure 12)."),
     ("ra", "testbed.figures.advertisements:Advertisements", "Share of RAs over time (figure 13)."),
     ("srur", "testbed.figures.requests:Requests", "Rate of SRs and URs over time (figure 14)."),
+    ("network-effect", "testbed.figures.network_effect:NetworkEffect", "One table, or many routers."),
     (
         "schemes",
         "testbed.figures.schemes:Schemes",

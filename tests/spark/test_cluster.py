@@ -125,3 +125,27 @@ def test_a_cluster_gives_the_same_numbers(tmp_path: Path, cluster: str, spark: S
             sorted(map(str, table.select(sorted(TABLES[name].schema.names)).to_pylist())) for table in tables
         ]
         assert rows[0] == rows[1], name
+
+
+def test_a_sweep_gives_the_same_table_on_a_cluster(tmp_path: Path, cluster: str) -> None:
+    """The workers simulate and account with code that came with the job."""
+    spec = tmp_path / "s.toml"
+    spec.write_text(
+        'experiment = "ring5"\nseeds = 2\n[grid]\n"routing.scheme" = ["pif", "flooding"]\n', encoding="utf-8"
+    )
+    tables: list[bytes] = []
+    for master in ("local[2]", cluster):
+        runs = tmp_path / f"runs-{len(tables)}"
+        command = ["-m", "testbed.cli.main", "sweep", str(spec), "--runs", str(runs), "--master", master]
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=ROOT,
+            env=ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        tables.append((runs / "sweeps" / "s" / "runs.parquet").read_bytes())
+    assert tables[0] == tables[1]

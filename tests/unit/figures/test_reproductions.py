@@ -125,9 +125,7 @@ def test_a_figure_is_a_class_and_a_registration(tmp_path: Path, size: str, statu
 
 def test_an_unknown_figure_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["figure", "fig99"]) == 2
-    assert (
-        "unknown figure 'fig99'; expected one of match, fn, fp, ra, srur, schemes" in capsys.readouterr().err
-    )
+    assert f"unknown figure 'fig99'; expected one of {', '.join(FIGURES)}" in capsys.readouterr().err
 
 
 def test_a_page_says_what_was_not_judged(tmp_path: Path) -> None:

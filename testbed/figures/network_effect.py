@@ -1,0 +1,232 @@
+"""The network effect (slides on forwarding): one table at a single router, or spread over a network.
+
+The population of filters is that of the project's measurements of matching. (A) One router has an interface
+for each receiver. (B) The receivers are attached to the routers of a network, and router u has an interface
+for each neighbour, with the filters of all receivers that it reaches through it on T_u, and one for each own
+receiver. Matching stops at an interface whose predicate the message matches: fewer interfaces mean shorter
+searches, and that is the effect. Times are those of the engines in this process, the best of several
+repetitions.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from router.matching.common.columns import ConstraintColumns
+from router.matching.common.interface import Matcher
+from router.matching.common.loading import load
+from router.matching.factory import factory
+from router.predicates.model import Message
+from testbed.controller.trees import Forest, spt_trees
+from testbed.figures.reproduction import Case, Panel, Reproduction, Results, Statement
+from testbed.siena_ff.generate import draw_messages, draw_table
+from testbed.siena_ff.parameters import MatchingWorkload
+from topos.generators import waxman
+
+_ENGINES = ("counting", "compiled")
+_REPETITIONS = 3
+#: Interfaces to own receivers are numbered from here on, those to neighbours as the neighbours.
+_LOCAL = 1_000_000
+#: CPU time of a hop that waits for its frame (docs/forwarding-engine.md), us.
+_HOP_US = 125.0
+
+
+def regrouped(table: ConstraintColumns, interface_of: npt.NDArray[np.int32]) -> ConstraintColumns:
+    """Returns the table with other interfaces.
+
+    Args:
+        interface_of: former interface -> interface.
+    """
+    interfaces = interface_of[table.interface]
+    order = np.argsort(interfaces, kind="stable")
+    sizes = np.diff(table.start)[order]
+    start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    # The places of the constraints of each filter, in the new order of the filters.
+    places = np.repeat(table.start[:-1][order] - start[:-1], sizes) + np.arange(start[-1])
+    return replace(
+        table,
+        interface=interfaces[order],
+        start=start,
+        **{each: getattr(table, each)[places] for each in ("name", "type", "operator", "value")},
+    )
+
+
+def at_router(forest: Forest, router: int, receivers: int, routers: int) -> npt.NDArray[np.int32]:
+    """Returns the interface of each receiver (numbered from 1) at a router; receiver r is at r % routers."""
+    found = np.zeros(receivers + 1, dtype=np.int32)
+    for receiver in range(1, receivers + 1):
+        node = receiver % routers
+        away = node == router
+        found[receiver] = _LOCAL + receiver if away else forest.trees[node].parents[router]
+    return found
+
+
+def _best_us(matcher: Matcher, message: Message, among: Sequence[int] | None) -> float:
+    best = float("inf")
+    for _ in range(_REPETITIONS):
+        started = time.perf_counter()
+        matcher.match(message, among)
+        best = min(best, time.perf_counter() - started)
+    return best * 1e6
+
+
+def measure(
+    engine: str, constraints: int, receivers: int, routers: int, messages: int, seed: int
+) -> dict[str, Any]:
+    """Measures both arrangements.
+
+    Returns:
+        single_us, path_us: matching time of a message at the single router, and along the path to a receiver,
+        means; hops: mean length of these paths; single_total_us, busiest_us: matching time of all messages at
+        the single router and at the busiest of the network; pairs: (message, receiver) pairs.
+    """
+    workload = MatchingWorkload(constraints=constraints, interfaces=receivers, messages=messages, seed=seed)
+    table, drawn = draw_table(workload), list(draw_messages(workload))
+    forest = spt_trees(waxman(routers, seed=seed))
+    random = Random(seed)
+    sources = [random.randrange(routers) for _ in drawn]
+    single = factory(engine)
+    load(single, table)
+    wanted = [sorted({receiver % routers for receiver in single.match(message)}) for message in drawn]
+    single_us = [_best_us(single, message, None) for message in drawn]
+    del single
+    visits: dict[int, set[int]] = {}
+    for number, source in enumerate(sources):
+        for node in [source, *(each for end in wanted[number] for each in _path(forest, source, end))]:
+            visits.setdefault(node, set()).add(number)
+    at: dict[tuple[int, int], float] = {}
+    for router in sorted(visits):
+        matcher = factory(engine)
+        load(matcher, regrouped(table, at_router(forest, router, receivers, routers)))
+        own = [_LOCAL + receiver for receiver in range(1, receivers + 1) if receiver % routers == router]
+        for number in sorted(visits[router]):
+            parents = forest.trees[sources[number]].parents
+            among = [node for node in range(routers) if parents[node] == router] + own
+            at[router, number] = _best_us(matcher, drawn[number], among)
+    paths = [
+        (number, _path(forest, sources[number], end))
+        for number in range(len(drawn))
+        for end in wanted[number]
+    ]
+    along = [sum(at[router, number] for router in path) for number, path in paths]
+    busiest = max(sum(at[router, number] for number in visits[router]) for router in visits)
+    return {
+        "single_us": statistics.fmean(single_us[number] for number, _ in paths) if paths else None,
+        "path_us": statistics.fmean(along) if along else None,
+        "hops": statistics.fmean(len(path) - 1 for _, path in paths) if paths else None,
+        "single_total_us": sum(single_us),
+        "busiest_us": busiest,
+        "pairs": len(paths),
+    }
+
+
+def _path(forest: Forest, source: int, end: int) -> list[int]:
+    """Returns the routers from `end` back to the source, both included."""
+    parents, path = forest.trees[source].parents, [end]
+    while path[-1] != source:
+        path.append(parents[path[-1]])
+    return path
+
+
+class NetworkEffect(Reproduction):
+    title = "The network effect"
+    paper = (
+        "End-to-end latency, two scenarios: single router, latency of 350 ms; many routers, latency of 40 ms "
+        "(slides on forwarding): a ratio of 8.75.",
+    )
+    deviations = (
+        "The slides give neither the constraints nor the routers or the path lengths. Receivers are 10 a "
+        "router, and tables are swept up to the size stated below.",
+        "Matching alone is measured, in one process: the sum over the routers of a path against the single "
+        "router. No predicates are simplified in either arrangement, and messages do not wait "
+        "for each other.",
+        "Whether the network is faster from end to end depends on what a hop costs beside matching. The page "
+        f"gives the cost at which both are equal; a hop between live routers takes some "
+        f"{_HOP_US:.0f} us of CPU "
+        "time (docs/forwarding-engine.md).",
+    )
+
+    def cases(self, size: str) -> list[Case]:
+        sizes, routers = ((10_000, 100_000, 1_000_000), 50) if size == "paper" else ((5_000, 50_000), 10)
+        return [
+            Case(
+                f"{engine}, {constraints:,} constraints",
+                {},
+                {
+                    "engine": engine,
+                    "constraints": constraints,
+                    "routers": routers,
+                    "last": constraints == sizes[-1],
+                },
+            )
+            for engine in _ENGINES
+            for constraints in sizes
+        ]
+
+    def run(self, case: Case, seed: int) -> Mapping[str, Any]:
+        facts = case.facts
+        routers = facts["routers"]
+        return measure(facts["engine"], facts["constraints"], 10 * routers, routers, 100, seed)
+
+    def judge(self, results: Results) -> list[Statement]:
+        found = []
+        for case in results:
+            single, path = results.median(case, "single_us"), results.median(case, "path_us")
+            hops = results.median(case, "hops")
+            # The paper's algorithm at the largest table of the full size.
+            judged = case.facts["engine"] == "counting" and case.facts["last"] and case.facts["routers"] >= 50
+            found.append(
+                Statement(
+                    f"{case.label}: many routers match faster than one"
+                    + (" (at least 5 times)" if judged else ""),
+                    "8.75 (slides)",
+                    f"{single / path:.3g} times: {results.band(case, 'single_us')} us at one, "
+                    f"{results.band(case, 'path_us')} us along {hops:.2g} hops",
+                    single / path >= 5 if judged else None,
+                )
+            )
+            even = (single - path) / hops
+            found.append(
+                Statement(
+                    f"{case.label}: a hop may cost this, beside matching, for the network to be faster",
+                    f"{_HOP_US:.0f} us between live routers",
+                    f"{even:.3g} us" if even > 0 else "nothing: the single router is faster",
+                    None,
+                )
+            )
+            busiest, total = results.median(case, "busiest_us"), results.median(case, "single_total_us")
+            found.append(
+                Statement(
+                    f"{case.label}: load of the busiest router over that of the single one",
+                    "",
+                    f"{busiest / total:.3g}",
+                    None,
+                )
+            )
+        return found
+
+    def panels(self, results: Results) -> list[Panel]:
+        found = []
+        for engine in _ENGINES:
+            cases = [case for case in results if case.facts["engine"] == engine]
+            curves: dict[str, list[list[tuple[float, float]]]] = {}
+            for label, key in (("one router", "single_us"), ("along the path", "path_us")):
+                runs = [results.values(case, key) for case in cases]
+                seeds = min(map(len, runs), default=0)
+                curves[label] = [
+                    [
+                        (case.facts["constraints"], values[seed])
+                        for case, values in zip(cases, runs, strict=True)
+                    ]
+                    for seed in range(seeds)
+                ]
+            found.append(Panel(engine, "matching time (us)", curves, x="constraints", percent=False))
+        return found
