@@ -23,6 +23,7 @@ BENCHMARKS = {
     "match": "the matching engines beside the C++ original, and the papers' figures",
     "match_update": "changes of a forwarding table of 1,000,000 constraints",
     "forwarding": "a live router at saturation (root)",
+    "load": "delay of a hop at 10, 50 and 90 % load, and an overload (root)",
     "hop": "a live router woken for one message at a time: CPU, system calls, functions (root)",
     "emulated_hops": "CPU of a message at each router of the default experiment (root)",
     "simulate": "simulations of growing networks: events per second, memory per router",
