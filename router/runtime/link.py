@@ -221,6 +221,7 @@ class Link:
         if plane is None:
             for data in self.sockets.messages.receive():
                 yield from self._take(data, now)
+            self._note_waiting()
             return
         left = plane.receive(bool(self.messages))
         self._keep_unsent(plane, now)
@@ -228,6 +229,12 @@ class Link:
             yield from self._take(left, now)
             left = plane.resume(bool(self.messages))
             self._keep_unsent(plane, now)
+        self._note_waiting()
+
+    def _note_waiting(self) -> None:
+        """Frames that are partly received, or wait to be sent, change what the link waits for."""
+        if self.messages.waiting or len(self._intake.reassembler):
+            self.changed = True
 
     def _keep_unsent(self, plane: DataPlane, now: float) -> None:
         """Keeps the frames that the plane could not send."""
@@ -237,7 +244,6 @@ class Link:
                 self.messages.send(_MESSAGE, frame, now)
 
     def _take(self, data: bytes, now: float) -> Iterator[Received]:
-        self.changed = True
         taken = self._intake.take(data, now)
         if taken is not None:
             sender, frame, encoded = taken

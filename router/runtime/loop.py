@@ -273,6 +273,10 @@ class RouterLoop:
         self._wake_at = min((at for at in deadlines if at is not None), default=None)
         self._changed = self._link.changed = False
 
+    def _wake_earlier(self, at: float | None) -> None:
+        if at is not None and (self._wake_at is None or at < self._wake_at):
+            self._wake_at = at
+
     def _tick(self) -> None:
         due = self._router.next_deadline()
         if due is None:
@@ -321,8 +325,15 @@ class RouterLoop:
             if self._plane is None:
                 self._look_at_lag(now, link.sockets.messages.waited_s)
             self._work = _MESSAGE
+            handled = False
             for event, wire in link.receive_messages(now):
                 self._handle(event, wire)
+                handled = True
+            if handled:
+                # Less than a look at all deadlines: a message leaves those of the link as they are, or the
+                # link says so.
+                self._due = self._router.next_deadline()
+                self._wake_earlier(self._applications.next_deadline())
 
     def _look_at_lag(self, now: float, waited_s: Callable[[], float]) -> None:
         """Notes how long the frame has waited that is read next."""
@@ -352,7 +363,8 @@ class RouterLoop:
 
     def _handle_request(self, event: Event, wire: bytes | None = None) -> Iterable[Action]:
         """Passes an event to the core, sends the frames among its actions, and returns the actions."""
-        self._changed = True
+        if not (isinstance(event, FrameReceived) and event.frame.type is FrameType.MSG):
+            self._changed = True
         now = self._clock.now()
         actions = self._ask_core(event, now, wire)
         for action in actions:

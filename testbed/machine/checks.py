@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from router.forwarding.factory import why_no_data_plane
 from router.matching.factory import COMPILED, FALLBACK, why_not_compiled
 from testbed.errors import MachineError
 from testbed.machine.probes import datapath, kernel_features, output
@@ -109,6 +110,20 @@ def matching_engine() -> Check:
         False,
         f"{FALLBACK}, for {COMPILED} cannot serve: {reason}",
         "matching is slower by far, and the same; numba and llvmlite come with `./run.sh setup`",
+        required=False,
+    )
+
+
+def data_plane() -> Check:
+    """Says whether compiled code forwards messages in live routers; loads it, which takes a second."""
+    reason = why_no_data_plane()
+    if reason is None:
+        return Check("data plane", True, "compiled code forwards messages", required=False)
+    return Check(
+        "data plane",
+        False,
+        f"the protocol core forwards every message: {reason}",
+        "routers are slower by far, and do the same; numba and llvmlite come with `./run.sh setup`",
         required=False,
     )
 

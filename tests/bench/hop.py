@@ -25,6 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from router.predicates.model import EVERYTHING
 from router.runtime import process
 from router.runtime.loop import RouterLoop
 from router.runtime.process import RouterSpec
@@ -41,26 +42,31 @@ def configure(arguments: list[str]) -> dict[str, Any]:
     """The keyword arguments of `main` that a command line asks for."""
     parser = argparse.ArgumentParser(prog="./run.sh bench hop", description=__doc__)
     parser.add_argument("--messages", type=int, default=1_000, metavar="N", help="messages a phase (1,000)")
+    parser.add_argument(
+        "--deliver", action="store_true", help="an application of the router gets each message"
+    )
     return vars(parser.parse_args(arguments))
 
 
-def main(messages: int) -> None:
+def main(messages: int, deliver: bool) -> None:
     """Prints CPU and system calls of a hop, and the functions that take the most of it."""
     with tempfile.TemporaryDirectory() as folder:
-        plain, bare = _phase(Path(folder), messages, profiled=False, traced=False)
+        plain, bare = _phase(Path(folder), messages, profiled=False, traced=False, deliver=deliver)
         print(
             f"{messages} messages, {_PERIOD_S * 1e3:.0f} ms apart; medians: {plain:.1f} us of CPU a hop, ",
             end="",
         )
         print(f"of a bare loop that gets them in turn {bare:.1f} us: {plain / bare:.2f} times")
         if shutil.which("strace") is not None:
-            _phase(Path(folder), messages, profiled=False, traced=True)
+            _phase(Path(folder), messages, profiled=False, traced=True, deliver=deliver)
             _print_calls(Path(folder) / "calls", messages)
-        _phase(Path(folder), messages, profiled=True, traced=False)
+        _phase(Path(folder), messages, profiled=True, traced=False, deliver=deliver)
         _print_functions(Path(folder) / "profile", messages)
 
 
-def _phase(folder: Path, messages: int, *, profiled: bool, traced: bool) -> tuple[float, float]:
+def _phase(
+    folder: Path, messages: int, *, profiled: bool, traced: bool, deliver: bool
+) -> tuple[float, float]:
     """Microseconds of CPU a hop of a router that gets so many messages, one at a time, and of a bare loop."""
     from router.runtime.client import Client
 
@@ -82,6 +88,9 @@ def _phase(folder: Path, messages: int, *, profiled: bool, traced: bool) -> tupl
         with Client(spec.socket_path, "bench") as client:
             wait_for(lambda: None if client.status(tables=False)["epoch"] == 1 else "no epoch")
             _advertise(wire, client, predicates)
+        receiver = Client(spec.socket_path, "receiver")
+        if deliver:
+            receiver.set_predicate(EVERYTHING)
         tracer = None
         if traced:
             tracer = subprocess.Popen(["strace", "-q", "-c", "-o", str(folder / "calls"), "-p", str(pid)])

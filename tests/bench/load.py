@@ -115,7 +115,8 @@ class _Injection:
             f"overload: {_OVERLOAD:,} messages and 100 RAs while the router is stopped: {received:,}"
             f" messages received, {dropped:,} dropped by the kernel and counted,"
             f" {_OVERLOAD - received - dropped:,} unaccounted for;"
-            f" {len(advertisements)} RAs sent on, the last {max(advertisements) / 1e3:.1f} ms after the router went on, the last message {max(messages) / 1e3:.1f} ms"
+            f" {len(advertisements)} RAs sent on, the last {max(advertisements) / 1e3:.1f} ms after the"
+            f" router went on, the last message {max(messages) / 1e3:.1f} ms"
         )
 
     def _advertisement(self) -> bytes:
