@@ -75,6 +75,11 @@ class Branches(Sequence[Branch]):
             return [self[i] for i in range(*index.indices(len(self)))]
         return self._made[index] or self._make(index)
 
+    @property
+    def arrays(self) -> TreeClasses:
+        """The classes as they are sent, for compiled code."""
+        return self._classes
+
     def numbered(self, number: int) -> Branch:
         """The branch of the class with this number, from 1."""
         return self._made[number - 1] or self._make(number - 1)

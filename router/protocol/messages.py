@@ -81,7 +81,7 @@ class Messages(Part):
             actions += self._scheme.sends(outputs, frame)
             actions += context.parts.message_sent(outputs.interfaces, now)
         if outputs.local:
-            actions += self._deliver(context.node, seq, message)
+            actions += self.deliver(context.node, seq, message)
         elif not outputs.interfaces:
             context.counters.messages_unmatched += 1
         return actions
@@ -104,12 +104,13 @@ class Messages(Part):
             else:
                 counters.drop(Drop.HOP_LIMIT)
         if message is not None:
-            actions += self._deliver(frame.issuer, frame.seq, message)
+            actions += self.deliver(frame.issuer, frame.seq, message)
         elif not outputs.interfaces:
             counters.messages_unwanted += 1
         return actions
 
-    def _deliver(self, source: int, seq: int, message: Message) -> list[Action]:
+    def deliver(self, source: int, seq: int, message: Message) -> list[Action]:
+        """Passes a message that p0 selects to the applications."""
         apps = self.receivers(message)
         if not apps:
             return []

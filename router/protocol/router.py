@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from router.content.registry import CONTENTS
 from router.matching.common.interface import Matcher
+from router.predicates.model import Message
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Counters
@@ -67,7 +68,7 @@ class Router:
         self._context = context = Context(node, options, incarnation, rng, content)
         self._routing = routing = RoutingTable(matcher, content, options.max_filters)
         self._scheme = SCHEMES[options.scheme](context, routing)
-        messages = Messages(context, self._scheme)
+        self._messages = messages = Messages(context, self._scheme)
         self._service = SERVICES[options.service](context, routing, messages)
         messages.receivers = self._service.receivers
         self._parts = context.parts
@@ -129,6 +130,10 @@ class Router:
     def engine_bytes(self) -> int | None:
         """The memory of the matching engine, in bytes; None: the engine does not count it."""
         return self._routing.engine_bytes
+
+    def deliver(self, source: int, seq: int, message: Message) -> list[Action]:
+        """Passes a message to the applications, of which compiled code found that p0 selects it."""
+        return self._messages.deliver(source, seq, message)
 
     def session(self, number: int) -> Session:
         """A newly connected application, of the service that this router offers."""

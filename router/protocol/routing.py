@@ -17,7 +17,9 @@ from router.matching.common.interface import (
     Matcher,
     TableMatcher,
 )
+from router.predicates.covering.bitset import Bits
 from router.predicates.covering.builder import PredicateBuilder
+from router.predicates.covering.pool import FilterAlgebra
 from router.predicates.model import Message, Predicate
 from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import EncodedMessage
@@ -47,9 +49,10 @@ class RoutingTable:
         self._max_filters = max_filters
         #: Interface -> p_i, where p_i is not empty.
         self._predicates: dict[int, PredicateBuilder] = {}
-        #: Interfaces whose change the matcher does not have. While predicates spread, p_i changes with
-        #: every RA and few messages come between: an engine that followed each change would work in vain.
-        self._unsynced: set[int] = set()
+        #: Interfaces whose change the matcher does not have, or the caller of `take_changes`. While
+        #: predicates spread, p_i changes with every RA and few messages come between: an engine that followed
+        #: each change would work in vain.
+        self.unsynced: set[int] = set()
         #: What a matcher that takes changes has of p_i.
         self._synced: dict[int, PredicateBuilder] = {}
 
@@ -121,7 +124,7 @@ class RoutingTable:
             asked = self._predicates.keys() & among
             message = self._content.message_of(body)
             return frozenset([i for i in asked if self._predicates[i].matches(message)])
-        if self._unsynced:
+        if self.unsynced:
             self._sync_matcher(among)
         if self._match_encoded is not None and isinstance(body, EncodedMessage):
             matched = self._match_encoded(body.encoded, among)
@@ -131,15 +134,30 @@ class RoutingTable:
 
     def laid_out(self) -> LaidOutMatcher | None:
         """The matcher with all changes, if compiled code can search its table."""
-        if self._laid_out is not None and self._unsynced:
-            self._sync_matcher(frozenset(self._unsynced))
+        if self._laid_out is not None and self.unsynced:
+            self._sync_matcher(frozenset(self.unsynced))
         return self._laid_out
+
+    def take_changes(self) -> dict[int, Bits]:
+        """The filters of p_i of each interface that has changed since the last call.
+
+        Of a table without a matcher, for code that matches in its place.
+        """
+        predicates = self._predicates
+        found = {i: predicates[i].members if i in predicates else 0 for i in self.unsynced}
+        self.unsynced.clear()
+        return found
+
+    @property
+    def pool(self) -> FilterAlgebra:
+        """The filters that p_i are sets of."""
+        return self._content.pool
 
     def _sync_matcher(self, among: Set[int]) -> None:
         """Gives the matcher what has changed of these interfaces."""
         assert self._matcher is not None
         pool = self._content.pool
-        for interface in self._unsynced.intersection(among):
+        for interface in self.unsynced.intersection(among):
             known = self._predicates.get(interface)
             if known is None:
                 self._matcher.remove(interface)
@@ -153,12 +171,11 @@ class RoutingTable:
                 before, synced.members = synced.members, known.members
                 gone, added = before & ~known.members, known.members & ~before
                 self._change(interface, pool.filters(gone), pool.filters(added))
-            self._unsynced.remove(interface)
+            self.unsynced.remove(interface)
 
     def _set(self, interface: int, known: PredicateBuilder) -> None:
         self.changes += 1
-        if self._matcher is not None:
-            self._unsynced.add(interface)
+        self.unsynced.add(interface)
         if len(known):
             self._predicates[interface] = self._bounded(interface, known)
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, Protocol
 
 from router.clock.pieces import Piece
 
@@ -30,6 +30,21 @@ def due_ns(deadline: float) -> int:
     return WALL.time_of(deadline)
 
 
+#: Time and number of an event after all others.
+_NEVER = (2**62, 2**62)
+
+
+class Arrivals(Protocol):
+    """Events that are kept outside the agenda, in the order of its times and numbers."""
+
+    @property
+    def head(self) -> tuple[int, int] | None:
+        """Time and number of the first event."""
+
+    def advance(self, before: tuple[int, int], until_ns: int, most: int) -> None:
+        """Performs events before the event `before`, by a time, at least one and at most so many."""
+
+
 class Agenda:
     """The scheduled events, in order of time.
 
@@ -44,7 +59,10 @@ class Agenda:
         self.now = 0
         self.piece = WALL
         self.done = 0
-        self._added = 0
+        #: The number of the event that was scheduled last.
+        self.added = 0
+        #: Events that are kept elsewhere.
+        self.arrivals: Arrivals | None = None
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
 
     @property
@@ -55,19 +73,35 @@ class Agenda:
     def at(self, time_ns: int, run: Callable[..., None], *arguments: Any) -> None:
         """Schedules a call of `run(*arguments)` at `time_ns`, which must not have passed."""
         # The number decides between equal times, and keeps the heap from comparing the functions.
-        self._added += 1
-        heappush(self._heap, (time_ns, self._added, run, arguments))
+        self.added += 1
+        heappush(self._heap, (time_ns, self.added, run, arguments))
 
     @property
     def next_ns(self) -> int | None:
         """Returns the time of the next event, or None."""
+        head = self._arrival_before()
+        if head is not None:
+            return head[0]
         return self._heap[0][0] if self._heap else None
+
+    def _arrival_before(self) -> tuple[int, int] | None:
+        """Time and number of the first event that is kept elsewhere, if it is the next of all."""
+        head = self.arrivals.head if self.arrivals is not None else None
+        return head if head is not None and (not self._heap or head < self._heap[0][:2]) else None
+
+    def _advance_arrivals(self, until_ns: int, most: int) -> None:
+        assert self.arrivals is not None
+        self.arrivals.advance(self._heap[0][:2] if self._heap else _NEVER, until_ns, most)
 
     def step(self) -> None:
         """Performs the next event.
 
         Raises IndexError if there is none.
         """
+        head = self._arrival_before()
+        if head is not None:
+            self._advance_arrivals(head[0], 1)
+            return
         self.now, _, run, arguments = heappop(self._heap)
         self.done += 1
         run(*arguments)
@@ -77,8 +111,14 @@ class Agenda:
 
         Returns False once that time has come.
         """
-        heap = self._heap
-        for _ in range(most):
+        heap, enough = self._heap, self.done + most
+        while self.done < enough:
+            if self.arrivals is not None and (head := self._arrival_before()) is not None:
+                if head[0] > until_ns:
+                    self.now = max(self.now, until_ns)
+                    return False
+                self._advance_arrivals(until_ns, enough - self.done)
+                continue
             if not heap or heap[0][0] > until_ns:
                 self.now = max(self.now, until_ns)
                 return False

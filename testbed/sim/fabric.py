@@ -15,9 +15,9 @@ that would wait longer is dropped. Loss is drawn for each Ethernet frame, from t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from captures.rundir.counters import SwitchCounters
 from router.protocol.counters import Counters
@@ -40,6 +40,9 @@ from testbed.sim.clock import NS, Agenda
 from testbed.sim.encoding import Encoder, destinations
 from topos.model import Link, Topology
 
+if TYPE_CHECKING:
+    from testbed.sim.carrier import BulkCarrier
+
 #: See the module docstring. In an emulation of five routers on a busy machine (userspace datapath) the
 #: fastest tenth of the hops took up to 0.3 ms from router to router and up to 0.3 ms in the router; the
 #: median was 3.5 ms.
@@ -56,19 +59,20 @@ _TYPES = tuple(TYPE_NAMES.get(number, "") for number in range(max(FrameType) + 1
 Receive = Callable[[Event], None]
 
 
-class _Line:
+class Line:
     """The common state of both directions of a link. `cuts` is even while the link is up, and grows with each
     change."""
 
-    __slots__ = ("capture", "cuts", "link")
+    __slots__ = ("capture", "cuts", "link", "number")
 
-    def __init__(self, link: Link, capture: Capture | None) -> None:
+    def __init__(self, link: Link, capture: Capture | None, number: int) -> None:
+        self.number = number
         self.link = link
         self.capture = capture
         self.cuts = 0
 
 
-class _Wire:
+class Wire:
     """One direction of a link, with the counters of the switch ports at its ends."""
 
     __slots__ = (
@@ -83,12 +87,15 @@ class _Wire:
             "lost",
             "lost_bytes",
         ),
-        *("ns_per_byte", "random", "receiver", "sender"),
+        *("ns_per_byte", "number", "port", "random", "receiver", "sender"),
     )
 
-    def __init__(self, line: _Line, sender: int, receiver: int, seed: int) -> None:
+    def __init__(self, line: Line, sender: int, receiver: int, seed: int) -> None:
         link = line.link
         self.line = line
+        #: Number among all wires, of a fabric that propagates in bulk; the receiver's port.
+        self.number = 0
+        self.port = link.u_port if receiver == link.u else link.v_port
         self.sender = sender
         self.receiver = receiver
         self.delay_ns = HOP_NS + round((link.delay_ms or 0.0) * 1e6)
@@ -116,7 +123,7 @@ class _Wire:
         return max(0, round(wait))
 
 
-class _Host:
+class Host:
     """A router's host link, with the counters of the router at its end."""
 
     __slots__ = ("bytes_received", "bytes_sent", "capture", "dropped", "header", "received", "sent", "wires")
@@ -125,7 +132,7 @@ class _Host:
         self.capture = capture
         self.header = node_address(node) + _ETHERTYPE_BYTES
         #: By switch port.
-        self.wires: dict[int, _Wire] = {}
+        self.wires: dict[int, Wire] = {}
         #: Ethernet frames by type.
         self.received = [0] * len(_TYPES)
         self.sent = [0] * len(_TYPES)
@@ -150,16 +157,22 @@ class Fabric:
     def __init__(self, topology: Topology, agenda: Agenda, captures: Captures, seed: int) -> None:
         self._agenda = agenda
         self._encode = Encoder().payloads
-        self._hosts = [_Host(node.id, captures.hosts.get(node.id)) for node in topology.nodes]
-        self._lines: dict[frozenset[int], _Line] = {}
+        self._hosts = [Host(node.id, captures.hosts.get(node.id)) for node in topology.nodes]
+        self._lines: dict[frozenset[int], Line] = {}
         for link in topology.links:
-            line = self._lines[frozenset((link.u, link.v))] = _Line(link, captures.links.get(link.index))
-            self._hosts[link.u].wires[link.u_port] = _Wire(line, link.u, link.v, seed)
-            self._hosts[link.v].wires[link.v_port] = _Wire(line, link.v, link.u, seed)
+            line = self._lines[frozenset((link.u, link.v))] = Line(
+                link, captures.links.get(link.index), len(self._lines)
+            )
+            self._hosts[link.u].wires[link.u_port] = Wire(line, link.u, link.v, seed)
+            self._hosts[link.v].wires[link.v_port] = Wire(line, link.v, link.u, seed)
         self._receive: list[Receive] = []
         self._to_controller: Callable[[int, Frame], None] | None = None
         self.under_way = 0
         self.moved_ns = 0
+        #: The wires on which the frame that is being sent arrives at a time.
+        self._together: tuple[int, list[tuple[Wire, int]]] = (-1, [])
+        #: Propagates messages in compiled code.
+        self.bulk: BulkCarrier | None = None
 
     def connect(self, routers: list[Receive], controller: Callable[[int, Frame], None]) -> None:
         """Sets the receivers of frames: routers by node, and the controller (node, frame)."""
@@ -175,6 +188,8 @@ class Fabric:
         if (line.cuts % 2 == 0) == up:
             return False
         line.cuts += 1
+        if self.bulk is not None:
+            self.bulk.line_changed(line)
         return True
 
     # Frames.
@@ -193,6 +208,7 @@ class Fabric:
             sent = [head + payload for payload in payloads]
             for data in sent:
                 self._from_router(host, frame, data)
+            self._together = (-1, [])
             for port in ports:
                 self._transmit(host.wires[port], sent, event)
 
@@ -208,7 +224,7 @@ class Fabric:
         self.moved_ns = self._agenda.now
         self._agenda.at(self._agenda.now + CONTROL_NS, self._arrive_from_controller, node, frame)
 
-    def _from_router(self, host: _Host, frame: Frame, data: bytes) -> None:
+    def _from_router(self, host: Host, frame: Frame, data: bytes) -> None:
         now = self._agenda.now
         self.moved_ns = now
         host.sent[frame.type] += 1
@@ -216,7 +232,7 @@ class Fabric:
         if host.capture is not None:
             host.capture.add(record(now, data))
 
-    def _transmit(self, wire: _Wire, sent: list[bytes], event: FrameReceived) -> None:
+    def _transmit(self, wire: Wire, sent: list[bytes], event: FrameReceived) -> None:
         """Sends the fragments of a frame on a wire; the receiving router gets the frame with the last
         fragment."""
         line = wire.line
@@ -226,8 +242,17 @@ class Fabric:
         if wire.random is None and not wire.ns_per_byte:
             at, last = self._agenda.now + wire.delay_ns, len(sent) - 1
             self.under_way += len(sent)
+            if self.bulk is not None and last == 0 and self.bulk.send(wire, sent[0], at, event.frame):
+                return
+            if last == 0:
+                # One event for the wires on which a frame is under way for the same time.
+                if self._together[0] != at:
+                    self._together = at, []
+                    self._agenda.at(at, self._arrive_together, self._together[1], sent[0], event)
+                self._together[1].append((wire, line.cuts))
+                return
             for number, data in enumerate(sent):
-                self._agenda.at(at, self._arrive, wire, line.cuts, data, event, number == last)
+                self._agenda.at(at, self.arrive, wire, line.cuts, data, event, number == last)
             return
         arrivals = self._shaped(wire, sent)
         whole = len(arrivals) == len(sent)
@@ -237,9 +262,9 @@ class Fabric:
         self.under_way += len(arrivals)
         last = len(arrivals) - 1
         for number, (at, data) in enumerate(arrivals):
-            self._agenda.at(at, self._arrive, wire, line.cuts, data, event, whole and number == last)
+            self._agenda.at(at, self.arrive, wire, line.cuts, data, event, whole and number == last)
 
-    def _shaped(self, wire: _Wire, sent: list[bytes]) -> list[tuple[int, bytes]]:
+    def _shaped(self, wire: Wire, sent: list[bytes]) -> list[tuple[int, bytes]]:
         """Returns the time at which each Ethernet frame arrives; counts lost and dropped frames and leaves
         them out."""
         at = self._agenda.now + wire.delay_ns
@@ -256,7 +281,13 @@ class Fabric:
                 arrivals.append((at + wait, data))
         return arrivals
 
-    def _arrive(self, wire: _Wire, cuts: int, data: bytes, event: FrameReceived, complete: bool) -> None:
+    def _arrive_together(self, wires: list[tuple[Wire, int]], data: bytes, event: FrameReceived) -> None:
+        """Delivers an unfragmented frame on several wires, each of which counts as an event."""
+        self._agenda.done += len(wires) - 1
+        for wire, cuts in wires:
+            self.arrive(wire, cuts, data, event, True)
+
+    def arrive(self, wire: Wire, cuts: int, data: bytes, event: FrameReceived, complete: bool) -> None:
         """Delivers an Ethernet frame; `complete`: it is the last fragment of its frame."""
         self.under_way -= 1
         line = wire.line
@@ -298,6 +329,20 @@ class Fabric:
             host.received[frame.type] += 1
             host.bytes_received += len(data)
         self._receive[node](ControllerFrame(frame))
+
+    @property
+    def hosts(self) -> list[Host]:
+        """The host links, by node."""
+        return self._hosts
+
+    @property
+    def lines(self) -> Iterable[Line]:
+        """The links, by number."""
+        return self._lines.values()
+
+    def payload(self, frame: Frame) -> bytes:
+        """The Ethernet payload of the first fragment of a frame."""
+        return self._encode(frame)[0]
 
     # Counters.
 
@@ -342,10 +387,8 @@ class Fabric:
                 }
         return counters
 
-    def _opposite(self, wire: _Wire) -> _Wire:
-        link = wire.line.link
-        port = link.v_port if wire.receiver == link.v else link.u_port
-        return self._hosts[wire.receiver].wires[port]
+    def _opposite(self, wire: Wire) -> Wire:
+        return self._hosts[wire.receiver].wires[wire.port]
 
 
 def _by_name(counts: list[int]) -> dict[str, int]:

@@ -6,9 +6,21 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from router.protocol.events import Accepted, Action, Deliver, Event, Refused, Send, SendToController, Tick
+from router.predicates.model import Message
+from router.protocol.events import (
+    Accepted,
+    Action,
+    ControllerFrame,
+    Deliver,
+    Event,
+    Refused,
+    Send,
+    SendToController,
+    Tick,
+)
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
+from router.wire.frames import Frame
 from testbed.sim.clock import Agenda, Alarm
 from testbed.sim.fabric import Fabric
 
@@ -30,7 +42,7 @@ class SimulatedRouter:
         tell: handles the actions for the application.
     """
 
-    __slots__ = ("_agenda", "_alarm", "_fabric", "_tell", "core", "node")
+    __slots__ = ("_agenda", "_alarm", "_fabric", "_tell", "_unsynced", "core", "node", "stale")
 
     def __init__(
         self, node: int, options: RouterOptions, seed: int, agenda: Agenda, fabric: Fabric, tell: Tell
@@ -40,6 +52,10 @@ class SimulatedRouter:
         self._agenda = agenda
         self._fabric = fabric
         self._tell = tell
+        state = self.core.forwarding()
+        self._unsynced = state.routing.unsynced if state is not None else frozenset()
+        #: By node, 1: the router has changed; shared by all routers (`testbed.sim.bulk`).
+        self.stale = bytearray(node + 1)
         self._alarm = Alarm(
             agenda, lambda: self.handle(Tick()), lambda deadline: agenda.piece.time_of(deadline)
         )
@@ -48,6 +64,8 @@ class SimulatedRouter:
         """Passes an event to the core and performs its actions."""
         core = self.core
         actions = core.handle(event, self._agenda.now_s)
+        if self._unsynced or type(event) is ControllerFrame:
+            self.stale[self.node] = 1
         if actions:
             self._perform(actions)
         self._alarm.set(core.next_deadline())
@@ -55,6 +73,11 @@ class SimulatedRouter:
     def rate_changed(self) -> None:
         """Sets the alarm for the new rate of the experiment clock."""
         self._alarm.set(self.core.next_deadline())
+
+    def deliver(self, frame: Frame) -> None:
+        """Passes a message that p0 selects, as compiled code has found, to the application."""
+        assert isinstance(frame.body, Message)
+        self._perform(self.core.deliver(frame.issuer, frame.seq, frame.body))
 
     def _perform(self, actions: list[Action]) -> None:
         for action in actions:

@@ -6,7 +6,9 @@ import gc
 import resource
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from captures.rundir.clock import ClockPiece, write_clock
 from captures.rundir.counters import write_routers_counters, write_switches_counters
@@ -19,6 +21,7 @@ from router.content.registry import CONTENTS
 from router.protocol.events import Event, Settle, Started
 from router.protocol.registries import SCHEMES
 from router.records.applications import ApplicationRecords
+from router.wire.frames import Frame
 from testbed.config.model import Experiment
 from testbed.config.router_options import router_options
 from testbed.emulation.quiescence import not_quiet, quiet_period_s
@@ -38,6 +41,10 @@ from testbed.sim.node import SimulatedRouter
 from testbed.terminal.numbers import clock
 from testbed.terminal.progress import Progress
 from testbed.workload.generate import generate
+from topos.model import Topology
+
+if TYPE_CHECKING:
+    from testbed.sim.carrier import BulkCarrier
 
 #: Virtual time between the first commit and experiment second 0.
 _PAUSE_NS = NS // 10
@@ -47,9 +54,17 @@ _QUIET_NS = 60 * NS
 #: Events between two readings of the wall clock, and wall seconds between two reports of progress.
 _BURST = 1024
 _REPORT_S = 0.2
+#: For fewer nodes, loading Numba takes longer than the messages.
+_WORTH_COMPILING = 100
 
 
-def simulate(experiment: Experiment, runs: Path, progress: Progress, captures: Kept = "all") -> Path:
+def simulate(
+    experiment: Experiment,
+    runs: Path,
+    progress: Progress,
+    captures: Kept = "all",
+    bulk: bool | None = None,
+) -> Path:
     """Simulates an experiment.
 
     Args:
@@ -57,6 +72,7 @@ def simulate(experiment: Experiment, runs: Path, progress: Progress, captures: K
         runs: the folder in which the run folder is made.
         progress: display of the stages.
         captures: the captures to keep.
+        bulk: see `Simulation`.
 
     Returns:
         The run folder, complete except for the accounting.
@@ -80,7 +96,7 @@ def simulate(experiment: Experiment, runs: Path, progress: Progress, captures: K
             with progress.stage(
                 "bring_up_s", f"set-up: {len(topology.nodes)} routers, {len(topology.links)} links"
             ):
-                simulation = Simulation(experiment, run_dir, progress, captures)
+                simulation = Simulation(experiment, run_dir, progress, captures, bulk)
                 simulation.set_up()
             with progress.stage("run_s", "workload in virtual time"):
                 simulation.run()
@@ -96,9 +112,25 @@ def simulate(experiment: Experiment, runs: Path, progress: Progress, captures: K
 
 
 class Simulation:
-    """The parts of a simulation."""
+    """The parts of a simulation.
 
-    def __init__(self, experiment: Experiment, run_dir: Path, progress: Progress, captures: Kept) -> None:
+    Args:
+        experiment: the experiment to simulate.
+        run_dir: the run folder.
+        progress: display of the stages.
+        captures: the captures to keep.
+        bulk: whether compiled code propagates messages where it may (`testbed.sim.bulk`), which needs Numba;
+            None: in a large network. The run folder is the same.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        run_dir: Path,
+        progress: Progress,
+        captures: Kept,
+        bulk: bool | None = None,
+    ) -> None:
         topology = experiment.topology
         self.experiment = experiment
         self._folder = run = RunLayout(run_dir)
@@ -137,6 +169,7 @@ class Simulation:
             for node in topology.nodes
         ]
         self.fabric.connect([router.handle for router in self.routers], self.controller.frame_received)
+        self._bulk = self._in_bulk() if bulk or (bulk is None and _is_large(topology)) else None
         self._committed = False
         self.network = SimulatedNetwork(topology, self.fabric, self.controller)
         #: Measurements, named as those of an emulation, for summary.json.
@@ -201,6 +234,8 @@ class Simulation:
 
     def finish(self) -> None:
         """Writes the files that are complete only at the end: counters, tables, the list of captures."""
+        if self._bulk is not None:
+            self._bulk.collect()
         run = self._folder
         write_routers_counters(run, {router.node: router.counters() for router in self.routers})
         write_switches_counters(run, self.fabric.switch_counters())
@@ -261,6 +296,21 @@ class Simulation:
     def _handle(self, node: int, event: Event) -> None:
         self.routers[node].handle(event)
 
+    def _in_bulk(self) -> BulkCarrier | None:
+        from testbed.sim.carrier import in_bulk
+
+        cores = [router.core for router in self.routers]
+        carrier = in_bulk(self.fabric, self.agenda, cores, self._delivered)
+        if carrier is not None:
+            for router in self.routers:
+                router.stale = carrier.stale
+        return carrier
+
+    def _delivered(self, node: int, at_ns: int, frame: Frame) -> None:
+        """A message, propagated in bulk, has arrived at a node whose p0 selects it."""
+        self.agenda.now = at_ns
+        self.routers[node].deliver(frame)
+
     def _controller_said(self, event: str) -> None:
         if event == "all_switches_ready":
             for router in self.routers:
@@ -271,6 +321,11 @@ class Simulation:
 
 def _raise(error: OSError) -> None:
     raise error
+
+
+def _is_large(topology: Topology) -> bool:
+    """Whether loading machine code takes less time than it saves."""
+    return len(topology.nodes) >= _WORTH_COMPILING and find_spec("numba") is not None
 
 
 class _Reporter:

@@ -139,6 +139,11 @@ class FilterPool:
     def __len__(self) -> int:
         return len(self._numbers)
 
+    @property
+    def version(self) -> int:
+        """Changes whenever a filter is added or removed: `matching` may then answer otherwise."""
+        return self._version
+
     def register(self, holder: Holder) -> None:
         """Keeps the filters in `holder.members`, as long as the holder exists."""
         self._holders.add(holder)

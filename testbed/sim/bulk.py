@@ -1,0 +1,363 @@
+"""Messages that are under way in a simulation, propagated in bulk by compiled code.
+
+Between two events of any other type, tables do not change. All arrivals of messages up to the next such
+event are handled in one call of compiled code (`testbed.sim.compiled_bulk`), on arrays that have the
+broadcast tables and the filters of p_i of each router. Arrivals carry the numbers that the agenda would have
+given them, so the order of all events is that of a simulation without this module, to the byte.
+
+The core is asked for everything that is not ordinary: frames that would be dropped, links of hubs beyond the
+first page of addresses, fragments, older epochs. What it decides about, and what applications get, happens in
+its place in the order of events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from router.native.memory import address_of
+from router.predicates.covering.bitset import Bits
+from router.predicates.covering.pool import POOL
+from router.predicates.model import Message
+from router.protocol.broadcast import EpochTable
+from router.protocol.router import Router
+from router.protocol.schemes.per_interface import PerInterface
+from router.wire.addresses import PORTS_PER_PAGE
+from router.wire.frames import Frame
+from testbed.sim import compiled_bulk as loops
+from testbed.sim.layout import (
+    ARRIVAL_WIDTH,
+    AT,
+    CHILDREN,
+    CLASS_OF,
+    DELIVERED,
+    FIRST,
+    LOG_WIDTH,
+    MESSAGE_WIDTH,
+    NODE_COUNTS,
+    NODE_WIDTH,
+    NUMBER,
+    PARENTS,
+    PENDING,
+    PORT_COUNT,
+    RECEIVER,
+    ROW,
+    SOURCES,
+    WIRE,
+    WIRE_COUNTS,
+    Control,
+    Exit,
+)
+
+_Longs: TypeAlias = npt.NDArray[np.int64]
+_Sets: TypeAlias = npt.NDArray[np.uint64]
+
+#: The first sizes of arrays that grow.
+_ARRIVALS, _MESSAGES, _LOG_ROWS, _WORDS = 4096, 64, 65_536, 16
+_WORD_BYTES = 8
+
+
+#: Takes a frame that arrived or was sent, for the captures: what happened, its time (ns), the wire or the
+#: sending node, the interfaces that it is addressed to (bits), and the frame.
+Log = Callable[[int, int, int, int, Frame], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Propagated:
+    """The result of a call of `Bulk.run`.
+
+    Attributes:
+        done: arrivals handled.
+        now_ns: time of the last of them.
+        added: the number of the last event scheduled.
+        moved_ns: time at which a frame last moved.
+        under_way: change of the number of frames under way.
+        core: whether the next arrival is the core's, and may be handled now.
+    """
+
+    done: int
+    now_ns: int
+    added: int
+    moved_ns: int
+    under_way: int
+    core: bool
+
+
+class Bulk:
+    """The messages under way.
+
+    Args:
+        cores: the routers, by node.
+        wires: of each wire its receiver, delay (ns), line, and interface at the receiver; int64 [wires, 4].
+        port_wires: by node, interface -> wire.
+        cuts: by line, the number of its changes; int64, kept by the fabric.
+        log: takes the frames that were sent and arrived; None: no captures are kept.
+        deliver: is called with a node, a time (ns) and the frame of a message that p0 of the node selects.
+    """
+
+    def __init__(
+        self,
+        cores: list[Router],
+        wires: _Longs,
+        port_wires: list[dict[int, int]],
+        cuts: _Longs,
+        log: Log | None,
+        deliver: Callable[[int, int, Frame], None],
+    ) -> None:
+        count = len(cores)
+        self._report, self._deliver = log, deliver
+        self._states = [core.forwarding() for core in cores]
+        #: By node, 1: the router has changed since its state was laid out. For drivers to write.
+        self.stale = bytearray(b"\1" * count)
+        self._stale = np.frombuffer(self.stale, np.uint8)
+        self._control = np.zeros(len(Control), np.int64)
+        self._control[Control.LOG_FRAMES] = log is not None
+        self._heap = np.zeros((_ARRIVALS, ARRIVAL_WIDTH), np.int64)
+        self._wires = wires
+        self.wire_counts = np.zeros((len(wires), WIRE_COUNTS), np.int64)
+        self._cuts = cuts
+        self._nodes = np.zeros((count, NODE_WIDTH), np.int64)
+        self.node_counts = np.zeros((count, NODE_COUNTS), np.int64)
+        ports = np.array([max(each, default=0) for each in port_wires], np.int64)
+        self._nodes[:, PORT_COUNT] = ports
+        self._nodes[:, ROW] = np.cumsum(ports + 1) - (ports + 1)
+        rows = int((ports + 1).sum())
+        self._port_wires = np.zeros(rows, np.int64)
+        for node, each in enumerate(port_wires):
+            first = self._nodes[node, ROW]
+            for port, wire in each.items():
+                self._port_wires[first + port] = wire
+        #: The tables whose addresses are laid out.
+        self._tables: list[EpochTable | None] = [None] * count
+        self._predicates: _Sets = np.zeros((rows, _WORDS), np.uint64)
+        self._messages = np.zeros((_MESSAGES, MESSAGE_WIDTH), np.int64)
+        self._matched: _Sets = np.zeros((_MESSAGES, _WORDS), np.uint64)
+        #: Row -> the frame of a message by its hop limit; its row by issuer, number and epoch.
+        self._frames: dict[int, dict[int, Frame]] = {}
+        self._rows: dict[tuple[int, int, int], int] = {}
+        self._free = list(range(_MESSAGES - 1, -1, -1))
+        self._log = np.zeros((_LOG_ROWS, LOG_WIDTH), np.int64)
+        self._inbox: list[tuple[int, ...]] = []
+        self._version = -1
+        self._head: tuple[int, int] | None = None
+
+    @property
+    def head(self) -> tuple[int, int] | None:
+        """Time and number of the first arrival; None if no message is under way."""
+        return self._head
+
+    def send(
+        self, at_ns: int, number: int, wire: int, cuts: int, ports: int, frame: Frame, length: int
+    ) -> None:
+        """A frame of a message will arrive.
+
+        Args:
+            number: of the event.
+            cuts: changes of the link so far.
+            ports: the interfaces that the frame is addressed to, as bits.
+            length: bytes of the Ethernet frame; the message is in one.
+        """
+        key = frame.issuer, frame.seq, frame.epoch
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = self._new_row(frame, length)
+        self._frames[row].setdefault(frame.hop_limit, frame)
+        self._inbox.append((at_ns, number, wire, cuts, row, frame.hop_limit, ports))
+        self._messages[row, PENDING] += 1
+        if self._head is None or (at_ns, number) < self._head:
+            self._head = at_ns, number
+
+    def run(self, added: int, before: tuple[int, int], until_ns: int, most: int) -> Propagated:
+        """Handles arrivals before an event and by a time, at most so many.
+
+        Args:
+            added: the number of the last event that was scheduled.
+        """
+        control = self._control
+        control[Control.ADDED], control[Control.DONE], control[Control.NOW] = added, 0, 0
+        self._take_inbox()
+        self._match_again()
+        while True:
+            exit_ = loops.propagate(
+                control,
+                self._heap,
+                self._wires,
+                self.wire_counts,
+                self._cuts,
+                self._nodes,
+                self.node_counts,
+                self._stale,
+                self._port_wires,
+                self._predicates,
+                self._messages,
+                self._matched,
+                self._log,
+                *before,
+                until_ns,
+                most,
+            )
+            if exit_ == Exit.STALE:
+                self._lay_out(int(self._wires[self._heap[0, WIRE], RECEIVER]))
+            elif exit_ == Exit.FULL:
+                self._drain()
+                if control[Control.SIZE] + PORTS_PER_PAGE >= len(self._heap):
+                    self._heap = _doubled(self._heap)
+            else:
+                break
+        self._drain()
+        self._forget()
+        found = Propagated(
+            done=int(control[Control.DONE]),
+            now_ns=int(control[Control.NOW]),
+            added=int(control[Control.ADDED]),
+            moved_ns=int(control[Control.MOVED]),
+            under_way=int(control[Control.UNDER_WAY]),
+            core=exit_ == Exit.CORE,
+        )
+        control[Control.UNDER_WAY] = 0
+        return found
+
+    def take(self) -> tuple[int, int, int, int, Frame]:
+        """Takes the first arrival, for the core to decide about it.
+
+        Returns:
+            Its time, wire, changes of the link when it was sent, interfaces of its address (bits), and frame.
+        """
+        at, _, wire, cuts, row, hops, ports = self._heap[0].tolist()
+        frame = self._frame(row, hops)
+        self._messages[row, PENDING] -= 1
+        loops.drop_first(self._control, self._heap)
+        self._forget()
+        return at, wire, cuts, ports, frame
+
+    # Messages.
+
+    def _new_row(self, frame: Frame, length: int) -> int:
+        if not self._free:
+            size = len(self._messages)
+            self._messages, self._matched = _doubled(self._messages), _doubled(self._matched)
+            self._free = list(range(2 * size - 1, size - 1, -1))
+        row = self._free.pop()
+        self._messages[row] = frame.issuer, frame.epoch, length, 0
+        self._frames[row] = {frame.hop_limit: frame}
+        self._match(row, frame)
+        return row
+
+    def _frame(self, row: int, hops: int) -> Frame:
+        """The frame of a message with a hop limit, the same object for all that get it."""
+        frames = self._frames[row]
+        frame = frames.get(hops)
+        if frame is None:
+            frame = frames[hops] = self._frame(row, hops + 1).one_hop_less()
+        return frame
+
+    def _match(self, row: int, frame: Frame) -> None:
+        assert isinstance(frame.body, Message)
+        matching = POOL.matching(frame.body)
+        self._fit(matching)
+        self._matched[row] = _as_words(matching, self._matched.shape[1])
+
+    def _match_again(self) -> None:
+        """Filters that are new since a message was sent may match it."""
+        if self._version != POOL.version:
+            self._version = POOL.version
+            for row, frames in self._frames.items():
+                self._match(row, next(iter(frames.values())))
+
+    def _forget(self) -> None:
+        """Sets the head, and frees the rows of messages that have arrived everywhere."""
+        control = self._control
+        size = control[Control.SIZE]
+        first = self._heap[0]
+        self._head = (int(first[AT]), int(first[NUMBER])) if size else None
+        if self._inbox:
+            earliest = min((arrival[0], arrival[1]) for arrival in self._inbox)
+            self._head = earliest if self._head is None else min(self._head, earliest)
+        pending = self._messages[:, PENDING]
+        for key, row in [(key, row) for key, row in self._rows.items() if not pending[row]]:
+            del self._rows[key], self._frames[row]
+            self._free.append(row)
+
+    def _take_inbox(self) -> None:
+        if self._inbox:
+            arrivals = np.array(self._inbox, np.int64)
+            self._inbox.clear()
+            while self._control[Control.SIZE] + len(arrivals) >= len(self._heap):
+                self._heap = _doubled(self._heap)
+            loops.push(self._control, self._heap, arrivals)
+
+    # The state of routers.
+
+    def _lay_out(self, node: int) -> None:
+        """Takes over what has changed at a router."""
+        state = self._states[node]
+        assert state is not None
+        first = int(self._nodes[node, ROW])
+        for interface, members in state.routing.take_changes().items():
+            self._fit(members)
+            self._predicates[first + interface] = _as_words(members, self._predicates.shape[1])
+        current = state.tables.current
+        if current is not None and current.epoch > self._control[Control.EPOCH]:
+            self._control[Control.EPOCH] = current.epoch
+            self._stale[:] = 1
+        table = state.tables.get(int(self._control[Control.EPOCH]))
+        if table is not self._tables[node]:
+            self._tables[node] = table
+            row = self._nodes[node]
+            row[SOURCES] = 0
+            if table is not None:
+                classes = table.classes.arrays
+                row[CLASS_OF] = address_of(table.class_of)
+                row[PARENTS] = address_of(classes.parents)
+                row[FIRST] = address_of(classes.first)
+                row[CHILDREN] = address_of(classes.children)
+                row[SOURCES] = table.class_of.size
+        self._stale[node] = 0
+
+    def _fit(self, members: Bits) -> None:
+        """Makes rows of filters as wide as a set requires."""
+        words = -(-members.bit_length() // 64)
+        if words > self._control[Control.WORDS]:
+            self._control[Control.WORDS] = words
+        while words > self._predicates.shape[1]:
+            self._predicates = np.hstack([self._predicates, np.zeros_like(self._predicates)])
+            self._matched = np.hstack([self._matched, np.zeros_like(self._matched)])
+
+    # What happened.
+
+    def _drain(self) -> None:
+        """Reports what compiled code has logged, in its order."""
+        rows = self._log[: self._control[Control.LOGGED]].tolist()
+        self._control[Control.LOGGED] = 0
+        for what, at_ns, where, row, hops, ports in rows:
+            frame = self._frame(row, hops)
+            if what == DELIVERED:
+                self._deliver(where, at_ns, frame)
+            elif self._report is not None:
+                self._report(what, at_ns, where, ports, frame)
+
+
+def can_run(cores: list[Router]) -> bool:
+    """Whether compiled code decides about messages as these routers would.
+
+    They route by interface, match by the pool of filters, and nothing counts the messages that they send.
+    """
+    for core in cores:
+        state = core.forwarding()
+        if state is None or state.counts is not None or not isinstance(state.scheme, PerInterface):
+            return False
+        if state.routing.pool is not POOL:
+            return False
+    return True
+
+
+def _doubled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.concatenate([array, np.zeros_like(array)])
+
+
+def _as_words(members: Bits, words: int) -> _Sets:
+    return np.frombuffer(members.to_bytes(words * _WORD_BYTES, "little"), np.uint64)
