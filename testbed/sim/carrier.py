@@ -140,8 +140,11 @@ class BulkCarrier:
 def in_bulk(
     fabric: Fabric, agenda: Agenda, cores: list[Router], deliver: Callable[[int, int, Frame], None]
 ) -> BulkCarrier | None:
-    """Lets compiled code propagate messages, if it may: None if a link shapes or loses frames, or a router
-    routes in another way than `can_run` allows."""
+    """Lets compiled code propagate messages, if it may.
+
+    Returns:
+        None if a link shapes or loses frames, or a router routes in another way than `can_run` allows.
+    """
     wires = (wire for host in fabric.hosts for wire in host.wires.values())
     if not can_run(cores) or any(wire.random is not None or wire.ns_per_byte for wire in wires):
         return None

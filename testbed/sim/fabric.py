@@ -60,8 +60,10 @@ Receive = Callable[[Event], None]
 
 
 class Line:
-    """The common state of both directions of a link. `cuts` is even while the link is up, and grows with each
-    change."""
+    """The common state of both directions of a link.
+
+    `cuts` is even while the link is up, and grows with each change.
+    """
 
     __slots__ = ("capture", "cuts", "link", "number")
 
@@ -233,8 +235,10 @@ class Fabric:
             host.capture.add(record(now, data))
 
     def _transmit(self, wire: Wire, sent: list[bytes], event: FrameReceived) -> None:
-        """Sends the fragments of a frame on a wire; the receiving router gets the frame with the last
-        fragment."""
+        """Sends the fragments of a frame on a wire.
+
+        The receiving router gets the frame with the last fragment.
+        """
         line = wire.line
         if line.cuts % 2:
             wire.dropped += len(sent)
