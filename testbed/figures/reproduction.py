@@ -108,6 +108,8 @@ class Reproduction(ABC):
         deviations: where the text of the paper is silent, contradicts itself, or is not followed, and why.
         measure: place `module:function` of a function of (`Direct`, `Experiment`) that returns the
             measurements of a run, as JSON holds them.
+        calculates: no network is needed: `measure` is a function of (facts of the case, seed), whose calls
+            are tasks of Spark as simulations are.
         emulated_scale: time scale of an emulation.
     """
 
@@ -115,6 +117,7 @@ class Reproduction(ABC):
     paper: ClassVar[Sequence[str]]
     deviations: ClassVar[Sequence[str]] = ()
     measure: ClassVar[str] = ""
+    calculates: ClassVar[bool] = False
     emulated_scale: ClassVar[float] = 60.0
 
     @abstractmethod
@@ -144,6 +147,7 @@ for _name, _place, _doc in (
     ("ra", "testbed.figures.advertisements:Advertisements", "Share of RAs over time (figure 13)."),
     ("srur", "testbed.figures.requests:Requests", "Rate of SRs and URs over time (figure 14)."),
     ("network-effect", "testbed.figures.network_effect:NetworkEffect", "One table, or many routers."),
+    ("alpha", "testbed.figures.alpha:Alpha", "The disjunction advantage (slides, part III)."),
     (
         "schemes",
         "testbed.figures.schemes:Schemes",

@@ -94,6 +94,10 @@ def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) 
         overrides["time_scale"] = str(figure.emulated_scale)
     path = find_experiment("default")
     facts = [engine, figure.measure, path.read_text(encoding="utf-8"), sorted(overrides.items())]
+    parameters: dict[str, Any] = {"case": case.label}
+    if figure.calculates:
+        engine, parameters = "simulate", dict(case.facts)
+        facts.append(sorted(case.facts.items()))
     identity = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
     experiment = load_experiment(path, overrides)
-    return Job(number, identity, {"case": case.label}, seed, engine, experiment, figure.measure)
+    return Job(number, identity, parameters, seed, engine, experiment, figure.measure, figure.calculates)

@@ -62,11 +62,13 @@ def row_of(job: Job, run: Callable[[Job], Measured]) -> Row:
 
 
 def simulate_job(job: Job, keep: str | None = None) -> Row:
-    """Simulates a job and accounts for it in this process (`captures.accounting.direct`).
+    """Simulates a job and accounts for it in this process (`captures.accounting.direct`), or calculates it.
 
     Args:
         keep: folder that keeps the run folder; None: it is removed.
     """
+    if job.calculates:
+        return row_of(job, lambda job: (measure_of(job)(job.parameters, job.seed), {}))
     return row_of(job, lambda job: _simulated(job, keep))
 
 

@@ -71,6 +71,7 @@ class Job:
         parameters: the values of the grid.
         measure: place `module:function` of a function of (`Direct`, `Experiment`), whose result takes the
             place of the keys of the summary; empty: the keys.
+        calculates: `measure` is a function of (`parameters`, `seed`), and there is no run.
     """
 
     number: int
@@ -80,6 +81,7 @@ class Job:
     engine: str
     experiment: Experiment
     measure: str = ""
+    calculates: bool = False
 
 
 @dataclass(frozen=True)
