@@ -25,6 +25,7 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.timings import read_timings
 from testbed.machine.probes import datapath, kernel_features
 from testbed.network.emulated import EmulatedNetwork
+from tests.support.system_switches import start_open_vswitch
 from topos.generators import waxman
 from topos.mininet_topos import CbcbTopo
 
@@ -36,6 +37,7 @@ def _seconds(action: Callable[[], object]) -> float:
 
 
 def _bare(nodes: int) -> tuple[float, float]:
+    start_open_vswitch()
     setLogLevel("warning")
     topo = CbcbTopo(waxman, nodes)
     switch = partial(OVSSwitch, datapath=datapath(), protocols="OpenFlow13")

@@ -13,6 +13,7 @@ import pytest
 
 from router.wire.addresses import HOST_PORT
 from tests.support.paths import ROOT
+from tests.support.system_switches import start_open_vswitch
 from topos.generators import ring, tree, waxman
 from topos.loaders import load
 from topos.model import Topology
@@ -149,6 +150,7 @@ def _devices() -> set[str]:
 def test_mn_runs_it_and_leaves_nothing(tmp_path: Path, topo: str, file: str) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root")
+    start_open_vswitch()
     if _devices():
         pytest.skip("another Mininet network with the names s0, r0, ... is running")
     if file:
