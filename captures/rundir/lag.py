@@ -15,7 +15,8 @@ class PartLag(TypedDict):
     """The lag of a part from `from_s` until the end of the workload.
 
     Lag is how long something that the part had to do had waited: a frame in a router's socket, in Open
-    vSwitch or in a capture's ring, a deadline that had passed, an item of the workload after its time.
+    vSwitch or in a capture's ring, a deadline that had passed, an item of the workload after its time, a
+    request of the workload until its answer.
     """
 
     part: Annotated[PartName, "the part"]

@@ -12,6 +12,7 @@ from array import array
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -108,6 +109,7 @@ class Driver:
         self._subscriptions: dict[tuple[int, str], Request] = {}
         self._outstanding = 0
         self._delays = array("d")
+        self._late: Callable[[float], None] | None = None
         #: Node -> when each unanswered request was made, `time.monotonic()`.
         self._asked: defaultdict[int, deque[float]] = defaultdict(deque)
         self._stopping = False
@@ -173,7 +175,7 @@ class Driver:
             progress: called about five times a wall second.
             actions: done at their times, between items.
             zero_s: second 0 of the workload in seconds of the clock; None: now.
-            meter: is given the lateness of the items.
+            meter: is given the lateness of the items, and of the answers.
             opening: paces the predicates of second 0; None: as fast as routers confirm them.
 
         Raises:
@@ -186,6 +188,7 @@ class Driver:
             )
         )
         meter = Meter() if meter is None else meter
+        self._late = partial(meter.late, clock=clock)
         zero_s = clock.now() if zero_s is None else zero_s
         while clock.now() < zero_s and not self._stopping:
             self._turn(clock.timeout(zero_s))
@@ -333,7 +336,10 @@ class Driver:
         # A router answers in the order of the requests.
         while waiting and waiting[0].answer is not None:
             request = waiting.popleft()
-            self._delays.append(time.monotonic() - self._asked[node].popleft())
+            delay_s = time.monotonic() - self._asked[node].popleft()
+            self._delays.append(delay_s)
+            if self._late is not None:
+                self._late(delay_s)
             self._outstanding -= 1
             answer = request.answer
             if answer is None or not answer.get("ok"):

@@ -27,9 +27,9 @@ pytestmark = pytest.mark.emulation
 
 Start = Callable[..., Cbcb]
 
-#: 12,000 messages in 120 experiment seconds: two wall seconds at 60, which no driver can.
+#: 24,000 messages in 60 experiment seconds: one wall second at 60, which no driver can.
 BUSY = """
-duration_s = 120
+duration_s = 60
 time_scale = 60
 [topology]
 generator = "ring"
@@ -37,7 +37,7 @@ nodes = 6
 [workload]
 senders_percent = 100
 receivers_percent = 100
-messages_per_minute = 1000
+messages_per_minute = 4000
 changing_receivers_percent = 50
 predicate_change_interval_s = 60
 """
@@ -88,14 +88,17 @@ def test_a_router_that_stands_still_for_eight_seconds_makes_the_run_invalid(cbcb
     summary = json.loads((folder_of(run) / "summary.json").read_text())
     assert (status, summary["verdict"]) == (4, "invalid"), output
     assert "Verdict: invalid" in output
-    first, who, advice = summary["verdict_reasons"]
+    first, routers, workload, advice = summary["verdict_reasons"]
     assert first == "the machine was too slow"
-    assert who.startswith("routers (first of all that of node 3): ")
+    assert routers.startswith("routers (first of all that of node 3): ")
+    assert workload.startswith("workload: ")
     assert "finds a rate" in advice
-    assert 7 < summary["lag"]["routers"]["lag_wall_s"] < 12
-    assert summary["lag"]["routers"]["lag_s"] == pytest.approx(
-        10 * summary["lag"]["routers"]["lag_wall_s"], rel=0.01
-    )
+    # A frame, and a request, may have come some time after the router was stopped.
+    for part in ("routers", "workload"):
+        lag = summary["lag"][part]
+        assert 1 < lag["lag_wall_s"] < 12
+        assert lag["lag_s"] == pytest.approx(10 * lag["lag_wall_s"], rel=0.01)
+    assert summary["answer_delay"]["max_s"] == summary["lag"]["workload"]["lag_wall_s"]
 
 
 def _pid_of(run: Cbcb, node: int) -> int | None:
