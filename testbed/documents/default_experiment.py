@@ -26,7 +26,7 @@ _HEAD = """\
 """
 #: Section -> key -> value here.
 _VALUES: dict[str, dict[str, Any]] = {
-    "": {"name": "default", "seed": 105, "duration_s": 1800.0, "time_scale": 60.0},
+    "": {"name": "default", "seed": 105, "duration_s": 1800.0, "time_scale": "auto"},
     "topology": {"nodes": 20},
     "workload": {"first_message_s": 60.0},
 }

@@ -105,7 +105,7 @@ def test_default_is_the_setting_of_the_paper() -> None:
     experiment = load_experiment(list_experiments()["default"])
     workload = experiment.workload
     assert (len(experiment.topology.nodes), len(experiment.topology.links)) == (20, 40)
-    assert (experiment.duration_s, experiment.time_scale) == (1800, 60)
+    assert (experiment.duration_s, experiment.time_scale, experiment.fastest) == (1800, "auto", 60)
     assert workload is not None
     assert (workload.senders_percent, workload.receivers_percent) == (20, 75)
     assert (workload.messages_per_minute, workload.predicate_change_interval_s) == (3, 1200)
