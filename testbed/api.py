@@ -34,7 +34,7 @@ from testbed.config.shipped import find_experiment
 from testbed.config.toml_text import toml_value
 from testbed.config.topology import parse_topology_argument
 from testbed.errors import InputError
-from testbed.runs.folders import DEFAULT_RUNS
+from testbed.runs.folders import DEFAULT_RUNS, reproduction_folder, sweep_folder
 from testbed.terminal.progress import Progress
 from topos.loaders import SUFFIXES
 from topos.model import Topology
@@ -211,7 +211,7 @@ def sweep(
     from testbed.sweeps.sweep import sweep as swept
 
     found = spec_of(spec, Path("sweep.toml")) if isinstance(spec, Mapping) else load_spec(Path(spec))
-    return swept(found, folder or DEFAULT_RUNS / "sweeps" / found.name, _quiet(), master=master)
+    return swept(found, folder or sweep_folder(DEFAULT_RUNS, found.name), _quiet(), master=master)
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ def figure(
     from testbed.figures.runner import reproduce
 
     chosen = FIGURES[name]()
-    place = folder or DEFAULT_RUNS / "figures" / name
+    place = folder or reproduction_folder(DEFAULT_RUNS, name)
     done = reproduce(chosen, size, range(1, seeds + 1), place, _quiet(), master=master)
     return Reproduced(chosen.judge(done.results), chosen.panels(done.results), done.failures)
 

@@ -37,6 +37,7 @@ def main(arguments: Namespace) -> int:
     from captures.spark.session import SessionError
     from testbed.figures.page import verdict_of, write_page
     from testbed.figures.runner import reproduce
+    from testbed.runs.folders import reproduction_folder
     from testbed.terminal.progress import Progress
 
     name, size, seeds = arguments.figure, arguments.size, arguments.seeds
@@ -49,7 +50,7 @@ def main(arguments: Namespace) -> int:
         from testbed.machine.probes import datapath as found
 
         datapath = found()
-    folder = arguments.runs / "figures" / name
+    folder = reproduction_folder(arguments.runs, name)
     progress = Progress(Console())
     try:
         done = reproduce(

@@ -27,6 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> int:
     """Writes the plot, and prints its numbers."""
+    from testbed.runs.folders import sweep_folder
     from testbed.sweeps.folder import read_runs
     from testbed.sweeps.plot import save
     from testbed.sweeps.spec import Plot
@@ -34,7 +35,7 @@ def main(arguments: Namespace) -> int:
 
     path = arguments.sweep
     if not path.exists():
-        path = arguments.runs / "sweeps" / path
+        path = sweep_folder(arguments.runs, str(path))
     runs = read_runs(path)
     plot = Plot(arguments.y, arguments.x, arguments.by, arguments.kind)
     save(runs, plot, arguments.output)

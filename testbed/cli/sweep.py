@@ -26,6 +26,7 @@ def main(arguments: Namespace) -> int:
     from rich.console import Console
 
     from captures.spark.session import SessionError
+    from testbed.runs.folders import sweep_folder
     from testbed.sweeps.spec import load_spec
     from testbed.sweeps.sweep import sweep
     from testbed.terminal.progress import Progress
@@ -40,7 +41,7 @@ def main(arguments: Namespace) -> int:
     try:
         result = sweep(
             spec,
-            arguments.runs / "sweeps" / spec.name,
+            sweep_folder(arguments.runs, spec.name),
             progress,
             master=arguments.master,
             datapath=datapath,

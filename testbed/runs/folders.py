@@ -12,6 +12,18 @@ from testbed.full_disk import FULL, naming_a_full_disk
 
 #: The folder of the run folders, unless the user names another.
 DEFAULT_RUNS = Path(__file__).resolve().parents[2] / "captures" / "runs"
+#: Folders beside the run folders.
+_SWEEPS, _REPRODUCTIONS = "sweeps", "reproductions"
+
+
+def sweep_folder(runs: Path, name: str) -> Path:
+    """The folder of a sweep: its table, its plots, what a resumed sweep needs."""
+    return runs / _SWEEPS / name
+
+
+def reproduction_folder(runs: Path, figure: str) -> Path:
+    """The folder of the runs that reproduce a figure of the papers."""
+    return runs / _REPRODUCTIONS / figure
 
 
 def new_run_folder(runs: Path, name: str) -> Path:
