@@ -10,7 +10,7 @@ frame is left to the core (`router.protocol`), in its place in the order of arri
 from __future__ import annotations
 
 from select import EPOLLIN
-from socket import MSG_DONTWAIT, MSG_PEEK, MSG_TRUNC
+from socket import MSG_DONTWAIT, MSG_TRUNC
 from time import CLOCK_MONOTONIC, CLOCK_REALTIME
 
 import numpy as np
@@ -59,7 +59,7 @@ from router.native.memory import (
     real_at,
     short_at,
 )
-from router.native.system import clock_gettime, epoll_wait, ioctl, memcpy, recv, recvmmsg, sendmmsg
+from router.native.system import clock_gettime, epoll_wait, ioctl, memcpy, recvmmsg, sendmmsg
 from router.recording.format import ACTIONS, FORWARD, FRAME_RECEIVED
 from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
 from router.wire.addresses import ETHERTYPE
@@ -111,7 +111,6 @@ _MONOTONIC, _REALTIME, _EPOLLIN, _SIOCGSTAMPNS = (
     0x8907,
 )
 _SEND_FLAGS, _RECEIVE_FLAGS = int(MSG_DONTWAIT), int(MSG_DONTWAIT | MSG_TRUNC)
-_LOOK_FLAGS = int(MSG_DONTWAIT | MSG_PEEK)
 _MESSAGE = int(FrameType.MSG)
 _HEADER = 32
 #: Offsets in an Ethernet frame.
@@ -177,7 +176,6 @@ def serve(state: Address) -> None:
             return
         put_real(state, _NOW, max(seconds, real_at(state, _NOW)))
         put_long(state, _READY, 0)
-        _look_at_lag(state, now)
         _receive(state)
         _forward(state)
         if long_at(state, _NEXT) < long_at(state, _COUNT) or long_at(state, _SENT) < long_at(state, _OUT):
@@ -202,31 +200,23 @@ def _is_full(state: Address) -> Flag:
 
 
 @callee
-def _look_at_lag(state: Address, now: I64) -> None:
-    """Notes how long the frame has waited that is received next."""
+def _receive(state: Address) -> None:
+    """Receives a batch; notes now and then how long its first frame, which is the oldest, has waited."""
+    socket, headers, slots = long_at(state, _SOCKET), long_at(state, _HEADERS_IN), long_at(state, _SLOTS)
+    put_long(state, _NEXT, 0)
+    now = _time(state, _MONOTONIC)
     if now < long_at(state, _LAG_LOOK):
+        put_long(state, _COUNT, max(0, recvmmsg(socket, headers, slots, _RECEIVE_FLAGS, 0)))
         return
     put_long(state, _LAG_LOOK, now + LAG_LOOK_NS)
-    # A look at the frame makes its stamp the one that the kernel gives.
-    if recv(long_at(state, _SOCKET), state + 8 * _TIME, 1, _LOOK_FLAGS) < 0:
-        return
-    today = _time(state, _REALTIME)
-    if ioctl(long_at(state, _SOCKET), _SIOCGSTAMPNS, state + 8 * _TIME) == 0:
+    # The kernel gives the stamp of the frame that was received last.
+    count = max(0, recvmmsg(socket, headers, 1, _RECEIVE_FLAGS, 0))
+    if count and ioctl(socket, _SIOCGSTAMPNS, state + 8 * _TIME) == 0:
         stamp = long_at(state, _TIME) * 1_000_000_000 + long_at(state, _TIME + 1)
-        put_long(state, _LAG, max(long_at(state, _LAG), today - stamp))
-
-
-@callee
-def _receive(state: Address) -> None:
-    received = recvmmsg(
-        long_at(state, _SOCKET),
-        long_at(state, _HEADERS_IN),
-        long_at(state, _SLOTS),
-        _RECEIVE_FLAGS,
-        0,
-    )
-    put_long(state, _COUNT, max(0, received))
-    put_long(state, _NEXT, 0)
+        put_long(state, _LAG, max(long_at(state, _LAG), _time(state, _REALTIME) - stamp))
+    if count and slots > 1:
+        count += max(0, recvmmsg(socket, headers + 8 * HEADER_WIDTH, slots - 1, _RECEIVE_FLAGS, 0))
+    put_long(state, _COUNT, count)
 
 
 @callee

@@ -13,8 +13,6 @@ _CALL = types.int32(types.int32, types.intp, types.uint32, types.int32, types.in
 recvmmsg = types.ExternalFunction("recvmmsg", _CALL)
 #: sendmmsg(2): descriptor, address of mmsghdr[], their number, flags.
 sendmmsg = types.ExternalFunction("sendmmsg", types.int32(types.int32, types.intp, types.uint32, types.int32))
-#: recv(2): descriptor, address, bytes, flags.
-recv = types.ExternalFunction("recv", types.intp(types.int32, types.intp, types.intp, types.int32))
 #: memcpy(3): target, source, bytes.
 memcpy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
 #: epoll_wait(2): descriptor, address of epoll_event[], their number, milliseconds (-1: no end).
