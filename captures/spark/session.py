@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -30,6 +32,10 @@ _JVM_OPTIONS_LARGE = "-XX:+UseSerialGC"
 _MOST_SOCKET_FOLDER = 107 - 43
 #: Environment variable with options of the JVM, which precede those of Spark's settings.
 _FIRST_OPTIONS = "SPARK_SUBMIT_OPTS"
+#: Lines in which Java says that it gets too little memory.
+_NO_MEMORY = re.compile(
+    r"insufficient memory|could not (reserve|allocate)|cannot allocate memory|OutOfMemoryError", re.IGNORECASE
+)
 #: Seconds between two searches for processes to end.
 _SEARCH_EVERY_S = 0.05
 
@@ -54,7 +60,7 @@ def spark_session(
     Args:
         master: Spark's master URL. With `local[...]` the driver binds to 127.0.0.1; otherwise Spark's own
             settings apply.
-        log: file for the stderr of Spark and its workers (None: the stderr of this process).
+        log: file for the output of Spark and its workers (None: stdout and stderr of this process).
         large: whether the JVM is started for millions of rows. Sessions after the first in a process share
             its JVM.
 
@@ -103,12 +109,14 @@ def spark_session(
 def _started(settings: Mapping[str, str], folder: SparkFolder, log: Path | None) -> SparkSession:
     # In a thread of its own, which no signal interrupts: PySpark, interrupted while it waits for the JVM,
     # loses the reference to the JVM, which then never ends.
-    with _stderr_to(log), _temporary_files_in(folder.path), ThreadPoolExecutor(max_workers=1) as pool:
+    before = 0 if log is None or not log.exists() else log.stat().st_size
+    with _output_to(log), _temporary_files_in(folder.path), ThreadPoolExecutor(max_workers=1) as pool:
         starting = pool.submit(SparkSession.builder.config(map=dict(settings)).getOrCreate)
         try:
             return starting.result()
         except (PySparkException, Py4JError, OSError) as error:
-            said = f"Spark on {settings['spark.master']} does not start: {_reason(error)}{_see(log)}"
+            why = _lack_of_memory(error, log, before) or _reason(error)
+            said = f"Spark on {settings['spark.master']} does not start: {why}{_see(log)}"
             _end_jvm(folder)
             raise SessionError(said) from error
         except BaseException:
@@ -123,7 +131,8 @@ def _started(settings: Mapping[str, str], folder: SparkFolder, log: Path | None)
 def _temporary_files_in(folder: Path) -> Iterator[None]:
     """Within the context, a JVM that starts keeps its own temporary files in the folder, too."""
     before = os.environ.get(_FIRST_OPTIONS)
-    os.environ[_FIRST_OPTIONS] = f'{before or ""} "-Djava.io.tmpdir={folder}"'.strip()
+    own = f'"-Djava.io.tmpdir={folder}" "-XX:ErrorFile={folder}/hs_err_pid%p.log"'
+    os.environ[_FIRST_OPTIONS] = f"{before or ''} {own}".strip()
     try:
         yield
     finally:
@@ -191,19 +200,41 @@ def _local_settings(work: Path, large: bool) -> dict[str, str]:
     return settings
 
 
+def _lack_of_memory(error: Exception, log: Path | None, start: int) -> str | None:
+    """The refusal of memory in words, if that is why Spark has not started.
+
+    Java prints the reason; the error of PySpark says only that Java has ended.
+
+    Args:
+        start: size of the log before Spark was started.
+    """
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return f"the system refuses memory: {error.strerror}"
+    if log is None:
+        return None
+    with log.open("rb") as file:
+        file.seek(start)
+        lines = file.read().decode(errors="replace").splitlines()
+    found = next((line for line in lines if _NO_MEMORY.search(line)), None)
+    return None if found is None else f"the system refuses memory to Java: {found.strip('# .')}"
+
+
 @contextmanager
-def _stderr_to(log: Path | None) -> Iterator[None]:
-    """Points the stderr of this process at `log` while the JVM starts, which inherits it."""
+def _output_to(log: Path | None) -> Iterator[None]:
+    """Points stdout and stderr of this process at `log` while the JVM starts, which inherits them."""
     if log is None:
         yield
         return
     log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
     sys.stderr.flush()
-    saved = os.dup(2)
+    saved = {descriptor: os.dup(descriptor) for descriptor in (1, 2)}
     try:
         with log.open("ab") as file:
-            os.dup2(file.fileno(), 2)
+            for descriptor in saved:
+                os.dup2(file.fileno(), descriptor)
         yield
     finally:
-        os.dup2(saved, 2)
-        os.close(saved)
+        for descriptor, original in saved.items():
+            os.dup2(original, descriptor)
+            os.close(original)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -14,16 +15,17 @@ from captures.rundir.layout import RunLayout
 from captures.spark.session import spark_session
 from captures.tables import store
 from captures.tables.query import QueryError, table_names
+from captures.tables.query_check import QueryRefusedError, checked
 
 
 def ask_spark(run: Path, sql: str, master: str) -> Iterator[pa.RecordBatch]:
-    """The answer to one statement, as of `captures.tables.query.ask`, from a new session.
+    """The answer to one query, as of `captures.tables.query.ask`, from a new session.
 
     Args:
         master: Spark's master URL; its workers must reach the run folder under the same path.
 
     Raises:
-        QueryError: the run has no tables; the SQL is wrong, or fails.
+        QueryError: the run has no tables; the SQL is wrong, fails, or may touch more than the tables.
         SessionError: Spark does not start, or ends by itself.
     """
     table_names(run)  # raises its error before Spark starts
@@ -32,13 +34,17 @@ def ask_spark(run: Path, sql: str, master: str) -> Iterator[pa.RecordBatch]:
 
 
 def answer(spark: SparkSession, run: Path, sql: str) -> Iterator[pa.RecordBatch]:
-    """As `ask_spark`, in an existing session."""
+    """As `ask_spark`, in an existing session, whose views and settings the query does not get."""
     try:
+        session = spark.newSession()
         for name in table_names(run):
-            reader = spark.read.schema(SPARK_SCHEMA) if store.is_empty(run, name) else spark.read
+            reader = session.read.schema(SPARK_SCHEMA) if store.is_empty(run, name) else session.read
             reader.parquet(str(store.folder(run, name).resolve())).createOrReplaceTempView(name)
-        table = spark.sql(sql).toArrow()
-    except PySparkException as error:
+        session.conf.set("spark.sql.runSQLOnFiles", "false")
+        table = checked(session, sql).toArrow()
+    except (PySparkException, QueryRefusedError) as error:
         raise QueryError(str(error).strip()) from error
+    except Py4JJavaError as error:  # an exception that PySpark has no class for
+        raise QueryError(str(error.java_exception).strip()) from error
     yield pa.RecordBatch.from_pylist([], schema=table.schema)
     yield from table.to_batches()

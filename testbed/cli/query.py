@@ -36,7 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--master",
         type=master,
         metavar="URL",
-        help="ask Spark SQL there instead, such as local[2]; it takes seconds to start",
+        help="ask one query of Spark SQL there instead, such as local[2]; it takes seconds to start",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -42,8 +43,13 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     remove_abandoned()
 
 
-def _start(tmp_path: Path, master: str = "local[2]") -> subprocess.Popen[str]:
+def _start(
+    tmp_path: Path, master: str = "local[2]", most_memory: int = resource.RLIM_INFINITY
+) -> subprocess.Popen[str]:
+    """Starts the driver, which may have so many bytes of address space."""
     command = [sys.executable, "-c", DRIVER, master, str(tmp_path / "spark.log")]
+    if most_memory != resource.RLIM_INFINITY:
+        command = ["prlimit", f"--as={most_memory}", *command]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -112,6 +118,14 @@ def test_a_folder_that_is_being_made_is_left(temporary: Path) -> None:
     (making / "lock").touch()
     assert remove_abandoned() == (0, 0)
     assert making.is_dir()
+
+
+def test_a_refusal_of_memory_is_not_blamed_on_java(tmp_path: Path, temporary: Path) -> None:
+    driver = _start(tmp_path, "local[1]", most_memory=1_500_000_000)
+    said, errors = driver.communicate(timeout=60)
+    assert "does not start: the system refuses memory to Java: Could not" in said, errors
+    assert "allocate" in (tmp_path / "spark.log").read_text()
+    assert [*temporary.glob("*cbcb-spark-*")] == []
 
 
 def test_a_refusal_of_spark_names_its_log(tmp_path: Path, temporary: Path) -> None:
