@@ -263,8 +263,13 @@ class DataPlane:
     def _lay_out_predicates(self) -> None:
         """Lays out which number the matcher has for which entry of the routing table."""
         row = self._row
-        self._routing_seen = self._source.routing.changes
-        self._source.routing.laid_out()
+        routing = self._source.routing
+        if not routing.synced:
+            # Messages are the core's, which gives the changes to the matcher.
+            self._routing_seen = -1
+            row[State.BODY_ROOM] = -1
+            return
+        self._routing_seen = routing.changes
         numbers = self._matcher.lay_out()
         self._dense = dense_numbers(numbers)
         row[State.DENSE], row[State.DENSE_SIZE] = address_of(self._dense), len(self._dense)

@@ -27,6 +27,7 @@ class Context:
         content: what predicates and messages are.
         tables: the broadcast tables by epoch.
         parts: all parts of the router: a part tells the others through it.
+        now: the time of the event that is handled, or was handled last, seconds.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Context:
         self.counters = Counters()
         self.tables = BroadcastTables(node)
         self.parts = Parts()
+        self.now = 0.0
 
     @property
     def epoch(self) -> int:

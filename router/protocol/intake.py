@@ -12,18 +12,24 @@ is that of the events, so a replay of the events gives the same answers.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from router.predicates.covering.bitset import Bits
 from router.predicates.covering.budget import Allowances, Chunk, chunks, total_weight
-from router.predicates.model import EVERYTHING, Filter, Predicate
+from router.predicates.model import EVERYTHING, NOTHING, Filter, Predicate
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action, FrameReceived
 from router.protocol.frame_table import FrameTable
 from router.protocol.parts import Part
-from router.wire.frames import Frame
+from router.protocol.routing import RoutingTable
+from router.wire.frames import EncodedPredicate, Frame
+from router.wire.header import DecodeError
+from router.wire.predicate import filters_of
+
+#: Bytes of an encoded predicate that count as one unit of weight while it waits.
+_BYTES_A_WEIGHT = 16
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -54,9 +60,11 @@ class Intake(Part):
     Args:
         context: of the router.
         table: checks frames and passes them to the parts that take them.
+        routing: the routing table, whose size is bounded.
     """
 
-    def __init__(self, context: Context, table: FrameTable) -> None:
+    def __init__(self, context: Context, table: FrameTable, routing: RoutingTable) -> None:
+        self._routing = routing
         self._context = context
         self._limits = context.options.limits
         self._table = table
@@ -68,8 +76,6 @@ class Intake(Part):
         #: first.
         self._waiting: OrderedDict[int, deque[tuple[Frame, int]]] = OrderedDict()
         self._reading: dict[int, _Reading] = {}
-        #: When the first of the waiting frames arrived.
-        self._since = 0.0
         #: What neighbours, and issuers, may still send.
         self._neighbours = Allowances(self._limits)
         self._issuers = Allowances(self._limits)
@@ -80,7 +86,7 @@ class Intake(Part):
         return not self._waiting
 
     def next_deadline(self) -> float | None:
-        return self._since if self._waiting else None
+        return self._context.now if self._waiting else None
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
         current = self._context.tables.current
@@ -95,15 +101,23 @@ class Intake(Part):
         if frame.type is self._message:
             return self._table.from_router(event, now)
         predicate = frame.body
-        if frame.type not in self._types or not isinstance(predicate, Predicate):
+        whole = isinstance(predicate, Predicate)
+        if frame.type not in self._types or not (whole or isinstance(predicate, EncodedPredicate)):
             return self._handle(event, now)
-        # A frame that will be dropped must not use up what its neighbour and its issuer may send.
-        admitted = self._table.admitted(sender, frame)
+        # A frame that will be dropped must not use up what its neighbour and its issuer may send. The check
+        # of a frame needs a body of its class.
+        admitted = self._table.admitted(sender, frame if whole else replace(frame, body=NOTHING))
         if isinstance(admitted, Drop):
             return self._context.drop(admitted)
+        if self._routing.filters >= self._limits.table_filters and self._context.content.widens:
+            return self._handle_everything(sender, frame, now)
         queue = self._waiting.get(sender)
-        weight = total_weight(predicate)
-        if queue is None and weight <= self._limits.turn_weight:
+        if isinstance(predicate, EncodedPredicate):
+            weight = len(predicate.encoded) // _BYTES_A_WEIGHT
+        else:
+            assert isinstance(predicate, Predicate)
+            weight = total_weight(predicate)
+        if queue is None and whole and weight <= self._limits.turn_weight:
             neighbour = self._neighbours.of(sender, now)
             issuer = self._issuers.of(frame.issuer, now) if frame.type is self._advertisement else None
             if weight <= neighbour.left(now) and (issuer is None or weight <= issuer.left(now)):
@@ -114,7 +128,6 @@ class Intake(Part):
                 with self._pool.bounded(self._limits.turn_pairs):
                     return handle(place, frame, now)
         if queue is None:
-            self._since = min(self._since, now) if self._waiting else now
             queue = self._waiting[sender] = deque()
         if self._may_wait(queue, weight):
             queue.append((frame, weight))
@@ -122,8 +135,7 @@ class Intake(Part):
         if not self._context.content.widens:
             return self._context.drop(Drop.INTAKE_FULL)
         # A predicate that matches everything may overtake the waiting ones: they add nothing to it.
-        self._context.counters.predicates_widened += 1
-        return self._handle(FrameReceived(sender, replace(frame, body=EVERYTHING, received=None)), now)
+        return self._handle_everything(sender, frame, now)
 
     def tick(self, now: float) -> list[Action]:
         """Reads one chunk of one predicate, or looks up the relations of some of its filters."""
@@ -136,24 +148,40 @@ class Intake(Part):
             reading = self._reading[sender] = self._begin(sender, queue[0][0], now)
             self._pool.register(reading)
         if not reading.whole:
-            self._read(reading, sender, now)
+            try:
+                self._read(reading, sender, now)
+            except DecodeError as error:
+                # Nothing of the predicate is in a table.
+                self._context.counters.dropped[error.reason.value] += 1
+                self._done(sender, queue)
             return []
         step = self._limits.turn_weight // 2
         self._pool.search(reading.numbers[reading.searched : reading.searched + step])
         reading.searched += step
         if reading.searched < len(reading.numbers):
             return []
+        self._done(sender, queue)
+        frame = reading.frame
+        predicate = frame.body
+        if reading.widened or not isinstance(predicate, Predicate):
+            predicate = Predicate(tuple(reading.filters))
+        if reading.widened:
+            self._context.counters.predicates_widened += 1
+        received = None if reading.widened else frame.received
+        self._pool.assume(predicate, reading.numbers)
+        return self._handle(FrameReceived(sender, replace(frame, body=predicate, received=received)), now)
+
+    def _done(self, sender: int, queue: deque[tuple[Frame, int]]) -> None:
+        """Ends the reading of the first predicate of a neighbour."""
         del self._reading[sender]
         queue.popleft()
         if not queue:
             del self._waiting[sender]
-        frame = reading.frame
-        if reading.widened:
-            self._context.counters.predicates_widened += 1
-            frame = replace(frame, body=Predicate(tuple(reading.filters)), received=None)
-        assert isinstance(frame.body, Predicate)
-        self._pool.assume(frame.body, reading.numbers)
-        return self._handle(FrameReceived(sender, frame), now)
+
+    def _handle_everything(self, sender: int, frame: Frame, now: float) -> list[Action]:
+        """Handles an RA or UR as if its predicate matched everything."""
+        self._context.counters.predicates_widened += 1
+        return self._handle(FrameReceived(sender, replace(frame, body=EVERYTHING, received=None)), now)
 
     def _may_wait(self, queue: deque[tuple[Frame, int]], weight: int) -> bool:
         """Whether a further predicate of this weight may wait. The memory of those that wait is bounded."""
@@ -175,13 +203,19 @@ class Intake(Part):
                 reading.numbers.append(number)
 
     def _begin(self, sender: int, frame: Frame, now: float) -> _Reading:
-        assert isinstance(frame.body, Predicate)
-        limits = self._limits
+        limits, body = self._limits, frame.body
         if self._context.content.widens:
             allowed = self._allowed(sender, frame, now)
         else:
             limits, allowed = limits.unbounded(), limits.unbounded().predicate_weight
-        return _Reading(frame, chunks(frame.body, limits, allowed))
+        if isinstance(body, EncodedPredicate):
+            # A filter with more constraints than its weight may be is shortened, so that more need not be
+            # read.
+            filters: Iterable[Filter] = filters_of(body.frame_type, body.encoded, limits.filter_weight)
+        else:
+            assert isinstance(body, Predicate)
+            filters = body
+        return _Reading(frame, chunks(filters, limits, allowed))
 
     def _handle(self, event: FrameReceived, now: float) -> list[Action]:
         with self._pool.bounded(self._limits.turn_pairs):

@@ -80,11 +80,10 @@ class Messages(Part):
         if outputs.interfaces:
             actions += self._scheme.sends(outputs, frame)
             actions += context.parts.message_sent(outputs.interfaces, now)
-        if outputs.local:
-            actions += self.deliver(context.node, seq, message)
-        elif not outputs.interfaces:
+        delivered = self.deliver(context.node, seq, message) if outputs.local else []
+        if not delivered and not outputs.interfaces:
             context.counters.messages_unmatched += 1
-        return actions
+        return actions + delivered
 
     def _received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
         counters, content = self._counters, self._content
@@ -103,11 +102,10 @@ class Messages(Part):
                 actions += self._parts.message_sent(outputs.interfaces, now)
             else:
                 counters.drop(Drop.HOP_LIMIT)
-        if message is not None:
-            actions += self.deliver(frame.issuer, frame.seq, message)
-        elif not outputs.interfaces:
+        delivered = [] if message is None else self.deliver(frame.issuer, frame.seq, message)
+        if not delivered and not outputs.interfaces:
             counters.messages_unwanted += 1
-        return actions
+        return actions + delivered
 
     def deliver(self, source: int, seq: int, message: Message) -> list[Action]:
         """Passes a message that p0 selects to the applications."""

@@ -141,6 +141,48 @@ class ChosenOptions:
         default=DEFAULT_CONTENT,
         metadata=option("How routers compare and unite predicates.", choices=CONTENTS),
     )
+    # Bounds on the predicates of other routers: `router.predicates.covering.budget.PredicateLimits`.
+    filter_weight: int = field(
+        default=DEFAULT_LIMITS.filter_weight,
+        metadata=option("Greatest weight of a filter of another router; a heavier one is widened.", low=1),
+    )
+    predicate_weight: int = field(
+        default=DEFAULT_LIMITS.predicate_weight,
+        metadata=option("Greatest weight of an RA's or UR's predicate; a heavier one is widened.", low=1),
+    )
+    predicate_filters: int = field(
+        default=DEFAULT_LIMITS.predicate_filters,
+        metadata=option("Most filters of an RA's or UR's predicate; one with more is widened.", low=1),
+    )
+    turn_weight: int = field(
+        default=DEFAULT_LIMITS.turn_weight,
+        metadata=option("Weight of the filters that are read in one turn of a router.", low=2),
+    )
+    turn_pairs: int = field(
+        default=DEFAULT_LIMITS.turn_pairs,
+        metadata=option("Pairs of filters that are compared in one turn of a router.", low=1),
+    )
+    predicate_burst: int = field(
+        default=DEFAULT_LIMITS.burst,
+        metadata=option("Weight that a neighbour, or an issuer, may send at once; more is widened.", low=1),
+    )
+    predicate_rate: int = field(
+        default=DEFAULT_LIMITS.rate,
+        metadata=option(
+            "Weight an experiment second that a neighbour, or an issuer, may send for long.", low=1
+        ),
+    )
+    predicates_waiting: int = field(
+        default=DEFAULT_LIMITS.waiting,
+        metadata=option("RAs and URs of a neighbour that may wait to be read; more are widened.", low=1),
+    )
+    table_filters: int = field(
+        default=DEFAULT_LIMITS.table_filters,
+        metadata=option(
+            "Filters of a routing table from which on RAs and URs of others are widened to match everything.",
+            low=1,
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,41 +224,6 @@ class RouterOptions(ChosenOptions):
             "Messages that applications may send before the first epoch; more are refused.", low=0
         ),
     )
-    # Bounds on the predicates of other routers: `router.predicates.covering.budget.PredicateLimits`.
-    filter_weight: int = field(
-        default=DEFAULT_LIMITS.filter_weight,
-        metadata=option("Greatest weight of a filter of another router; a heavier one is widened.", low=1),
-    )
-    predicate_weight: int = field(
-        default=DEFAULT_LIMITS.predicate_weight,
-        metadata=option("Greatest weight of an RA's or UR's predicate; a heavier one is widened.", low=1),
-    )
-    predicate_filters: int = field(
-        default=DEFAULT_LIMITS.predicate_filters,
-        metadata=option("Most filters of an RA's or UR's predicate; one with more is widened.", low=1),
-    )
-    turn_weight: int = field(
-        default=DEFAULT_LIMITS.turn_weight,
-        metadata=option("Weight of the filters that are read in one turn of a router.", low=2),
-    )
-    turn_pairs: int = field(
-        default=DEFAULT_LIMITS.turn_pairs,
-        metadata=option("Pairs of filters that are compared in one turn of a router.", low=1),
-    )
-    predicate_burst: int = field(
-        default=DEFAULT_LIMITS.burst,
-        metadata=option("Weight that a neighbour, or an issuer, may send at once; more is widened.", low=1),
-    )
-    predicate_rate: int = field(
-        default=DEFAULT_LIMITS.rate,
-        metadata=option(
-            "Weight an experiment second that a neighbour, or an issuer, may send for long.", low=1
-        ),
-    )
-    predicates_waiting: int = field(
-        default=DEFAULT_LIMITS.waiting,
-        metadata=option("RAs and URs of a neighbour that may wait to be read; more are widened.", low=1),
-    )
 
     @property
     def limits(self) -> PredicateLimits:
@@ -230,6 +237,7 @@ class RouterOptions(ChosenOptions):
             burst=self.predicate_burst,
             rate=self.predicate_rate,
             waiting=self.predicates_waiting,
+            table_filters=self.table_filters,
         )
 
     def __post_init__(self) -> None:

@@ -23,6 +23,7 @@ from router.protocol.events import Action, ControllerFrame, Event, FrameReceived
 from router.protocol.forwarding import ForwardingState
 from router.protocol.frame_table import FrameTable
 from router.protocol.intake import Intake
+from router.protocol.matcher_feed import MatcherFeed
 from router.protocol.messages import Messages
 from router.protocol.options import RouterOptions
 from router.protocol.parts import EventHandler
@@ -66,7 +67,7 @@ class Router:
         content = CONTENTS[options.covering]()
         rng = rng if rng is not None else random.Random(node)
         self._context = context = Context(node, options, incarnation, rng, content)
-        self._routing = routing = RoutingTable(matcher, content, options.max_filters)
+        self._routing = routing = RoutingTable(matcher, content, options.max_filters, options.turn_weight)
         self._scheme = SCHEMES[options.scheme](context, routing)
         self._messages = messages = Messages(context, self._scheme)
         self._service = SERVICES[options.service](context, routing, messages)
@@ -75,8 +76,8 @@ class Router:
         self._parts.join([ControllerSession(context), self._scheme, *self._scheme.parts()])
         self._parts.join([self._service, *self._service.parts(), messages])
         self._frames = FrameTable(node, context.tables, context.counters)
-        self._intake = Intake(context, self._frames)
-        self._parts.join([self._intake])
+        self._intake = Intake(context, self._frames, routing)
+        self._parts.join([self._intake, MatcherFeed(context, routing)])
         self._events: dict[type, EventHandler] = {
             FrameReceived: self._intake.frame_received,
             ControllerFrame: lambda event, now: self._frames.from_controller(event.frame, now),
@@ -152,6 +153,7 @@ class Router:
 
         An event that no part of this router takes changes nothing.
         """
+        self._context.now = now
         handler = self._events.get(type(event))
         return handler(event, now) if handler is not None else []
 

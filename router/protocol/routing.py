@@ -17,12 +17,16 @@ from router.matching.common.interface import (
     Matcher,
     TableMatcher,
 )
-from router.predicates.covering.bitset import Bits
+from router.predicates.covering.bitset import Bits, lowest
+from router.predicates.covering.budget import DEFAULT_LIMITS
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.pool import FilterAlgebra
 from router.predicates.model import Message, Predicate
 from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import EncodedMessage
+
+#: Filters of the pool up to which it answers for a message within a turn.
+_ANSWERED_BY_POOL = 4_096
 
 
 class RoutingTable:
@@ -30,29 +34,43 @@ class RoutingTable:
 
     Attributes:
         changes: how often a predicate has changed.
+        filters: number of filters of all p_i together.
 
     Args:
         matcher: an empty one. None: the pool of filters answers for messages, for all tables of a process
             (`router.content.base.Content.pool`), as a simulation of many routers needs it.
         content: what predicates and messages are.
+        turn_filters: a change of more filters reaches the matcher in several turns (`sync`).
         max_filters: p_i, i > 0, is over-simplified to so many filters when it has more than twice as many
             (section 3.5.6). p0 is what this node asks of others, and stays exact. None: never.
     """
 
-    def __init__(self, matcher: Matcher | None, content: Content, max_filters: int | None = None) -> None:
-        self.changes = 0
+    def __init__(
+        self,
+        matcher: Matcher | None,
+        content: Content,
+        max_filters: int | None = None,
+        turn_filters: int = DEFAULT_LIMITS.turn_weight,
+    ) -> None:
+        self.changes = self.filters = 0
         self._matcher = matcher
         self._match_encoded = matcher.match_encoded if isinstance(matcher, EncodedMatcher) else None
         self._laid_out = matcher if isinstance(matcher, LaidOutMatcher) else None
         self._change = matcher.change if isinstance(matcher, ChangeMatcher) else None
         self._content = content
         self._max_filters = max_filters
+        self._turn_filters = turn_filters
         #: Interface -> p_i, where p_i is not empty.
         self._predicates: dict[int, PredicateBuilder] = {}
+        #: Interface -> number of filters of p_i, as counted in `filters`.
+        self._sizes: dict[int, int] = {}
         #: Interfaces whose change the matcher does not have, or the caller of `take_changes`. While
         #: predicates spread, p_i changes with every RA and few messages come between: an engine that followed
         #: each change would work in vain.
         self.unsynced: set[int] = set()
+        #: Those of them that the matcher is to have: a message has asked about them. Compiled code that
+        #: forwards messages needs all.
+        self._syncing: set[int] = set()
         #: What a matcher that takes changes has of p_i.
         self._synced: dict[int, PredicateBuilder] = {}
 
@@ -117,6 +135,9 @@ class RoutingTable:
     def match(self, body: Message | EncodedMessage, among: Set[int]) -> frozenset[int]:
         """Those of the interfaces `among` whose p_i the message matches: F_C (section 3.2).
 
+        While the matcher lacks a part of a large change of p_i, the pool answers for i; if it has too many
+        filters for one turn, the message counts as matching p_i. No receiver loses a message by it.
+
         Raises:
             DecodeError: the message breaks a rule of the format.
         """
@@ -126,16 +147,32 @@ class RoutingTable:
             return frozenset([i for i in asked if self._predicates[i].matches(message)])
         if self.unsynced:
             self._sync_matcher(among)
+            if not self.unsynced.isdisjoint(among):
+                return self._match_while_syncing(body, among)
+        return self._match_synced(body, among)
+
+    def _match_synced(self, body: Message | EncodedMessage, among: Set[int]) -> frozenset[int]:
+        assert self._matcher is not None
         if self._match_encoded is not None and isinstance(body, EncodedMessage):
             matched = self._match_encoded(body.encoded, among)
             if matched is not None:
                 return matched
         return self._matcher.match(self._content.message_of(body), among=among)
 
+    def _match_while_syncing(self, body: Message | EncodedMessage, among: Set[int]) -> frozenset[int]:
+        """As `match`; the matcher lacks a part of some p_i."""
+        asked = self._predicates.keys() & self.unsynced & among
+        matched = self._match_synced(body, among - self.unsynced)
+        if len(self._content.pool) > _ANSWERED_BY_POOL:
+            return matched | asked
+        message = self._content.message_of(body)
+        return matched | {i for i in asked if self._predicates[i].matches(message)}
+
     def laid_out(self) -> LaidOutMatcher | None:
-        """The matcher with all changes, if compiled code can search its table."""
-        if self._laid_out is not None and self.unsynced:
-            self._sync_matcher(frozenset(self.unsynced))
+        """The matcher, if compiled code can search its table; it has all changes if `synced`.
+
+        It gets changes through `match` and `sync` alone, which a replay of events repeats.
+        """
         return self._laid_out
 
     def take_changes(self) -> dict[int, Bits]:
@@ -153,31 +190,70 @@ class RoutingTable:
         """The filters that p_i are sets of."""
         return self._content.pool
 
-    def _sync_matcher(self, among: Set[int]) -> None:
-        """Gives the matcher what has changed of these interfaces."""
+    @property
+    def synced(self) -> bool:
+        """Whether the matcher has all changes of p_i."""
+        return not self.unsynced
+
+    @property
+    def syncing(self) -> bool:
+        """Whether `sync` has to be called."""
+        return bool(self._syncing)
+
+    def sync(self) -> None:
+        """Gives the matcher a further part of the changes."""
+        self._sync_matcher(frozenset())
+
+    def _sync_matcher(self, first: Set[int]) -> None:
+        """Gives the matcher changes of at most `turn_filters` filters, first those of some interfaces."""
+        self._syncing |= self.unsynced if self._laid_out is not None else self.unsynced & first
+        left = self._turn_filters
+        for interface in sorted(self._syncing, key=lambda each: (each not in first, each)):
+            left -= self._sync_interface(interface, left)
+        self._syncing &= self.unsynced
+        if self._laid_out is not None:
+            # The engine works off what it has collected at the next message otherwise.
+            self._laid_out.lay_out()
+
+    def _sync_interface(self, interface: int, left: int) -> int:
+        """Gives the matcher at most so many changes of p_i; returns their number."""
         assert self._matcher is not None
-        pool = self._content.pool
-        for interface in self.unsynced.intersection(among):
-            known = self._predicates.get(interface)
+        known = self._predicates.get(interface)
+        if self._change is None:
             if known is None:
                 self._matcher.remove(interface)
-                self._synced.pop(interface, None)
-            elif self._change is None:
-                self._matcher.set_predicate(interface, known.predicate)
             else:
-                synced = self._synced.get(interface)
-                if synced is None:
-                    synced = self._synced[interface] = self._content.builder()
-                before, synced.members = synced.members, known.members
-                gone, added = before & ~known.members, known.members & ~before
-                self._change(interface, pool.filters(gone), pool.filters(added))
+                self._matcher.set_predicate(interface, known.predicate)
             self.unsynced.remove(interface)
+            return 0
+        pool = self._content.pool
+        synced = self._synced.get(interface)
+        if synced is None:
+            synced = self._synced[interface] = self._content.builder()
+        before, after = synced.members, 0 if known is None else known.members
+        gone, added = before & ~after, after & ~before
+        count = gone.bit_count() + added.bit_count()
+        if count > left:
+            gone = lowest(gone, left)
+            added = lowest(added, left - gone.bit_count())
+        else:
+            self.unsynced.remove(interface)
+        synced.members = before & ~gone | added
+        if synced.members:
+            self._change(interface, pool.filters(gone), pool.filters(added))
+        else:
+            self._matcher.remove(interface)
+            del self._synced[interface]
+        return min(count, left)
 
     def _set(self, interface: int, known: PredicateBuilder) -> None:
         self.changes += 1
         self.unsynced.add(interface)
+        self.filters -= self._sizes.pop(interface, 0)
         if len(known):
-            self._predicates[interface] = self._bounded(interface, known)
+            bounded = self._predicates[interface] = self._bounded(interface, known)
+            size = self._sizes[interface] = len(bounded)
+            self.filters += size
         else:
             self._predicates.pop(interface, None)
 

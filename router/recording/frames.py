@@ -5,9 +5,19 @@ from __future__ import annotations
 from router.predicates.model import Message
 from router.predicates.printer import format_message, format_predicate
 from router.wire.codec import HEADER_LENGTH, decode_header, forwarded_frame, fragment
-from router.wire.frames import AddressedMessage, EncodedMessage, Frame, FrameType, Hello, SenderRequest
+from router.wire.frames import (
+    AddressedMessage,
+    Body,
+    EncodedMessage,
+    EncodedPredicate,
+    Frame,
+    FrameType,
+    Hello,
+    SenderRequest,
+)
 from router.wire.header import DecodeError
 from router.wire.message import message_of
+from router.wire.predicate import decode_predicate
 
 _U16_MAX = 65_535
 _LARGEST_FRAGMENT = HEADER_LENGTH + _U16_MAX
@@ -41,7 +51,7 @@ def describe_frame(frame: Frame) -> str:
     elif isinstance(body, Message | EncodedMessage):
         content = _describe_message(body)
     elif frame.type in (FrameType.RA, FrameType.UR):
-        content = format_predicate(body)  # type: ignore[arg-type]
+        content = _describe_predicate(body)
     elif isinstance(body, SenderRequest):
         content = f"timeout {body.timeout_us} us"
     elif isinstance(body, Hello):
@@ -53,6 +63,15 @@ def describe_frame(frame: Frame) -> str:
         f"{frame.type.name} {frame.issuer}/{frame.seq}{flags}, epoch {frame.epoch}, "
         f"hop limit {frame.hop_limit}: {content}"
     )
+
+
+def _describe_predicate(body: Body) -> str:
+    if isinstance(body, EncodedPredicate):
+        try:
+            body = decode_predicate(body.frame_type, body.encoded)
+        except DecodeError as error:
+            return f"not decodable: {error}"
+    return format_predicate(body)  # type: ignore[arg-type]  # the body of an RA or UR
 
 
 def _describe_message(body: Message | EncodedMessage) -> str:

@@ -13,7 +13,15 @@ from collections.abc import Callable
 
 from router.wire.bodies import BODIES
 from router.wire.format import MAX_BODY_LENGTH, VERSION
-from router.wire.frames import AddressedMessage, Body, EncodedMessage, Flags, Frame, FrameType
+from router.wire.frames import (
+    AddressedMessage,
+    Body,
+    EncodedMessage,
+    EncodedPredicate,
+    Flags,
+    Frame,
+    FrameType,
+)
 from router.wire.header import (
     HEADER,
     HEADER_LENGTH,
@@ -45,6 +53,10 @@ __all__ = [
 
 DEFAULT_MTU = 1500
 _U16_MAX = 65_535
+#: Types whose body is a predicate, and bytes of such a body that is decoded in parts: a shorter one takes
+#: about a millisecond.
+_PREDICATES = frozenset({FrameType.RA, FrameType.UR})
+_LONG = 4_096
 _DECODERS: dict[FrameType, Callable[[bytes], Body]] = {type_: each.decode for type_, each in BODIES.items()}
 #: Looking a member up in a dictionary is several times cheaper than calling the enumeration.
 _FLAGS = {number: Flags(number) for number in range(256)}
@@ -61,6 +73,8 @@ def encode_body(frame: Frame) -> bytes:
         return frame.received
     body_codec = BODIES[frame.type]
     if frame.type is FrameType.MSG and isinstance(frame.body, EncodedMessage):
+        return frame.body.encoded
+    if isinstance(frame.body, EncodedPredicate) and frame.body.frame_type is frame.type:
         return frame.body.encoded
     addressed = frame.type is FrameType.MSG and isinstance(frame.body, AddressedMessage)
     if not addressed and not isinstance(frame.body, body_codec.type):
@@ -141,11 +155,15 @@ def decode_body(header: Header, body: bytes) -> Body:
     Raises:
         DecodeError: the body breaks a rule of the format.
     """
+    _check_length(header, body)
+    return _DECODERS[header.type](body)
+
+
+def _check_length(header: Header, body: bytes) -> None:
     if len(body) != header.total_length:
         raise DecodeError(
             DecodeReason.BAD_LENGTH, f"body of {len(body)} bytes; the header says {header.total_length}"
         )
-    return _DECODERS[header.type](body)
 
 
 def read_frame(header: Header, body: bytes) -> Frame:
@@ -160,14 +178,19 @@ def read_frame(header: Header, body: bytes) -> Frame:
 def forwarded_frame(header: Header, body: bytes) -> Frame:
     """As `read_frame`, for a router, which sends on the body of a MSG or RA as it was received.
 
-    The attributes of a MSG are left undecoded, as an `EncodedMessage`.
+    The attributes of a MSG are left undecoded, as an `EncodedMessage`, and so is a long body of an RA or UR,
+    as an `EncodedPredicate`: the router decodes it in parts.
 
     Raises:
         DecodeError: the body of another frame, or the destinations of a MSG, break a rule of the format.
     """
     if header.type is FrameType.MSG:
         return _frame(header, undecoded(body))
-    return _frame(header, decode_body(header, body), body if header.type is FrameType.RA else None)
+    received = body if header.type is FrameType.RA else None
+    if len(body) > _LONG and header.type in _PREDICATES:
+        _check_length(header, body)
+        return _frame(header, EncodedPredicate(header.type, body), received)
+    return _frame(header, decode_body(header, body), received)
 
 
 def _frame(header: Header, body: Body, received: bytes | None = None) -> Frame:

@@ -24,6 +24,7 @@ __all__ = [
     "BroadcastTable",
     "Commit",
     "EncodedMessage",
+    "EncodedPredicate",
     "Flags",
     "Frame",
     "FrameType",
@@ -156,11 +157,31 @@ class AddressedMessage:
     message: Message | EncodedMessage
 
 
+class EncodedPredicate:
+    """Body of an RA or UR as received, neither decoded nor checked: a long one is decoded in parts.
+
+    `router.wire.predicate.filters_of` decodes it.
+    """
+
+    __slots__ = ("encoded", "frame_type")
+
+    def __init__(self, frame_type: FrameType, encoded: bytes) -> None:
+        self.frame_type = frame_type
+        self.encoded = encoded
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EncodedPredicate) and self.encoded == other.encoded
+
+    def __hash__(self) -> int:
+        return hash(self.encoded)
+
+
 Body = (
     Message
     | EncodedMessage
     | AddressedMessage
     | Predicate
+    | EncodedPredicate
     | SenderRequest
     | Hello
     | BroadcastTable
@@ -175,7 +196,7 @@ class Frame:
 
     Attributes:
         type: what it is; determines the type of `body` (MSG: Message, EncodedMessage or AddressedMessage;
-            RA, UR: Predicate).
+            RA, UR: Predicate or EncodedPredicate).
         issuer: source node of a MSG; issuer of an RA or SR; issuer of the SR that a UR answers;
             the router itself for HELLO and ACK; the addressed router for TABLE and COMMIT.
         seq: sequence number (MSG, RA), request number (SR, UR), controller's number (others); 64 bits.

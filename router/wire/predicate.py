@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from router.predicates.model import (
@@ -44,18 +45,28 @@ def decode_predicate(frame_type: FrameType, body: bytes) -> Predicate:
     Raises:
         DecodeError: the body breaks a rule of the format.
     """
-    filters: list[Filter] = []
+    return Predicate(tuple(filters_of(frame_type, body)))
+
+
+def filters_of(frame_type: FrameType, body: bytes, most: int | None = None) -> Iterator[Filter]:
+    """Reads the FILTER TLVs of an RA or UR one by one.
+
+    Args:
+        most: constraints of a filter that are read; further ones are neither read nor checked. None: all.
+
+    Raises:
+        DecodeError: the body breaks a rule of the format at the filter that is due.
+    """
     for number, start, end in tlvs(body):
         if number == Tlv.FILTER:
-            filters.append(Filter(_decode_filter(body, start, end)))
+            yield Filter(_decode_filter(body, start, end, most))
         else:
             skip_unknown(number, frame_type)
-    return Predicate(tuple(filters))
 
 
-def _decode_filter(body: bytes, offset: int, end: int) -> tuple[Constraint, ...]:
+def _decode_filter(body: bytes, offset: int, end: int, most: int | None) -> tuple[Constraint, ...]:
     constraints: list[Constraint] = []
-    while offset < end:
+    while offset < end and len(constraints) != most:
         at = offset + 1 + body[offset]
         if at == offset + 1:
             raise DecodeError(DecodeReason.BAD_NAME, "empty name in a constraint")

@@ -49,17 +49,19 @@ NEXT_TABLE = table_of(
 )
 
 
-def new_router(options: RouterOptions | None = None) -> Router:
-    return Router(NODE, options or RouterOptions(), factory("counting"), INCARNATION, random.Random(1))
+def new_router(options: RouterOptions | None = None, matcher: str = "counting") -> Router:
+    return Router(NODE, options or RouterOptions(), factory(matcher), INCARNATION, random.Random(1))
 
 
 def control(router: Router, kind: FrameType, epoch: int, body: Body, now: float = 0.0) -> list[Action]:
     return router.handle(ControllerFrame(Frame(kind, NODE, 100 + epoch, epoch, 1, body)), now)
 
 
-def set_up(options: RouterOptions | None = None, table: BroadcastTable = TABLE) -> Router:
+def set_up(
+    options: RouterOptions | None = None, table: BroadcastTable = TABLE, matcher: str = "counting"
+) -> Router:
     """Returns a router that has committed epoch 1 on `table`."""
-    router = new_router(options)
+    router = new_router(options, matcher)
     control(router, FrameType.TABLE, 1, table)
     control(router, FrameType.COMMIT, 1, Commit(1))
     return router

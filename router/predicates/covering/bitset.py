@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import islice
 
 from router.predicates.covering.intervals import Key
 
@@ -20,6 +21,22 @@ def numbers_in(bits: Bits) -> Iterator[int]:
         lowest = bits & -bits
         bits ^= lowest
         yield lowest.bit_length() - 1
+
+
+def bits_of(numbers: Collection[int]) -> Bits:
+    """Returns the set of some numbers."""
+    found = bytearray(max(numbers, default=0) // 8 + 1)
+    for number in numbers:
+        found[number >> 3] |= 1 << (number & 7)
+    return int.from_bytes(found, "little")
+
+
+def lowest(bits: Bits, count: int) -> Bits:
+    """Returns the set of the `count` least numbers of a set; the set itself if it has no more."""
+    found: Bits = 0
+    for number in islice(numbers_in(bits), max(count, 0)):
+        found |= 1 << number
+    return found
 
 
 class Thresholds:

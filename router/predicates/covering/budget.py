@@ -11,7 +11,7 @@ every message that the original matches. Nobody loses a message by it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 
 from router.predicates.covering.merging import merge
@@ -39,6 +39,8 @@ class PredicateLimits:
         burst: weight that one neighbour, or one issuer, may send at once; see `Allowance`.
         rate: weight a second that one neighbour, or one issuer, may send for long.
         waiting: predicates of one neighbour that may wait to be read.
+        table_filters: filters of a routing table, over all interfaces; a table that has as many takes further
+            predicates as matching everything.
 
     Raises:
         ValueError: a bound is less than 1, or `turn_weight` is less than 2.
@@ -52,6 +54,7 @@ class PredicateLimits:
     burst: int = 200_000
     rate: int = 5_000
     waiting: int = 1_000
+    table_filters: int = 50_000
 
     def __post_init__(self) -> None:
         for name in (each.name for each in fields(self)):
@@ -169,7 +172,7 @@ class Chunk:
     last: bool = False
 
 
-def chunks(predicate: Predicate, limits: PredicateLimits, allowed: int) -> Iterator[Chunk]:
+def chunks(filters: Iterable[Filter], limits: PredicateLimits, allowed: int) -> Iterator[Chunk]:
     """Divides a predicate into chunks, whose disjunction covers it.
 
     The disjunction is equivalent to the predicate if no filter is heavier than `filter_weight`, all of them
@@ -179,13 +182,17 @@ def chunks(predicate: Predicate, limits: PredicateLimits, allowed: int) -> Itera
     the iterator reads filters of the weight of a turn.
 
     Args:
+        filters: of the predicate.
         allowed: at most `predicate_weight` counts.
+
+    Raises:
+        Exception: what reading the filters raises, at the filter that is due.
     """
     allowed = min(allowed, limits.predicate_weight)
     total, kept, weight, widened = 0, 0, 0, False
     waiting: list[Filter] = []
     rest = _Hulls()
-    for original in predicate:
+    for original in filters:
         own = weight_of(original)
         filter_ = original
         if own > limits.filter_weight:

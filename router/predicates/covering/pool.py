@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 from weakref import WeakSet, ref
 
 from router.predicates.covering import intervals as iv
-from router.predicates.covering.bitset import Bits, numbers_in
+from router.predicates.covering.bitset import Bits, bits_of, numbers_in
 from router.predicates.covering.boxes import BOXES_MAX, CANDIDATES_MAX, covered_jointly
 from router.predicates.covering.index import FilterIndex
 from router.predicates.covering.normal import NormalFilter, normalise
@@ -56,6 +56,9 @@ class FilterAlgebra(Protocol):
     A number is valid as long as a registered holder has it. `FilterPool` knows covering and simplification;
     `router.content.verbatim` compares filters literally.
     """
+
+    def __len__(self) -> int:
+        """Returns the number of filters."""
 
     def register(self, holder: Holder) -> None:
         """Keeps the filters in `holder.members`, as long as the holder exists."""
@@ -187,7 +190,9 @@ class FilterPool:
 
     def assume(self, predicate: Predicate, numbers: Iterable[int]) -> None:
         """See `FilterAlgebra`."""
-        self._prepare(predicate, tuple(sorted(numbers, key=lambda number: self.filter(number).key)))
+        # In the order of the parts, each of which is in canonical order: to sort all of them takes longer
+        # than a turn may last.
+        self._prepare(predicate, tuple(numbers))
 
     def search(self, numbers: Iterable[int]) -> None:
         """See `FilterAlgebra`."""
@@ -289,12 +294,13 @@ class FilterPool:
         Args:
             jointly: as for `covers`.
         """
-        for number in numbers:
+        left = iter(numbers)
+        for number in left:
             if members >> number & 1:
                 continue
             if not self._spend(_QUESTION_PAIRS):
-                members |= 1 << number
-                continue
+                # Nor is there any for the filters that follow.
+                return members | bits_of((number, *left))
             relations = self._related(number, members)
             if not members & relations.possible_covers and not members & relations.affected:
                 members |= relations.bit

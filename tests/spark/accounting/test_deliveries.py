@@ -55,6 +55,7 @@ def test_outcomes_of_every_kind(spark: SparkSession) -> None:
         "false_negatives_after_convergence": 1,
         "deliveries_decided": 1,
         "spurious_deliveries": 1,
+        "deliveries_lost": 0,
         "deliveries_undecided": 2,
         "duplicate_deliveries": 3,
     }
@@ -71,7 +72,7 @@ def test_messages_sum_up_their_receivers(spark: SparkSession) -> None:
 
 
 def test_totals_of_nothing_are_zero(spark: SparkSession) -> None:
-    empty = [spark.createDataFrame([], schema) for schema in (ORACLE, DELIVERIES, SENT)]
+    empty = [spark.createDataFrame([], schema) for schema in (ORACLE, DELIVERIES, DELIVERIES, SENT)]
     (totals,) = accounting.outcome_totals(accounting.outcomes(*empty), 0).collect()
     assert set(totals.asDict().values()) == {0}
 

@@ -6,16 +6,20 @@ from dataclasses import replace
 
 import pytest
 
+from router.options import options_of
 from router.predicates.covering.algebra import covers
 from router.predicates.covering.budget import PredicateLimits
 from router.predicates.covering.normal import NormalFilter
 from router.predicates.covering.pool import FilterPool
-from router.predicates.model import Predicate
+from router.predicates.model import EVERYTHING, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.events import Action, FrameReceived, Send, Tick
-from router.protocol.options import RouterOptions
+from router.protocol.options import ChosenOptions, RouterOptions
 from router.protocol.router import Router
-from router.wire.frames import Frame, FrameType, SenderRequest
+from router.recording.frames import whole_frame
+from router.wire.codec import encode_body, forwarded_frame
+from router.wire.frames import EncodedPredicate, Frame, FrameType, SenderRequest
+from router.wire.header import HEADER_LENGTH, decode_header
 from tests.support.one_router import NODE, TABLE, msg, ra, sent, set_up
 from tests.support.tree_entries import TreeEntry, table_of
 
@@ -32,6 +36,7 @@ def _options(limits: PredicateLimits, covering: str = "full") -> RouterOptions:
         predicate_burst=limits.burst,
         predicate_rate=limits.rate,
         predicates_waiting=limits.waiting,
+        table_filters=limits.table_filters,
         covering=covering,
     )
     assert options.limits == limits
@@ -271,3 +276,75 @@ def test_a_turn_interns_no_more_than_its_weight(monkeypatch: pytest.MonkeyPatch)
         interned.clear()
         router.handle(Tick(), 1.0)
         assert len(interned) <= 10
+
+
+def _encoded(frame: Frame, damage: bytes = b"") -> Frame:
+    """A frame as a router reads it from the wire, with damage at its end."""
+    whole = whole_frame(frame)
+    header, body = decode_header(whole), whole[HEADER_LENGTH:] + damage
+    return forwarded_frame(header._replace(total_length=len(body)), body)
+
+
+def test_a_long_body_is_decoded_in_turns_and_handled_as_a_decoded_one() -> None:
+    decoded = ra(11, _points(0, 500))
+    encoded = _encoded(decoded)
+    assert isinstance(encoded.body, EncodedPredicate)
+    found = []
+    for frame in (decoded, encoded):
+        router = set_up(_options(_SMALL))
+        assert router.handle(FrameReceived(11, frame), 1.0) == []
+        turns, actions = _until_idle(router, 1.0)
+        found.append((turns, sent(actions), _table(router, 1), router.counters.as_dict()))
+    assert found[0] == found[1]
+    assert encoded.received == encode_body(decoded)
+
+
+def test_a_long_body_that_does_not_decode_is_dropped_whole_and_counted() -> None:
+    router = set_up(_options(_SMALL))
+    router.handle(FrameReceived(11, _encoded(ra(11, _points(0, 500)), damage=b"\x07")), 1.0)
+    router.handle(FrameReceived(11, _encoded(ra(11, _points(2_000, 500), seq=2))), 1.0)
+    _, actions = _until_idle(router, 1.0)
+    assert [frame.seq for _, frame in sent(actions)] == [2]
+    assert len(_table(router, 1)) == 500
+    assert router.counters.dropped["bad_tlv"] == 1
+    assert router.counters.ras_received == 1
+
+
+def test_of_a_long_filter_no_more_is_decoded_than_is_kept() -> None:
+    limits = replace(_SMALL, filter_weight=10)
+    router = set_up(_options(limits))
+    frame = ra(11, " and ".join(f"a{number} = 1" for number in range(1_000)))
+    router.handle(FrameReceived(11, _encoded(frame)), 1.0)
+    _until_idle(router, 1.0)
+    (kept,) = _table(router, 1)
+    assert [constraint.name for constraint in kept] == [f"a{number}" for number in range(9)]
+    assert router.counters.predicates_widened == 1
+
+
+def test_a_long_body_from_a_place_where_it_may_not_come_from_is_not_read() -> None:
+    router = set_up(_options(_SMALL))
+    assert router.handle(FrameReceived(12, _encoded(ra(11, _points(0, 500)))), 1.0) == []
+    assert router.idle
+    assert router.counters.dropped["reverse_path"] == 1
+
+
+def test_a_table_that_is_full_takes_predicates_as_matching_everything() -> None:
+    router = set_up(_options(replace(_SMALL, table_filters=11)))
+    router.handle(FrameReceived(11, ra(11, _points(0, 9))), 1.0)
+    router.handle(FrameReceived(12, ra(12, "y = 1 or y = 3 or y = 5")), 1.0)
+    assert router.counters.predicates_widened == 0
+    ((_, forwarded),) = sent(router.handle(FrameReceived(12, ra(12, "z = 1", seq=2)), 1.0))
+    assert forwarded.body == EVERYTHING
+    assert _table(router, 2) == EVERYTHING
+    assert router.counters.predicates_widened == 1
+    # There is room again: the table has 9 filters and one.
+    router.handle(FrameReceived(11, ra(11, _points(100, 1), seq=2)), 1.0)
+    assert len(_table(router, 1)) == 10
+
+
+def test_the_bounds_are_keys_of_an_experiment_file() -> None:
+    names = {each.key for each in options_of(ChosenOptions)}
+    assert names >= {
+        *("filter_weight", "predicate_weight", "predicate_filters", "turn_weight", "turn_pairs"),
+        *("predicate_burst", "predicate_rate", "predicates_waiting", "table_filters"),
+    }

@@ -1,0 +1,31 @@
+"""The part of a router that gives large changes of the routing table to the matching engine, turn by turn."""
+
+from __future__ import annotations
+
+from router.protocol.context import Context
+from router.protocol.events import Action
+from router.protocol.parts import Part
+from router.protocol.routing import RoutingTable
+
+
+class MatcherFeed(Part):
+    """Works off what `RoutingTable.match` could not give to the engine in the turn of a message.
+
+    The router is idle meanwhile: it owes the network nothing.
+
+    Args:
+        context: of the router.
+        routing: the table, which has the engine.
+    """
+
+    def __init__(self, context: Context, routing: RoutingTable) -> None:
+        self._context = context
+        self._routing = routing
+
+    def next_deadline(self) -> float | None:
+        return self._context.now if self._routing.syncing else None
+
+    def tick(self, now: float) -> list[Action]:  # noqa: ARG002
+        if self._routing.syncing:
+            self._routing.sync()
+        return []
