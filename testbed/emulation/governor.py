@@ -25,6 +25,11 @@ _IDLE = 0.25
 _CAUTION_AT, _CAUTION, _STARVED = 0.12, 0.9, 0.03
 #: Wall seconds without a rise after a fall: queues empty first.
 _PAUSE_S = 2.0
+#: After a fall, what waited already shows the same lag until it is done: wall seconds without another fall,
+#: beside the lag (up to a limit), unless the lag has grown by this factor.
+_EFFECT_S, _EFFECT_MOST_S, _GROWN = 0.5, 5.0, 1.5
+#: Up to this share of the rate at which it fell last, the rate rises as with idle processors.
+_KNOWN_GOOD = 0.5
 #: Rates closer than this factor are not worth a new piece.
 _WORTHWHILE = 1.05
 
@@ -76,6 +81,7 @@ class Governor:
         self._limits = limits
         self.rate = min(limits.high, max(limits.low, rate))
         self._fell_at = float("-inf")
+        self._fell_from = self._fell_with_s = 0.0
 
     def decide(self, seen: Seen) -> float | None:
         """Returns the new rate, or None if the rate stays."""
@@ -83,16 +89,21 @@ class Governor:
         if max(wanted / self.rate, self.rate / wanted) < _WORTHWHILE:
             return None
         if wanted < self.rate:
-            self._fell_at = seen.at_s
+            self._fell_at, self._fell_from, self._fell_with_s = seen.at_s, self.rate, seen.lag_wall_s
         self.rate = wanted
         return wanted
 
     def _factor(self, seen: Seen) -> float:
         share = self._limits.share(seen.lag_wall_s, self.rate)
+        since_s = seen.at_s - self._fell_at
+        effect_s = min(_EFFECT_MOST_S, self._fell_with_s) + _EFFECT_S
+        if since_s < effect_s and seen.lag_wall_s < _GROWN * self._fell_with_s:
+            return 1.0
         if share >= _FALL_AT:
             return min(_FALL_LEAST, max(_FALL_MOST, _FALL_AT / share))
         if share >= _CAUTION_AT and seen.idle < _STARVED:
             return _CAUTION
-        if share < _RISE_BELOW and seen.at_s - self._fell_at >= _PAUSE_S:
-            return _RISE_IDLE if seen.idle >= _IDLE else _RISE_BUSY
+        if share < _RISE_BELOW and since_s >= _PAUSE_S:
+            known = self.rate < _KNOWN_GOOD * self._fell_from
+            return _RISE_IDLE if known or seen.idle >= _IDLE else _RISE_BUSY
         return 1.0

@@ -96,3 +96,16 @@ def test_small_changes_are_left_out() -> None:
     governor = Governor(Limits(1.0, 10.0, 30.0, 1.0), 9.8)
     assert governor.decide(Seen(0.0, 0.0, 1.0)) is None
     assert governor.rate == 9.8
+
+
+def test_a_backlog_that_is_worked_off_causes_one_fall() -> None:
+    governor = Governor(LIMITS, 40.0)
+    # A second of backlog: while it is done, the lag falls by a quarter of a second each time.
+    rates = [governor.decide(Seen(step * PERIOD_S, 1.0 - step * PERIOD_S, 0.0)) for step in range(4)]
+    assert rates == [10.0, None, None, None]
+
+
+def test_a_lag_that_grows_after_a_fall_causes_another() -> None:
+    governor = Governor(LIMITS, 40.0)
+    rates = [governor.decide(Seen(step * PERIOD_S, 1.0 + step, 0.0)) for step in range(2)]
+    assert rates == [10.0, 2.5]
