@@ -50,7 +50,9 @@ def run_jobs(
     emulated = [job for job in jobs if job.engine == "run"]
     runs = folder / "runs"
     if simulated:
-        _simulate(simulated, ended, master, folder / "spark.log", str(runs) if keep else None)
+        _simulate(
+            simulated, ended, master, folder / RunLayout(folder).spark_log.name, str(runs) if keep else None
+        )
     for job in emulated:
         ended(row_of(job, lambda job: _emulated(job, runs, datapath, master, progress)))
 
