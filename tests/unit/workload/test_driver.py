@@ -89,6 +89,8 @@ class IdealNetwork:
                     os.read(self._wake_read, 16)
                 else:
                     key.data(mask)
+            for applications in self.nodes.values():
+                applications.serve(float("inf"))
             while self._closing:
                 self.nodes.pop(self._closing.pop()).close()
         for applications in self.nodes.values():
