@@ -30,7 +30,7 @@ from tests.bench.injecting import inject
 from tests.support.runtime_wire import Wire, socket_in
 
 _LOADS = (0.1, 0.5, 0.9)
-_RA_EVERY_S = 0.005
+_RA_EVERY_S = 0.02
 _SO_RCVBUFFORCE, _SO_TIMESTAMPNS, _BUFFER = 33, 35, 256 * 1024 * 1024
 _TIMESPEC = struct.Struct("qq")
 #: Sent while the router is stopped: more than its socket holds.
@@ -78,6 +78,8 @@ class _Injection:
         self._pid = pid
         self._random = random.Random(1)
         self._advertised = 0
+        # Compiled, or loaded, before the first frame has a time.
+        inject(0, 0, 0, 0, 0)
 
     def at_rate(self, load: float, rate: float) -> None:
         """Prints the delays at so many messages a second, a share `load` of what the router can do."""
