@@ -7,7 +7,7 @@ as long as a frame waits for its round.
 
 from __future__ import annotations
 
-import select
+import selectors
 import socket
 import time
 from collections.abc import Sequence
@@ -41,17 +41,18 @@ class SwitchProbe:
         lag = 0.0
         deadline = time.monotonic() + patience_s
         while self._asked:
-            waiting = {self._sockets[path]: path for path in self._asked}
-            left_s = max(0.0, deadline - time.monotonic())
-            ready, _, _ = select.select(waiting, [], [], left_s)
+            # Not select(2): the descriptors of a large network exceed its 1,024.
+            with selectors.DefaultSelector() as selector:
+                for path in self._asked:
+                    selector.register(self._sockets[path], selectors.EVENT_READ, path)
+                ready = [key.data for key, _ in selector.select(max(0.0, deadline - time.monotonic()))]
             now = time.monotonic()
             if not ready:
                 return max(lag, *(now - asked for asked in self._asked.values()))
-            for each in ready:
-                path = waiting[each]
+            for path in ready:
                 lag = max(lag, now - self._asked.pop(path))
                 try:
-                    if not each.recv(65_536):
+                    if not self._sockets[path].recv(65_536):
                         self._close(path)
                 except OSError:
                     self._close(path)
