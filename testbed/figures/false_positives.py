@@ -68,17 +68,21 @@ class FalsePositives(Reproduction):
                 steady, floor = results.median(case, "steady"), results.median(case, "floor")
                 # Judged where the paper ran it: 25 nodes by the script, and the spanning tree at any size.
                 judged = layer == "spanning-tree" or nodes <= 25
-                found.append(
+                found += [
                     Statement(
-                        f"{where}, {policy}: about 10 % in steady state (at most 15 %, or the "
-                        f"floor + 5 points)",
+                        f"{where}, {policy}: about 10 % in steady state (5 to 15 %)",
                         f"floor {results.band(case, 'floor', 100)} %",
-                        f"{results.band(case, 'steady', 100)} %, {100 * (steady - floor):.2g} "
-                        f"points above the "
-                        f"floor; first 30 s {results.band(case, 'first', 100)} %",
-                        steady <= max(0.15, floor + 0.05) if judged else None,
-                    )
-                )
+                        f"{results.band(case, 'steady', 100)} %; first 30 s "
+                        f"{results.band(case, 'first', 100)} %",
+                        0.05 <= steady <= 0.15 if judged else None,
+                    ),
+                    Statement(
+                        f"{where}, {policy}: at most 5 points above the floor",
+                        "0 where predicates are static",
+                        f"{100 * (steady - floor):.2g} points",
+                        steady <= floor + 0.05,
+                    ),
+                ]
             slow, fast = (cases[f"SRs every {minutes} min"] for minutes in (15, 10))
             less = results.median(fast, "steady") <= results.median(slow, "steady") + 0.002
             found.append(
