@@ -233,7 +233,8 @@ class Link:
 
     def _note_waiting(self) -> None:
         """Frames that are partly received, or wait to be sent, change what the link waits for."""
-        if self.messages.waiting or len(self._intake.reassembler):
+        # The core may have answered a message by an SR.
+        if self.messages.waiting or self.control.waiting or len(self._intake.reassembler):
             self.changed = True
 
     def _keep_unsent(self, plane: DataPlane, now: float) -> None:

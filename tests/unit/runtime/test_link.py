@@ -157,9 +157,34 @@ def test_control_frames_are_sent_before_messages_that_wait(wire: Wire) -> None:
     link.sockets.close()
 
 
+def test_a_control_frame_that_waits_since_a_batch_of_messages_is_looked_after(wire: Wire) -> None:
+    """The core may answer a message by an SR, which a full device does not take."""
+    link = link_of(wire, [], queue=FRAMES)
+    inject(wire, message(1))
+    wait_for(lambda: None if link.sockets.messages.waited_s() else "it has not arrived")
+    for _ in link.receive_messages(time.monotonic()):
+        for seq in range(FRAMES):
+            link.send(PORTS, request(seq), time.monotonic())
+    assert link.control.waiting
+    assert link.changed
+    link.sockets.close()
+
+
 def test_a_socket_knows_how_long_its_oldest_frame_has_waited(wire: Wire) -> None:
     link = link_of(wire, [], queue=10)
     socket = link.sockets.messages
+    assert socket.waited_s() == 0.0
+
+    def unstamped() -> str | None:
+        """The kernel begins to stamp frames a moment after the socket has asked for it."""
+        if socket.waited_s() > 0.001:
+            return None
+        socket.receive()
+        inject(wire, message(0))
+        return "no frame has a stamp"
+
+    wait_for(unstamped)
+    socket.receive()
     assert socket.waited_s() == 0.0
     inject(wire, message(1))
     injected = time.monotonic()
