@@ -22,6 +22,7 @@ from router.wire.addresses import node_address
 # Plain numbers: an element of an enumeration costs more than the assignment that it is an index of.
 _COUNT, _NEXT, _OUT, _SENT = int(State.COUNT), int(State.NEXT), int(State.OUT), int(State.SENT)
 _HOLD, _NOW, _TABLE, _LOG_AT = int(State.HOLD), int(State.NOW), int(State.TABLE), int(State.LOG_AT)
+_BODY_ROOM = int(State.BODY_ROOM)
 _COUNT_LIMIT, _SOCKET, _LAG = int(State.COUNT_LIMIT), int(State.SOCKET), int(State.LAG)
 _LOG, _LOG_ROOM, _LOG_UNTIL = int(State.LOG), int(State.LOG_ROOM), int(State.LOG_UNTIL)
 _EPOLL, _DEADLINE, _READY, _STOPPED = (
@@ -221,8 +222,9 @@ class DataPlane:
             self._lay_out_predicates()
         if source.counts is not None:
             state[_COUNT_LIMIT] = source.counts.limit
-        # A call of the matcher by the core may have merged segments.
+        # A call of the matcher by the core may have merged segments, or released memory for long messages.
         state[_TABLE] = self._matcher.table
+        state[_BODY_ROOM] = self._matcher.body_room if self._routing_seen >= 0 else -1
         state[_HOLD] = hold
         log = self.log
         if log is None:
@@ -267,7 +269,6 @@ class DataPlane:
         if not routing.synced:
             # Messages are the core's, which gives the changes to the matcher.
             self._routing_seen = -1
-            row[State.BODY_ROOM] = -1
             return
         self._routing_seen = routing.changes
         numbers = self._matcher.lay_out()
@@ -276,7 +277,6 @@ class DataPlane:
         size = max(numbers.values(), default=0) + 1
         self._flags = np.zeros((2, size), np.uint8)
         row[State.OPEN], row[State.MARK] = map(address_of, self._flags)
-        row[State.BODY_ROOM] = self._matcher.body_room
 
     # Counters.
 

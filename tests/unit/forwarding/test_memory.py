@@ -1,0 +1,43 @@
+"""Compiled forwarding uses the memory that the matching engine has at the time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("numba")
+
+from router.clock.clock import FixedClock
+from router.forwarding.buffers import FrameBuffers
+from router.forwarding.plane import DataPlane
+from router.predicates.model import Message
+from router.protocol.options import RouterOptions
+from router.wire.frames import Frame
+from tests.support.one_router import msg, ra, received, set_up
+from tests.support.two_ways import ethernet
+
+MTU = 20_000
+
+
+def long_message(strings: int, length: int) -> Frame:
+    attributes = {f"s{number}": "x" * length for number in range(strings)}
+    return replace(msg(11), body=Message({"a": 1, **attributes}))
+
+
+def test_a_message_that_no_longer_fits_the_memory_for_matching_is_left_to_the_core() -> None:
+    """A message of megabytes, which came in fragments, makes the engine release its memory."""
+    router = set_up(RouterOptions(), matcher="compiled")
+    received(router, 12, ra(12, "a = 1"))
+    state = router.forwarding()
+    assert state is not None
+    plane = DataPlane(state, FixedClock(), FrameBuffers(1, MTU + 14), -1, MTU, None)
+    longest, long = long_message(1, 15_000), long_message(1, 14_000)
+    (data,) = ethernet(long, 11, MTU)
+    received(router, 11, longest)
+    assert plane.put([data]) is None
+    assert len(plane.unsent()) == 1
+    received(router, 11, long_message(20, 60_000))
+    assert plane.put([data]) == data
+    received(router, 11, long)
+    assert plane.put([data]) is None
