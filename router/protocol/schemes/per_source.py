@@ -195,6 +195,8 @@ class PerSource(Identified):
         """The children beyond which there are receivers, each with the classes of those receivers."""
         subtrees = epoch.table.subtrees
         assert subtrees is not None
+        if not branch.children:
+            return  # a node that no tree of the epoch has is of no class
         below = subtrees[branch.subtree_id - 1] & epoch.occupied
         for interface in sorted(branch.children):
             classes = below & epoch.behind.get(interface, 0)

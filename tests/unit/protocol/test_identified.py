@@ -8,12 +8,12 @@ import pytest
 
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
-from router.protocol.events import Deliver, SetPredicate
+from router.protocol.events import Accepted, Deliver, SendMessage, SetPredicate
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.wire.frames import AddressedMessage, Flags, Frame, FrameType
 from tests.support.one_router import NODE, TABLE, control, msg, new_router, ra, received, sent, set_up
-from tests.support.tree_entries import with_subtrees
+from tests.support.tree_entries import table_of, with_subtrees
 
 DRP = RouterOptions(scheme="drp")
 ALL = frozenset({NODE, 11, 12, 13, 21})
@@ -63,6 +63,14 @@ def test_a_table_without_subtrees_is_refused(scheme: str) -> None:
     router = new_router(RouterOptions(scheme=scheme))
     assert control(router, FrameType.TABLE, 1, TABLE) == []
     assert router.counters.dropped == {"bad_table": 1}
+
+
+@pytest.mark.parametrize("scheme", ["pif", "psf", "ips", "drp"])
+def test_a_router_that_no_tree_has_takes_messages_of_its_applications(scheme: str) -> None:
+    router = set_up(RouterOptions(scheme=scheme), with_subtrees(table_of((), ()), {}))
+    router.handle(SetPredicate(1, parse_predicate("x = 7")), 0.0)
+    actions = router.handle(SendMessage(1, Message({"x": 7})), 0.0)
+    assert [type(action) for action in actions] == [Accepted, Deliver]
 
 
 def test_destinations_are_partitioned_by_next_hop() -> None:
