@@ -197,6 +197,8 @@ class RouterLoop:
         deadline = time.monotonic() + _STOP_GRACE
         while time.monotonic() < deadline and self._turn(0):
             pass
+        # `close` closes the descriptor.
+        signal.set_wakeup_fd(-1)
         self._record(Recorder.end)
         # Before the counters are read: they count the records that could not be written.
         self._applications.close()
@@ -212,7 +214,10 @@ class RouterLoop:
         self._link.sockets.close()
 
     def _turn(self, timeout: float | None) -> bool:
-        """Waits for input or a deadline and handles it. Returns False if there was neither."""
+        """Waits for input or a deadline, and handles it.
+
+        Returns False if there was no input, and none is left.
+        """
         ready = self._wait(timeout)
         began = time.monotonic()
         self._work = NOTHING
@@ -238,7 +243,7 @@ class RouterLoop:
         if self._changed or self._link.changed or self._is_late(began):
             self._look_at_deadlines()
         self._meter.turn(time.monotonic() - began, self._work, self._clock)
-        return bool(ready)
+        return bool(ready) or self._link.behind or self._applications.behind
 
     def _wait(self, timeout: float | None) -> list[tuple[int, int]]:
         """Waits for input or until the timeout; compiled code forwards messages meanwhile."""
@@ -251,7 +256,6 @@ class RouterLoop:
             self._meter.late(lag, self._clock)
         if plane.log_error is not None:
             self._stop_recording(plane.log_error)
-            plane.log_error = None
         return ready
 
     def _is_late(self, now: float) -> bool:
@@ -394,6 +398,9 @@ class RouterLoop:
         if self._recorder is None:
             return
         try:
+            if self._plane is not None and self._plane.log_error is not None:
+                # Compiled code has forwarded messages of this turn that are not in the recording.
+                raise self._plane.log_error
             do(self._recorder)
         except OSError as error:
             self._stop_recording(error)
@@ -404,4 +411,4 @@ class RouterLoop:
         self._recorder.close()
         self._recorder = None
         if self._plane is not None:
-            self._plane.log = None
+            self._plane.log = self._plane.log_error = None
