@@ -199,7 +199,8 @@ def test_spark_gives_the_same_answer(run: Path, spark: SparkSession) -> None:
         ),
         (
             "select 1 from messages group by grouping sets (({call}), ())",
-            "a query may not call",
+            # Spark's analyzer refuses it first.
+            "doesn't show up in the GROUP BY list",
         ),
         ("select explode(array({call}))", "a query may not call"),
         (

@@ -113,10 +113,6 @@ def _socket_drop(run: RunBuilder) -> None:
     run.router[0]["socket_drops"] = 4
 
 
-def _capture_drop(run: RunBuilder) -> None:
-    run.drops["link-0-1"] = 3
-
-
 def _garbled(run: RunBuilder) -> None:
     time_ns, data = run.pcaps["link-0-1"][0]
     run.pcaps["link-0-1"][0] = (time_ns, data[:14] + b"\x09" + data[15:])
@@ -170,7 +166,6 @@ def _records_lost(run: RunBuilder) -> None:
                 "first: router 0: socket drops: expected 0, found 4",
             ],
         ),
-        (_capture_drop, ["3 frames dropped by the kernel before they were captured"]),
         (_garbled, ["1 captured frames that do not decode"]),
         (
             _forged,
@@ -206,6 +201,17 @@ def test_one_fault_is_found(
     summary = account(run.write(tmp_path / "run"), spark=spark)
     assert summary["verdict_reasons"] == reasons
     assert summary["verdict"] == "fails"
+
+
+def test_a_run_whose_captures_dropped_frames_is_invalid(tmp_path: Path, spark: SparkSession) -> None:
+    run = good_run()
+    run.drops["link-0-1"] = 3
+    summary = account(run.write(tmp_path / "run"), spark=spark)
+    assert summary["verdict"] == "invalid"
+    assert summary["verdict_reasons"][:2] == [
+        "the machine was too slow",
+        "captures: 3 frames dropped before they were read",
+    ]
 
 
 def test_cut_capture_is_found(tmp_path: Path, spark: SparkSession) -> None:
@@ -329,8 +335,10 @@ def test_a_run_in_which_nothing_happened_has_every_key_and_table(tmp_path: Path,
         "captures": 5,
         "controller": 1,
         "links": 2,
+        "link_savings": 4,
         "nodes": 3,
         "routing_tables": 3,
+        "schemes": 14,
     }
     _report(run, summary)
 
