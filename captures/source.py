@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from captures.datasource.formats import captured_frames, register
 from captures.datasource.hadoop import read_hadoop
+from captures.datasource.parquet import write_parquet
 from captures.frames.index import write_index
 
-__all__ = ["captured_frames", "read_hadoop", "register", "write_index"]
+__all__ = ["captured_frames", "read_hadoop", "register", "write_index", "write_parquet"]

@@ -28,6 +28,7 @@ from pyspark.sql.datasource import (
     Filter,
     InputPartition,
 )
+from pyspark.sql.types import StructType
 
 from captures.datasource.bounds import bounds_of
 from captures.datasource.options import OptionError, ReadOptions, read_options
@@ -41,6 +42,7 @@ from captures.datasource.views import (
     View,
     Views,
     spark_schema,
+    view_of,
 )
 from captures.frames.columns import COLUMNS
 from captures.frames.identity import CaptureIdentity
@@ -50,6 +52,7 @@ from captures.pcap.listing import FileEntry, is_capture_name, local_matches
 from captures.rundir.capture_list import capture_paths
 from captures.rundir.layout import RunLayout
 from captures.spark.shipping import ship
+from captures.spark.user_errors import errors_in_one_line
 from captures.spark.workers import freeze_new_imports
 
 DEFAULT_PARTITIONS = 4
@@ -119,8 +122,12 @@ class CaptureReader(DataSourceReader):
         self._options = options
         self._view = view
 
-    def partitions(self) -> Sequence[InputPartition]:
+    def partitions(self) -> Sequence[PartGroup]:
         """The parts that can hold rows within the bounds, in groups of about equal size."""
+        with errors_in_one_line():
+            return self._partitions()
+
+    def _partitions(self) -> Sequence[PartGroup]:
         options, view = self._options, self._view
         files = [entry for entry in options.files() if view.needs(FilePart(entry.path))]
         total = sum(entry.size for entry in files)
@@ -137,8 +144,9 @@ class CaptureReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of the parts of a group."""
         assert isinstance(partition, PartGroup)
-        for part in partition.parts:
-            yield from self._view.read(part)
+        with errors_in_one_line():
+            for part in partition.parts:
+                yield from self._view.read(part)
         freeze_new_imports()
 
 
@@ -166,25 +174,51 @@ class PcapSource(DataSource):
         return "pcap"
 
     def schema(self) -> str:
-        options = self._read_options()
-        return spark_schema(self._views, options.view, options.columns)
+        with errors_in_one_line():
+            options = self._read_options()
+            return spark_schema(self._views, options.view, options.columns)
 
-    def reader(self, schema: object) -> DataSourceReader:  # noqa: ARG002 - Spark's signature
-        return self._reader(*self._options_and_view())
+    def reader(self, schema: StructType) -> DataSourceReader:
+        with errors_in_one_line():
+            return self._reader(*self._of_schema(schema))
 
-    def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
-        options, view = self._options_and_view()
-        if view.name == FILES:
-            raise OptionError(f"{self.name()}: option view: {FILES} cannot be streamed")
-        return GrowingCaptures(options, replace(view, growing=True))
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        with errors_in_one_line():
+            options, view = self._of_schema(schema)
+            if view.name == FILES:
+                raise OptionError(f"{self.name()}: option view: {FILES} cannot be streamed")
+            return GrowingCaptures(options, replace(view, growing=True))
+
+    def _of_schema(self, schema: StructType) -> tuple[ReadOptions, View]:
+        """The options, and the table with the columns of a schema: the user's, or that of `schema`.
+
+        Raises:
+            OptionError: the table has no such column, or one of another type.
+        """
+        options, view = self.options_and_view()
+        known = self._views[view.name]
+        for column in schema.fields:
+            if column.name not in known:
+                raise OptionError(
+                    f"{self.name()}: schema: no column {column.name!r} in view {view.name}; "
+                    f"expected some of {', '.join(known)}"
+                )
+            expected, found = known[column.name][1], column.dataType.simpleString()
+            if found != expected.replace(" ", ""):
+                raise OptionError(f"{self.name()}: schema: {column.name} is {found}; expected {expected}")
+        return options, replace(view, columns=tuple(column.name for column in schema.fields))
 
     def _read_options(self) -> ReadOptions:
         return read_options(self.name(), self.options, self._views)
 
-    def _options_and_view(self) -> tuple[ReadOptions, View]:
+    def options_and_view(self) -> tuple[ReadOptions, View]:
+        """The checked options, and the table that they describe.
+
+        Raises:
+            OptionError: an option is unknown, missing or malformed.
+        """
         options = self._read_options()
-        view = View(options.view, options.columns, options.skip_bad_files, bin_ns=options.bin_ns)
-        return options, replace(view, bounds=options.bounds)
+        return options, view_of(options)
 
 
 class CbcbSource(PcapSource):
@@ -196,8 +230,8 @@ class CbcbSource(PcapSource):
     def name(cls) -> str:
         return "cbcb"
 
-    def _options_and_view(self) -> tuple[ReadOptions, View]:
-        options, view = super()._options_and_view()
+    def options_and_view(self) -> tuple[ReadOptions, View]:
+        options, view = super().options_and_view()
         paths: list[str] = []
         identities: dict[str, CaptureIdentity] = {}
         for path in options.paths:

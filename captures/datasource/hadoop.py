@@ -21,7 +21,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from captures.datasource.options import OptionError, read_options
-from captures.datasource.views import CBCB_VIEWS, PCAP_VIEWS, View, spark_schema
+from captures.datasource.views import CBCB_VIEWS, PCAP_VIEWS, View, spark_schema, view_of
 from captures.frames.identity import CaptureIdentity
 from captures.frames.parts import FilePart
 from captures.pcap.listing import is_capture_name, is_hidden, is_index
@@ -65,7 +65,7 @@ def read_hadoop(
         if name.lower() in _REFUSED:
             raise OptionError(f"{source}: option {name}: expected one path, whose files are not split")
     given = read_options(source, {"path": path, **options}, _VIEWS[source])
-    view = View(given.view, given.columns, given.skip_bad_files, bin_ns=given.bin_ns, bounds=given.bounds)
+    view = view_of(given)
     schema = spark_schema(_VIEWS[source], given.view, given.columns)
     uris = _captures(spark, path, given.name_glob, given.recursive)
     names = {} if run is None else _identities(run)

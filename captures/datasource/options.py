@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -23,7 +25,14 @@ OPTIONS = {
     "view": "the table to read",
     "binSeconds": "width of the time bins of view `traffic`; default 1",
     "columns": "names of columns, separated by commas; default: all",
-    "onError": "treatment of files that are no captures or cannot be read: `fail` or `skip`",
+    "mode": "treatment of packets that do not decode and of damaged files: `PERMISSIVE` (the default; see "
+    "below), `DROPMALFORMED` (no rows for these packets) or `FAILFAST` (an error)",
+    "ignoreCorruptFiles": "whether to skip files that are no captures or cannot be read: `true` or `false`",
+    "ignoreMissingFiles": "whether to skip paths and files that do not exist: `true` or `false`",
+    "modifiedAfter": "only files changed after a time, such as `2026-01-31T12:00:00` (UTC) or `...+01:00`",
+    "modifiedBefore": "only files changed before a time",
+    "maxFilesPerTrigger": "streams: greatest number of files with new packets in a batch",
+    "maxBytesPerTrigger": "streams: approximate greatest size of a batch in bytes, also as `10m` or `1g`",
     "fromNs": "only packets captured at this time or later, in ns since 1970 UTC",
     "untilNs": "only packets captured before this time, in ns since 1970 UTC",
     "types": "only frames of these CBCB types, separated by commas (views `frames`, `traffic`)",
@@ -34,6 +43,8 @@ OPTIONS = {
     "recursiveFileLookup": "whether to read sub-directories, too: `true` or `false`",
 }
 _LEAST_PART_BYTES = 1024 * 1024
+PERMISSIVE, DROPMALFORMED, FAILFAST = MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 class OptionError(ValueError):
@@ -46,7 +57,10 @@ class ReadOptions:
 
     Attributes:
         partition_bytes: approximate number of bytes that one task reads; None: chosen by the amount of data.
+        mode: one of `MODES`.
         bounds: limits of the rows to read.
+        modified_ns: only files changed between these times, ns since 1970 UTC (None: no bound).
+        most_files, most_bytes: limits of a batch of a stream; None: no limit.
         may_be_missing: the paths of `paths` that need not exist yet.
     """
 
@@ -54,22 +68,35 @@ class ReadOptions:
     view: str
     columns: tuple[str, ...]
     skip_bad_files: bool
+    skip_missing_files: bool
     bin_ns: int
     partition_bytes: int | None
     partitions: int
     name_glob: str | None
     recursive: bool
+    mode: str = PERMISSIVE
     bounds: Bounds = field(default_factory=Bounds)
     may_be_missing: frozenset[str] = frozenset()
+    modified_ns: tuple[int | None, int | None] = (None, None)
+    most_files: int | None = None
+    most_bytes: int | None = None
 
     def files(self) -> list[FileEntry]:
         """The files that exist at the time of the call.
 
         Raises:
-            FileNotFoundError: a path does not exist, or a glob matches nothing.
+            FileNotFoundError: a path does not exist, or a glob matches nothing, and missing files are not
+                skipped.
         """
         paths = [path for path in self.paths if path not in self.may_be_missing or Path(path).exists()]
-        return list_captures(paths, self.name_glob, self.recursive)
+        entries = list_captures(paths, self.name_glob, self.recursive, self.skip_missing_files)
+        return [entry for entry in entries if self._is_of_time(entry)]
+
+    def _is_of_time(self, entry: FileEntry) -> bool:
+        after, before = self.modified_ns
+        if entry.modified_ns is None:
+            return True
+        return (after is None or entry.modified_ns > after) and (before is None or entry.modified_ns < before)
 
     def part_bytes(self, total: int) -> int:
         """The approximate number of bytes that one task should read of `total` bytes."""
@@ -108,7 +135,29 @@ def read_options(source: str, given: Mapping[str, str], views: Mapping[str, Iter
             raise OptionError(f"{source}: option {name}: {value!r}; expected a whole number above 0")
         return int(value)
 
+    def truth(name: str) -> bool:
+        value = options.get(name.lower(), "false")
+        if value.lower() not in ("true", "false"):
+            raise OptionError(f"{source}: option {name}: {value!r}; expected true or false")
+        return value.lower() == "true"
+
+    def size(name: str) -> int | None:
+        value = options.get(name.lower())
+        if value is None:
+            return None
+        found = re.fullmatch(r"([0-9]+)([kmgt]?)b?", value.strip().lower())
+        if found is None or int(found[1]) == 0:
+            raise OptionError(f"{source}: option {name}: {value!r}; expected a size above 0, such as 10m")
+        return int(found[1]) * _UNITS[found[2]]
+
     view = one_of("view", list(views))
+    mode = options.get("mode", PERMISSIVE).upper()
+    if mode not in MODES:
+        raise OptionError(f"{source}: option mode: {options['mode']!r}; expected {', '.join(MODES)}")
+    if mode != PERMISSIVE and "data" not in views[view] and "attributes" not in views[view]:
+        raise OptionError(
+            f"{source}: option mode: view {view} has no row for each packet; expected {PERMISSIVE}"
+        )
     paths = _paths(source, options)
     if not paths:
         raise OptionError(f"{source}: no path; expected load(PATH), or option path")
@@ -116,13 +165,18 @@ def read_options(source: str, given: Mapping[str, str], views: Mapping[str, Iter
         paths=paths,
         view=view,
         columns=_columns(source, options.get("columns"), list(views[view])),
-        skip_bad_files=one_of("onError", ["fail", "skip"]) == "skip",
+        skip_bad_files=truth("ignoreCorruptFiles"),
+        skip_missing_files=truth("ignoreMissingFiles"),
         bin_ns=_nanoseconds(source, options.get("binseconds", "1")),
         partition_bytes=positive("partitionBytes"),
         partitions=positive("partitions") or os.cpu_count() or 1,
         name_glob=options.get("pathglobfilter"),
-        recursive=one_of("recursiveFileLookup", ["false", "true"]) == "true",
+        recursive=truth("recursiveFileLookup"),
+        mode=mode,
         bounds=_bounds(source, options, view, views[view]),
+        modified_ns=(_moment(source, options, "modifiedAfter"), _moment(source, options, "modifiedBefore")),
+        most_files=positive("maxFilesPerTrigger"),
+        most_bytes=size("maxBytesPerTrigger"),
     )
 
 
@@ -159,6 +213,21 @@ def _bounds(source: str, options: Mapping[str, str], view: str, columns: Iterabl
         of_link = (IsNotNull(("link",)), In(("link",), tuple(map(int, numbers))))
         bounds = bounds.both(Bounds(of_file=of_link))
     return bounds
+
+
+def _moment(source: str, options: Mapping[str, str], name: str) -> int | None:
+    """A time of an option in ns since 1970 UTC."""
+    value = options.get(name.lower())
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        message = f"{source}: option {name}: {value!r}; expected a time such as 2026-01-31T12:00:00"
+        raise OptionError(message) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * 1000
 
 
 def _nanoseconds(source: str, seconds: str) -> int:

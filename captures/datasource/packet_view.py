@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from captures.pcap.gather import gather, gather_bytes
+from captures.frames.columns import COLUMNS
+from captures.pcap.gather import gather, gather_bytes, packet_numbers, timestamps
 from captures.pcap.internet import InternetHeaders, internet_headers
 from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, Block
 from router.wire.addresses import ETHERNET_HEADER_LENGTH
@@ -27,8 +28,10 @@ PACKET_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
         "bigint",
         "offset of the packet's first byte in the file, or in its decompressed content: with `file`, a key",
     ),
+    "number": COLUMNS["number"],
     "interface": (pa.int32(), "int", "pcapng: index of the interface in its section; pcap: 0"),
     "link_type": (pa.int32(), "int", "link type (LINKTYPE_ number; 1: Ethernet)"),
+    "time": COLUMNS["time"],
     "time_ns": (
         pa.int64(),
         "bigint",
@@ -58,6 +61,12 @@ PACKET_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     ),
     "src_port": (pa.int32(), "int", "source port of TCP, UDP, SCTP, ...; null in fragments after the first"),
     "dst_port": (pa.int32(), "int", "destination port"),
+    "ttl": (pa.int32(), "int", "time to live of IPv4, hop limit of IPv6"),
+    "tcp_flags": (
+        pa.int32(),
+        "int",
+        "flags of TCP: 1 FIN, 2 SYN, 4 RST, 8 PSH, 16 ACK, 32 URG, 64 ECE, 128 CWR; null: no TCP, or cut off",
+    ),
     "data": (pa.binary(), "binary", "the captured bytes"),
     "undecodable": (
         pa.string(),
@@ -86,6 +95,8 @@ class PacketDecoder:
         made: dict[str, Callable[[], pa.Array]] = {
             "file": lambda: pa.repeat(pa.scalar(self._file), len(block.start)),
             "offset": lambda: pa.array(block.start + block.offset),
+            "number": lambda: packet_numbers(block),
+            "time": lambda: timestamps(block),
             "interface": lambda: _numbers(block.interface, block, 0),
             "link_type": lambda: _numbers(block.link_type, block, LINKTYPE_ETHERNET),
             "time_ns": lambda: pa.array(block.time_ns, mask=block.time_ns == NO_TIME),
@@ -101,6 +112,8 @@ class PacketDecoder:
             "ip_protocol": lambda: ethernet.internet.protocol,
             "src_port": lambda: ethernet.internet.source_port,
             "dst_port": lambda: ethernet.internet.destination_port,
+            "ttl": lambda: ethernet.internet.ttl,
+            "tcp_flags": lambda: ethernet.internet.tcp_flags,
             "data": lambda: gather_bytes(block),
             "undecodable": lambda: ethernet.reasons(),
         }

@@ -8,6 +8,7 @@ restarted continues where its last batch ended. Files may appear at any time; no
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,19 +18,34 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from captures.datasource.options import ReadOptions
-from captures.datasource.views import View
+from captures.datasource.views import MalformedPacketError, View
 from captures.frames.parts import FilePart, PartState, as_tuples, group_parts
 from captures.pcap.listing import FileEntry
 from captures.pcap.opening import is_compressed, open_bytes
-from captures.pcap.reader import PcapError, PcapReader
+from captures.pcap.reader import DEFAULT_BLOCK_BYTES, PcapError, PcapReader
+from captures.spark.user_errors import errors_in_one_line
 from captures.spark.workers import freeze_new_imports
 
-#: Offset of a stream: path -> position, context and carry of the next part; digest of the file's first bytes.
+try:
+    from pyspark.sql.streaming import datasource as limits
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+except ImportError:
+    # Before Spark 4.2, batches have no limit that Spark passes on.
+    limits = None
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """A name that later versions of Spark have."""
+
+
+#: Offset of a stream: path -> position, context and carry of the next part; number of packets before it;
+#: digest of the file's first bytes.
 Offset = dict[str, dict[str, Any]]
 #: Number of first bytes of a file whose digest distinguishes it from a file that replaces it.
 _BEGINNING = 4096
 #: Greatest resolution of file times in seconds: within it, a file may change without a new time.
 _TIME_STEP_S = 2
+#: A walk with a limit reads at least so much at once.
+_LEAST_BLOCK_BYTES = 4096
 
 
 class PartGroup(InputPartition):
@@ -40,51 +56,86 @@ class PartGroup(InputPartition):
         self.parts = tuple(parts)
 
 
-class GrowingCaptures(DataSourceStreamReader):
+class GrowingCaptures(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads files that grow.
 
-    Batches end behind the last whole record.
+    Batches end behind the last whole record, or where the limit of a batch is reached.
     """
 
     def __init__(self, options: ReadOptions, view: View) -> None:
         self._options = options
         # A batch that cannot be read must fail, so that Spark reads it again: no later batch has its packets.
-        self._view = replace(view, skip_bad_files=False)
+        self._view = replace(view, skip_bad_files=False, skip_missing_files=False)
         self._reached: Offset = {}
         # Path -> entry and position of a file that held nothing beyond the position.
         self._idle: dict[str, tuple[FileEntry, int]] = {}
+        # Path -> size of the file; None: the stream follows whatever appears.
+        self._last: dict[str, int] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The offset before the first record of any file."""
         return {}
 
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name
+        """The limit of a batch, which Spark passes to `latestOffset`."""
+        if self._options.most_bytes is not None:
+            return limits.ReadMaxBytes(self._options.most_bytes)
+        if self._options.most_files is not None:
+            return limits.ReadMaxFiles(self._options.most_files)
+        return limits.ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Limits the stream to the present content of the present files."""
+        with errors_in_one_line():
+            self._last = {entry.path: entry.size for entry in self._options.files()}
+
     def latestOffset(  # noqa: N802 - Spark's name
-        self,
-        start: Offset | None = None,
-        limit: object = None,  # noqa: ARG002 - Spark's signature
+        self, start: Offset | None = None, limit: object = None
     ) -> Offset:
-        """The end of the whole records in the files.
+        """The end of the whole records in the files, within the limit of a batch.
 
         With `skip_bad_files`, a file that cannot be read keeps its position.
 
         Args:
             start: offset from which to walk; None: the offset of the last call.
+            limit: a limit of Spark's; `ReadAllAvailable`: none; otherwise those of the options.
 
         Raises:
             PcapError: a file is no capture, is compressed, has shrunk, or was replaced.
             OSError: a path of the options does not exist, or a file cannot be read.
         """
-        reached = dict(self._reached if start is None else start)
-        for entry in self._options.files():
-            if not self._view.needs(FilePart(entry.path)):
-                continue
+        with errors_in_one_line():
+            reached = dict(self._reached if start is None else start)
+            everything = limits is not None and isinstance(limit, limits.ReadAllAvailable)
+            self._advance(
+                reached,
+                math.inf if everything else self._options.most_files or math.inf,
+                math.inf if everything else self._options.most_bytes or math.inf,
+            )
+        self._reached = reached
+        return reached
+
+    def _advance(self, reached: Offset, files: float, most_bytes: float) -> None:
+        """Advances an offset by at most so many files and about so many bytes."""
+        entries = [entry for entry in self._options.files() if self._view.needs(FilePart(entry.path))]
+        if self._last is not None:
+            entries = [
+                replace(entry, size=self._last[entry.path]) for entry in entries if entry.path in self._last
+            ]
+        if files < math.inf or most_bytes < math.inf:
+            # Files that wait for long come first.
+            entries.sort(key=lambda entry: (entry.changed_ns or 0, entry.path))
+        for entry in entries:
+            if files <= 0 or most_bytes <= 0:
+                return
             since = reached.get(entry.path)
-            state = (entry, since["position"] if since is not None else 0)
-            if self._idle.get(entry.path) == state:
+            position = since["position"] if since is not None else 0
+            if self._idle.get(entry.path) == (entry, position):
                 continue
             now_s = time.time()
+            until = None if self._last is None else entry.size
             try:
-                reached_now = _walk(entry, since, self._options.skip_bad_files)
+                reached_now = _walk(entry, since, self._options.skip_bad_files, most_bytes, until)
             except FileNotFoundError:
                 # It was removed after it was listed.
                 continue
@@ -94,17 +145,17 @@ class GrowingCaptures(DataSourceStreamReader):
                 continue
             if reached_now is not None:
                 reached[entry.path] = reached_now
+                files -= 1
+                most_bytes -= reached_now["position"] - position
             elif entry.changed_ns is not None and entry.changed_ns < (now_s - _TIME_STEP_S) * 1e9:
-                self._idle[entry.path] = state
-        self._reached = reached
-        return reached
+                self._idle[entry.path] = entry, position
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """The parts between two offsets, in groups of about equal size."""
         self._reached = end
         parts = []
         for path, to in sorted(end.items()):
-            since = start.get(path, {"position": None, "context": [], "carry": []})
+            since = start.get(path, {"position": None, "context": [], "carry": [], "packets": 0})
             if since["position"] != to["position"]:
                 parts.append(
                     FilePart(
@@ -114,6 +165,7 @@ class GrowingCaptures(DataSourceStreamReader):
                         as_tuples(since["context"]),  # type: ignore[arg-type]
                         as_tuples(since["carry"]),  # type: ignore[arg-type]
                         to["position"] - (since["position"] or 0),
+                        before=since.get("packets"),
                     )
                 )
         return [PartGroup(group) for group in group_parts(parts, self._options.partitions)]
@@ -121,24 +173,39 @@ class GrowingCaptures(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of the parts of a group."""
         assert isinstance(partition, PartGroup)
-        for part in partition.parts:
-            try:
-                yield from self._view.read(part)
-            except (PcapError, FileNotFoundError):
-                # It was removed or replaced: to read the batch again would not help.
-                if not self._options.skip_bad_files:
+        with errors_in_one_line():
+            for part in partition.parts:
+                try:
+                    yield from self._view.read(part)
+                except MalformedPacketError:
                     raise
+                except FileNotFoundError:
+                    # To read the batch again would not help.
+                    if not self._options.skip_missing_files:
+                        raise
+                except PcapError:
+                    # It was replaced.
+                    if not self._options.skip_bad_files:
+                        raise
         freeze_new_imports()
 
     def commit(self, end: Offset) -> None:
         """Does nothing: no resource is held for a batch."""
 
 
-def _walk(entry: FileEntry, since: dict[str, Any] | None, up_to_damage: bool) -> dict[str, Any] | None:
+def _walk(
+    entry: FileEntry,
+    since: dict[str, Any] | None,
+    up_to_damage: bool,
+    most_bytes: float = math.inf,
+    until: int | None = None,
+) -> dict[str, Any] | None:
     """The offset behind the last whole record of a file; None: the file holds nothing beyond `since`.
 
     Args:
         up_to_damage: whether to read a damaged file up to the damage.
+        most_bytes: the walk ends when it has passed about so many bytes; it passes one record at least.
+        until: only the first `until` bytes of the file.
 
     Raises:
         PcapError: as `latestOffset`, or the file is damaged, unless `up_to_damage`.
@@ -157,9 +224,15 @@ def _walk(entry: FileEntry, since: dict[str, Any] | None, up_to_damage: bool) ->
     carry: Any = () if since is None else as_tuples(since["carry"])
     state = PartState()
     state.fragments.carry(path, carry)
-    reader = PcapReader(path, link_type=None, start=position, context=context, growing=True)
-    for block in reader.blocks():
+    reader = PcapReader(path, link_type=None, start=position, end=until, context=context, growing=True)
+    packets = 0 if since is None else since.get("packets")
+    # Blocks are grown to hold their first record.
+    block_bytes = int(min(DEFAULT_BLOCK_BYTES, max(most_bytes, _LEAST_BLOCK_BYTES)))
+    for block in reader.blocks(block_bytes):
         state.see(block)
+        packets = None if packets is None else packets + len(block.start)
+        if reader.position - (position or 0) >= most_bytes - block_bytes // 2:
+            break
     if reader.defect is not None and not up_to_damage:
         raise PcapError(f"{path}: {reader.defect}")
     if reader.position == (position or 0):
@@ -168,6 +241,7 @@ def _walk(entry: FileEntry, since: dict[str, Any] | None, up_to_damage: bool) ->
         "position": reader.position,
         "context": reader.context,
         "carry": state.fragments.held(),
+        "packets": packets,
         "beginning": _beginning(path, reader.position),
     }
 

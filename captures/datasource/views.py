@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from captures.datasource.bounds import Bounds
 from captures.datasource.file_view import FILE_COLUMNS, file_health
-from captures.datasource.packet_view import PACKET_COLUMNS, PacketDecoder
+from captures.datasource.options import DROPMALFORMED, FAILFAST, PERMISSIVE, ReadOptions
+from captures.datasource.packet_view import NOT_ETHERNET, PACKET_COLUMNS, PacketDecoder
 from captures.frames.columns import COLUMNS
 from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
@@ -29,11 +30,16 @@ Views = Mapping[str, Mapping[str, tuple[pa.DataType, str, str]]]
 PACKETS, FRAMES, TRAFFIC, FILES = "packets", "frames", "traffic", "files"
 PCAP_VIEWS: Views = {PACKETS: PACKET_COLUMNS, FILES: FILE_COLUMNS}
 CBCB_VIEWS: Views = {FRAMES: COLUMNS, TRAFFIC: TRAFFIC_COLUMNS, FILES: FILE_COLUMNS}
+_COLUMNS = {**PCAP_VIEWS, **CBCB_VIEWS}
 #: Compiled loops visit a block twice, to find the packets and to count them; a block of this size stays in
 #: the cache of a core.
 _CACHED_BLOCK_BYTES = 1024 * 1024
 #: Columns that are constant in a file.
 OF_FILE = ("file", "capture", "kind", "link", "node")
+
+
+class MalformedPacketError(PcapError):
+    """With mode `FAILFAST`, a packet does not decode, or a file is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,8 @@ class View:
         name: `packets`, `frames`, `traffic` or `files`.
         columns: names of the columns, in order.
         skip_bad_files: whether to skip files that are no captures; otherwise they are errors.
+        skip_missing_files: whether to skip files that do not exist any more; otherwise they are errors.
+        mode: treatment of packets that do not decode, one of `MODES`.
         growing: whether the files are being written: then an unfinished record at the end is no defect.
         bin_ns: width of the time bins of `traffic`.
         captures: path -> the capture of a run that the file holds (views `frames` and `traffic`).
@@ -57,6 +65,14 @@ class View:
     bin_ns: int = 1_000_000_000
     captures: Mapping[str, CaptureIdentity] = field(default_factory=dict)
     bounds: Bounds = field(default_factory=Bounds)
+    skip_missing_files: bool = False
+    mode: str = PERMISSIVE
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the columns."""
+        known = _COLUMNS[self.name]
+        return pa.schema([(name, known[name][0]) for name in self.columns])
 
     def identity(self, path: str) -> CaptureIdentity:
         """The capture that a file holds; for a file of no run, made from its name."""
@@ -80,7 +96,8 @@ class View:
         A file that ends inside a record is read up to that record, with a warning.
 
         Raises:
-            PcapError: the file is no capture.
+            PcapError: the file is no capture; with mode `FAILFAST`, a packet does not decode, or the file is
+                damaged.
             OSError: the file cannot be read.
         """
         if not self.needs(part):
@@ -90,21 +107,29 @@ class View:
             return
         reader = PcapReader(
             part.path, link_type=None, start=part.start, end=part.end, context=part.context,
-            growing=self.growing,
+            growing=self.growing, before=part.before,
         )  # fmt: skip
         decoder = self._decoder(part)
         try:
             for block in reader.blocks(self._block_bytes()):
                 for batch in self._rows(decoder, block):
-                    if batch.num_rows:
-                        yield batch
+                    chosen = self._chosen(batch, part.path)
+                    if chosen.num_rows:
+                        yield chosen
+        except FileNotFoundError:
+            if not self.skip_missing_files:
+                raise
+        except MalformedPacketError:
+            raise
         except (PcapError, OSError):
             if not self.skip_bad_files:
                 raise
         if isinstance(decoder, TrafficDecoder):
-            batch = self._of_types(decoder.rest())
+            batch = self._chosen(decoder.rest(), part.path)
             if batch.num_rows:
                 yield batch
+        if reader.defect and self.mode == FAILFAST:
+            raise MalformedPacketError(f"{part.path}: {reader.defect}")
         if reader.defect:
             warnings.warn(f"{part.path}: {reader.defect}", stacklevel=2)
 
@@ -114,7 +139,7 @@ class View:
 
     def _decoder(self, part: FilePart) -> PacketDecoder | FrameDecoder | TrafficDecoder:
         if self.name == PACKETS:
-            return PacketDecoder(part.path, self.columns)
+            return PacketDecoder(part.path, self._decoded)
         identity = self.identity(part.path)
         decoder: FrameDecoder | TrafficDecoder
         if self.name == TRAFFIC:
@@ -126,10 +151,11 @@ class View:
 
     @property
     def _decoded(self) -> tuple[str, ...]:
-        """The columns to decode: `type`, too, where the bounds need it."""
-        if self.bounds.types is None or "type" in self.columns:
-            return self.columns
-        return (*self.columns, "type")
+        """The columns to decode: also those that the choice of rows needs."""
+        needed = ["type"] if self.bounds.types is not None and self.name != PACKETS else []
+        if self.mode != PERMISSIVE:
+            needed += ["undecodable", "number"]
+        return (*self.columns, *(name for name in needed if name not in self.columns))
 
     def _rows(
         self, decoder: PacketDecoder | FrameDecoder | TrafficDecoder, block: Block
@@ -137,18 +163,18 @@ class View:
         """The rows of a block within the bounds."""
         inside = self._inside(block)
         if inside is None:
-            yield self._of_types(decoder.decode(block))
+            yield decoder.decode(block)
         elif not np.any(inside):
             if not isinstance(decoder, PacketDecoder):
                 decoder.pass_over(block)
         elif not isinstance(decoder, TrafficDecoder):
-            yield self._of_types(decoder.decode(block).filter(pa.array(inside)))
+            yield decoder.decode(block).filter(pa.array(inside))
         else:
             # A traffic decoder adds up: it must see packets outside the bounds for their fragments alone, and
             # all packets in order.
             for rows in np.split(np.arange(len(inside)), np.flatnonzero(np.diff(inside)) + 1):
                 if inside[rows[0]]:
-                    yield self._of_types(decoder.decode(block.take(rows)))
+                    yield decoder.decode(block.take(rows))
                 else:
                     decoder.pass_over(block.take(rows))
 
@@ -164,11 +190,33 @@ class View:
             inside &= block.time_ns <= last
         return None if np.all(inside) else inside
 
-    def _of_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self.bounds.types is None or self.name == PACKETS:
-            return batch
-        inside = pc.is_in(batch.column("type"), pa.array(sorted(self.bounds.types), pa.string()))
-        return batch.filter(inside).select(list(self.columns))
+    def _chosen(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
+        """The required columns of the rows of a file that the bounds and the mode admit."""
+        if self.bounds.types is not None and self.name != PACKETS:
+            inside = pc.is_in(batch.column("type"), pa.array(sorted(self.bounds.types), pa.string()))
+            batch = batch.filter(inside)
+        if self.mode != PERMISSIVE:
+            # A packet of another link type is well-formed.
+            malformed = pc.fill_null(pc.not_equal(batch.column("undecodable"), NOT_ETHERNET), False)
+            if self.mode == DROPMALFORMED:
+                batch = batch.filter(pc.invert(malformed))
+            elif pc.any(malformed).as_py():
+                row = batch.filter(malformed).slice(0, 1).to_pylist()[0]
+                raise MalformedPacketError(f"{path}: packet {row['number']}: {row['undecodable']}")
+        return batch.select(list(self.columns))
+
+
+def view_of(options: ReadOptions) -> View:
+    """The view that the options describe."""
+    return View(
+        options.view,
+        options.columns,
+        options.skip_bad_files,
+        bin_ns=options.bin_ns,
+        bounds=options.bounds,
+        skip_missing_files=options.skip_missing_files,
+        mode=options.mode,
+    )
 
 
 def spark_schema(views: Views, view: str, columns: tuple[str, ...]) -> str:

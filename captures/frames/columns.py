@@ -41,6 +41,8 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
         "int",
         "the other end of a link; on a host link its router, -1: the controller, null: see `destination`",
     ),
+    "number": (pa.int64(), "bigint", "number of the packet in its file, from 1; null: unknown"),
+    "time": (pa.timestamp("us", "UTC"), "timestamp", "`time_ns` as a time of Spark, in whole microseconds"),
     "time_ns": (pa.int64(), "bigint", "when it was captured, ns since 1970 UTC"),
     "length": (pa.int32(), "int", "length on the wire in bytes, Ethernet header included"),
     "captured": (

@@ -33,7 +33,7 @@ from captures.frames.fragments import CapturedFragments
 from captures.frames.identity import CaptureIdentity
 from captures.frames.parts import FilePart, PartState
 from captures.pcap.compiling import should_compile
-from captures.pcap.gather import gather
+from captures.pcap.gather import gather, packet_numbers, timestamps
 from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, Block
 from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, ETHERTYPE
 from router.wire.format import HEADER, VERSION
@@ -187,6 +187,8 @@ def _of_file(frames: _Frames) -> dict[str, Callable[[], pa.Array]]:
 def _of_headers(frames: _Frames, checked: _Checked) -> dict[str, Callable[[], pa.Array]]:
     block, unaddressed = frames.block, ~frames.has_addresses
     return {
+        "number": lambda: packet_numbers(block),
+        "time": lambda: timestamps(block),
         "time_ns": lambda: pa.array(block.time_ns, mask=_mask(block.time_ns == NO_TIME)),
         "length": lambda: pa.array(np.minimum(block.length, 2**31 - 1).astype(np.int32)),
         "captured": lambda: pa.array(block.captured.astype(np.int32)),

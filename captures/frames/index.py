@@ -24,7 +24,7 @@ from captures.pcap.reader import NO_TIME, Block, PcapError, PcapReader, tail_def
 
 #: Approximate bytes of a file that one task reads.
 DEFAULT_PART_BYTES = 128 * 1024 * 1024
-_INDEX_VERSION = 1
+_INDEX_VERSION = 2
 _WALKS_AT_ONCE = 2
 
 
@@ -52,7 +52,8 @@ def _index(path: str, part_bytes: int) -> tuple[list[FilePart], str | None]:
         current.add(block, state.see(block))
         if splits and reader.position - current.start >= part_bytes:
             parts.append(current.build(path, reader.position))
-            current = _PartBuilder(reader.position, reader.context, state.fragments.held())
+            before = current.before + current.packets
+            current = _PartBuilder(reader.position, reader.context, state.fragments.held(), before)
     if not parts or current.blocks:
         parts.append(current.build(path, reader.position))
     # The reader of the last part reports a defect behind the last whole record.
@@ -64,18 +65,25 @@ class _PartBuilder:
     """The part that a walk is in."""
 
     def __init__(
-        self, start: int = 0, context: tuple[int, ...] = (), carry: tuple[Carried, ...] = ()
+        self,
+        start: int = 0,
+        context: tuple[int, ...] = (),
+        carry: tuple[Carried, ...] = (),
+        before: int = 0,
     ) -> None:
         self.start = start
         self.context = context
         self.carry = carry
+        self.before = before
         self.blocks = 0
+        self.packets = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self.types: set[int] = set()
 
     def add(self, block: Block, types: Sequence[int]) -> None:
         self.blocks += 1
+        self.packets += len(block.start)
         self.types.update(types)
         times = block.time_ns[block.time_ns != NO_TIME]
         if len(times):
@@ -87,7 +95,7 @@ class _PartBuilder:
         types = tuple(sorted(self.types))
         return FilePart(
             path, self.start or None, end, self.context, self.carry, end - self.start,
-            self.first_ns, self.last_ns, types,
+            self.first_ns, self.last_ns, types, self.before,
         )  # fmt: skip
 
 

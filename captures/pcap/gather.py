@@ -1,4 +1,4 @@
-"""The bytes of many packets at once: their first bytes as a table, or all bytes as one Arrow array."""
+"""Columns of many packets at once: first bytes as a table, all bytes, numbers and times as Arrow arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from captures.pcap.compiling import Loop, should_compile
-from captures.pcap.reader import Block
+from captures.pcap.reader import NO_TIME, Block
 
 
 def _gather(data: Any, start: Any, captured: Any, width: int, table: Any) -> None:
@@ -60,3 +60,18 @@ def gather_bytes(block: Block) -> pa.Array:
             values[to : to + captured] = raw[start : start + captured]
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
     return pa.Array.from_buffers(pa.binary(), len(block.start), buffers)
+
+
+def packet_numbers(block: Block) -> pa.Array:
+    """The number of each packet in its file, from 1; null: unknown."""
+    count = len(block.start)
+    if block.before is None:
+        return pa.nulls(count, pa.int64())
+    return pa.array(np.arange(block.before + 1, block.before + 1 + count, dtype=np.int64))
+
+
+def timestamps(block: Block) -> pa.Array:
+    """The time of each packet, rounded down to microseconds; null: the file has none."""
+    missing = block.time_ns == NO_TIME
+    times = pa.array(block.time_ns // 1000, mask=missing if missing.any() else None)
+    return times.cast(pa.timestamp("us", "UTC"))

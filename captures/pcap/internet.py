@@ -1,4 +1,6 @@
-"""Internet headers of many packets at once: addresses, protocol and ports (RFC 791, RFC 8200, RFC 4302).
+"""Internet headers of many packets at once: addresses, protocol, ports, time to live, flags of TCP.
+
+RFC 791, RFC 8200, RFC 4302, RFC 9293.
 
 The headers are found behind the link headers of Ethernet (with or without a VLAN tag), of Linux cooked
 captures (LINKTYPE_ 113, 276) and of loopback (0, 108), and in captures without a link header (101, 228, 229):
@@ -25,16 +27,18 @@ _ADDRESS_BYTES = 17
 def _read_headers(
     data: Any, start: Any, captured: Any, link_type: Any, addresses: Any, protocol: Any, ports: Any
 ) -> None:
-    """Fills a row of `addresses` (2 x 17 bytes, 0 before), `protocol` and `ports` (2) for each packet.
+    """Fills a row of `addresses` (2 x 17 bytes, 0 before), `protocol` and `ports` for each packet.
 
-    -1 in `protocol` and `ports` means none. `link_type` has the link type of each packet, or one element for
-    all packets.
+    `ports` has four columns: both ports, time to live or hop limit, flags of TCP. -1 means none.
+    `link_type` has the link type of each packet, or one element for all packets.
     """
     several = len(link_type) > 1
     for row in range(len(start)):
         protocol[row] = -1
         ports[row, 0] = -1
         ports[row, 1] = -1
+        ports[row, 2] = -1
+        ports[row, 3] = -1
         at = start[row]
         end = at + captured[row]
         link = link_type[row] if several else link_type[0]
@@ -88,6 +92,7 @@ def _read_headers(
                 addresses[row, 1 + index] = data[at + 12 + index]
                 addresses[row, 18 + index] = data[at + 16 + index]
             protocol[row] = data[at + 9]
+            ports[row, 2] = data[at + 8]
             # Only the first fragment has ports.
             if data[at + 6] & 0x1F == 0 and data[at + 7] == 0:
                 behind = at + header
@@ -98,6 +103,7 @@ def _read_headers(
                 addresses[row, 1 + index] = data[at + 8 + index]
                 addresses[row, 18 + index] = data[at + 24 + index]
             next_header = 0 + data[at + 6]
+            ports[row, 2] = data[at + 7]
             behind = at + 40
             # Hop-by-hop options, routing, fragment, authentication, destination options.
             while True:
@@ -125,6 +131,8 @@ def _read_headers(
         if behind > 0 and with_ports and behind + 4 <= end:
             ports[row, 0] = data[behind] << 8 | data[behind + 1]
             ports[row, 1] = data[behind + 2] << 8 | data[behind + 3]
+        if behind > 0 and code == 6 and behind + 14 <= end:
+            ports[row, 3] = data[behind + 13]
 
 
 _READ_HEADERS = Loop(_read_headers)
@@ -139,13 +147,15 @@ class InternetHeaders:
     protocol: pa.Array
     source_port: pa.Array
     destination_port: pa.Array
+    ttl: pa.Array
+    tcp_flags: pa.Array
 
 
 def internet_headers(block: Block) -> InternetHeaders:
     """The IPv4 and IPv6 headers of the packets of a block, behind the link headers that this module knows."""
     count = len(block.start)
     addresses = np.zeros((count, 2 * _ADDRESS_BYTES), np.uint8)
-    protocol, ports = np.empty(count, np.int32), np.empty((count, 2), np.int32)
+    protocol, ports = np.empty(count, np.int32), np.empty((count, 4), np.int32)
     link_type = block.link_type
     if link_type is None:
         link_type = np.array([LINKTYPE_ETHERNET])
@@ -161,6 +171,8 @@ def internet_headers(block: Block) -> InternetHeaders:
         _numbers(protocol),
         _numbers(ports[:, 0]),
         _numbers(ports[:, 1]),
+        _numbers(ports[:, 2]),
+        _numbers(ports[:, 3]),
     )
 
 

@@ -26,15 +26,21 @@ _CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|dmp|ntar)\d*(\.gz)?$", re.IGNORE
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A file: path or URI, size in bytes, and time of change in ns since 1970 UTC (None: unknown)."""
+    """A file: path or URI, and size in bytes.
+
+    Attributes:
+        changed_ns: time of the last change of file or name, ns since 1970 UTC; None: unknown.
+        modified_ns: time of the last change of the content, which programs can set; None: unknown.
+    """
 
     path: str
     size: int
     changed_ns: int | None = None
+    modified_ns: int | None = None
 
 
 def list_captures(
-    paths: Sequence[str], name_glob: str | None = None, recursive: bool = False
+    paths: Sequence[str], name_glob: str | None = None, recursive: bool = False, may_be_missing: bool = False
 ) -> list[FileEntry]:
     """The files that paths, URIs, directories and globs name, each once, sorted.
 
@@ -44,21 +50,26 @@ def list_captures(
     Args:
         name_glob: glob for the names of files in directories, hidden files excepted; None: names of captures.
         recursive: whether to search sub-directories, except hidden ones and links.
+        may_be_missing: whether paths that do not exist, and globs that match nothing, name no file.
 
     Raises:
-        FileNotFoundError: a path does not exist, or a glob matches nothing.
+        FileNotFoundError: a path does not exist, or a glob matches nothing, unless `may_be_missing`.
         OSError: a directory cannot be listed. Globs skip directories that may not be read.
     """
     found: dict[str, tuple[tuple[bool, int, str], FileEntry]] = {}
     for path in paths:
-        place = _place(path)
-        for each in _files(place, name_glob, recursive):
-            name = place.name(each.path)
-            # The least rank, so that the same call always gives the same names.
-            rank = (each.linked, len(name), name)
-            key = place.tree.identity(each)
-            if key not in found or rank < found[key][0]:
-                found[key] = rank, FileEntry(name, each.size, each.changed_ns)
+        named = [(place, top) for place in _places(path) for top in _tops(place)]
+        if not named and not may_be_missing:
+            what = "matches no file" if has_magic(path) or "{" in path else "no such file or directory"
+            raise FileNotFoundError(f"{path}: {what}")
+        for place, top in named:
+            for each in _files(place, top, name_glob, recursive):
+                name = place.name(each.path)
+                # The least rank, so that the same call always gives the same names.
+                rank = (each.linked, len(name), name)
+                key = place.tree.identity(each)
+                if key not in found or rank < found[key][0]:
+                    found[key] = rank, FileEntry(name, each.size, each.changed_ns, each.modified_ns)
     return sorted((entry for _, entry in found.values()), key=lambda entry: entry.path)
 
 
@@ -66,8 +77,8 @@ def local_matches(path: str) -> list[tuple[str, bool]]:
     """The paths that a path, `file:` URI or glob names on this machine, sorted; whether each is a folder."""
     if is_uri(path) and not path.startswith("file:"):
         return []
-    tops = _tops(_place(path.replace("file://localhost/", "file:///", 1)))
-    return sorted({(top.path or "/", top.directory) for top in tops})
+    places = _places(path.replace("file://localhost/", "file:///", 1))
+    return sorted({(top.path or "/", top.directory) for place in places for top in _tops(place)})
 
 
 def is_capture_name(name: str, name_glob: str | None) -> bool:
@@ -90,6 +101,7 @@ class _Found(NamedTuple):
     directory: bool
     size: int
     changed_ns: int | None
+    modified_ns: int | None
     linked: bool = False
 
 
@@ -152,7 +164,8 @@ class _Local:
 
 def _local(path: str, name: str, status: os.stat_result, linked: bool) -> _Found:
     # The time of the last change of the inode: programs can set the time of the content to any value.
-    return _Found(path, name, stat.S_ISDIR(status.st_mode), status.st_size, status.st_ctime_ns, linked)
+    directory = stat.S_ISDIR(status.st_mode)
+    return _Found(path, name, directory, status.st_size, status.st_ctime_ns, status.st_mtime_ns, linked)
 
 
 class _Remote:
@@ -180,7 +193,10 @@ class _Remote:
 
 def _remote(info: fs.FileInfo) -> _Found:
     directory = info.type == fs.FileType.Directory
-    return _Found(info.path.rstrip("/"), info.base_name, directory, info.size or 0, info.mtime_ns)
+    changed_ns = info.mtime_ns
+    return _Found(
+        info.path.rstrip("/"), info.base_name, directory, info.size or 0, changed_ns, changed_ns
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +215,39 @@ class _Place:
     base: str
     patterns: tuple[str, ...]
     name: Callable[[str], str]
+
+
+def _places(given: str) -> list[_Place]:
+    """The places that a user's text names: several where it has alternatives, such as `{a,b}`."""
+    place = _place(given)
+    # Names may contain braces.
+    if "{" not in given or _tops(place):
+        return [place]
+    return [_place(each) for each in _alternatives(given)]
+
+
+def _alternatives(given: str) -> list[str]:
+    """The texts without braces; braces in `[...]`, and braces that are not closed, stand for themselves."""
+    opened = _outside_brackets(given).find("{")
+    if opened < 0:
+        return [given]
+    depth, parts, start = 0, list[str](), opened + 1
+    for at in range(opened, len(given)):
+        character = given[at]
+        depth += (character == "{") - (character == "}")
+        if depth == 0 or (depth == 1 and character == ","):
+            parts.append(given[start:at])
+            start = at + 1
+        if depth == 0:
+            tails = _alternatives(given[at + 1 :])
+            heads = [given[:opened] + each for part in parts for each in _alternatives(part)]
+            return [head + tail for head in heads for tail in tails]
+    return [given]
+
+
+def _outside_brackets(given: str) -> str:
+    """The text with other characters in place of sets of characters (`[...]`)."""
+    return re.sub(r"\[[^\]/]*\]", lambda found: "x" * len(found[0]), given)
 
 
 def _place(given: str) -> _Place:
@@ -245,16 +294,11 @@ def _tops(place: _Place) -> list[_Found]:
     return [] if top is None else [top]
 
 
-def _files(place: _Place, name_glob: str | None, recursive: bool) -> Iterator[_Found]:
-    tops = _tops(place)
-    if not tops:
-        what = "matches no file" if place.patterns else "no such file or directory"
-        raise FileNotFoundError(f"{place.given}: {what}")
-    for top in tops:
-        if top.directory:
-            yield from _captures_in(place.tree, place.tree.inside(top.path), name_glob, recursive)
-        else:
-            yield top
+def _files(place: _Place, top: _Found, name_glob: str | None, recursive: bool) -> Iterator[_Found]:
+    if top.directory:
+        yield from _captures_in(place.tree, place.tree.inside(top.path), name_glob, recursive)
+    else:
+        yield top
 
 
 def _captures_in(

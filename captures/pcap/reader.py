@@ -56,6 +56,7 @@ class Block:
         offset: offset in the file of the first byte of `data`.
         interface: index of each packet's interface in its section; None: all 0 (pcap).
         link_type: link type of each packet; None: all Ethernet.
+        before: packets of the file before the block; None: unknown.
     """
 
     data: bytes | memoryview
@@ -66,9 +67,10 @@ class Block:
     offset: int = 0
     interface: Int64s | None = None
     link_type: Int64s | None = None
+    before: int | None = None
 
     def take(self, rows: Int64s) -> Block:
-        """Some of the packets."""
+        """Some of the packets, without their numbers."""
         return Block(
             self.data,
             self.start[rows],
@@ -135,6 +137,7 @@ class PcapReader:
     Args:
         path: path, or URI (`captures.pcap.opening`).
         link_type: the link type that the packets must have (None: any).
+        before: packets of the file before `start`; None: unknown.
         start, end: limits of the part to read: the packets whose records begin in [start, end). Both lie
             between records. None: from the first record; to the end of the file.
         context: offsets of the blocks of the section in which `start` lies (`captures.frames.index`).
@@ -161,6 +164,7 @@ class PcapReader:
         context: tuple[int, ...] = (),
         growing: bool = False,
         compiled: bool | None = None,
+        before: int | None = 0,
     ) -> None:
         self.path = path
         self.defect: str | None = None
@@ -170,6 +174,7 @@ class PcapReader:
         self._end = end
         self._growing = growing
         self._compiled = compiled
+        self._before = before
         self._section: _Section | None = None
 
     @property
@@ -360,8 +365,9 @@ class PcapReader:
                 self._require(number)
         elif section.link_type != LINKTYPE_ETHERNET:
             link_type = np.full(count, section.link_type, np.int64)
+        before, self._before = self._before, None if self._before is None else self._before + count
         return after, stopped, Block(
-            memoryview(buffer)[:end], start, captured, length, time_ns, offset, interface, link_type
+            memoryview(buffer)[:end], start, captured, length, time_ns, offset, interface, link_type, before
         )  # fmt: skip
 
     def _control_size(self, head: bytes | bytearray | memoryview) -> int:

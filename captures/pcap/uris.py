@@ -1,5 +1,7 @@
 """URIs of files (`hdfs://`, `s3://`, `file:`), which pyarrow.fs opens; also URIs without the needed escapes.
 
+Hadoop's names `s3a:` and `dbfs:` are those of `s3:` and of files below /dbfs.
+
 `hdfs://` needs Hadoop's native library (libhdfs) on each machine that reads.
 """
 
@@ -17,6 +19,9 @@ _URI = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 _PARTS = re.compile(r"([^/]*:(?://[^/?]*)?)(.*?)(\?\w+=[^?]*)?", re.DOTALL)
 #: Characters that a path in a URI may contain unescaped (RFC 3986), and `%` of escapes.
 _PLAIN = "/%!$&'()*+,;=:@"
+
+#: What pyarrow knows under another name: files of Databricks as its machines see them (`/dbfs/...`).
+_ARROW_HEADS = {"dbfs:": "file:///dbfs", "dbfs://": "file:///dbfs"}
 
 
 class Uri(NamedTuple):
@@ -49,5 +54,8 @@ def locate(uri: str) -> tuple[fs.FileSystem, str]:
     """
     head, path, query = split_uri(uri)
     escaped = re.sub(r"%(?![0-9A-Fa-f]{2})", "%25", path)
+    head = _ARROW_HEADS.get(head, head)
+    if head.startswith("s3a:"):
+        head = "s3" + head[3:]
     system, inside = fs.FileSystem.from_uri(head + quote(escaped, safe=_PLAIN) + query)
     return system, inside

@@ -94,7 +94,8 @@ def _templates(link: int) -> tuple[Any, dict[int, slice]]:
 
 def _write_folder(folder: Path, count: int) -> None:
     links = [
-        {"index": i, "u": i, "v": i + 1, "u_port": 2, "v_port": 1, "loss_percent": 0} for i in range(count)
+        {"index": i, "u": i, "v": i + 1, "u_port": min(i, 1) + 1, "v_port": 1, "loss_percent": 0}
+        for i in range(count)
     ]
     nodes = [{"id": node} for node in range(count + 1)]
-    (folder / "topology.json").write_text(json.dumps({"nodes": nodes, "links": links}))
+    (folder / "topology.json").write_text(json.dumps({"name": "line", "nodes": nodes, "links": links}))

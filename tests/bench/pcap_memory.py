@@ -59,7 +59,7 @@ def main(megabytes: int = 4000) -> None:
                 memory = _Memory()
                 memory.start()
                 started = time.perf_counter()
-                QUERIES[name](spark, folder / "run").write.mode("overwrite").parquet(str(folder / "out"))
+                QUERIES[name](spark, folder / "run", folder / "out")
                 seconds = time.perf_counter() - started
                 counted = spark.read.parquet(str(folder / "out")).selectExpr("sum(frames)").first()
                 memory.done.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def _rows(frames: list[bytes], capture: CaptureIdentity) -> list[dict[str, Any]]
     lengths = np.array([len(frame) for frame in frames], dtype=np.int64)
     start = np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int64)
     times = np.arange(len(frames), dtype=np.int64) + 10
-    batch = decode_block(Block(b"".join(frames), start, lengths, lengths, times), capture)
+    batch = decode_block(Block(b"".join(frames), start, lengths, lengths, times, before=0), capture)
     assert batch.schema == SCHEMA
     rows: list[dict[str, Any]] = batch.to_pylist()
     return rows
@@ -48,6 +49,8 @@ def test_every_field_of_a_message_on_a_link() -> None:
         "direction": None,
         "from_node": 5,
         "to_node": 3,
+        "number": 1,
+        "time": datetime(1970, 1, 1, tzinfo=UTC),
         "time_ns": 10,
         "length": 14 + len(encode(MESSAGE)),
         "captured": 14 + len(encode(MESSAGE)),

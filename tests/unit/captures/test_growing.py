@@ -48,7 +48,7 @@ def test_a_file_of_the_same_size_is_another(
     for reader in (following, _following(tmp_path)):
         with pytest.raises(PcapError, match=r"a\.pcap: has been replaced by another file"):
             reader.latestOffset(end)
-    skipping = _following(tmp_path, onError="skip")
+    skipping = _following(tmp_path, ignoreCorruptFiles="true")
     assert skipping.latestOffset(end) == end
 
 
@@ -90,7 +90,7 @@ def test_a_growing_file_that_cannot_be_read_now_is_read_later(tmp_path: Path) ->
     bad.symlink_to(unreadable)
     with pytest.raises(OSError, match="Input/output error"):
         _following(tmp_path).latestOffset({})
-    following = _following(tmp_path, onError="skip")
+    following = _following(tmp_path, ignoreCorruptFiles="true", ignoreMissingFiles="true")
     start = following.latestOffset({})
     assert list(start) == [str(good)]
     bad.unlink()

@@ -310,7 +310,7 @@ def test_a_growing_file_that_is_damaged_is_read_up_to_the_damage(tmp_path: Path)
     following = GrowingCaptures(read_options("pcap", given, PCAP_VIEWS), replace(VIEWS[0], growing=True))
     with pytest.raises(PcapError, match="claims 4294967295 bytes"):
         following.latestOffset(following.initialOffset())
-    skipping = read_options("pcap", given | {"onError": "skip"}, PCAP_VIEWS)
+    skipping = read_options("pcap", given | {"ignoreCorruptFiles": "true"}, PCAP_VIEWS)
     following = GrowingCaptures(skipping, replace(VIEWS[0], growing=True))
     end = following.latestOffset({})
     (group,) = following.partitions({}, end)
