@@ -16,10 +16,11 @@ from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, PcapError, PcapRead
 FILE_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "file": (pa.string(), "string", "path or URI"),
     "size": (pa.int64(), "bigint", "bytes of the file"),
-    "compressed": (pa.bool_(), "boolean", "whether the file is compressed with gzip"),
+    "compressed": (pa.bool_(), "boolean", "whether the file is compressed (gzip, zstd)"),
     "packets": (pa.int64(), "bigint", "whole packets in the file"),
     "bytes": (pa.int64(), "bigint", "bytes of the packets on the wire"),
     "cut": (pa.int64(), "bigint", "packets cut by the snapshot length"),
+    "untimed": (pa.int64(), "bigint", "packets without a time, such as a fraction of a second beyond one"),
     "link_types": (pa.list_(pa.int32()), "array<int>", "link types of the packets"),
     "first_ns": (pa.int64(), "bigint", "least time, ns since 1970 UTC; null: no packet has one"),
     "last_ns": (pa.int64(), "bigint", "greatest time, ns since 1970 UTC; null: no packet has one"),
@@ -35,7 +36,8 @@ FILE_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
 def file_health(part: FilePart, columns: Sequence[str]) -> pa.RecordBatch:
     """The row of a file, which is read from start to end."""
     reader = PcapReader(part.path, link_type=None)
-    row: dict[str, Any] = {"file": part.path, "size": part.size, "packets": 0, "bytes": 0, "cut": 0}
+    row: dict[str, Any] = {"file": part.path, "size": part.size}
+    row |= dict.fromkeys(("packets", "bytes", "cut", "untimed"), 0)
     link_types: set[int] = set()
     first: list[int] = []
     last: list[int] = []
@@ -48,6 +50,7 @@ def file_health(part: FilePart, columns: Sequence[str]) -> pa.RecordBatch:
             types = [LINKTYPE_ETHERNET] if block.link_type is None else np.unique(block.link_type).tolist()
             link_types.update(types)
             times = block.time_ns[block.time_ns != NO_TIME]
+            row["untimed"] += len(block.time_ns) - len(times)
             if len(times):
                 first.append(int(times.min()))
                 last.append(int(times.max()))

@@ -12,10 +12,10 @@ import pyarrow as pa
 from captures.frames.columns import COLUMNS
 from captures.pcap.gather import gather, gather_bytes, packet_numbers, timestamps
 from captures.pcap.internet import InternetHeaders, internet_headers
+from captures.pcap.links import VLAN_TAGS
 from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, Block
 from router.wire.addresses import ETHERNET_HEADER_LENGTH
 
-_VLAN_TAGS = (0x8100, 0x88A8)
 #: Values of `undecodable`.
 NOT_ETHERNET, TRUNCATED = "not_ethernet", "truncated"
 _REASONS = pa.array([None, NOT_ETHERNET, TRUNCATED])
@@ -45,9 +45,10 @@ PACKET_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "eth_type": (
         pa.int32(),
         "int",
-        "Ethernet type (or length, up to 1,500), behind a VLAN tag if there is one",
+        "Ethernet type (or length, up to 1,500), behind up to two VLAN tags",
     ),
     "vlan": (pa.int32(), "int", "VLAN identifier of the first tag (802.1Q, 802.1ad); null without one"),
+    "vlan_inner": (pa.int32(), "int", "VLAN identifier of the second tag (QinQ); null without one"),
     "ip_src": (
         pa.string(),
         "string",
@@ -106,7 +107,8 @@ class PacketDecoder:
             "eth_dst": lambda: ethernet.address(0),
             "eth_src": lambda: ethernet.address(6),
             "eth_type": lambda: ethernet.type(),
-            "vlan": lambda: ethernet.vlan(),
+            "vlan": lambda: ethernet.vlan(14, ethernet.tagged),
+            "vlan_inner": lambda: ethernet.vlan(18, ethernet.tagged_twice),
             "ip_src": lambda: ethernet.internet.source,
             "ip_dst": lambda: ethernet.internet.destination,
             "ip_protocol": lambda: ethernet.internet.protocol,
@@ -128,15 +130,17 @@ class _Ethernet:
 
     @cached_property
     def headers(self) -> npt.NDArray[np.uint8]:
-        """Shape (packets, 18): header and VLAN tag; bytes not captured are 0."""
-        return gather(self._block, ETHERNET_HEADER_LENGTH + 4)
+        """Shape (packets, 22): header and two VLAN tags; bytes not captured are 0."""
+        return gather(self._block, ETHERNET_HEADER_LENGTH + 8)
 
     @cached_property
     def internet(self) -> InternetHeaders:
         return internet_headers(self._block)
 
     def reason(self) -> npt.NDArray[np.int8]:
-        short = self._block.captured < ETHERNET_HEADER_LENGTH + 4 * self._tagged()
+        short = self._block.captured < ETHERNET_HEADER_LENGTH + 4 * (
+            self.tagged.astype(np.int64) + self.tagged_twice
+        )
         reason = np.where(short, 2, 0)
         if self._block.link_type is not None:
             reason = np.where(self._block.link_type != LINKTYPE_ETHERNET, 1, reason)
@@ -152,16 +156,21 @@ class _Ethernet:
         return pa.array(address, mask=self.reason() != 0)
 
     def type(self) -> pa.Array:
-        inner = np.where(self._tagged(), self._u16(16), self._u16(12))
+        inner = np.where(
+            self.tagged_twice, self._u16(20), np.where(self.tagged, self._u16(16), self._u16(12))
+        )
         return pa.array(inner, mask=self.reason() != 0)
 
-    def vlan(self) -> pa.Array:
-        return pa.array(self._u16(14) & 0x0FFF, mask=~self._tagged() | (self.reason() != 0))
+    def vlan(self, at: int, tagged: npt.NDArray[np.bool_]) -> pa.Array:
+        return pa.array(self._u16(at) & 0x0FFF, mask=~tagged | (self.reason() != 0))
 
-    def _tagged(self) -> npt.NDArray[np.bool_]:
-        outer = self._u16(12)
-        tagged: npt.NDArray[np.bool_] = (outer == _VLAN_TAGS[0]) | (outer == _VLAN_TAGS[1])
-        return tagged
+    @cached_property
+    def tagged(self) -> npt.NDArray[np.bool_]:
+        return np.isin(self._u16(12), VLAN_TAGS)
+
+    @cached_property
+    def tagged_twice(self) -> npt.NDArray[np.bool_]:
+        return self.tagged & np.isin(self._u16(16), VLAN_TAGS)
 
     def _u16(self, at: int) -> npt.NDArray[np.int32]:
         high: npt.NDArray[np.int32] = self.headers[:, at].astype(np.int32)

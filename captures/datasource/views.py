@@ -226,5 +226,5 @@ def spark_schema(views: Views, view: str, columns: tuple[str, ...]) -> str:
 
 def _stem(path: str) -> str:
     """The name of a capture file without the suffixes of its format."""
-    name = PurePosixPath(path).name.removesuffix(".gz")
+    name = PurePosixPath(path).name.removesuffix(".gz").removesuffix(".zst")
     return name.rsplit(".", 1)[0] or name

@@ -26,6 +26,7 @@ _SOURCES = (
     "captures.pcap.walk",
     "captures.pcap.gather",
     "captures.pcap.internet",
+    "captures.pcap.links",
     "router.predicates.lexer",
     "router.predicates.model",
     "router.wire.addresses",

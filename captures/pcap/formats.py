@@ -14,14 +14,20 @@ PCAP_HEADER_LENGTH = 24
 _MOST_CAPTURED = 262_144
 #: Greatest snapshot length that is accepted from a file, to bound the reader's memory.
 _MOST_SNAPLEN = 16 * 1024 * 1024
-#: Magic number -> (byte order for struct, nanoseconds per unit of the stamp's fraction).
+#: Bytes of a record's header; in Kuznetzov's variant (old versions of Linux) with interface and protocol.
+RECORD_HEADER_LENGTH, _KUZNETZOV_HEADER_LENGTH = 16, 24
+#: Magic number -> (byte order for struct, nanoseconds per unit of the stamp's fraction, header of a record).
 _PCAP = {
-    bytes.fromhex("a1b2c3d4"): (">", 1000),
-    bytes.fromhex("d4c3b2a1"): ("<", 1000),
-    bytes.fromhex("a1b23c4d"): (">", 1),
-    bytes.fromhex("4d3cb2a1"): ("<", 1),
+    bytes.fromhex("a1b2c3d4"): (">", 1000, RECORD_HEADER_LENGTH),
+    bytes.fromhex("d4c3b2a1"): ("<", 1000, RECORD_HEADER_LENGTH),
+    bytes.fromhex("a1b23c4d"): (">", 1, RECORD_HEADER_LENGTH),
+    bytes.fromhex("4d3cb2a1"): ("<", 1, RECORD_HEADER_LENGTH),
+    bytes.fromhex("a1b2cd34"): (">", 1000, _KUZNETZOV_HEADER_LENGTH),
+    bytes.fromhex("34cdb2a1"): ("<", 1000, _KUZNETZOV_HEADER_LENGTH),
 }
-GZIP_MAGIC = b"\x1f\x8b"
+#: Versions before 2.3 have the lengths of a record in another order.
+_PCAP_VERSIONS, _PCAPNG_MAJOR = ((2, 3), (2, 4)), 1
+GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 SECTION_HEADER = 0x0A0D0D0A
 _SECTION_MAGIC = SECTION_HEADER.to_bytes(4, "big")
 _ORDER_MAGIC = {bytes.fromhex("1a2b3c4d"): ">", bytes.fromhex("4d3c2b1a"): "<"}
@@ -42,6 +48,7 @@ class PcapHeader:
     unit_ns: int
     link_type: int
     most_captured: int
+    record_header: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +73,22 @@ def read_pcap_header(name: str, header: bytes) -> PcapHeader:
     """Reads `header`, the first bytes of the file `name`.
 
     Raises:
-        PcapError: it is no pcap header.
+        PcapError: it is no pcap header, or one of a version that is not known.
     """
     found = _PCAP.get(header[:4])
     if found is None and len(header) >= 4:
         raise PcapError(
-            f"{name}: starts with {header[:4].hex()}; expected the magic number of pcap, pcapng or gzip"
+            f"{name}: starts with {header[:4].hex()}; expected the magic number of pcap, pcapng, gzip or zstd"
         )
     if found is None or len(header) < PCAP_HEADER_LENGTH:
         raise PcapError(f"{name}: {len(header)} bytes; expected a pcap header of {PCAP_HEADER_LENGTH} bytes")
-    order, unit_ns = found
+    order, unit_ns, record_header = found
+    version = struct.unpack(order + "HH", header[4:8])
+    if version not in _PCAP_VERSIONS:
+        raise PcapError(f"{name}: pcap of version {version[0]}.{version[1]}; expected 2.4")
     snaplen, network = struct.unpack(order + "II", header[16:24])
     # The upper bits carry the length of a frame check sequence, not the link type.
-    return PcapHeader(order, unit_ns, network & 0xFFFF, most_captured(snaplen))
+    return PcapHeader(order, unit_ns, network & 0xFFFF, most_captured(snaplen), record_header)
 
 
 def most_captured(snaplen: int) -> int:
@@ -94,6 +104,14 @@ def is_pcapng(header: bytes) -> bool:
 def section_order(block: bytes) -> str | None:
     """Byte order of the section that a Section Header Block begins; None: the block is none."""
     return _ORDER_MAGIC.get(block[8:12])
+
+
+def section_defect(block: bytes, order: str) -> str | None:
+    """Why a section cannot be read: it is of another version of pcapng. None: it can."""
+    major, minor = struct.unpack_from(order + "HH", block, 12)
+    return (
+        None if major == _PCAPNG_MAJOR else f"pcapng of version {major}.{minor}; expected {_PCAPNG_MAJOR}.0"
+    )
 
 
 def read_interface(block: bytes, order: str) -> Interface:

@@ -1,10 +1,6 @@
 """Internet headers of many packets at once: addresses, protocol, ports, time to live, flags of TCP.
 
-RFC 791, RFC 8200, RFC 4302, RFC 9293.
-
-The headers are found behind the link headers of Ethernet (with or without a VLAN tag), of Linux cooked
-captures (LINKTYPE_ 113, 276) and of loopback (0, 108), and in captures without a link header (101, 228, 229):
-https://www.tcpdump.org/linktypes.html.
+RFC 791, RFC 8200, RFC 4302, RFC 9293. `captures.pcap.links` finds where they begin.
 """
 
 from __future__ import annotations
@@ -18,21 +14,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from captures.pcap.compiling import Loop, should_compile
-from captures.pcap.reader import LINKTYPE_ETHERNET, Block
+from captures.pcap.links import find_headers
+from captures.pcap.reader import Block
 
 #: The version (0: no address) and sixteen bytes of address, of which IPv4 uses the first four.
 _ADDRESS_BYTES = 17
 
 
 def _read_headers(
-    data: Any, start: Any, captured: Any, link_type: Any, addresses: Any, protocol: Any, ports: Any
+    data: Any, start: Any, ends: Any, protocols: Any, addresses: Any, protocol: Any, ports: Any
 ) -> None:
     """Fills a row of `addresses` (2 x 17 bytes, 0 before), `protocol` and `ports` for each packet.
 
     `ports` has four columns: both ports, time to live or hop limit, flags of TCP. -1 means none.
-    `link_type` has the link type of each packet, or one element for all packets.
+    `protocols` has the Ethernet type of what is at data[start:ends].
     """
-    several = len(link_type) > 1
     for row in range(len(start)):
         protocol[row] = -1
         ports[row, 0] = -1
@@ -40,47 +36,8 @@ def _read_headers(
         ports[row, 2] = -1
         ports[row, 3] = -1
         at = start[row]
-        end = at + captured[row]
-        link = link_type[row] if several else link_type[0]
-        ether_type = 0
-        if link == 1 or link == 113:
-            # Ethernet, Linux cooked: the last bytes of the header are the type.
-            at += 14 if link == 1 else 16
-            if at > end:
-                continue
-            ether_type = 0 + (data[at - 2] << 8 | data[at - 1])
-        elif link == 276:
-            # Linux cooked, version 2: the first bytes of the header are the type.
-            at += 20
-            if at > end:
-                continue
-            ether_type = 0 + (data[at - 20] << 8 | data[at - 19])
-        elif link == 101 or link == 228 or link == 229:
-            # No link header; 101: IPv4 or IPv6, 228: IPv4, 229: IPv6.
-            if at >= end:
-                continue
-            if link != 229 and data[at] >> 4 == 4:
-                ether_type = 0x0800
-            elif link != 228 and data[at] >> 4 == 6:
-                ether_type = 0x86DD
-        elif link == 0 or link == 108:
-            # Loopback: the address family, in the byte order of the machine or of the network.
-            at += 4
-            if at > end:
-                continue
-            high = 0 + (data[at - 4] << 8 | data[at - 3])
-            low = 0 + (data[at - 2] << 8 | data[at - 1])
-            family = low
-            if high != 0:
-                family = (0 + data[at - 4]) if data[at - 3] == 0 and low == 0 else 0
-            if family == 2:
-                ether_type = 0x0800
-            elif family == 24 or family == 28 or family == 30:
-                # NetBSD and OpenBSD, FreeBSD, macOS.
-                ether_type = 0x86DD
-        if (ether_type == 0x8100 or ether_type == 0x88A8) and at + 4 <= end:
-            ether_type = 0 + (data[at + 2] << 8 | data[at + 3])
-            at += 4
+        end = ends[row]
+        ether_type = protocols[row]
         behind = 0
         if ether_type == 0x0800 and at + 20 <= end and data[at] >> 4 == 4:
             header = (data[at] & 15) * 4
@@ -152,18 +109,17 @@ class InternetHeaders:
 
 
 def internet_headers(block: Block) -> InternetHeaders:
-    """The IPv4 and IPv6 headers of the packets of a block, behind the link headers that this module knows."""
+    """The IPv4 and IPv6 headers of a block's packets, behind the link headers of `captures.pcap.links`."""
     count = len(block.start)
     addresses = np.zeros((count, 2 * _ADDRESS_BYTES), np.uint8)
     protocol, ports = np.empty(count, np.int32), np.empty((count, 4), np.int32)
-    link_type = block.link_type
-    if link_type is None:
-        link_type = np.array([LINKTYPE_ETHERNET])
+    places, protocols = find_headers(block)
+    ends = block.start + block.captured
     if should_compile(len(block.data)):
         raw = np.frombuffer(block.data, np.uint8)
-        _READ_HEADERS.compiled(raw, block.start, block.captured, link_type, addresses, protocol, ports)
+        _READ_HEADERS.compiled(raw, places, ends, protocols, addresses, protocol, ports)
     else:
-        columns = (column.tolist() for column in (block.start, block.captured, link_type))
+        columns = (column.tolist() for column in (places, ends, protocols))
         _READ_HEADERS.plain(memoryview(block.data), *columns, addresses, protocol, ports)
     return InternetHeaders(
         _address_texts(addresses[:, :_ADDRESS_BYTES]),

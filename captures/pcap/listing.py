@@ -21,7 +21,7 @@ from captures.pcap.uris import is_uri, locate, split_uri
 #: Suffix of the name of an index file (`captures.frames.index`).
 INDEX_SUFFIX = ".index.json"
 #: Names of captures in directories, also with numbers (tcpdump -C) and compressed.
-_CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|dmp|ntar)\d*(\.gz)?$", re.IGNORECASE)
+_CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|dmp|ntar)\d*(\.gz|\.zst)?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

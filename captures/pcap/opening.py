@@ -1,4 +1,4 @@
-"""Opening capture files: on this machine by path, elsewhere by URI; compressed with gzip or not."""
+"""Opening capture files: on this machine by path, elsewhere by URI; compressed with gzip, zstd or not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from captures.pcap.formats import GZIP_MAGIC
+import pyarrow as pa
+
+from captures.pcap.formats import GZIP_MAGIC, ZSTD_MAGIC
 from captures.pcap.uris import is_uri, locate
 
 _COMPRESSED_CHUNK = 1 << 18
@@ -32,13 +34,13 @@ class ByteReader(Protocol):
 
 
 def is_compressed(path: str) -> bool:
-    """Whether a file is compressed with gzip, by its first bytes.
+    """Whether a file is compressed with gzip or zstd, by its first bytes.
 
     Raises:
         OSError: the file cannot be read.
     """
     with closing(_raw(path)) as file:
-        return bytes(file.read(len(GZIP_MAGIC))) == GZIP_MAGIC
+        return _content_of(bytes(file.read(len(ZSTD_MAGIC)))) is not None
 
 
 @contextmanager
@@ -51,10 +53,10 @@ def open_bytes(path: str, offset: int = 0) -> Iterator[ByteReader]:
         OSError: the file cannot be read.
     """
     with closing(_raw(path)) as file:
-        compressed = bytes(file.read(len(GZIP_MAGIC))) == GZIP_MAGIC
-        if compressed:
+        compressed = _content_of(bytes(file.read(len(ZSTD_MAGIC))))
+        if compressed is not None:
             file.seek(0)
-            content = _Gzip(file)
+            content = compressed(file)
             skipped = memoryview(bytearray(min(offset, _COMPRESSED_CHUNK)))
             while offset:
                 read = content.read_into(skipped[: min(offset, len(skipped))])
@@ -121,3 +123,32 @@ class _Gzip:
             target[done : done + len(data)] = data
             done += len(data)
         return done
+
+
+class _Zstd:
+    """The content of a zstd file of one or more frames, up to damage."""
+
+    def __init__(self, file: Any) -> None:
+        self._content = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+        self.defect: str | None = None
+
+    def read_into(self, target: memoryview) -> int:
+        done = 0
+        while done < len(target) and self.defect is None:
+            try:
+                data = self._content.read(min(len(target) - done, _COMPRESSED_CHUNK))
+            except OSError as error:
+                self.defect = f"the compressed data are damaged or end early: {error}"
+                break
+            if not data:
+                break
+            target[done : done + len(data)] = data
+            done += len(data)
+        return done
+
+
+def _content_of(first: bytes) -> type[_Gzip] | type[_Zstd] | None:
+    """The reader of a compressed file with these first bytes; None: it is not compressed."""
+    if first.startswith(GZIP_MAGIC):
+        return _Gzip
+    return _Zstd if first == ZSTD_MAGIC else None

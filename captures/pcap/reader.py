@@ -98,9 +98,15 @@ class _Section:
     """
 
     def __init__(
-        self, order: str, unit_ns: int = 0, most_captured: int = 0, link_type: int | None = None
+        self,
+        order: str,
+        unit_ns: int = 0,
+        most_captured: int = 0,
+        link_type: int | None = None,
+        record_header: int = formats.RECORD_HEADER_LENGTH,
     ) -> None:
         self.order = order
+        self.record_header = record_header
         self.unit_ns = unit_ns
         self.most_captured = most_captured
         self.link_type = link_type
@@ -216,7 +222,9 @@ class PcapReader:
         if not read and file.defect:
             raise PcapError(f"{self.path}: {file.defect}")
         found = formats.read_pcap_header(str(self.path), first)
-        self._section = _Section(found.order, found.unit_ns, found.most_captured, found.link_type)
+        self._section = _Section(
+            found.order, found.unit_ns, found.most_captured, found.link_type, found.record_header
+        )
         self._require(found.link_type)
         self.position = max(self.position, len(header))
         return True
@@ -268,6 +276,12 @@ class PcapReader:
                     control = bytes(view[at : at + max(size, 0)])
                     if size < 0 or control[4:8] != control[-4:]:
                         self.defect = f"the block at byte {self.position} is damaged"
+                        return
+                    defect = self._version_defect(control)
+                    if defect is not None and self.position == 0:
+                        raise PcapError(f"{self.path}: {defect}")
+                    if defect is not None:
+                        self.defect = f"the section at byte {self.position} is {defect}"
                         return
                     if not self._control(control, self.position):
                         self.defect = (
@@ -351,7 +365,9 @@ class PcapReader:
             )
         else:
             walk = WALK_PCAP.compiled if compiled else WALK_PCAP.plain
-            count, after, stopped = walk(data, at, end, big, section.unit_ns, section.most_captured, *columns)
+            count, after, stopped = walk(
+                data, at, end, big, section.unit_ns, section.most_captured, section.record_header, *columns
+            )
         offset = self.position - at
         self.position += after - at
         if not count:
@@ -384,6 +400,12 @@ class PcapReader:
         size = int.from_bytes(head[4:8], "big" if order == ">" else "little")
         least = 28 if formats.is_pcapng(head) else 20
         return size if least <= size <= _MOST_BLOCK_BYTES and size % 4 == 0 else -1
+
+    @staticmethod
+    def _version_defect(block: bytes) -> str | None:
+        """Why a section block is of a version that is not known; None: it is known, or no section block."""
+        order = formats.section_order(block) if formats.is_pcapng(block) else None
+        return None if order is None else formats.section_defect(block, order)
 
     def _control(self, block: bytes, offset: int) -> bool:
         """Interprets a section or interface block at `offset`. Returns False for an interface too many."""

@@ -10,7 +10,8 @@ from typing import Any
 
 from captures.pcap.compiling import Loop
 
-#: Time of a packet that has none (simple packets of pcapng, stamps outside 64 bits of nanoseconds).
+#: Time of a packet that has none: simple packets of pcapng, stamps outside 64 bits of nanoseconds, fractions
+#: of a second beyond one.
 NO_TIME = -(2**63)
 #: Reasons for which a walk stops: no more whole records; a malformed record; no more rows; a block that the
 #: reader must interpret; an unfinished block without a packet that is too long to hold in memory.
@@ -24,6 +25,7 @@ def _walk_pcap(
     big_endian: bool,
     unit_ns: int,
     most_captured: int,
+    header: int,
     start: Any,
     captured: Any,
     length: Any,
@@ -31,28 +33,33 @@ def _walk_pcap(
 ) -> tuple[int, int, int]:
     """Fills a row of the arrays for each packet of data[position:end].
 
+    Args:
+        header: bytes of a record's header.
+
     Returns:
         The number of packets, the position behind the last record, the reason for the stop.
     """
     a, b, c, d = (24, 16, 8, 0) if big_endian else (0, 8, 16, 24)
     rows = len(start)
     row = 0
-    while end - position >= 16:
+    while end - position >= header:
         if row == rows:
             return row, position, FULL
         p = position
         here = 0 + (data[p + 8] << a | data[p + 9] << b | data[p + 10] << c | data[p + 11] << d)
         if here > most_captured:
             return row, position, DAMAGE
-        record_end = position + 16 + here
+        record_end = position + header + here
         if record_end > end:
             break
         seconds = data[p] << a | data[p + 1] << b | data[p + 2] << c | data[p + 3] << d
         fraction = data[p + 4] << a | data[p + 5] << b | data[p + 6] << c | data[p + 7] << d
-        start[row] = position + 16
+        start[row] = position + header
         captured[row] = here
         length[row] = data[p + 12] << a | data[p + 13] << b | data[p + 14] << c | data[p + 15] << d
         time_ns[row] = seconds * 1_000_000_000 + fraction * unit_ns
+        if fraction * unit_ns >= 1_000_000_000:
+            time_ns[row] = NO_TIME
         row += 1
         position = record_end
     return row, position, END

@@ -83,7 +83,7 @@ _LINKS: dict[int, list[tuple[bytes, bytes]]] = {
 
 def _rows(path: Path, packets: list[bytes], compiled: bool, link_type: int = 1) -> list[dict[str, Any]]:
     path.write_bytes(pcap(list(enumerate(packets)), link_type=link_type))
-    modules = ("captures.pcap.reader", "captures.pcap.gather", "captures.pcap.internet")
+    modules = [f"captures.pcap.{name}" for name in ("reader", "gather", "internet", "links")]
     patches = [patch(f"{module}.should_compile", return_value=compiled) for module in modules]
     for each in patches:
         each.start()

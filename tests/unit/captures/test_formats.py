@@ -1,0 +1,110 @@
+"""Variants and versions of capture formats: read, or reported; never taken silently for another."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from captures.datasource.file_view import file_health
+from captures.frames.index import index_file
+from captures.frames.parts import FilePart
+from captures.pcap.compiling import numba_is_there
+from captures.pcap.listing import is_capture_name
+from captures.pcap.reader import NO_TIME, PcapError, PcapReader
+from tests.support.capture_files import enhanced, interface, pcap, section
+
+PACKETS = [(number * 10**9 + 5000, bytes([number % 256]) * 60) for number in range(300)]
+_WAYS = sorted({False, numba_is_there()})
+
+
+def _kuznetzov(order: str) -> bytes:
+    content = struct.pack(order + "IHHiIII", 0xA1B2CD34, 2, 4, 0, 0, 65_535, 1)
+    for time_ns, data in PACKETS:
+        seconds, ns = divmod(time_ns, 10**9)
+        content += struct.pack(order + "IIII", seconds, ns // 1000, len(data), len(data) + 4)
+        content += struct.pack(order + "IHBB", 2, 0x0800, 1, 0) + data
+    return content
+
+
+@pytest.mark.parametrize("compiled", _WAYS)
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_kuznetzovs_variant_is_read(tmp_path: Path, order: str, compiled: bool) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(_kuznetzov(order))
+    records = list(PcapReader(path, compiled=compiled).records())
+    assert [(record.time_ns, record.data, record.original_length) for record in records] == [
+        (time_ns, data, len(data) + 4) for time_ns, data in PACKETS
+    ]
+    parts = index_file(str(path), 4000)
+    found = [
+        record.time_ns
+        for part in parts
+        for record in PcapReader(path, start=part.start, end=part.end).records()
+    ]
+    assert found == [time_ns for time_ns, _ in PACKETS]
+    assert len(parts) > 3
+
+
+@pytest.mark.parametrize("compiled", _WAYS)
+def test_a_fraction_of_a_second_beyond_one_is_no_time(tmp_path: Path, compiled: bool) -> None:
+    path = tmp_path / "a.pcap"
+    head = pcap([], nano=False)
+    records = b"".join(
+        struct.pack("<IIII", 7, fraction, 1, 1) + b"x" for fraction in (0, 999_999, 1_000_000, 2**32 - 1)
+    )
+    path.write_bytes(head + records)
+    times = [record.time_ns for record in PcapReader(path, compiled=compiled).records()]
+    assert times == [7 * 10**9, 7_999_999_000, NO_TIME, NO_TIME]
+    (row,) = file_health(FilePart(str(path)), ["packets", "untimed", "last_ns"]).to_pylist()
+    assert row == {"packets": 4, "untimed": 2, "last_ns": 7_999_999_000}
+
+
+@pytest.mark.parametrize(("major", "minor"), [(1, 0), (2, 2), (2, 5), (3, 0), (543, 0)])
+def test_unknown_versions_of_pcap_are_errors(tmp_path: Path, major: int, minor: int) -> None:
+    path = tmp_path / "a.pcap"
+    content = pcap(PACKETS[:1])
+    path.write_bytes(content[:4] + struct.pack("<HH", major, minor) + content[8:])
+    with pytest.raises(PcapError, match=rf"a\.pcap: pcap of version {major}\.{minor}; expected 2\.4$"):
+        list(PcapReader(path).records())
+
+
+def test_unknown_versions_of_pcapng_are_errors_or_defects(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcapng"
+    good = section() + interface() + enhanced(1, b"x")
+    unknown = good[:12] + struct.pack("<HH", 2, 1) + good[16:]
+    path.write_bytes(unknown)
+    with pytest.raises(PcapError, match=r"a\.pcapng: pcapng of version 2\.1; expected 1\.0$"):
+        list(PcapReader(path).records())
+    path.write_bytes(good + unknown)
+    reader = PcapReader(path)
+    assert len(list(reader.records())) == 1
+    assert reader.defect == f"the section at byte {len(good)} is pcapng of version 2.1; expected 1.0"
+
+
+def test_zstd_is_read_by_its_first_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "capture"
+    codec = pa.Codec("zstd")
+    content = pcap(PACKETS)
+    # Two frames.
+    frames = [codec.compress(part, asbytes=True) for part in (content[:5000], content[5000:])]
+    path.write_bytes(b"".join(frames))
+    assert [record.time_ns for record in PcapReader(path).records()] == [time_ns for time_ns, _ in PACKETS]
+    assert len(index_file(str(path), 1000)) == 1
+    assert is_capture_name("a.pcap.zst", None)
+    (row,) = file_health(FilePart(str(path)), ["compressed", "packets"]).to_pylist()
+    assert row == {"compressed": True, "packets": 300}
+
+
+def test_zstd_that_ends_early_is_read_up_to_there(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap.zst"
+    content = pcap([(time_ns, bytes(range(256)) * 40) for time_ns, _ in PACKETS])
+    first = pa.Codec("zstd").compress(content[: len(content) // 2], asbytes=True)
+    second = pa.Codec("zstd").compress(content[len(content) // 2 :], asbytes=True)
+    path.write_bytes(first + second[: len(second) // 2])
+    reader = PcapReader(path)
+    assert 0 < len(list(reader.records())) < 300
+    assert reader.defect is not None
+    assert "the compressed data are damaged or end early" in reader.defect
