@@ -25,6 +25,7 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceWriter,
     Filter,
     InputPartition,
 )
@@ -32,6 +33,7 @@ from pyspark.sql.types import StructType
 
 from captures.datasource.bounds import bounds_of
 from captures.datasource.options import OptionError, ReadOptions, read_options
+from captures.datasource.packet_writer import packet_writer
 from captures.datasource.streaming import GrowingCaptures, PartGroup
 from captures.datasource.views import (
     CBCB_VIEWS,
@@ -188,6 +190,14 @@ class PcapSource(DataSource):
             if view.name == FILES:
                 raise OptionError(f"{self.name()}: option view: {FILES} cannot be streamed")
             return GrowingCaptures(options, replace(view, growing=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        with errors_in_one_line():
+            if self._views is not PCAP_VIEWS:
+                raise OptionError(
+                    f"{self.name()}: frames cannot be written; expected packets and format pcap"
+                )
+            return packet_writer(self.options, schema, overwrite=overwrite)
 
     def _of_schema(self, schema: StructType) -> tuple[ReadOptions, View]:
         """The options, and the table with the columns of a schema: the user's, or that of `schema`.

@@ -20,7 +20,7 @@ from captures.datasource.formats import CaptureReader, CbcbSource, PcapSource
 from captures.datasource.options import OptionError
 from captures.datasource.views import View
 from captures.frames.parts import FilePart
-from captures.pcap.uris import is_uri, locate
+from captures.pcap.uris import place_of
 from captures.spark.shipping import ship
 from captures.spark.workers import freeze_new_imports
 
@@ -66,7 +66,7 @@ def write_parquet(
     made = _SOURCES[source]({**(options or {}), "paths": json.dumps([str(path) for path in given])})
     settings, view = made.options_and_view()
     groups = [group.parts for group in CaptureReader(settings, view).partitions()]
-    system, folder = _place(target)
+    system, folder = place_of(target)
     if any(info.type is fs.FileType.File for info in _listing(system, folder)):
         raise FileExistsError(f"{target}: the folder contains files; expected none")
     unfinished = f"{folder}/{_UNFINISHED}-{uuid.uuid4().hex}"
@@ -98,7 +98,7 @@ def _write_part(
     target: str, unfinished: str, view: View, parts: Sequence[FilePart], compression: str
 ) -> pa.RecordBatch:
     """Writes the rows of some parts as one file; a row with the file and its number of rows."""
-    system, _ = _place(target)
+    system, _ = place_of(target)
     # A task may run twice.
     file = f"{unfinished}/{uuid.uuid4().hex}.parquet"
     rows, held = 0, list[pa.RecordBatch]()
@@ -120,12 +120,6 @@ def _write_part(
                     flush()
         flush()
     return pa.RecordBatch.from_pydict({"file": [file], "rows": [rows]})
-
-
-def _place(target: str | Path) -> tuple[fs.FileSystem, str]:
-    if is_uri(str(target)):
-        return locate(str(target))
-    return fs.LocalFileSystem(), str(Path(target).resolve())
 
 
 def _listing(system: fs.FileSystem, folder: str) -> list[fs.FileInfo]:

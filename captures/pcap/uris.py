@@ -8,6 +8,7 @@ Hadoop's names `s3a:` and `dbfs:` are those of `s3:` and of files below /dbfs.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -59,3 +60,12 @@ def locate(uri: str) -> tuple[fs.FileSystem, str]:
         head = "s3" + head[3:]
     system, inside = fs.FileSystem.from_uri(head + quote(escaped, safe=_PLAIN) + query)
     return system, inside
+
+
+def place_of(path: str | Path) -> tuple[fs.FileSystem, str]:
+    """The file system of a path or URI, and the path in it.
+
+    Raises:
+        OSError, ValueError: as `locate`.
+    """
+    return locate(str(path)) if is_uri(str(path)) else (fs.LocalFileSystem(), str(Path(path).resolve()))
