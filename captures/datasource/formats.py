@@ -35,6 +35,7 @@ from captures.datasource.bounds import bounds_of
 from captures.datasource.options import OptionError, ReadOptions, read_options
 from captures.datasource.packet_writer import packet_writer
 from captures.datasource.streaming import GrowingCaptures, PartGroup
+from captures.datasource.user_errors import errors_in_one_line
 from captures.datasource.views import (
     CBCB_VIEWS,
     FILES,
@@ -54,7 +55,6 @@ from captures.pcap.listing import FileEntry, is_capture_name, local_matches
 from captures.rundir.capture_list import capture_paths
 from captures.rundir.layout import RunLayout
 from captures.spark.shipping import ship
-from captures.spark.user_errors import errors_in_one_line
 from captures.spark.workers import freeze_new_imports
 
 DEFAULT_PARTITIONS = 4

@@ -107,7 +107,7 @@ def section_order(block: bytes) -> str | None:
 
 
 def section_defect(block: bytes, order: str) -> str | None:
-    """Why a section cannot be read: it is of another version of pcapng. None: it can."""
+    """Why a section of pcapng cannot be read; None: it can be read."""
     major, minor = struct.unpack_from(order + "HH", block, 12)
     return (
         None if major == _PCAPNG_MAJOR else f"pcapng of version {major}.{minor}; expected {_PCAPNG_MAJOR}.0"

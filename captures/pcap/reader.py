@@ -403,7 +403,7 @@ class PcapReader:
 
     @staticmethod
     def _version_defect(block: bytes) -> str | None:
-        """Why a section block is of a version that is not known; None: it is known, or no section block."""
+        """Why a section block cannot be read; None: it can be read, or is no section block."""
         order = formats.section_order(block) if formats.is_pcapng(block) else None
         return None if order is None else formats.section_defect(block, order)
 
