@@ -54,6 +54,7 @@ from captures.frames.parts import FilePart, group_parts
 from captures.pcap.listing import FileEntry, is_capture_name, local_matches
 from captures.rundir.capture_list import capture_paths
 from captures.rundir.layout import RunLayout
+from captures.spark.internals import activate
 from captures.spark.shipping import ship
 from captures.spark.workers import freeze_new_imports
 
@@ -80,6 +81,7 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
     # While the setting is off, Spark refuses a source that accepts filters.
     spark.dataSource.register(PushingPcapSource if pushdown else PcapSource)
     spark.dataSource.register(PushingCbcbSource if pushdown else CbcbSource)
+    activate(spark)
 
 
 def captured_frames(

@@ -57,6 +57,16 @@ def forget_session() -> None:
     SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
+def activate(session: SparkSession) -> None:
+    """Calls Java's `setActiveSession` by `_jsparkSession`, in the calling thread.
+
+    Spark looks up formats to write in the session that is active in a thread: by default, the thread that
+    made the session.
+    """
+    java = jvm(session.sparkContext)
+    java.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
+
+
 def silence_accumulator_server() -> None:
     """Replaces `handle_error` of `_accumulatorServer`, which prints a traceback when the JVM is killed."""
     server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)

@@ -80,6 +80,8 @@ def spark_session(
             "spark.ui.showConsoleProgress": "false",
             "spark.log.level": "ERROR",
             "spark.sql.session.timeZone": "UTC",
+            # The default is a type of nanoseconds that Parquet has given up.
+            "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
             "spark.sql.warehouse.dir": str(work / "warehouse"),
             LOCAL_FOLDER: str(work),
         }
