@@ -68,9 +68,12 @@ class Identified(Scheme):
         return (self._advertising,)
 
     def worth_advertising(self, predicate: Predicate) -> bool:
-        """An empty predicate withdraws an earlier one, perhaps of the time before a restart."""
+        """An empty predicate withdraws an earlier one, perhaps of the time before a restart.
+
+        In every epoch: the RA that withdrew it in the last one may have been lost.
+        """
         self._announced = self._announced or bool(predicate)
-        return self._announced or 1 < self._joined == self.context.epoch
+        return self._announced or self._joined > 1
 
     def advertised(self, branch: Branch, frame: Frame) -> Drop | None:  # noqa: ARG002
         """Takes what the issuer advertised, unless a newer RA of it came before."""

@@ -95,6 +95,29 @@ def test_a_restarted_router_withdraws_what_it_advertised_before(
     expect_minimal(network, message)
 
 
+@pytest.mark.parametrize("scheme", MINIMAL)
+@settings(max_examples=cases(20), deadline=None)
+@given(SEEDS, st.integers(3, 8), CHANGES, MESSAGES, st.sampled_from([0.3, 1.0]))
+def test_the_next_epoch_repairs_what_was_lost(
+    scheme: str, seed: int, nodes: int, changes: list[tuple[int, Predicate]], message: Message, loss: float
+) -> None:
+    """Also the withdrawal of a restarted router, which advertises nothing else."""
+    network = Network(random_graph(random.Random(seed), nodes, nodes), RouterOptions(scheme=scheme), seed)
+    network.new_epoch()
+    for number, (node, predicate) in enumerate(changes):
+        if number == len(changes) // 2:
+            network.settle()
+            network.loss, network.reordering = loss, True
+        network.set_predicate(node % nodes, predicate)
+        network.some_steps()
+    network.restart(network.rng.randrange(nodes))
+    network.settle()
+    network.loss, network.reordering = 0.0, False
+    network.new_epoch()
+    network.settle()
+    expect_minimal(network, message)
+
+
 def filters_held(network: Network, part: TablePart, sources: Collection[int]) -> int:
     """How many filters the tables hold for these sources."""
     return sum(
