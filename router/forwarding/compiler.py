@@ -7,6 +7,11 @@ from router.native.compiler import Compiler
 
 #: Matching is compiled into the data plane.
 COMPILER = Compiler(
-    "forwarding", "router.forwarding", "router.wire.addresses", "router.recording.format", *MATCHING.sources
+    "forwarding",
+    "router.forwarding",
+    "router.wire.addresses",
+    "router.wire.layouts",
+    "router.recording.format",
+    *MATCHING.sources,
 )
 kernel, callee = COMPILER.kernel, COMPILER.callee

@@ -62,8 +62,10 @@ from router.native.memory import (
 from router.native.system import clock_gettime, epoll_wait, ioctl, memcpy, recvmmsg, sendmmsg
 from router.recording.format import ACTIONS, FORWARD, FRAME_RECEIVED
 from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
-from router.wire.addresses import ETHERTYPE
+from router.wire.addresses import ETHERTYPE, PORTS_PER_PAGE, node_address
 from router.wire.format import MAX_BODY_LENGTH, VERSION, FrameType
+from router.wire.header import HEADER_LENGTH as _HEADER
+from router.wire.layouts import HEADER_OFFSETS
 
 _SOCKET, _SLOTS, _ROOM = int(State.SOCKET), int(State.SLOTS), int(State.ROOM)
 _HEADERS_IN, _HEADERS_OUT, _PIECES_OUT = (
@@ -112,10 +114,24 @@ _MONOTONIC, _REALTIME, _EPOLLIN, _SIOCGSTAMPNS = (
 )
 _SEND_FLAGS, _RECEIVE_FLAGS = int(MSG_DONTWAIT), int(MSG_DONTWAIT | MSG_TRUNC)
 _MESSAGE = int(FrameType.MSG)
-_HEADER = 32
-#: Offsets in an Ethernet frame.
+#: Offsets in the header of a frame.
+_TYPE, _HOP_LIMIT, _ISSUER, _EPOCH, _TOTAL_LENGTH, _INDEX, _FRAGMENTS, _LENGTH, _RESERVED = (
+    HEADER_OFFSETS[name]
+    for name in (
+        "type",
+        "hop_limit",
+        "issuer",
+        "epoch",
+        "total_length",
+        "fragment_index",
+        "fragment_count",
+        "payload_length",
+        "reserved",
+    )
+)
+#: Offsets in an Ethernet frame, and the first two bytes of a router's address.
 _SOURCE, _PAYLOAD = 6, ETHERNET
-_HOP_LIMIT = ETHERNET + 3
+_ROUTERS = int.from_bytes(node_address(0)[:2], "big")
 #: Pages of an output set that is empty, and of one that one frame cannot address.
 _NO_PAGE, _SEVERAL = -1, -2
 
@@ -270,7 +286,7 @@ def _decided(state: Address, frame: Address, size: I64) -> Flag:
     row = _class_of_message(state, frame, size)
     if row == 0:
         return False
-    body = load_u16(frame + _PAYLOAD + 28)
+    body = load_u16(frame + _PAYLOAD + _LENGTH)
     page, bits = _outputs(state, row, frame + _PAYLOAD + _HEADER, body)
     if page == _SEVERAL or (bits and not _count_through(state, row, page, bits)):
         return False
@@ -288,24 +304,25 @@ def _decided(state: Address, frame: Address, size: I64) -> Flag:
 @callee
 def _class_of_message(state: Address, frame: Address, size: I64) -> Address:
     """The row of the class of a message's source, or 0: the frame is the core's."""
-    if size < ETHERNET + _HEADER or load_u16(frame + _SOURCE) != 0x02CB:
+    if size < ETHERNET + _HEADER or load_u16(frame + _SOURCE) != _ROUTERS:
         return 0
     at = frame + _PAYLOAD
-    total = load_u32(at + 20)
-    # Version, type; fragment index, fragment count; length in this frame, reserved field.
+    total = load_u32(at + _TOTAL_LENGTH)
     if (
         load_u8(at) != VERSION
-        or load_u8(at + 1) != _MESSAGE
-        or load_u8(at + 3) < 2
-        or load_u32(at + 24) != 1
-        or load_u32(at + 28) != total << 16
-        or total > min(MAX_BODY_LENGTH, 0xFFFF)
+        or load_u8(at + _TYPE) != _MESSAGE
+        or load_u8(at + _HOP_LIMIT) < 2
+        or load_u16(at + _INDEX) != 0
+        or load_u16(at + _FRAGMENTS) != 1
+        or load_u16(at + _LENGTH) != total
+        or load_u16(at + _RESERVED) != 0
+        or total > MAX_BODY_LENGTH
         or total > size - ETHERNET - _HEADER
         or total > long_at(state, _BODY_ROOM)
         or total + _HEADER > long_at(state, _MTU)
     ):
         return 0
-    source, epoch = load_u32(at + 4), load_u32(at + 16)
+    source, epoch = load_u32(at + _ISSUER), load_u32(at + _EPOCH)
     rows = long_at(state, _EPOCHS)
     for _ in range(long_at(state, _EPOCH_COUNT)):
         if long_at(rows, EPOCH) == epoch:
@@ -395,7 +412,7 @@ def _pass_on(state: Address, frame: Address, body: I64, page: I64, bits: I64) ->
     memcpy(frame + _SOURCE, state + 8 * _ADDRESS, 6)
     put_byte(frame, 12, ETHERTYPE >> 8)
     put_byte(frame, 13, ETHERTYPE & 0xFF)
-    put_byte(frame, _HOP_LIMIT, byte_at(frame, _HOP_LIMIT) - 1)
+    put_byte(frame, _PAYLOAD + _HOP_LIMIT, byte_at(frame, _PAYLOAD + _HOP_LIMIT) - 1)
     piece = long_at(state, _PIECES_OUT) + 16 * long_at(state, _OUT)
     put_long(piece, 0, frame)
     # Without the padding of the frame that came in.
@@ -415,9 +432,9 @@ def _log(state: Address, frame: Address, body: I64, page: I64, bits: I64) -> Non
     memcpy(at + 17, frame + _PAYLOAD, _HEADER + body)
     at += 17 + _HEADER + body
     ports = 0
-    for bit in range(32):
+    for bit in range(PORTS_PER_PAGE):
         if bits >> bit & 1:
-            put_short(at + 8, ports, 32 * page + bit + 1)
+            put_short(at + 8, ports, PORTS_PER_PAGE * page + bit + 1)
             ports += 1
     content = 3 + 2 * ports if ports else 0
     put_byte(at, 0, ACTIONS)
