@@ -130,6 +130,8 @@ class RouterLoop:
         #: When `link` or `applications` have something to do (wall seconds), and when the core has.
         self._wake_at: float | None = None
         self._due: float | None = None
+        #: When the loop learned of `_due` (seconds of the clock).
+        self._due_known_at = 0.0
 
     # Queries.
 
@@ -272,7 +274,7 @@ class RouterLoop:
         self._tick()
         self._watch(self._link.control, self._control)
         self._watch(self._link.messages, self._messages)
-        self._due = self._router.next_deadline()
+        self._look_up_due()
         deadlines = (self._link.next_deadline(), self._applications.next_deadline())
         self._wake_at = min((at for at in deadlines if at is not None), default=None)
         self._changed = self._link.changed = False
@@ -281,13 +283,20 @@ class RouterLoop:
         if at is not None and (self._wake_at is None or at < self._wake_at):
             self._wake_at = at
 
-    def _tick(self) -> None:
+    def _look_up_due(self) -> None:
         due = self._router.next_deadline()
+        if due != self._due:
+            self._due, self._due_known_at = due, self._clock.now()
+
+    def _tick(self) -> None:
+        self._look_up_due()
+        due = self._due
         if due is None:
             return
         now = self._clock.now()
         if now >= due:
-            self._meter.late((now - due) / self._clock.rate, self._clock)
+            # An event may make something due at a time that has passed: an SR that had to wait for a UR.
+            self._meter.late((now - max(due, self._due_known_at)) / self._clock.rate, self._clock)
             self._work = DEADLINE
             self._handle(Tick())
 
@@ -336,7 +345,7 @@ class RouterLoop:
             if handled:
                 # Less than a look at all deadlines: a message leaves those of the link as they are, or the
                 # link says so.
-                self._due = self._router.next_deadline()
+                self._look_up_due()
                 self._wake_earlier(self._applications.next_deadline())
 
     def _look_at_lag(self, now: float, waited_s: Callable[[], float]) -> None:

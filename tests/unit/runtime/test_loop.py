@@ -1,4 +1,4 @@
-"""The event loop of a router: its last turns, and a disk that becomes full in the middle of one."""
+"""The event loop of a router: its last turns, its lag, a disk that becomes full in the middle of a turn."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import errno
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from router.clock.meter import Meter
 from router.matching.factory import COMPILED
 from router.predicates.model import Message
 from router.protocol.events import Event
 from router.protocol.options import RouterOptions
+from router.protocol.router import Router
 from router.recording.file import Origin, Recorder
 from router.records.applications import ApplicationRecords
 from router.runtime import loop as module
@@ -23,13 +26,13 @@ from router.runtime.loop import RECORDING_FAILED, RouterLoop
 from router.runtime.packet_socket import PacketSockets
 from router.wire.addresses import node_address, port_addresses
 from router.wire.codec import fragment
-from router.wire.frames import Frame, FrameType
+from router.wire.frames import Commit, Frame, FrameType
+from tests.support.one_router import TABLE, control, msg, new_router, ra, received
 from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire
 
 pytestmark = pytest.mark.root
 
 ORIGIN = Origin(0, RouterOptions(), COMPILED, 0, 1)
-Log = list[tuple[str, dict[str, Any]]]
 
 
 class FullDisk(Recorder):
@@ -64,39 +67,57 @@ def wire() -> Iterator[Wire]:
         made.down()
 
 
-@pytest.fixture
-def loop_of(wire: Wire, tmp_path: Path) -> Iterator[Callable[[Log, Recorder | None], RouterLoop]]:
-    loops: list[RouterLoop] = []
+class Loops:
+    """Loops of routers on one device, closed in the end.
 
-    def make(log: Log, recorder: Recorder | None) -> RouterLoop:
-        with wire.inside(0):
-            sockets = PacketSockets(wire.devices[0])
-        records = ApplicationRecords(os.devnull, print)
+    Attributes:
+        path: the application socket of each.
+        log: the events that they have logged.
+        meter: of all of them.
+    """
+
+    def __init__(self, wire: Wire, path: Path) -> None:
+        self.path = path
+        self.log: list[tuple[str, dict[str, Any]]] = []
+        self.meter = Meter()
+        self._wire = wire
+        self._made = ExitStack()
+
+    def of(self, router: Router, recorder: Recorder | None = None) -> RouterLoop:
+        with self._wire.inside(0):
+            sockets = PacketSockets(self._wire.devices[0])
         loop = RouterLoop(
-            ORIGIN.router(),
+            router,
             COMPILED,
             sockets,
-            tmp_path / "r.sock",
-            lambda event, fields: log.append((event, fields)),
-            records,
+            self.path,
+            lambda event, fields: self.log.append((event, fields)),
+            ApplicationRecords(os.devnull, print),
             recorder,
+            meter=self.meter,
         )
-        loops.append(loop)
+        self._made.callback(loop.close)
         return loop
 
-    yield make
-    for loop in loops:
-        loop.close()
+    def close(self) -> None:
+        self._made.close()
+
+
+@pytest.fixture
+def loops(wire: Wire, tmp_path: Path) -> Iterator[Loops]:
+    made = Loops(wire, tmp_path / "r.sock")
+    yield made
+    made.close()
 
 
 def test_requests_that_were_read_are_served_before_the_end(
-    loop_of: Callable[[Log, Recorder | None], RouterLoop], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    loops: Loops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Each turn serves one request.
     monkeypatch.setattr(module, "_APPLICATIONS_S", 0.0)
-    loop = loop_of([], None)
+    loop = loops.of(ORIGIN.router())
     with socket.socket(socket.AF_UNIX) as peer:
-        peer.connect(str(tmp_path / "r.sock"))
+        peer.connect(str(loops.path))
         peer.sendall(b"".join(b'{"op": "hello", "id": %d}\n' % number for number in range(9)))
         loop.stop()
         loop.run()
@@ -105,13 +126,12 @@ def test_requests_that_were_read_are_served_before_the_end(
 
 
 def test_a_disk_that_is_full_in_the_middle_of_a_turn_ends_the_recording_once(
-    wire: Wire, loop_of: Callable[[Log, Recorder | None], RouterLoop], tmp_path: Path
+    wire: Wire, loops: Loops, tmp_path: Path
 ) -> None:
     """No event is recorded behind messages that compiled code has forwarded without a record."""
     pytest.importorskip("numba")
-    log: Log = []
     recorder = FullDisk(tmp_path / "r.rec", ORIGIN)
-    loop = loop_of(log, recorder)
+    loop = loops.of(ORIGIN.router(), recorder)
     frame = Frame(FrameType.MSG, 1, 1, 1, 9, Message({"x": 1}))
     (payload,) = fragment(frame)
     wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
@@ -119,5 +139,21 @@ def test_a_disk_that_is_full_in_the_middle_of_a_turn_ends_the_recording_once(
     loop.run()
     assert recorder.reserved == 2
     assert recorder.events == 0
-    assert [event for event, _ in log] == [RECORDING_FAILED]
+    assert [event for event, _ in loops.log] == [RECORDING_FAILED]
     assert loop.counters()["dropped"]["unknown_epoch"] == 1
+
+
+def test_what_an_event_makes_due_in_the_past_is_not_late(loops: Loops) -> None:
+    """Messages that were counted before the COMMIT make an SR due when it comes, as of second 0."""
+    router = new_router(RouterOptions(sr_policy="count", sr_threshold=1), COMPILED)
+    control(router, FrameType.TABLE, 1, TABLE)
+    received(router, 12, ra(12, "x = 1"))
+    for _ in range(2):
+        received(router, 11, msg(11, x=1))
+    control(router, FrameType.COMMIT, 1, Commit(1))
+    assert router.next_deadline() == 0.0
+    loop = loops.of(router)
+    loop.stop()
+    loop.run()
+    assert router.counters.srs_issued == 1
+    assert loops.meter.measured().lag_s < 1
