@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 
 def jvm(context: SparkContext) -> Any:
@@ -55,6 +55,19 @@ def forget_session() -> None:
     `getOrCreate` would return the stopped session.
     """
     SparkSession._instantiatedSession = SparkSession._activeSession = None
+
+
+def analyzed_query(session: SparkSession, sql: str) -> tuple[DataFrame, Any]:
+    """A query as a DataFrame, and its analyzed plan, made by `_jsparkSession`; nothing is run.
+
+    Raises:
+        PySparkException: the text is not a query, or a name in it does not exist.
+    """
+    java = session._jsparkSession
+    plan = java.sessionState().sqlParser().parseQuery(sql)
+    classic = jvm(session.sparkContext).org.apache.spark.sql.classic
+    dataset = classic.Dataset.ofRows(java, plan)
+    return DataFrame(dataset, session), dataset.queryExecution().analyzed()
 
 
 def activate(session: SparkSession) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from captures.spark.internals import analyzed_query
+
 #: Operators of an analyzed plan that a query may have.
 _OPERATORS = frozenset(
     {
@@ -45,13 +47,9 @@ def checked(spark: SparkSession, sql: str) -> DataFrame:
         QueryRefusedError: the query may touch more.
         PySparkException: the text is not a query, or a name in it does not exist.
     """
-    java, jvm = spark._jsparkSession, spark._jvm
-    assert java is not None and jvm is not None
-    plan = java.sessionState().sqlParser().parseQuery(sql)
-    # Analyzes the plan, and does not run it.
-    dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(java, plan)
-    _check(dataset.queryExecution().analyzed())
-    return DataFrame(dataset, spark)
+    frame, plan = analyzed_query(spark, sql)
+    _check(plan)
+    return frame
 
 
 def _check(analyzed: Any) -> None:

@@ -40,6 +40,9 @@ receivers_percent = 100
 messages_per_minute = 4000
 changing_receivers_percent = 50
 predicate_change_interval_s = 60
+# Burners may keep a router from a processor for longer than the ordinary bound of a second.
+[oracle]
+in_flight_window_s = 4
 """
 
 

@@ -17,9 +17,11 @@ from router.runtime.client import Client
 from router.wire.addresses import node_address, port_addresses
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType
+from testbed.network.names import port_device
 from tests.support.applications import application_events
 from tests.support.command import STATE, Cbcb
 from tests.support.polling import TIMEOUT, poll, wait_for
+from tests.support.runtime_wire import socket_in
 
 pytestmark = pytest.mark.emulation
 
@@ -35,19 +37,27 @@ class Held:
         self._folder = folder
         self._run = cbcb("run", str(experiment), "--hold")
         self.state = self._run.state()
-        log = RunLayout(Path(self.state["run_dir"])).controller_log
+        run = RunLayout(Path(self.state["run_dir"]))
+        # From then on Ctrl-C ends the workload and not the run.
+        poll(lambda: run.clock.exists() or None, 60, "the clock of the workload runs")
+        log = run.controller_log
         poll(lambda: (log.exists() and '"committed"' in log.read_text()) or None, 60, "routers have trees")
 
+    @property
+    def folder(self) -> Path:
+        """The run's own files on this machine."""
+        return STATE / str(self.state["tag"])
+
     def socket(self, node: int) -> Path:
-        return STATE / str(self.state["tag"]) / f"r{node}.sock"
+        return self.folder / f"r{node}.sock"
 
     def end(self) -> tuple[Path, dict[str, Any]]:
         """Ends the emulation; returns its folder and its summary."""
         self._run.interrupt()
         _, output = self._run.wait()
+        print(output)
         run_dir = next(self._folder.glob("*-held"))
         summary: dict[str, Any] = json.loads((run_dir / "summary.json").read_text())
-        print(output)
         return run_dir, summary
 
 
@@ -117,9 +127,9 @@ def test_a_message_that_no_router_recorded_fails_the_verdict(
     frame = Frame(FrameType.MSG, 0, 77, 1, 64, Message({"x": 1}))
     (destination,) = port_addresses([1])
     (payload,) = fragment(frame)
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as link:
-        # The end of node 0 of the link between the switches.
-        link.bind((f"c{held.state['tag']}s0-e1", 0))
+    # Both switches are those of the first daemon; the end of node 0 of the link between them.
+    daemon = int((held.folder / "switches" / "0.pid").read_text())
+    with socket_in(Path(f"/proc/{daemon}/ns/net"), port_device(0, 1)) as link:
         link.send((destination + node_address(0) + b"\x88\xb5" + payload).ljust(60, b"\0"))
     _, summary = held.end()
     assert summary["verdict"] == "fails"
