@@ -6,7 +6,7 @@ import os
 import shlex
 import subprocess
 import tomllib
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
@@ -36,6 +36,17 @@ def test_without_a_checkout_required_packages_are_those_of_the_installed_project
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(versions, "_PYPROJECT", tmp_path / "pyproject.toml")
     assert required_packages.__wrapped__() == ("psutil", "rich")
+
+
+def test_code_that_came_to_a_worker_declares_no_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def requires(name: str) -> list[str]:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(versions, "_PYPROJECT", tmp_path / "pyproject.toml")
+    monkeypatch.setattr(versions, "requires", requires)
+    assert required_packages.__wrapped__() == ()
 
 
 def test_every_package_that_a_run_or_a_test_needs_is_locked() -> None:
