@@ -89,7 +89,7 @@ def test_a_topology_file_lies_beside_the_sweep_and_is_part_of_the_identity(tmp_p
         ("[600, 900.5]", "[600, 600]", r"\[grid\] protocol.sr_period_s: has a value twice"),
         ("duration_s = 90", '"protocol.sr_period_s" = 5', r"is set by \[set\] too"),
         ('by = "topology"', 'by = "topolgy"', r"\[\[plot\]\] by: unknown parameter 'topolgy'; did you mean"),
-        ('"default"', '"defalt"', "defalt: no such file"),
+        ('"default"', '"nowhere"', "nowhere: no such file"),
     ],
 )
 def test_faults_name_the_key(tmp_path: Path, old: str, new: str, message: str) -> None:
