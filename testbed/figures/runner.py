@@ -13,8 +13,7 @@ from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.figures.reproduction import Case, Reproduction, Results
 from testbed.sweeps.folder import SweepFolder
-from testbed.sweeps.job import Row
-from testbed.sweeps.runner import Remaining, run_jobs, ticking
+from testbed.sweeps.runner import run_and_keep
 from testbed.sweeps.spec import Job
 from testbed.terminal.progress import Progress
 
@@ -62,22 +61,7 @@ def reproduce(
     place = SweepFolder(folder)
     rows = {key: row for key, row in place.rows([j for _, j in jobs.values()]).items() if not row["error"]}
     missing = [job for _, job in jobs.values() if job.identity not in rows]
-    remaining = Remaining(len(missing))
-    done = failed = 0
-
-    def text() -> str:
-        return remaining.text(done, failed)
-
-    def ended(row: Row) -> None:
-        nonlocal done, failed
-        place.keep(row)
-        rows[row["identity"]] = row
-        done, failed = done + 1, failed + (row["error"] is not None)
-        progress.update(text())
-
-    if missing:
-        with progress.stage("figure_s", f"{len(missing)} runs"), ticking(progress, text):
-            run_jobs(missing, folder, ended, master=master, progress=progress, datapath=datapath)
+    rows |= run_and_keep(missing, place, "figure_s", master=master, progress=progress, datapath=datapath)
     failures = []
     for identity, (case, job) in jobs.items():
         row = rows[identity]

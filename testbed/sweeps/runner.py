@@ -17,12 +17,56 @@ from captures.spark.shipping import ship_packages
 from testbed.config.hop_limit import hop_limit_of
 from testbed.emulation.emulation import emulate
 from testbed.oracle.decide import write_oracle
+from testbed.sweeps.folder import SweepFolder
 from testbed.sweeps.job import Measured, Row, measure_of, measured, row_of, simulate_job
 from testbed.sweeps.spec import Job
 from testbed.terminal.progress import Progress
 
 #: Called in the order in which runs end.
 Ended = Callable[[Row], None]
+
+
+def run_and_keep(
+    jobs: Sequence[Job],
+    place: SweepFolder,
+    stage: str,
+    *,
+    master: str,
+    progress: Progress,
+    datapath: str,
+    keep: bool = False,
+) -> dict[str, Row]:
+    """Runs jobs, keeps each row in its folder when the run has ended, and shows the progress.
+
+    Args:
+        place: the folder of the sweep.
+        stage: name of the stage of `progress`.
+        master, datapath, keep: see `run_jobs`.
+
+    Returns:
+        The rows by identity.
+
+    Raises:
+        SessionError: as `run_jobs`; the rows so far are kept in the folder.
+    """
+    rows: dict[str, Row] = {}
+    remaining = Remaining(len(jobs))
+    done = failed = 0
+
+    def text() -> str:
+        return remaining.text(done, failed)
+
+    def ended(row: Row) -> None:
+        nonlocal done, failed
+        place.keep(row)
+        rows[row["identity"]] = row
+        done, failed = done + 1, failed + (row["error"] is not None)
+        progress.update(text())
+
+    if jobs:
+        with progress.stage(stage, f"{len(jobs)} runs"), ticking(progress, text):
+            run_jobs(jobs, place.path, ended, master=master, progress=progress, datapath=datapath, keep=keep)
+    return rows
 
 
 def run_jobs(

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from testbed.sweeps.folder import ERROR, POINTS, RUN, RUNS, SEED, SweepFolder
 from testbed.sweeps.job import Row
 from testbed.sweeps.plot import save
-from testbed.sweeps.runner import Remaining, run_jobs, ticking
+from testbed.sweeps.runner import run_and_keep
 from testbed.sweeps.spec import Job, Spec
 from testbed.sweeps.statistics import point_table
 from testbed.terminal.progress import Progress
@@ -66,22 +66,9 @@ def sweep(
     missing = list({job.identity: job for job in jobs if job.identity not in rows}.values())
     if len(missing) < len(jobs):
         progress.note(f"{len(jobs) - len(missing)} of {len(jobs)} runs have ended before")
-    remaining = Remaining(len(missing))
-    done = failed = 0
-
-    def text() -> str:
-        return remaining.text(done, failed)
-
-    def ended(row: Row) -> None:
-        nonlocal done, failed
-        place.keep(row)
-        rows[row["identity"]] = row
-        done, failed = done + 1, failed + (row["error"] is not None)
-        progress.update(text())
-
-    if missing:
-        with progress.stage("sweep_s", f"{len(missing)} runs"), ticking(progress, text):
-            run_jobs(missing, folder, ended, master=master, progress=progress, datapath=datapath, keep=keep)
+    rows |= run_and_keep(
+        missing, place, "sweep_s", master=master, progress=progress, datapath=datapath, keep=keep
+    )
     runs = place.write_tables(jobs, rows)
     skip = dict.fromkeys((RUN, SEED, ERROR))
     unfinished = folder / f"{POINTS}.tmp"
