@@ -1,0 +1,1 @@
+"""Predicates and messages encoded as Bloom sets under a key (slides, part IV)."""

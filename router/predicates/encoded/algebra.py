@@ -1,0 +1,118 @@
+"""Covering, union, restriction and widening of encoded predicates.
+
+An encoded predicate is a monotone disjunctive normal form over bits: a filter is implied by a predicate iff
+one filter of the predicate is a subset of it. The answers are exact for encoded messages, and encoded
+matching contains plain matching: no receiver is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from itertools import combinations
+
+from router.predicates.encoded.model import (
+    ANY_SUITE,
+    ENCODED_EVERYTHING,
+    BloomFilter,
+    BloomPredicate,
+    Suite,
+)
+
+#: Filters of which each pair is compared.
+_COMPARED = 512
+
+
+def covers(first: BloomPredicate, second: BloomPredicate) -> bool:
+    """Whether every encoded message that matches `second` matches `first`: exact."""
+    return all(any(one.covers(other) for one in first.encoded) for other in second.encoded)
+
+
+def minimal(filters: Iterable[BloomFilter]) -> tuple[BloomFilter, ...]:
+    """The filters that no other filter covers, each once, in an order that depends on the filters alone."""
+    kept: list[BloomFilter] = []
+    # A filter can only be covered by filters of fewer bits, which come first.
+    for filter_ in sorted(set(filters), key=order):
+        if not any(other.covers(filter_) for other in kept):
+            kept.append(filter_)
+    return tuple(kept)
+
+
+def order(filter_: BloomFilter) -> tuple[int, Suite, int]:
+    """The canonical order of filters: a filter comes before those that it covers."""
+    return filter_.bits.bit_count(), filter_.suite, filter_.bits
+
+
+def union(*predicates: BloomPredicate) -> BloomPredicate:
+    """The disjunction of predicates: the minimal filters of all."""
+    return BloomPredicate(minimal(filter_ for predicate in predicates for filter_ in predicate.encoded))
+
+
+def intersection(first: BloomPredicate, second: BloomPredicate) -> BloomPredicate:
+    """The conjunction of two predicates, exact: the bits of both of each pair of filters of one suite."""
+    return BloomPredicate(
+        minimal(
+            both
+            for one in first.encoded
+            for other in second.encoded
+            if (both := conjunction(one, other)) is not None
+        )
+    )
+
+
+def conjunction(first: BloomFilter, second: BloomFilter) -> BloomFilter | None:
+    """The filter that the messages match which match both; None if the suites differ: no message does."""
+    if first.suite == second.suite:
+        return BloomFilter(first.suite, first.bits | second.bits)
+    if first.suite == ANY_SUITE:
+        return second
+    return first if second.suite == ANY_SUITE else None
+
+
+def widened(predicate: BloomPredicate, filters: int) -> BloomPredicate:
+    """A predicate of at most so many filters that covers `predicate`.
+
+    Repeatedly replaces two filters of one suite by their common bits, those of the pair with the most bits in
+    common. More than `_COMPARED` filters are first reduced in groups, so that the time grows with their
+    number. When there are more suites than filters, the result is the predicate that every message matches.
+
+    Raises:
+        ValueError: `filters` is not positive.
+    """
+    if filters < 1:
+        raise ValueError(f"a predicate of {filters} filters; expected at least 1")
+    left = minimal(predicate.encoded)
+    if len({filter_.suite for filter_ in left}) > filters:
+        return ENCODED_EVERYTHING
+    while len(left) > _COMPARED and filters < _COMPARED:
+        groups = [left[start : start + _COMPARED] for start in range(0, len(left), _COMPARED)]
+        halves = (_merged(group, len(group) // 2) for group in groups)
+        left = minimal(filter_ for half in halves for filter_ in half)
+    return BloomPredicate(minimal(_merged(left, filters)))
+
+
+def _merged(filters: tuple[BloomFilter, ...], most: int) -> list[BloomFilter]:
+    """At most so many filters that cover `filters`, or one for each suite if there are more suites."""
+    alive = dict(enumerate(filters))
+    # The pair with the most common bits first; the bits and the numbers decide among equals.
+    pairs = [
+        (-common.bit_count(), common, one, other)
+        for (one, first), (other, second) in combinations(alive.items(), 2)
+        if first.suite == second.suite
+        for common in (first.bits & second.bits,)
+    ]
+    heapify(pairs)
+    number = len(alive)
+    while len(alive) > most and pairs:
+        _, common, one, other = heappop(pairs)
+        if one not in alive or other not in alive:
+            continue
+        suite = alive.pop(one).suite
+        del alive[other]
+        for third, filter_ in alive.items():
+            if filter_.suite == suite:
+                both = common & filter_.bits
+                heappush(pairs, (-both.bit_count(), both, third, number))
+        alive[number] = BloomFilter(suite, common)
+        number += 1
+    return list(alive.values())

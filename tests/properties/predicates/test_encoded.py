@@ -1,0 +1,126 @@
+"""Encoded predicates: what matches plainly matches encoded; covering is exact; noise is one-sided."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.predicates.encoded.algebra import covers, intersection, minimal, union, widened
+from router.predicates.encoded.encoder import Encoder, Hardening
+from router.predicates.encoded.encodings import ENCODINGS
+from router.predicates.encoded.model import (
+    ANY_FILTER,
+    ENCODED_EVERYTHING,
+    BloomFilter,
+    BloomMessage,
+    BloomPredicate,
+    Suite,
+)
+from router.predicates.model import Constraint, Filter, Message, Predicate
+from router.predicates.semantics import matches, matches_constraint
+from tests.support.encoded_cases import ENCODERS, FILTERS, MESSAGES, PREDICATES, encoder, matching_pairs
+from tests.support.fuzz import cases
+
+
+def encoded(maker: Encoder, message: Message) -> BloomMessage:
+    return BloomMessage(maker.suite, maker.message_bits(message))
+
+
+@settings(max_examples=cases(600), deadline=None)
+@given(matching_pairs())
+def test_a_constraint_adds_only_strings_of_every_message_that_matches_it(
+    pair: tuple[Constraint, Message],
+) -> None:
+    constraint, message = pair
+    if not matches_constraint(constraint, message):
+        return
+    for name in ENCODINGS:
+        encoding = ENCODINGS[name]()
+        assert encoding.filter_strings(Filter((constraint,))) <= encoding.message_strings(message)
+
+
+@settings(max_examples=cases(300), deadline=None)
+@given(st.lists(matching_pairs(), min_size=1, max_size=3))
+def test_a_conjunction_adds_only_strings_of_every_message_that_matches_it(
+    pairs: list[tuple[Constraint, Message]],
+) -> None:
+    message = Message({name: value for _, attributes in pairs for name, value in attributes.items()})
+    filter_ = Filter(tuple(each for each, _ in pairs if matches_constraint(each, message)))
+    for name in ENCODINGS:
+        encoding = ENCODINGS[name]()
+        assert encoding.filter_strings(filter_) <= encoding.message_strings(message)
+    for maker in ENCODERS:
+        assert maker.filter(filter_).matches(encoded(maker, message))
+
+
+@settings(max_examples=cases(150), deadline=None)
+@given(PREDICATES, MESSAGES)
+def test_what_matches_plainly_matches_encoded(predicate: Predicate, message: Message) -> None:
+    for maker in ENCODERS:
+        private = maker.predicate(predicate)
+        if matches(predicate, message):
+            assert private.matches(encoded(maker, message))
+        # The minimal filters match what all filters match.
+        bits = BloomMessage(maker.suite, maker.message_bits(message))
+        assert private.matches(bits) == any(maker.filter(each).matches(bits) for each in predicate)
+
+
+#: Small sets under two suites, so that covering, equality and mixed suites occur.
+_SUITES = [Suite(1, 16, 2, 1), Suite(2, 16, 2, 1), Suite(1, 24, 2, 1)]
+_BITS = st.lists(st.integers(0, 7), max_size=4).map(lambda chosen: sum(1 << each for each in set(chosen)))
+_FILTERS = st.one_of(st.builds(BloomFilter, st.sampled_from(_SUITES), _BITS), st.just(ANY_FILTER))
+_PREDICATES = st.lists(_FILTERS, max_size=5).map(BloomPredicate)
+_ALL_MESSAGES = [BloomMessage(suite, bits) for suite in _SUITES for bits in range(256)]
+
+
+def matched(predicate: BloomPredicate) -> list[int]:
+    return [number for number, message in enumerate(_ALL_MESSAGES) if predicate.matches(message)]
+
+
+@settings(max_examples=cases(100), deadline=None)
+@given(_PREDICATES, _PREDICATES)
+def test_covering_union_and_intersection_are_exact(first: BloomPredicate, second: BloomPredicate) -> None:
+    of_first, of_second = set(matched(first)), set(matched(second))
+    if covers(first, second):
+        assert of_second <= of_first
+    elif ANY_FILTER not in second.encoded:
+        # Exact: the set of bits of a filter is a message that matches it.
+        assert not of_second <= of_first
+    assert set(matched(union(first, second))) == of_first | of_second
+    assert set(matched(intersection(first, second))) == of_first & of_second
+    assert (
+        union(first, second)
+        == union(second, first)
+        == BloomPredicate(minimal((*second.encoded, *first.encoded)))
+    )
+
+
+@settings(max_examples=cases(100), deadline=None)
+@given(_PREDICATES, st.integers(1, 4))
+def test_widening_covers_and_is_small(predicate: BloomPredicate, filters: int) -> None:
+    wide = widened(predicate, filters)
+    assert len(wide) <= filters
+    assert covers(wide, predicate)
+    if len(minimal(predicate.encoded)) <= filters:
+        assert covers(predicate, wide)
+
+
+def test_widening_many_filters_keeps_suites_apart() -> None:
+    filters = [
+        BloomFilter(_SUITES[number % 2], 1 << number % 16 | 1 << number // 16 % 16) for number in range(1200)
+    ]
+    predicate = BloomPredicate(filters)
+    wide = widened(predicate, 3)
+    assert len(wide) <= 3
+    assert covers(wide, predicate)
+    assert widened(predicate, 1) == ENCODED_EVERYTHING
+
+
+@settings(max_examples=cases(100), deadline=None)
+@given(FILTERS, MESSAGES)
+def test_hardening_only_widens(filter_: Filter, message: Message) -> None:
+    plain, hard = encoder(), encoder(hardening=Hardening(3, 0.4))
+    assert hard.filter(filter_).covers(plain.filter(filter_))
+    bits, filled = plain.message_bits(message), hard.message_bits(message)
+    assert bits & filled == bits
+    assert filled.bit_count() == max(bits.bit_count(), int(0.4 * 512))

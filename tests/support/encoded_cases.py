@@ -1,0 +1,106 @@
+"""Hypothesis strategies for the whole model, with edge values, and encoders for it."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from router.predicates.encoded.encoder import NO_HARDENING, Encoder, Hardening
+from router.predicates.encoded.encodings import ENCODINGS
+from router.predicates.encoded.model import Suite
+from router.predicates.model import (
+    INTEGER_MAX,
+    INTEGER_MIN,
+    STRING_ONLY,
+    Constraint,
+    Filter,
+    Message,
+    Operator,
+    Predicate,
+    Type,
+    Value,
+)
+
+KEY = bytes(range(32))
+SECRET = bytes(range(32, 64))
+
+#: Few names and values, so that messages match; among them all that is unusual.
+NAMES = st.sampled_from(["a", "b", "a=b", "∃a", "", "ß" * 100]).map(lambda name: name or "=")
+VALUES: dict[Type, st.SearchStrategy[Value]] = {
+    Type.STRING: st.one_of(
+        st.sampled_from(["", "a", "ab", "abc", "abcd", "bcd", "=bc", "ß", "ßé∃", "\0", "𝄞x"]),
+        st.text("abß", max_size=6),
+    ),
+    Type.INTEGER: st.one_of(
+        st.sampled_from(
+            [INTEGER_MIN, INTEGER_MIN + 1, INTEGER_MAX - 1, INTEGER_MAX, -1, 0, 1, 499, 500, 1000]
+        ),
+        st.integers(0, 1000),
+    ),
+    Type.DOUBLE: st.one_of(
+        st.sampled_from(
+            [0.0, -0.0, 5e-324, -5e-324, 1.7976931348623157e308, -1e308, 500.0, 1000.0, 499.99999999999994]
+        ),
+        st.floats(0, 1000),
+    ),
+    Type.BOOLEAN: st.booleans(),
+}
+TYPES = st.sampled_from(Type)
+
+
+@st.composite
+def _constraints(draw: st.DrawFn) -> Constraint:
+    type_ = draw(TYPES)
+    operator = draw(
+        st.sampled_from([each for each in Operator if type_ is Type.STRING or each not in STRING_ONLY])
+    )
+    value = None if operator is Operator.ANY else draw(VALUES[type_])
+    return Constraint(draw(NAMES), type_, operator, value)
+
+
+CONSTRAINTS = _constraints()
+FILTERS = st.lists(CONSTRAINTS, max_size=4).map(lambda chosen: Filter(tuple(chosen)))
+PREDICATES = st.lists(FILTERS, max_size=4).map(lambda chosen: Predicate(tuple(chosen)))
+MESSAGES = st.dictionaries(NAMES, TYPES.flatmap(VALUES.__getitem__), max_size=5).map(Message)
+
+
+@st.composite
+def matching_pairs(draw: st.DrawFn) -> tuple[Constraint, Message]:
+    """A constraint and a message with the attribute in its type: many pairs match."""
+    constraint = draw(CONSTRAINTS)
+    values = VALUES[constraint.type]
+    if constraint.value is not None:
+        values = st.one_of(values, st.just(constraint.value), _near(constraint.value))
+    return constraint, Message({**draw(MESSAGES), constraint.name: draw(values)})
+
+
+def _near(value: Value) -> st.SearchStrategy[Value]:
+    if isinstance(value, str):
+        return st.builds(
+            lambda before, after: before + value + after, st.text("aß", max_size=3), st.text(max_size=3)
+        )
+    if isinstance(value, bool):
+        return st.just(not value)
+    if isinstance(value, int):
+        return st.sampled_from([max(value - 1, INTEGER_MIN), min(value + 1, INTEGER_MAX)])
+    return st.just(-value)
+
+
+def encoder(
+    name: str = "slides",
+    bits: int = 512,
+    hashes: int = 8,
+    key_id: int = 1,
+    hardening: Hardening = NO_HARDENING,
+) -> Encoder:
+    """An encoder with fixed keys."""
+    encoding = ENCODINGS[name]()
+    return Encoder(Suite(key_id, bits, hashes, encoding.number), KEY, encoding, hardening, SECRET)
+
+
+#: Encoders of both encodings, with sets that fill up, and hardened.
+ENCODERS = [
+    encoder(name, bits, hashes, hardening=hardening)
+    for name in ENCODINGS
+    for bits, hashes in ((512, 8), (192, 10), (24, 3))
+    for hardening in (NO_HARDENING, Hardening(2, 0.5))
+]

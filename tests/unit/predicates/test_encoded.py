@@ -1,0 +1,167 @@
+"""Canonical strings, suites, hashing and the weakness of each encoding."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+
+import pytest
+
+from router.predicates.encoded import strings
+from router.predicates.encoded.encoder import Encoder, Hardening
+from router.predicates.encoded.encodings import Ranges, Slides
+from router.predicates.encoded.model import (
+    ANY_SUITE,
+    BloomFilter,
+    BloomMessage,
+    BloomPredicate,
+    Suite,
+    positions,
+)
+from router.predicates.model import Filter, Message, Predicate, Type
+from router.predicates.parser import parse_predicate
+from tests.support.encoded_cases import KEY, encoder
+
+
+def only(text: str) -> Filter:
+    (filter_,) = parse_predicate(text)
+    return filter_
+
+
+def test_no_two_statements_have_the_same_string() -> None:
+    different = {
+        strings.equal("a=b", "c"),
+        strings.equal("a", "=bc"),
+        strings.equal("a", "b=c"),
+        strings.equal("ab", "c"),
+        strings.equal("a", "bc"),
+        strings.equal("a", ""),
+        strings.exists("a", Type.STRING),
+        strings.equal("a", 1),
+        strings.equal("a", 1.0),
+        strings.equal("a", True),
+        strings.exists("a", Type.INTEGER),
+        strings.statement(strings.PREFIX, Type.STRING, "a", b"bc"),
+        strings.statement(strings.SUFFIX, Type.STRING, "a", b"bc"),
+        strings.statement(strings.GRAM, Type.STRING, "a", b"bc"),
+    }
+    assert len(different) == 14
+
+
+def test_equal_doubles_have_the_same_string() -> None:
+    assert strings.equal("x", -0.0) == strings.equal("x", 0.0)
+
+
+def test_bits_are_the_words_of_a_keyed_digest() -> None:
+    string = strings.equal("dest", "ORD")
+    digest = hashlib.blake2b(string, key=KEY, person=b"cbcb-bloom").digest()
+    expected = {word % 512 for word in struct.unpack("<16I", digest)[:8]}
+    made = encoder().filter(only('dest = "ORD"'))
+    assert set(positions(made.bits)) == expected
+    assert made.row == made.bits.to_bytes(64, "little")
+
+
+def test_filters_of_different_keys_differ() -> None:
+    encoding = Slides()
+    suite = Suite(1, 512, 8, encoding.number)
+    filter_ = only('dest = "ORD"')
+    assert Encoder(suite, KEY, encoding).filter(filter_) != Encoder(suite, KEY[::-1], encoding).filter(
+        filter_
+    )
+
+
+def test_the_slides_keep_equality_and_existence() -> None:
+    private = encoder()
+    message = BloomMessage(private.suite, private.message_bits(Message({"price": 300, "dest": "ORD"})))
+    assert private.predicate(parse_predicate("price > 400")).matches(message)
+    assert not private.predicate(parse_predicate("price = 400")).matches(message)
+    assert not private.predicate(parse_predicate("cost > 1")).matches(message)
+    assert not private.predicate(parse_predicate("price any integer and dest = 7")).matches(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "matches"),
+    [
+        ("price > 600", False),
+        ("price >= 250 and price < 312", True),
+        ("price > 100 and price < 120", False),
+        ("price < 250", False),
+        ("price < 400", True),
+        ('dest =* "OR"', True),
+        ('dest =* "AT"', False),
+        ('dest *= "RD"', True),
+        ('dest *= "TL"', False),
+        ('dest ** "HARE"', True),
+        ('dest ** "LAND"', False),
+        ('dest ** "OH"', True),
+        ('dest != "ORD"', True),
+    ],
+)
+def test_ranges_tell_order_and_patterns_apart(text: str, matches: bool) -> None:
+    private = encoder("ranges", 1024)
+    bits = private.message_bits(Message({"price": 300, "dest": "ORCHARD OHARE WORD"}))
+    assert private.predicate(parse_predicate(text)).matches(BloomMessage(private.suite, bits)) == matches
+
+
+def test_a_thinned_filter_differs_by_subscriber() -> None:
+    encoding = Slides()
+    suite = Suite(1, 512, 8, encoding.number)
+    first, second = (
+        Encoder(suite, KEY, encoding, Hardening(4), secret).filter(only('dest = "ORD"'))
+        for secret in (b"1" * 16, b"2" * 16)
+    )
+    assert first != second
+    assert first.bits.bit_count() == second.bits.bit_count() == 4
+
+
+def test_different_suites_never_match() -> None:
+    message = BloomMessage(Suite(2, 512, 8, 1), (1 << 512) - 1)
+    assert not BloomFilter(Suite(1, 512, 8, 1), 0).matches(message)
+    assert not BloomFilter(Suite(2, 512, 7, 1), 0).matches(message)
+    assert BloomFilter(Suite(2, 512, 8, 1), 0).matches(message)
+    assert BloomFilter(ANY_SUITE, 0).matches(message)
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ((1, 511, 8, 1), "multiple of 8"),
+        ((1, 8192, 8, 1), "multiple of 8"),
+        ((1, 512, 17, 1), "hash functions"),
+        ((1, 512, 8, 0), "encoding"),
+        ((1 << 32, 512, 8, 1), "key"),
+        ((0, 512, 8, 1), "key 0"),
+    ],
+)
+def test_bad_suites_are_refused(values: tuple[int, int, int, int], error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        Suite(*values)
+
+
+def test_bits_beyond_the_set_are_refused() -> None:
+    suite = Suite(1, 16, 2, 1)
+    with pytest.raises(ValueError, match="17 bits"):
+        BloomFilter(suite, 1 << 16)
+    with pytest.raises(ValueError, match="17 bits"):
+        BloomMessage(suite, 1 << 16)
+    with pytest.raises(ValueError, match="one key"):
+        BloomMessage(ANY_SUITE, 0)
+    with pytest.raises(ValueError, match="key of 5 bytes"):
+        Encoder(Suite(1, 16, 2, 1), b"short", Slides())
+    with pytest.raises(ValueError, match="range"):
+        Ranges(5.0, 5.0)
+
+
+def test_messages_are_equal_by_bits_and_content() -> None:
+    suite = Suite(1, 16, 2, 1)
+    assert BloomMessage(suite, 3, b"x") == BloomMessage(suite, 3, b"x")
+    assert BloomMessage(suite, 3, b"x") != BloomMessage(suite, 3, b"y")
+    assert BloomMessage(suite, 3) != Message({})
+
+
+def test_encoded_predicates_drop_filters_that_others_cover() -> None:
+    private = encoder()
+    assert private.predicate(parse_predicate('a = 1 or a = 1 and b = "x"')) == private.predicate(
+        parse_predicate("a = 1")
+    )
+    assert private.predicate(Predicate((Filter(),))) == BloomPredicate((BloomFilter(private.suite, 0),))
