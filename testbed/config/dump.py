@@ -6,7 +6,7 @@ from typing import Any
 
 from router.options import options_of
 from testbed.config.model import Experiment
-from testbed.config.schema import SECTIONS
+from testbed.config.schema import SECTIONS, field_of
 from testbed.config.toml_text import toml_value
 
 
@@ -21,7 +21,7 @@ def dump_experiment(experiment: Experiment, topology_file: str) -> str:
     lines += _keys(experiment)
     lines += ["", "[topology]", f"file = {toml_value(topology_file)}"]
     for section, options in SECTIONS.items():
-        values = getattr(experiment, section, None)
+        values = getattr(experiment, field_of(section), None)
         if options is not None and values is not None:
             lines += ["", f"[{section}]", *_keys(values)]
     for event in experiment.events:

@@ -20,6 +20,7 @@ from testbed.config.errors import ExperimentError, Problems
 from testbed.config.events import read_events
 from testbed.config.model import (
     AUTO,
+    AttentionWorkload,
     BroadcastOptions,
     Experiment,
     LinkOptions,
@@ -89,8 +90,10 @@ def load_experiment(
     service = _section(problems, sections, "service", ServiceOptions)
     protocol = _protocol(problems, sections, routing)
     oracle = _section(problems, sections, "oracle", OracleOptions)
-    workload = None
-    if "workload" in sections:
+    workload = attention = None
+    if "workload.attention" in sections:
+        attention = _attention(problems, sections)
+    elif "workload" in sections:
         workload = _workload(problems, sections, duration_s, path.parent)
         if topology is not None and duration_s is not None:
             _check_amount(problems, workload, len(topology.nodes), duration_s)
@@ -110,6 +113,7 @@ def load_experiment(
         service=service,
         protocol=protocol,
         workload=workload,
+        attention=attention,
         events=events,
         oracle=oracle,
     )
@@ -159,6 +163,15 @@ def _sections(problems: Problems, document: Mapping[str, Any]) -> dict[str, dict
     """The sections that the document has and that are tables; not the events."""
     sections: dict[str, dict[str, Any]] = {}
     for key in SECTIONS:
+        if "." in key:
+            outer, _, inner = key.partition(".")
+            if isinstance(document.get(outer), dict) and inner in document[outer]:
+                if isinstance(document[outer][inner], dict):
+                    sections[key] = document[outer][inner]
+                    sections[outer] = {name: each for name, each in document[outer].items() if name != inner}
+                else:
+                    problems.add(key, "", f"is not a table; expected a section [{key}]")
+            continue
         if key not in document or key == "events" or (key == "workload" and document[key] is False):
             continue
         if isinstance(document[key], dict):
@@ -170,7 +183,7 @@ def _sections(problems: Problems, document: Mapping[str, Any]) -> dict[str, dict
 
 
 def _refuse_unknown(problems: Problems, top: Mapping[str, object]) -> None:
-    known = [*(option.key for option in TOP_LEVEL), *SECTIONS]
+    known = [*(option.key for option in TOP_LEVEL), *(key for key in SECTIONS if "." not in key)]
     for key, value in top.items():
         if key not in known:
             problems.add("", "", unknown("section" if isinstance(value, dict) else "key", key, known))
@@ -190,6 +203,15 @@ def _protocol(
     found = conflicts(routing.scheme, options.covering, options.sr_policy, options.max_filters)
     for key, text in found.items():
         problems.add("protocol", key, text)
+    return options
+
+
+def _attention(problems: Problems, sections: Mapping[str, dict[str, Any]]) -> AttentionWorkload:
+    options = _section(problems, sections, "workload.attention", AttentionWorkload)
+    for key in sections["workload"]:
+        problems.add(
+            "workload", key, "and [workload.attention] exclude each other; expected one of the two workloads"
+        )
     return options
 
 

@@ -32,6 +32,8 @@ _LAG_WALL_S = 0.5
 _WINDOW_MAX_S = 60.0
 #: Each is drawn for every predicate.
 _FILTERS_MAX = 10_000
+#: Items of a workload: their number, not the memory for them, since they are generated one at a time.
+_ITEMS_MAX = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,79 @@ class WorkloadOptions:
 
 
 @dataclass(frozen=True)
+class AttentionWorkload:
+    """[workload.attention]: events with subscribers and publishers, in the place of the keys of [workload].
+
+    Diallo, Fdida and Spathis, section 5.1 and table 1, whose names the keys give. T is `duration_s`, N the
+    number of nodes of the topology, B_i and beta are keys of [service].
+    """
+
+    events: int = field(
+        default=500,
+        metadata=option("E: events, each with subscriptions and publications.", low=1, high=65_535),
+    )
+    subscriptions: int = field(
+        default=10_000,
+        metadata=option(
+            "S: basic subscriptions, at a constant rate; renewals come on top.", low=0, high=_ITEMS_MAX
+        ),
+    )
+    publications: int = field(
+        default=500_000, metadata=option("P: publications, at a constant rate.", low=0, high=_ITEMS_MAX)
+    )
+    exponent: float = field(
+        default=0.7,
+        metadata=option(
+            "Popularity of event i: i to the power -exponent, divided by the sum.", low=0, high=10
+        ),
+    )
+    max: int = field(
+        default=10,
+        metadata=option("Max: publications that a subscription takes in a lifetime.", low=1, high=10**9),
+    )
+    lifetime_s: float = field(
+        default=50.0,
+        metadata=option(
+            "Lifetime of a subscription.",
+            low=0,
+            above_low=True,
+            high=SECONDS_MAX,
+            unit=Unit.EXPERIMENT_SECONDS,
+        ),
+    )
+    freshness_s: float = field(
+        default=1000.0,
+        metadata=option(
+            "Greatest age of a publication that a subscription takes.",
+            low=0,
+            above_low=True,
+            high=SECONDS_MAX,
+            unit=Unit.EXPERIMENT_SECONDS,
+        ),
+    )
+    refresh_probability: float = field(
+        default=0.5,
+        metadata=option(
+            "P_r: probability that a subscription is renewed at the end of a lifetime.", low=0, high=0.999
+        ),
+    )
+    draw: Literal["constant", "uniform"] = field(
+        default="constant",
+        metadata=option(
+            "constant: every subscription has max, lifetime_s and freshness_s; uniform: they are upper bounds"
+            " of values drawn for each subscription."
+        ),
+    )
+    pick: Literal["remaining", "uniform"] = field(
+        default="remaining",
+        metadata=option(
+            "Event of a publication: drawn in proportion to the publications that events have left, or"
+            " uniformly among the events that have any left."
+        ),
+    )
+
+
+@dataclass(frozen=True)
 class OracleOptions:
     """[oracle]: which messages are judged."""
 
@@ -221,6 +296,7 @@ class Experiment:
     service: ServiceOptions = field(default_factory=ServiceOptions)
     protocol: ProtocolOptions = field(default_factory=ProtocolOptions)
     workload: WorkloadOptions | None = field(default_factory=WorkloadOptions)
+    attention: AttentionWorkload | None = None
     events: tuple[Event, ...] = ()
     oracle: OracleOptions = field(default_factory=OracleOptions)
     lag_max_s: float = field(

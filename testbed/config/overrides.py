@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from testbed.config.errors import Problems
+from testbed.config.schema import SECTIONS
 from testbed.config.topology import apply_topology_overrides
 
 
@@ -31,13 +32,22 @@ def apply_overrides(
     sections: dict[str, dict[str, Any]] = {}
     for dotted, text in overrides.items():
         section, _, key = dotted.rpartition(".")
-        if not key or section.count("."):
+        if not key or ("." in section and section not in SECTIONS):
             problems.add("", dotted, "expected KEY=VALUE or SECTION.KEY=VALUE")
         elif section:
             sections.setdefault(section, {})[key] = parse_value(text)
         else:
             result[key] = parse_value(text)
     for section, values in sections.items():
+        outer, _, section_of_it = section.partition(".")
+        if section_of_it:
+            around = result.get(outer) or {}
+            within = around.get(section_of_it, {}) if isinstance(around, dict) else None
+            if not isinstance(within, dict):
+                problems.add("", section, "is not a section of keys; expected an override of another key")
+            else:
+                result[outer] = {**around, section_of_it: {**within, **values}}
+            continue
         current = result.get(section) or {}
         if not isinstance(current, dict):
             problems.add("", section, "is not a section of keys; expected an override of another key")

@@ -11,6 +11,7 @@ from typing import Any
 from router.options import Option, options_of
 from testbed.config.errors import Problems
 from testbed.config.model import (
+    AttentionWorkload,
     BroadcastOptions,
     Experiment,
     LinkOptions,
@@ -25,7 +26,8 @@ from topos.suggest import unknown
 #: The keys beside the sections.
 TOP_LEVEL: tuple[Option, ...] = options_of(Experiment)
 #: Section -> its dataclass, in the order of the documents; None: read by a module of its own (`topology` by
-#: `testbed.config.topology`, `events`, an array of tables, by `testbed.config.events`).
+#: `testbed.config.topology`, `events`, an array of tables, by `testbed.config.events`). The field of
+#: `Experiment` has the name after the last dot.
 SECTIONS: Mapping[str, type | None] = {
     "topology": None,
     "links": LinkOptions,
@@ -34,9 +36,15 @@ SECTIONS: Mapping[str, type | None] = {
     "service": ServiceOptions,
     "protocol": ProtocolOptions,
     "workload": WorkloadOptions,
+    "workload.attention": AttentionWorkload,
     "oracle": OracleOptions,
     "events": None,
 }
+
+
+def field_of(section: str) -> str:
+    """The field of `Experiment` that holds a section."""
+    return section.rpartition(".")[2]
 
 
 def read_fields(

@@ -38,6 +38,8 @@ _NOTES = {
     },
     "topology": {"links_per_node": "Here 40 links in all."},
 }
+#: Sections that take the place of another, which the file has: shown as comments.
+_INSTEAD = ("workload.attention",)
 _GENERATOR = "waxman"
 _WIDTH = 108
 _COLUMN = 25
@@ -51,10 +53,19 @@ def document() -> str:
             parts += ["\n", *_topology()]
         elif name == "events":
             parts += ["\n", *_events()]
+        elif name in _INSTEAD:
+            parts += ["\n", *_commented_out(name, options)]
         elif options is not None:
             parts += ["\n", *_commented(f"[{name}]", sentence_of(options, name))]
             parts += _keys(name, options_of(options))
     return "".join(parts)
+
+
+def _commented_out(name: str, options: Any) -> Iterator[str]:
+    for line in _commented(f"[{name}]", sentence_of(options, name)):
+        yield line if line.startswith(" ") else f"# {line}"
+    for line in _keys(name, options_of(options)):
+        yield line if line.startswith(" ") else f"# {line}"
 
 
 def _keys(section: str, options: Iterable[Option]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +14,7 @@ from router.protocol.services.subscriptions import Subscriptions
 from router.records.applications import ApplicationRecords
 from testbed.errors import RunError
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
+from testbed.workload.lookahead import Lookahead
 from testbed.workload.model import Workload
 
 #: Name of the application on every node, as in an emulation, and its number at its router.
@@ -50,7 +51,7 @@ class Applications:
         content: Content,
     ) -> None:
         self._content = content
-        self._items = deque(workload.items)
+        self._items = Lookahead(workload.items)
         self._time_scale = time_scale
         self._agenda = agenda
         self._handle = handle
@@ -74,8 +75,8 @@ class Applications:
         """
         now = self._start_ns = self._agenda.now
         first = 0
-        while self._items and self._items[0].at_s <= 0 and self._items[0].action == "set_predicate":
-            self._agenda.at(now + first * _PACE_NS, self._items.popleft().perform, self)
+        while (item := self._items.head) and item.at_s <= 0 and item.action == "set_predicate":
+            self._agenda.at(now + first * _PACE_NS, self._items.take().perform, self)
             first += 1
         self._agenda.at(now + first * _PACE_NS, self._next)
 
@@ -95,12 +96,12 @@ class Applications:
 
     def _next(self) -> None:
         """Plays every item that is due and schedules the next item."""
-        while self._items:
-            due = self._start_ns + round(self._items[0].at_s / self._time_scale * NS)
+        while (item := self._items.head) is not None:
+            due = self._start_ns + round(item.at_s / self._time_scale * NS)
             if due > self._agenda.now:
                 self._agenda.at(due, self._next)
                 return
-            self._items.popleft().perform(self)
+            self._items.take().perform(self)
 
     # `testbed.events.applications.ApplicationControl`.
 

@@ -5,6 +5,7 @@ The driver is an ordinary client of the routers' application sockets.
 
 from __future__ import annotations
 
+import heapq
 import resource
 import selectors
 import time
@@ -22,6 +23,7 @@ from router.clock.meter import Meter
 from router.predicates.model import Message, Value
 from router.runtime.client import Client, ClientError, Request
 from testbed.errors import RunError
+from testbed.workload.lookahead import Lookahead
 from testbed.workload.model import Item, Workload
 
 #: Called with experiment seconds since the start, messages sent and deliveries received.
@@ -181,11 +183,8 @@ class Driver:
         Raises:
             RunError: a router closed its socket, refused a request or did not answer (names the node).
         """
-        agenda: deque[tuple[float, Item | TimedAction]] = deque(
-            sorted(
-                [(item.at_s, item) for item in workload.items] + [(one.at_s, one) for one in actions],
-                key=lambda entry: entry[0],
-            )
+        agenda: Lookahead[Item | TimedAction] = Lookahead(
+            heapq.merge(workload.items, sorted(actions, key=_time), key=_time)
         )
         meter = Meter() if meter is None else meter
         self._late = partial(meter.late, clock=clock)
@@ -200,10 +199,10 @@ class Driver:
         while not self._stopping:
             now_s = clock.now() - zero_s
             for _ in range(_BURST):
-                if not agenda or agenda[0][0] > now_s:
+                if agenda.head is None or agenda.head.at_s > now_s:
                     break
-                at_s, entry = agenda.popleft()
-                late = max(0.0, clock.now() - zero_s - at_s) / clock.rate
+                entry = agenda.take()
+                late = max(0.0, clock.now() - zero_s - entry.at_s) / clock.rate
                 meter.late(late, clock)
                 lateness_sum, lateness_max, count = lateness_sum + late, max(lateness_max, late), count + 1
                 if isinstance(entry, Item):
@@ -213,8 +212,8 @@ class Driver:
             if progress and time.monotonic() >= next_report:
                 next_report = time.monotonic() + _TICK_S
                 progress(now_s, self._answers["send_message"], self.delivered)
-            due_s = min(agenda[0][0], duration_s) if agenda else duration_s
-            if now_s >= duration_s and (not agenda or agenda[0][0] > now_s):
+            due_s = duration_s if agenda.head is None else min(agenda.head.at_s, duration_s)
+            if now_s >= duration_s and (agenda.head is None or agenda.head.at_s > now_s):
                 break
             self._turn(clock.timeout(zero_s + due_s))
         self._await_answers()
@@ -254,16 +253,13 @@ class Driver:
             raise RunError(f"node {node}: the router at {path} is that of node {client.node}")
         return client
 
-    def _set_first_predicates(
-        self, agenda: deque[tuple[float, Item | TimedAction]], opening: Opening | None
-    ) -> None:
-        while agenda and agenda[0][0] <= 0 and not self._stopping:
-            item = agenda[0][1]
+    def _set_first_predicates(self, agenda: Lookahead[Item | TimedAction], opening: Opening | None) -> None:
+        while (item := agenda.head) is not None and item.at_s <= 0 and not self._stopping:
             if not isinstance(item, Item) or item.action != "set_predicate":
                 break
             while opening is not None and not opening.keeps_up() and not self._stopping:
                 self._turn(_PACE_S)
-            agenda.popleft()
+            agenda.take()
             self._request(item)
             self._await_answers(at_most=_INITIAL_WINDOW - 1)
         self._await_answers()
@@ -356,6 +352,10 @@ class Driver:
                     f"no answer in {_ANSWER_TIMEOUT_S:g} s from node (requests): {', '.join(late)}"
                 )
             self._turn(deadline - time.monotonic())
+
+
+def _time(entry: Item | TimedAction) -> float:
+    return entry.at_s
 
 
 def _allow_open_files(connections: int) -> None:

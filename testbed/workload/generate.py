@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate, predicate_to_json
+from testbed.attention.demand import Demand
 from testbed.config.model import Experiment, WorkloadOptions
 from testbed.content import drawing
 from testbed.content.distributions import Distributions
 from testbed.content.drawing import Contents
 from testbed.events.applications import ApplicationEvent
 from testbed.oracle.constraints import PredicateIndex
-from testbed.workload.model import Item, Workload
+from testbed.workload.attention import PLAYED
+from testbed.workload.model import Generated, Item, Workload
 
 
 def generate(experiment: Experiment) -> Workload:
@@ -23,12 +26,15 @@ def generate(experiment: Experiment) -> Workload:
     Senders and receivers are drawn at random (the percentage of the nodes, rounded half up, and at least one
     if it is above zero). A sender is a Poisson process from `first_message_s` on. A receiver sets a predicate
     at 0 and, if it is among those that change, further predicates at the times of a Poisson process. Events
-    at link level are not part of a workload.
+    at link level are not part of a workload. With [workload.attention], the workload of table 1 takes the
+    place of senders and receivers (`testbed.attention.demand`).
 
     The result depends on the experiment alone. Every purpose has a separate random stream, made from the seed
     and a label, so that, for example, a higher message rate does not draw other receivers or predicates.
     """
     items = [item for item in _events(experiment) if item.at_s <= experiment.duration_s]
+    if experiment.attention is not None:
+        return _attention(experiment, items)
     senders: list[int] = []
     receivers: list[int] = []
     options = experiment.workload
@@ -50,6 +56,20 @@ def generate(experiment: Experiment) -> Workload:
     # precedes a drawn item of its node.
     items.sort(key=lambda item: (item.at_s, item.attributes is not None, item.node))
     return Workload(tuple(items), tuple(sorted(senders)), tuple(sorted(receivers)))
+
+
+def _attention(experiment: Experiment, events: list[Item]) -> Workload:
+    """The workload of [workload.attention], generated as it is read, and the events of the experiment."""
+    demand, end_s = Demand.of(experiment), experiment.duration_s
+    played = PLAYED[experiment.service.kind]
+    events.sort(key=_order)
+    items = Generated(lambda: heapq.merge(events, played(demand, end_s), key=_order))
+    nodes = tuple(node.id for node in experiment.topology.nodes)
+    return Workload(items, nodes, tuple(sorted({each.node for each in demand.subscriptions})))
+
+
+def _order(item: Item) -> tuple[float, bool]:
+    return item.at_s, item.attributes is not None
 
 
 def match_distribution(workload: Workload) -> list[float]:

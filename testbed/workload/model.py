@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from captures.rundir import workload as rundir
@@ -76,11 +77,35 @@ class Item:
         self.event.perform(applications, self.node, self.content)
 
 
+class Generated(Collection[Item]):
+    """Items in order of time that are generated at each iteration, and never all in memory.
+
+    Args:
+        generate: returns the items from the first on.
+    """
+
+    def __init__(self, generate: Callable[[], Iterator[Item]]) -> None:
+        self._generate = generate
+
+    def __iter__(self) -> Iterator[Item]:
+        return self._generate()
+
+    def __contains__(self, item: object) -> bool:
+        return any(each == item for each in self)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @cached_property
+    def _count(self) -> int:
+        return sum(1 for _ in self)
+
+
 @dataclass(frozen=True)
 class Workload:
     """Items in order of time, and the nodes drawn as senders and receivers (ascending)."""
 
-    items: tuple[Item, ...] = ()
+    items: Collection[Item] = ()
     senders: tuple[int, ...] = ()
     receivers: tuple[int, ...] = ()
 

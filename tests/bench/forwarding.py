@@ -119,7 +119,7 @@ def _workload() -> tuple[list[Predicate], list[Message]]:
     experiment = load_experiment(_DEFAULT, {})
     assert experiment.workload is not None
     items = generate(replace(experiment, events=())).items
-    texts = {item.node: item.predicate for item in reversed(items) if item.predicate is not None}
+    texts = {item.node: item.predicate for item in reversed(list(items)) if item.predicate is not None}
     drawn = [Message(item.attributes) for item in items if item.attributes is not None]
     return [parse_predicate(text) for text in texts.values()], drawn
 

@@ -115,7 +115,7 @@ def test_default_is_the_setting_of_the_paper() -> None:
 def test_default_explains_every_key() -> None:
     """Each key and section of the experiment is in the file (possibly as a comment)."""
     text = list_experiments()["default"].read_text(encoding="utf-8")
-    mentioned = set(re.findall(r"^(?:# )?\[*(\w+)(?: = |\])", text, re.MULTILINE))
+    mentioned = set(re.findall(r"^(?:# )?\[*([\w.]+)(?: = |\])", text, re.MULTILINE))
     dumped = dump_experiment(
         load_experiment(list_experiments()["default"], {"protocol.ra_period_s": "1"}), "topology.json"
     )

@@ -17,7 +17,7 @@ def _rows(text: str) -> list[str]:
 
 
 def test_every_key_of_a_section_has_a_row() -> None:
-    parts = re.split(r"^## \[+(\w+)\]+$", document(), flags=re.MULTILINE)
+    parts = re.split(r"^## \[+([\w.]+)\]+$", document(), flags=re.MULTILINE)
     pages = dict(zip(parts[1::2], parts[2::2], strict=True))
     assert list(pages) == list(SECTIONS)
     for section, options in SECTIONS.items():

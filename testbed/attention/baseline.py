@@ -1,0 +1,140 @@
+"""CBR: an ideal content-based network with exhaustive semantics, on the trees of the experiment.
+
+A publication crosses exactly the links of its source's tree that lead to routers with a matching subscription
+in its lifetime (as the schemes `psf` and `ips` deliver). Each registration, renewals included, is flooded: N
+- 1 crossings. Source: section 5, and Carzaniga, Rembert, Wolf, technical report 2006/05 of the University of
+Lugano.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from testbed.attention.demand import Demand, Registration
+from testbed.controller.trees import NO_PARENT, Forest
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The traffic of CBR.
+
+    Attributes:
+        publication_crossings: crossings of links by publications.
+        router_deliveries: pairs of a publication and a router with a matching subscription.
+        control_crossings: crossings of links by registrations.
+    """
+
+    publication_crossings: int = 0
+    router_deliveries: int = 0
+    control_crossings: int = 0
+
+
+class MinimalTrees:
+    """The parts of broadcast trees that lead to given routers."""
+
+    def __init__(self, forest: Forest) -> None:
+        self._parents: list[list[int]] = forest.parents.tolist()
+        self._known: dict[tuple[int, frozenset[int]], int] = {}
+
+    def crossings(self, source: int, receivers: frozenset[int]) -> int:
+        """Returns the links of the source's tree on the paths to the receivers that it reaches."""
+        key = source, receivers
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._count(source, receivers)
+        return found
+
+    def _count(self, source: int, receivers: Collection[int]) -> int:
+        parents = self._parents[source]
+        on_path: set[int] = set()
+        for node in receivers:
+            if parents[node] == NO_PARENT:
+                continue
+            while node != source and node not in on_path:
+                on_path.add(node)
+                node = parents[node]
+        return len(on_path)
+
+
+class Exhaustive:
+    """Counts the traffic of CBR; calls are in order of time.
+
+    Args:
+        forest: the trees, the same throughout.
+        nodes: N.
+    """
+
+    def __init__(self, forest: Forest, nodes: int) -> None:
+        self._trees = MinimalTrees(forest)
+        self._flood = nodes - 1
+        #: Predicate -> node -> subscriptions in their lifetime.
+        self._active: dict[int, Counter[int]] = {}
+        #: Predicate -> the nodes with an active subscription.
+        self._nodes: dict[int, frozenset[int]] = {}
+        self._publications = self._deliveries = self._registrations = 0
+
+    @property
+    def cost(self) -> Cost:
+        """The traffic so far."""
+        return Cost(self._publications, self._deliveries, self._registrations * self._flood)
+
+    def registered(self, predicate: int, node: int) -> None:
+        """A registration or a renewal begins a lifetime."""
+        self._registrations += 1
+        active = self._active.setdefault(predicate, Counter())
+        active[node] += 1
+        if active[node] == 1:
+            self._nodes[predicate] = frozenset(active)
+
+    def ended(self, predicate: int, node: int) -> None:
+        """A lifetime has ended."""
+        active = self._active[predicate]
+        active[node] -= 1
+        if not active[node]:
+            del active[node]
+            self._nodes[predicate] = frozenset(active)
+
+    def published(self, source: int, predicates: Iterable[int]) -> None:
+        """A publication that these predicates select was uploaded."""
+        receivers: frozenset[int] = frozenset()
+        for predicate in predicates:
+            nodes = self._nodes.get(predicate)
+            if nodes:
+                receivers = receivers | nodes if receivers else nodes
+        if receivers:
+            self._publications += self._trees.crossings(source, receivers)
+            self._deliveries += len(receivers)
+
+
+def cost_of(demand: Demand, forest: Forest, nodes: int) -> Cost:
+    """Returns the traffic of CBR under the workload of an experiment."""
+    network = Exhaustive(forest, nodes)
+    ends: list[tuple[float, int, int]] = []
+    registrations = demand.registrations()
+    following = next(registrations, None)
+
+    def end(until_s: float) -> None:
+        while ends and ends[0][0] <= until_s:
+            _, event, node = heappop(ends)
+            network.ended(event, node)
+
+    def take(registration: Registration) -> None:
+        subscription = registration.subscription
+        # A lifetime that ends when the next one begins ends first.
+        end(registration.at_s)
+        network.registered(subscription.event, subscription.node)
+        heappush(ends, (registration.at_s + subscription.lifetime_s, subscription.event, subscription.node))
+
+    for upload in demand.uploads():
+        while following is not None and following.at_s <= upload.at_s:
+            take(following)
+            following = next(registrations, None)
+        end(upload.at_s)
+        network.published(upload.node, (upload.event,))
+    while following is not None:
+        take(following)
+        following = next(registrations, None)
+    return network.cost

@@ -1,0 +1,56 @@
+"""The workload of table 1 (`testbed.attention.demand`) as requests of applications.
+
+A service has its own way to express a subscription of a limited lifetime; `PLAYED` names them by service.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+
+from router.predicates.model import Message
+from router.registry import Registry
+from testbed.attention.demand import Demand
+from testbed.workload.model import Item
+
+#: Name of the attribute that holds the number of the event.
+EVENT = "event"
+#: Returns the requests of a workload in order of time, up to an experiment second.
+Played = Callable[[Demand, float], Iterator[Item]]
+#: By the names of services.
+PLAYED: Registry[Played] = Registry("service for [workload.attention]")
+
+
+def predicate_of(event: int) -> str:
+    """Returns the predicate that selects the publications of an event."""
+    return f"{EVENT} = {event}"
+
+
+def exhaustive(demand: Demand, end_s: float) -> Iterator[Item]:
+    """As exhaustive semantics serves the workload: subscribed from the registration to the last expiry."""
+    return heapq.merge(_subscribed(demand, end_s), _sent(demand, end_s), key=lambda item: item.at_s)
+
+
+def _subscribed(demand: Demand, end_s: float) -> Iterator[Item]:
+    ends: list[tuple[float, int, Item]] = []
+    for each in demand.subscriptions:
+        while ends and ends[0][0] <= each.at_s:
+            yield heapq.heappop(ends)[2]
+        name = f"s{each.number}"
+        yield Item(each.at_s, each.node, "subscribe", predicate=predicate_of(each.event), subscription=name)
+        until_s = each.begin_s(each.rounds)
+        if until_s <= end_s:
+            item = Item(until_s, each.node, "unsubscribe", subscription=name)
+            heapq.heappush(ends, (until_s, each.number, item))
+    while ends:
+        yield heapq.heappop(ends)[2]
+
+
+def _sent(demand: Demand, end_s: float) -> Iterator[Item]:
+    contents = [Message({EVENT: event}) for event in range(len(demand.popularities))]
+    for upload in demand.uploads():
+        if upload.at_s <= end_s:
+            yield Item(upload.at_s, upload.node, "send_message", attributes=contents[upload.event])
+
+
+PLAYED.register("exhaustive", exhaustive)

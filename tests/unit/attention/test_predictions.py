@@ -1,0 +1,119 @@
+"""The fluid model of figure 2, and CBR counted for each publication."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import networkx as nx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.attention.baseline import Exhaustive, MinimalTrees, cost_of
+from testbed.attention.demand import Demand
+from testbed.attention.fluid import Fluid
+from testbed.config.model import AttentionWorkload
+from testbed.controller.trees import spt_trees
+from topos.scale_free import barabasi_albert
+
+_TABLE_1 = AttentionWorkload()
+
+
+def _fluid(most: int = 10) -> Fluid:
+    return Fluid(replace(_TABLE_1, max=most), 100, 1000.0)
+
+
+def test_exhaustive_deliveries() -> None:
+    assert round(_fluid().exhaustive_deliveries()) == 692_269
+    assert _fluid().active == pytest.approx(1000)
+    assert _fluid().registrations == pytest.approx(20_000)
+
+
+def test_saved_bandwidth_by_max() -> None:
+    expected = {10: 0.87, 20: 0.76, 50: 0.57, 100: 0.43, 200: 0.30, 500: 0.16, 2000: 0.11, 5000: 0.11}
+    assert {most: round(_fluid(most).saved_bandwidth(), 2) for most in expected} == expected
+    assert _fluid().saved_bandwidth(shared=False) == pytest.approx(0.86, abs=0.005)
+
+
+def test_publications_of_a_lifetime() -> None:
+    """Every subscription has more than 10 matching publications and none has 1335."""
+    fluid = _fluid()
+    assert fluid.matching(fluid.shares[0]) == pytest.approx(1334, abs=1)
+    assert fluid.matching(fluid.shares[-1]) == pytest.approx(17.2, abs=0.05)
+
+
+def test_control_at_max_10() -> None:
+    assert _fluid().visited() == pytest.approx(1.2, abs=0.05)
+    assert _fluid().control_share() == pytest.approx(0.006, abs=0.0005)
+    # No number of caches holds 1335 live publications of an event: SUBs visit all routers.
+    assert _fluid(200_000).control_share() == pytest.approx(0.5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 12), st.integers(0, 99), st.data())
+def test_minimal_trees(nodes: int, seed: int, data: st.DataObject) -> None:
+    topology = barabasi_albert(nodes, seed=seed, links_per_node=2)
+    forest = spt_trees(topology)
+    trees = MinimalTrees(forest)
+    source = data.draw(st.integers(0, nodes - 1))
+    receivers = data.draw(st.frozensets(st.integers(0, nodes - 1)))
+    tree = nx.Graph((node, int(p)) for node, p in enumerate(forest.parents[source]) if p >= 0)
+    tree.add_node(source)
+    links = {
+        frozenset(link)
+        for node in receivers
+        for path in [nx.shortest_path(tree, source, node)]
+        for link in itertools.pairwise(path)
+    }
+    assert trees.crossings(source, receivers) == len(links)
+
+
+def test_exhaustive_network_delivers_within_lifetimes() -> None:
+    forest = spt_trees(barabasi_albert(5, seed=1, links_per_node=1))
+    network = Exhaustive(forest, 5)
+    network.published(0, (7,))
+    network.registered(7, 3)
+    network.registered(7, 3)
+    network.published(0, (7, 8))
+    network.published(3, (7,))
+    network.ended(7, 3)
+    network.published(0, (7,))
+    network.ended(7, 3)
+    network.published(0, (7,))
+    apart = MinimalTrees(forest).crossings(0, frozenset({3}))
+    assert apart > 0
+    cost = network.cost
+    assert (cost.publication_crossings, cost.router_deliveries, cost.control_crossings) == (2 * apart, 3, 8)
+
+
+def test_traffic_of_a_workload_against_every_pair() -> None:
+    """The sweep in order of time gives what a comparison of every upload with every lifetime gives."""
+    options = replace(_TABLE_1, events=5, subscriptions=40, publications=400, lifetime_s=5.0)
+    topology = barabasi_albert(12, seed=2, links_per_node=1)
+    demand, forest = Demand(options, topology, 50.0, 1), spt_trees(topology)
+    trees = MinimalTrees(forest)
+    registrations = list(demand.registrations())
+    crossings = deliveries = 0
+    for upload in demand.uploads():
+        nodes = frozenset(
+            each.subscription.node
+            for each in registrations
+            if each.subscription.event == upload.event
+            and each.at_s <= upload.at_s < each.at_s + each.subscription.lifetime_s
+        )
+        crossings += trees.crossings(upload.node, nodes)
+        deliveries += len(nodes)
+    cost = cost_of(demand, forest, 12)
+    assert (cost.publication_crossings, cost.router_deliveries) == (crossings, deliveries)
+    assert cost.control_crossings == 11 * len(registrations)
+
+
+def test_router_deliveries_of_table_1_are_those_of_the_model() -> None:
+    """At a fifth of table 1's publications; the first lifetimes of the run have fewer subscriptions."""
+    options = replace(_TABLE_1, publications=100_000)
+    topology = barabasi_albert(100, seed=1, links_per_node=1)
+    cost = cost_of(Demand(options, topology, 1000.0, 1), spt_trees(topology), 100)
+    expected = Fluid(options, 100, 1000.0).exhaustive_deliveries()
+    assert cost.router_deliveries == pytest.approx(expected, rel=0.06)
+    assert cost.router_deliveries < expected

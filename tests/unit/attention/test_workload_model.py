@@ -1,0 +1,122 @@
+"""The workload of table 1: popularity, volumes, hosting routers, rates, renewals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.attention.demand import Demand
+from testbed.attention.popularity import hosts_of, popularities, volumes
+from testbed.config.model import AttentionWorkload
+from topos.model import Topology
+from topos.scale_free import barabasi_albert
+
+_SMALL = AttentionWorkload(events=20, subscriptions=200, publications=4_000, lifetime_s=10.0)
+
+
+def _topology(nodes: int = 100, seed: int = 1) -> Topology:
+    return barabasi_albert(nodes, seed=seed, links_per_node=1)
+
+
+def test_popularities_are_those_of_the_paper() -> None:
+    shares = popularities(500, 0.7)
+    assert sum(shares) == pytest.approx(1)
+    assert 1 / shares[0] == pytest.approx(18.7346, abs=1e-4)
+    assert shares[0] == pytest.approx(0.0534, abs=1e-4)
+    assert shares[-1] == pytest.approx(0.00069, abs=1e-5)
+
+
+@given(st.integers(1, 50), st.integers(0, 1_000), st.floats(0, 3))
+def test_volumes_add_up_and_differ_by_less_than_one(events: int, total: int, exponent: float) -> None:
+    shares = popularities(events, exponent)
+    found = volumes(shares, total)
+    assert sum(found) == total
+    assert all(abs(volume - total * share) < 1 + 1e-6 for volume, share in zip(found, shares, strict=True))
+
+
+def test_hosting_routers_are_a_root_and_the_closest_to_it() -> None:
+    topology = _topology()
+    shares = popularities(500, 0.7)
+    found = hosts_of(shares, topology, Random("hosts"))
+    assert [len(hosts) for hosts in found[:11]] == [6, 4, 3, 3, 2, 2, 2, 2, 2, 2, 1]
+    assert {len(hosts) for hosts in found[10:]} == {1}
+    graph = nx.Graph((link.u, link.v) for link in topology.links)
+    for hosts in found[:10]:
+        hops = nx.single_source_shortest_path_length(graph, hosts[0])
+        farthest = max(hops[host] for host in hosts)
+        closer = {node for node, distance in hops.items() if distance < farthest}
+        assert closer <= set(hosts)
+        assert len(set(hosts)) == len(hosts)
+
+
+def test_subscriptions_and_publications_come_at_constant_rates() -> None:
+    demand = Demand(_SMALL, _topology(), 100.0, 7)
+    times = [each.at_s for each in demand.subscriptions]
+    assert len(times) == 200
+    assert all(b - a == pytest.approx(0.5) for a, b in pairwise(times))
+    uploads = list(demand.uploads())
+    assert all(b.at_s - a.at_s == pytest.approx(0.025, abs=2e-6) for a, b in pairwise(uploads))
+    assert Counter(each.event for each in uploads) == dict(enumerate(volumes(demand.popularities, 4_000)))
+    assert {each.node for each in uploads} == set(range(100))
+    assert all(each.node in demand.hosts[each.event] for each in demand.subscriptions)
+
+
+def test_renewals_follow_at_the_ends_of_lifetimes() -> None:
+    demand = Demand(_SMALL, _topology(), 100.0, 7)
+    found = list(demand.registrations())
+    assert [each.at_s for each in found] == sorted(each.at_s for each in found)
+    by_number: dict[int, list[tuple[int, float]]] = {}
+    for each in found:
+        by_number.setdefault(each.subscription.number, []).append((each.round, each.at_s))
+    for number, rounds in by_number.items():
+        subscription = demand.subscriptions[number]
+        expected = [
+            (k, at_s)
+            for k in range(subscription.rounds)
+            if (at_s := round(subscription.at_s + k * 10.0, 6)) <= 100
+        ]
+        assert rounds == expected
+
+
+def test_mean_number_of_lifetimes() -> None:
+    demand = Demand(replace(_SMALL, subscriptions=20_000), _topology(10), 1000.0, 1)
+    rounds = [each.rounds for each in demand.subscriptions]
+    assert sum(rounds) / len(rounds) == pytest.approx(2, abs=0.05)
+
+
+def test_picking_in_proportion_to_what_is_left_is_stationary() -> None:
+    """Uniform picks leave the late publications to the popular events; proportional picks do not."""
+    shares = {}
+    for pick in ("remaining", "uniform"):
+        options = replace(_SMALL, publications=20_000, pick=pick)
+        uploads = list(Demand(options, _topology(), 100.0, 3).uploads())
+        assert len(uploads) == 20_000
+        late = Counter(each.event for each in uploads[-2_000:])
+        shares[pick] = late[0] / 2_000
+    expected = popularities(20, 0.7)[0]
+    assert shares["remaining"] == pytest.approx(expected, abs=0.03)
+    assert shares["uniform"] > 3 * expected
+
+
+def test_uniform_draws_stay_within_the_bounds() -> None:
+    options = replace(_SMALL, draw="uniform", subscriptions=2_000)
+    demand = Demand(options, _topology(), 100.0, 1)
+    assert {each.max for each in demand.subscriptions} == set(range(1, 11))
+    assert all(0 < each.lifetime_s <= 10 and 0 < each.freshness_s <= 1000 for each in demand.subscriptions)
+    constant = Demand(_SMALL, _topology(), 100.0, 1).subscriptions
+    assert {(each.max, each.lifetime_s, each.freshness_s) for each in constant} == {(10, 10.0, 1000.0)}
+
+
+def test_the_seed_decides() -> None:
+    def drawn(seed: int) -> list[tuple[float, int, int]]:
+        return list(Demand(_SMALL, _topology(), 100.0, seed).uploads())
+
+    assert drawn(5) == drawn(5)
+    assert drawn(5) != drawn(6)
