@@ -42,6 +42,8 @@ _COLUMN_OF: dict[FrameType, tuple[str, Callable[[Any], Any]]] = {
     FrameType.MSG: ("attributes", message_of),
     FrameType.RA: ("predicate", format_predicate),
     FrameType.UR: ("predicate", format_predicate),
+    FrameType.XRA: ("predicate", format_predicate),
+    FrameType.XUR: ("predicate", format_predicate),
     FrameType.SR: ("timeout_us", attrgetter("timeout_us")),
     FrameType.HELLO: ("incarnation", attrgetter("incarnation")),
     FrameType.COMMIT: ("oldest_epoch", attrgetter("oldest_epoch")),

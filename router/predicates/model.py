@@ -168,6 +168,11 @@ class Predicate:
     def __bool__(self) -> bool:
         return bool(self.filters)
 
+    @property
+    def unreadable(self) -> str | None:
+        """A text in the place of filters that cannot be read; None: they can."""
+        return None
+
 
 #: The content-based address of a node that receives no message.
 NOTHING = Predicate()
@@ -189,3 +194,8 @@ class Message(dict[str, Value]):
             _check_name(name)
             _check_value(name, value)
         super().__init__(attributes)
+
+    @property
+    def unreadable(self) -> str | None:
+        """A text in the place of attributes that cannot be read; None: they can."""
+        return None

@@ -16,7 +16,9 @@ _OPERATORS = {symbol: operator for operator, symbol in SYMBOLS.items()}
 
 
 def format_predicate(predicate: Predicate) -> str:
-    """The predicate in the readable notation (`none` if it has no filters)."""
+    """The predicate in the readable notation (`none` if it has no filters); a note, if it cannot be read."""
+    if predicate.unreadable is not None:
+        return predicate.unreadable
     return " or ".join(map(format_filter, predicate)) if predicate else "none"
 
 
@@ -34,7 +36,12 @@ def format_constraint(constraint: Constraint) -> str:
 
 
 def format_message(message: Message) -> str:
-    """The message in the readable notation, attributes in their order (`[]` if it has none)."""
+    """The message in the readable notation, attributes in their order (`[]` if it has none).
+
+    A note, if it cannot be read.
+    """
+    if message.unreadable is not None:
+        return message.unreadable
     attributes = [f"{format_name(name)} = {format_value(value)}" for name, value in message.items()]
     return ", ".join(attributes) if attributes else "[]"
 

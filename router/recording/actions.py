@@ -7,12 +7,10 @@ the received message: neither is written a second time.
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any
 
 from router.predicates.model import Message
 from router.predicates.printer import format_message
@@ -26,6 +24,7 @@ from router.protocol.events import (
     SendMessage,
     SendToController,
 )
+from router.recording.contents import message_json, read_message
 from router.recording.events import listed
 from router.recording.format import FORWARD
 from router.recording.frames import describe_frame, read_whole_frame, whole_frame
@@ -68,7 +67,7 @@ def _action(event: Event, action: Action) -> bytes:
         came = action.message is _message_of(event)
         action_type = _ActionType.DELIVER if came else _ActionType.DELIVER_OTHER
         head = _DELIVER.pack(action_type, action.source, action.seq) + _applications(action.apps)
-        return head if came else head + _sized(_json(action.message))
+        return head if came else head + _sized(message_json(action.message))
     if isinstance(action, SendToController):
         return _SEND_TO_CONTROLLER + _sized(_frame_or_reason(action.frame))
     if isinstance(action, Accepted):
@@ -141,7 +140,7 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
             at += 14 + 4 * count
             if action_type is _ActionType.DELIVER_OTHER:
                 text, at = _take(data, at)
-                message = Message(json.loads(text))
+                message = read_message(text)
             elif isinstance(event, SendMessage):
                 message = event.message
             elif isinstance(event, FrameReceived) and isinstance(event.frame.body, _MESSAGES):
@@ -191,7 +190,3 @@ def _take(data: bytes, at: int) -> tuple[bytes, int]:
     (length,) = _U32.unpack_from(data, at)
     end = at + 4 + length
     return data[at + 4 : end], end
-
-
-def _json(content: Any) -> bytes:
-    return json.dumps(content, separators=(",", ":")).encode()

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from router.predicates.model import Message
-from router.predicates.printer import format_message, format_predicate, predicate_from_json, predicate_to_json
+from router.predicates.printer import format_message, format_predicate
 from router.protocol.events import (
     ApplicationGone,
     ControllerFrame,
@@ -26,6 +25,7 @@ from router.protocol.events import (
     Started,
     Tick,
 )
+from router.recording.contents import message_json, predicate_json, read_message, read_predicate
 from router.recording.format import FRAME_RECEIVED
 from router.recording.frames import describe_frame, read_whole_frame, whole_frame
 
@@ -105,14 +105,14 @@ _FORMATS: dict[type, EventFormat[Any]] = {
     ),
     SetPredicate: EventFormat[SetPredicate](
         5,
-        lambda event, _wire: _U32.pack(event.app) + _json(predicate_to_json(event.predicate)),
-        lambda data: SetPredicate(_number(data), predicate_from_json(json.loads(data[4:]))),
+        lambda event, _wire: _U32.pack(event.app) + predicate_json(event.predicate),
+        lambda data: SetPredicate(_number(data), read_predicate(data[4:])),
         lambda event: f"application {event.app}: set_predicate {format_predicate(event.predicate)}",
     ),
     SendMessage: EventFormat[SendMessage](
         6,
-        lambda event, _wire: _U32.pack(event.app) + _json(event.message),
-        lambda data: SendMessage(_number(data), Message(json.loads(data[4:]))),
+        lambda event, _wire: _U32.pack(event.app) + message_json(event.message),
+        lambda data: SendMessage(_number(data), read_message(data[4:])),
         lambda event: f"application {event.app}: send_message {format_message(event.message)}",
     ),
     ApplicationGone: EventFormat[ApplicationGone](

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from router.predicates.model import Message
+from router.predicates.model import Message, Predicate
 from router.predicates.printer import format_message, format_predicate
+from router.wire.bodies import decode_encoded
 from router.wire.codec import HEADER_LENGTH, decode_header, forwarded_frame, fragment
 from router.wire.frames import (
     AddressedMessage,
-    Body,
     EncodedMessage,
     EncodedPredicate,
     Frame,
-    FrameType,
     Hello,
     SenderRequest,
 )
 from router.wire.header import DecodeError
 from router.wire.message import message_of
-from router.wire.predicate import decode_predicate
 
 _U16_MAX = 65_535
 _LARGEST_FRAGMENT = HEADER_LENGTH + _U16_MAX
@@ -50,7 +48,7 @@ def describe_frame(frame: Frame) -> str:
         content = f"to {', '.join(map(str, body.destinations))}: {_describe_message(body.message)}"
     elif isinstance(body, Message | EncodedMessage):
         content = _describe_message(body)
-    elif frame.type in (FrameType.RA, FrameType.UR):
+    elif isinstance(body, Predicate | EncodedPredicate):
         content = _describe_predicate(body)
     elif isinstance(body, SenderRequest):
         content = f"timeout {body.timeout_us} us"
@@ -65,13 +63,13 @@ def describe_frame(frame: Frame) -> str:
     )
 
 
-def _describe_predicate(body: Body) -> str:
+def _describe_predicate(body: Predicate | EncodedPredicate) -> str:
     if isinstance(body, EncodedPredicate):
         try:
-            body = decode_predicate(body.frame_type, body.encoded)
+            body = decode_encoded(body)
         except DecodeError as error:
             return f"not decodable: {error}"
-    return format_predicate(body)  # type: ignore[arg-type]  # the body of an RA or UR
+    return format_predicate(body)
 
 
 def _describe_message(body: Message | EncodedMessage) -> str:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from router.predicates.encoded.model import BloomMessage, BloomPredicate
 from router.predicates.model import Message, Predicate
+from router.wire import private
 from router.wire.format import FrameType, Tlv
-from router.wire.frames import Ack, BroadcastTable, Commit, Hello, SenderRequest
-from router.wire.message import decode_addressed, describe_addressed, encode_addressed
+from router.wire.frames import (
+    Ack,
+    AddressedMessage,
+    BroadcastTable,
+    Commit,
+    EncodedMessage,
+    EncodedPredicate,
+    Hello,
+    SenderRequest,
+)
+from router.wire.message import decode_addressed, describe_addressed, encode_addressed, undecoded
 from router.wire.number import NumberCodec, frame_type_of
-from router.wire.predicate import decode_predicate, describe_predicate, encode_predicate
+from router.wire.predicate import decode_predicate, describe_predicate, encode_predicate, filters_of
 from router.wire.table import decode_table, describe_table, encode_table
 
 
@@ -22,20 +33,52 @@ class BodyCodec:
 
     Attributes:
         type: the class of the body.
+        others: further classes of the body that are encoded.
         encode: body -> bytes. Raises ValueError or struct.error where a part of it does not fit.
         decode: bytes -> body. Raises DecodeError.
         describe: body -> its TLVs, each as its type and its fields by the names of the format; lengths and
             counts are left out.
+        filters: of a body that is a predicate: bytes and the most constraints of a filter that are read ->
+            its filters, one by one, with the errors of `decode`. A router reads a long one in parts.
+        undecoded: of a body that a router mostly sends on unread: bytes -> a body of one of the classes
+            `others`.
+        sent_on: whether routers send the body on as they received it, with TLVs of unknown types.
     """
 
     type: type
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes], Any]
     describe: Callable[[Any], list[tuple[Tlv, dict[str, Any]]]]
+    others: tuple[Any, ...] = ()
+    filters: Callable[[bytes, int | None], Iterator[Any]] | None = None
+    undecoded: Callable[[bytes], Any] | None = None
+    sent_on: bool = False
+
+    def takes(self, body: object) -> bool:
+        """Whether `encode` takes the body: classes derived from those named are of other frames."""
+        return type(body) is self.type or type(body) in self.others
 
 
-def _predicate(frame_type: FrameType) -> BodyCodec:
-    return BodyCodec(Predicate, encode_predicate, partial(decode_predicate, frame_type), describe_predicate)
+def _predicate(frame_type: FrameType, sent_on: bool) -> BodyCodec:
+    return BodyCodec(
+        Predicate,
+        encode_predicate,
+        partial(decode_predicate, frame_type),
+        describe_predicate,
+        filters=partial(filters_of, frame_type),
+        sent_on=sent_on,
+    )
+
+
+def _encoded_predicate(frame_type: FrameType, sent_on: bool) -> BodyCodec:
+    return BodyCodec(
+        BloomPredicate,
+        private.encode_predicate,
+        partial(private.decode_predicate, frame_type),
+        private.describe_predicate,
+        filters=lambda body, _most: private.filters_of(frame_type, body),
+        sent_on=sent_on,
+    )
 
 
 def _number(frame_type: FrameType, body: Any, read: Callable[[int], int] = int) -> BodyCodec:
@@ -50,12 +93,52 @@ def _number(frame_type: FrameType, body: Any, read: Callable[[int], int] = int) 
 
 
 BODIES: dict[FrameType, BodyCodec] = {
-    FrameType.MSG: BodyCodec(Message, encode_addressed, decode_addressed, describe_addressed),
-    FrameType.RA: _predicate(FrameType.RA),
+    FrameType.MSG: BodyCodec(
+        Message,
+        encode_addressed,
+        decode_addressed,
+        describe_addressed,
+        others=(EncodedMessage, AddressedMessage),
+        undecoded=undecoded,
+    ),
+    FrameType.RA: _predicate(FrameType.RA, sent_on=True),
     FrameType.SR: _number(FrameType.SR, SenderRequest),
-    FrameType.UR: _predicate(FrameType.UR),
+    FrameType.UR: _predicate(FrameType.UR, sent_on=False),
     FrameType.HELLO: _number(FrameType.HELLO, Hello),
     FrameType.COMMIT: _number(FrameType.COMMIT, Commit),
     FrameType.ACK: _number(FrameType.ACK, Ack, frame_type_of),
+    FrameType.XMSG: BodyCodec(
+        BloomMessage,
+        private.encode_message,
+        private.decode_message,
+        private.describe_message,
+        others=(AddressedMessage,),
+    ),
+    FrameType.XRA: _encoded_predicate(FrameType.XRA, sent_on=True),
+    FrameType.XUR: _encoded_predicate(FrameType.XUR, sent_on=False),
     FrameType.TABLE: BodyCodec(BroadcastTable, encode_table, decode_table, describe_table),
 }
+
+
+def decode_encoded(body: EncodedPredicate) -> Predicate:
+    """The whole predicate of a body that was left undecoded.
+
+    Raises:
+        DecodeError: the body breaks a rule of the format.
+    """
+    predicate: Predicate = BODIES[body.frame_type].decode(body.encoded)
+    return predicate
+
+
+def filters_in(body: EncodedPredicate, most: int | None = None) -> Iterator[Any]:
+    """The filters of a predicate that was left undecoded, one by one.
+
+    Args:
+        most: constraints of a filter that are read, where filters have constraints; None: all.
+
+    Raises:
+        DecodeError: the body breaks a rule of the format at the filter that is due.
+    """
+    read = BODIES[body.frame_type].filters
+    assert read is not None
+    return read(body.encoded, most)

@@ -14,9 +14,7 @@ from collections.abc import Callable
 from router.wire.bodies import BODIES
 from router.wire.format import MAX_BODY_LENGTH, VERSION
 from router.wire.frames import (
-    AddressedMessage,
     Body,
-    EncodedMessage,
     EncodedPredicate,
     Flags,
     Frame,
@@ -31,7 +29,6 @@ from router.wire.header import (
     Header,
     decode_header,
 )
-from router.wire.message import undecoded
 
 __all__ = [
     "HEADER",
@@ -53,9 +50,7 @@ __all__ = [
 
 DEFAULT_MTU = 1500
 _U16_MAX = 65_535
-#: Types whose body is a predicate, and bytes of such a body that is decoded in parts: a shorter one takes
-#: about a millisecond.
-_PREDICATES = frozenset({FrameType.RA, FrameType.UR})
+#: Bytes of a predicate that is decoded in parts: a shorter one takes about a millisecond.
 _LONG = 4_096
 _DECODERS: dict[FrameType, Callable[[bytes], Body]] = {type_: each.decode for type_, each in BODIES.items()}
 #: Looking a member up in a dictionary is several times cheaper than calling the enumeration.
@@ -72,12 +67,9 @@ def encode_body(frame: Frame) -> bytes:
     if frame.received is not None:
         return frame.received
     body_codec = BODIES[frame.type]
-    if frame.type is FrameType.MSG and isinstance(frame.body, EncodedMessage):
-        return frame.body.encoded
     if isinstance(frame.body, EncodedPredicate) and frame.body.frame_type is frame.type:
         return frame.body.encoded
-    addressed = frame.type is FrameType.MSG and isinstance(frame.body, AddressedMessage)
-    if not addressed and not isinstance(frame.body, body_codec.type):
+    if not body_codec.takes(frame.body):
         raise ValueError(
             f"{frame.type.name} has a body of type {type(frame.body).__name__}; "
             f"expected {body_codec.type.__name__}"
@@ -176,18 +168,19 @@ def read_frame(header: Header, body: bytes) -> Frame:
 
 
 def forwarded_frame(header: Header, body: bytes) -> Frame:
-    """As `read_frame`, for a router, which sends on the body of a MSG or RA as it was received.
+    """As `read_frame`, for a router, which sends on the body of a message or an RA as it was received.
 
-    The attributes of a MSG are left undecoded, as an `EncodedMessage`, and so is a long body of an RA or UR,
-    as an `EncodedPredicate`: the router decodes it in parts.
+    The attributes of a MSG are left undecoded, as an `EncodedMessage`, and so is a long predicate, as an
+    `EncodedPredicate`: the router decodes it in parts.
 
     Raises:
         DecodeError: the body of another frame, or the destinations of a MSG, break a rule of the format.
     """
-    if header.type is FrameType.MSG:
-        return _frame(header, undecoded(body))
-    received = body if header.type is FrameType.RA else None
-    if len(body) > _LONG and header.type in _PREDICATES:
+    body_codec = BODIES[header.type]
+    if body_codec.undecoded is not None:
+        return _frame(header, body_codec.undecoded(body))
+    received = body if body_codec.sent_on else None
+    if len(body) > _LONG and body_codec.filters is not None:
         _check_length(header, body)
         return _frame(header, EncodedPredicate(header.type, body), received)
     return _frame(header, decode_body(header, body), received)

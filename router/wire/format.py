@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, IntEnum, IntFlag, StrEnum
 
+from router.predicates.encoded.model import BITS_MAX, HASHES_MAX
 from router.predicates.model import Operator, Type
 
 VERSION = 1
@@ -33,6 +34,9 @@ class FrameType(IntEnum):
     HELLO = 5
     COMMIT = 7
     ACK = 8
+    XMSG = 13
+    XRA = 14
+    XUR = 15
     TABLE = 16
 
 
@@ -49,6 +53,9 @@ class Tlv(IntEnum):
     SUBTREES = 9
     DESTINATIONS = 10
     DESTINATION_MAP = 11
+    KEY = 32
+    BLOOM = 33
+    SEALED = 34
     TREE_CLASS = 64
     CLASS_OF = 65
 
@@ -320,6 +327,31 @@ FRAMES = (
         "a TABLE the newest epoch that it has a table of, after a COMMIT the epoch in which it originates",
     ),
     FrameFormat(
+        FrameType.XMSG,
+        "router → routers",
+        (
+            (Tlv.DESTINATIONS, Occurs.OPTIONAL),
+            (Tlv.DESTINATION_MAP, Occurs.OPTIONAL),
+            (Tlv.KEY, Occurs.ONCE),
+            (Tlv.BLOOM, Occurs.ONCE),
+            (Tlv.SEALED, Occurs.ONCE),
+        ),
+        "a private message: its encoding as a set of bits, and its attributes, sealed. In all else it is a "
+        "MSG",
+    ),
+    FrameFormat(
+        FrameType.XRA,
+        "router → routers",
+        ((Tlv.KEY, Occurs.ANY_NUMBER), (Tlv.BLOOM, Occurs.ANY_NUMBER)),
+        "an RA whose predicate is encoded: a set of bits for each filter",
+    ),
+    FrameFormat(
+        FrameType.XUR,
+        "router → router",
+        ((Tlv.KEY, Occurs.ANY_NUMBER), (Tlv.BLOOM, Occurs.ANY_NUMBER)),
+        "a UR whose predicate is encoded",
+    ),
+    FrameFormat(
         FrameType.TABLE,
         "controller → router",
         (
@@ -335,7 +367,6 @@ FRAMES = (
 RESERVED_FRAMES = (
     Reserved(6, 6, "nothing: an earlier TABLE, which described the tree of each source separately"),
     Reserved(9, 12, "the attention-limited service: 9 SUB, 10 PUB, 11 OVERLOAD, 12 FLUSH"),
-    Reserved(13, 15, "private content, encoded messages and predicates: 13 XMSG, 14 XRA, 15 XUR"),
 )
 
 # --- TLVs -------------------------------------------------------------------------------------------------
@@ -503,6 +534,48 @@ TLVS = (
         f"where it is shorter. At most {MAX_DESTINATIONS:,} bits",
     ),
     TlvFormat(
+        Tlv.KEY,
+        (
+            Field("key_id", Layout.U32, "Key", "number of the key, at least 1"),
+            Field("set_bits", Layout.U16, "Bits of a set", f"m, a multiple of 8, 8 to {BITS_MAX:,}"),
+            Field("hashes", Layout.U8, "Hash functions", f"k, 1 to {HASHES_MAX}"),
+            Field(
+                "encoding", Layout.U8, "Encoding", "of constraints as strings: 1 slides, 2 ranges; at least 1"
+            ),
+        ),
+        "the key and the parameters of the sets of bits behind it, up to the next KEY. In XRA and XUR all "
+        "fields may be 0: the sets behind it have no bits, and messages of every key match them",
+    ),
+    TlvFormat(
+        Tlv.BLOOM,
+        (
+            Field(
+                "bloom",
+                Layout.OCTETS,
+                "Set of bits",
+                "`set_bits` / 8 octets; bit i is the bit of value 2^(i mod 8) of octet i div 8",
+            ),
+        ),
+        "a set of bits: of a message, or of a filter, which a message of the same KEY matches if it has all "
+        "bits of the filter",
+    ),
+    TlvFormat(
+        Tlv.SEALED,
+        (
+            Field(
+                "client",
+                Layout.U32,
+                "Client",
+                "chosen by the client at random; the first 4 bytes of the nonce",
+            ),
+            Field(
+                "counter", Layout.U64, "Counter", "of the client's messages; the last 8 bytes of the nonce"
+            ),
+            Field("ciphertext", Layout.OCTETS, "Ciphertext", "the attributes and the tag"),
+        ),
+        "the attributes of a message, encrypted and authenticated",
+    ),
+    TlvFormat(
         Tlv.TREE_CLASS,
         (
             Field(
@@ -542,7 +615,7 @@ RESERVED_TLVS = (
     Reserved(6, 6, "nothing: the entries of the earlier TABLE"),
     Reserved(12, 15, "other routing schemes"),
     Reserved(16, 31, "the attention-limited service: SUBSCRIPTION, PUBLICATION, HOMES, OFFERED"),
-    Reserved(32, 47, "private content: KEY, BLOOM, SEALED"),
+    Reserved(35, 47, "private content"),
     Reserved(48, 63, "authentication: key identifiers, tags of a hop, signatures of an issuer"),
     Reserved(240, 255, "experiments; never assigned"),
 )
@@ -616,7 +689,8 @@ REASONS = (
         "a TLV or constraint runs past what holds it or is too short; a TLV of fixed size has another size; "
         "`child_count` disagrees with the size; TLV type 0; a known TLV in a frame that has no place for it; "
         "a TLV missing that must occur exactly once, or repeated that may occur once; a size of SUBTREES "
-        "that the number of TREE_CLASSes contradicts; destinations that are not in the first TLV",
+        "that the number of TREE_CLASSes contradicts; destinations that are not in the first TLV; a BLOOM "
+        "without a KEY before it, or of another size than its KEY says",
     ),
     ReasonFormat(
         DecodeReason.BAD_NAME, Part.BODY, "Malformed name", "an empty name, or one that is not UTF-8"
@@ -628,7 +702,7 @@ REASONS = (
         "unknown value type; a value of the wrong size; not UTF-8, not finite, neither 0 nor 1; string over "
         "65,535 bytes; `acknowledged` is no frame type; a `class_number` for which the TABLE has no "
         "TREE_CLASS; a bit of 1 behind a row of SUBTREES; destinations that do not ascend, none, too many, "
-        "or over 32 bits",
+        "or over 32 bits; a KEY outside its ranges",
     ),
     ReasonFormat(
         DecodeReason.BAD_CONSTRAINT,

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from router.predicates.encoded.model import BITS_MAX, HASHES_MAX
 from router.predicates.model import STRING_MAX_BYTES, STRING_ONLY, SYMBOLS, Operator, Type
 from router.wire import format
 from router.wire.addresses import ETHERTYPE
@@ -65,6 +66,7 @@ def _dissector_constants() -> str:
             f"local TLV_HEADER_LENGTH = {TLV_HEADER_LENGTH}",
             f"local MAX_BODY_LENGTH, STRING_MAX_BYTES = {MAX_BODY_LENGTH}, {STRING_MAX_BYTES}",
             f"local MAX_DESTINATIONS = {MAX_DESTINATIONS}",
+            f"local BITS_MAX, HASHES_MAX = {BITS_MAX}, {HASHES_MAX}",
             *_numbers("FRAME_TYPES", {int(type_): type_.name for type_ in FrameType}),
             *_numbers("TLV_TYPES", {int(tlv): tlv.name for tlv in Tlv}),
             _table("VALUE_TYPES", {int(type_): type_.name.lower() for type_ in Type}),
@@ -95,11 +97,14 @@ def _dissector_constants() -> str:
             ),
             "}",
             "local REQUIRED = {",
+            *(f"  [{type_.name}] = {once[0].name}," for type_, once in _required().items() if len(once) == 1),
+            "}",
+            "-- Those that must have several.",
+            "local REQUIRED_ALL = {",
             *(
-                f"  [{row.type.name}] = {tlv.name},"
-                for row in FRAMES
-                for tlv, occurs in row.tlvs
-                if occurs is Occurs.ONCE
+                f"  [{type_.name}] = {{ {', '.join(tlv.name for tlv in once)} }},"
+                for type_, once in _required().items()
+                if len(once) > 1
             ),
             "}",
             "local fields = {",
@@ -116,6 +121,12 @@ def _dissector_constants() -> str:
             "}",
         ]
     )
+
+
+def _required() -> dict[FrameType, list[Tlv]]:
+    """Frame type -> the TLVs that it must have, in order; without the frame types that need have none."""
+    found = {row.type: [tlv for tlv, occurs in row.tlvs if occurs is Occurs.ONCE] for row in FRAMES}
+    return {type_: once for type_, once in found.items() if once}
 
 
 def _text(text: str) -> str:

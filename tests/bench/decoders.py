@@ -27,6 +27,7 @@ from captures.datasource.views import FRAMES, TRAFFIC, View
 from captures.frames.columns import COLUMNS
 from captures.frames.parts import FilePart
 from captures.pcap.compiling import numba_is_there
+from router.predicates.encoded.model import BloomMessage
 from router.predicates.model import Message, Predicate, type_of
 from router.predicates.printer import format_predicate
 from router.wire import codec
@@ -55,6 +56,8 @@ Outcome = tuple[Any, ...]
 
 def _content(body: Body) -> Any:
     """A body as the columns of the Spark decode have it."""
+    if isinstance(body, BloomMessage):
+        return None
     if isinstance(body, Message):
         return [(name, type_of(value).name.lower(), value) for name, value in body.items()]
     if isinstance(body, AddressedMessage):

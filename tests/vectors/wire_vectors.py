@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from router.predicates.encoded.model import BloomFilter, BloomMessage, BloomPredicate, Suite
 from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type
 from router.wire.frames import (
     CLASS_DTYPE,
@@ -86,12 +87,22 @@ def _tree_class(fields: dict[str, Any]) -> TreeClass:
     )
 
 
+def _bits(positions: list[int]) -> int:
+    return sum(1 << position for position in positions)
+
+
 def _body(kind: FrameType, body: dict[str, Any]) -> Body:
     if kind is FrameType.MSG:
         message = Message({name: value for name, _, value in body["attributes"]})
         return AddressedMessage(tuple(body["destinations"]), message) if "destinations" in body else message
     if kind in (FrameType.RA, FrameType.UR):
         return Predicate(tuple(Filter(tuple(_constraint(*one) for one in each)) for each in body["filters"]))
+    if kind is FrameType.XMSG:
+        sealed = bytes.fromhex(body["sealed"])
+        private = BloomMessage(Suite(*body["key"]), _bits(body["bits"]), sealed)
+        return AddressedMessage(tuple(body["destinations"]), private) if "destinations" in body else private
+    if kind in (FrameType.XRA, FrameType.XUR):
+        return BloomPredicate(BloomFilter(Suite(*key), _bits(bits)) for key, bits in body["encoded"])
     if kind is FrameType.SR:
         return SenderRequest(body["timeout_us"])
     if kind is FrameType.HELLO:

@@ -122,6 +122,12 @@ class BloomPredicate(Predicate):
         """The filters."""
         return cast(tuple[BloomFilter, ...], self.filters)
 
+    @property
+    def unreadable(self) -> str | None:
+        if not self.filters:
+            return None
+        return f"encoded, {len(self)} filter" + ("s" if len(self) > 1 else "")
+
     def matches(self, message: BloomMessage) -> bool:
         """Whether the message matches at least one filter."""
         return any(filter_.matches(message) for filter_ in self.encoded)
@@ -173,6 +179,10 @@ class BloomMessage(Message):
 
     def __repr__(self) -> str:
         return f"BloomMessage({self.suite!r}, {self.bits:#x}, {self.sealed!r})"
+
+    @property
+    def unreadable(self) -> str | None:
+        return f"encoded, key {self.suite.key_id}"
 
     @property
     def weight(self) -> int:

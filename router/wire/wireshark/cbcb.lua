@@ -14,6 +14,7 @@ local VERSION, HEADER_LENGTH = 1, 32
 local TLV_HEADER_LENGTH = 5
 local MAX_BODY_LENGTH, STRING_MAX_BYTES = 16777216, 65535
 local MAX_DESTINATIONS = 65536
+local BITS_MAX, HASHES_MAX = 4096, 16
 local FRAME_TYPES = {
   [1] = "MSG",
   [2] = "RA",
@@ -22,6 +23,9 @@ local FRAME_TYPES = {
   [5] = "HELLO",
   [7] = "COMMIT",
   [8] = "ACK",
+  [13] = "XMSG",
+  [14] = "XRA",
+  [15] = "XUR",
   [16] = "TABLE",
 }
 local MSG = 1
@@ -31,6 +35,9 @@ local UR = 4
 local HELLO = 5
 local COMMIT = 7
 local ACK = 8
+local XMSG = 13
+local XRA = 14
+local XUR = 15
 local TABLE = 16
 local TLV_TYPES = {
   [1] = "ATTRIBUTE",
@@ -43,6 +50,9 @@ local TLV_TYPES = {
   [9] = "SUBTREES",
   [10] = "DESTINATIONS",
   [11] = "DESTINATION_MAP",
+  [32] = "KEY",
+  [33] = "BLOOM",
+  [34] = "SEALED",
   [64] = "TREE_CLASS",
   [65] = "CLASS_OF",
 }
@@ -56,6 +66,9 @@ local ACKNOWLEDGED = 8
 local SUBTREES = 9
 local DESTINATIONS = 10
 local DESTINATION_MAP = 11
+local KEY = 32
+local BLOOM = 33
+local SEALED = 34
 local TREE_CLASS = 64
 local CLASS_OF = 65
 local VALUE_TYPES = { [1] = "string", [2] = "integer", [3] = "double", [4] = "boolean" }
@@ -101,6 +114,7 @@ local LAYOUTS = {
   [NEIGHBOUR] = { { "interface", 2 }, { "node", 4 } },
   [OLDEST_EPOCH] = { { "oldest_epoch", 4 } },
   [ACKNOWLEDGED] = { { "acknowledged", 1 } },
+  [KEY] = { { "key_id", 4 }, { "set_bits", 2 }, { "hashes", 1 }, { "encoding", 1 } },
 }
 -- The TLVs that each frame type may have, and the TLV that it must have.
 local ALLOWED = {
@@ -111,6 +125,9 @@ local ALLOWED = {
   [HELLO] = { [INCARNATION] = true },
   [COMMIT] = { [OLDEST_EPOCH] = true },
   [ACK] = { [ACKNOWLEDGED] = true },
+  [XMSG] = { [DESTINATIONS] = true, [DESTINATION_MAP] = true, [KEY] = true, [BLOOM] = true, [SEALED] = true },
+  [XRA] = { [KEY] = true, [BLOOM] = true },
+  [XUR] = { [KEY] = true, [BLOOM] = true },
   [TABLE] = { [NEIGHBOUR] = true, [TREE_CLASS] = true, [CLASS_OF] = true, [SUBTREES] = true },
 }
 local REQUIRED = {
@@ -119,6 +136,10 @@ local REQUIRED = {
   [COMMIT] = OLDEST_EPOCH,
   [ACK] = ACKNOWLEDGED,
   [TABLE] = CLASS_OF,
+}
+-- Those that must have several.
+local REQUIRED_ALL = {
+  [XMSG] = { KEY, BLOOM, SEALED },
 }
 local fields = {
   version = ProtoField.uint8("cbcb.version", "Version"),
@@ -150,6 +171,14 @@ local fields = {
   destinations = ProtoField.none("cbcb.destinations", "Destination"),
   first_destination = ProtoField.uint32("cbcb.first_destination", "First destination"),
   destination_bits = ProtoField.bytes("cbcb.destination_bits", "Destinations"),
+  key_id = ProtoField.uint32("cbcb.key_id", "Key"),
+  set_bits = ProtoField.uint16("cbcb.set_bits", "Bits of a set"),
+  hashes = ProtoField.uint8("cbcb.hashes", "Hash functions"),
+  encoding = ProtoField.uint8("cbcb.encoding", "Encoding"),
+  bloom = ProtoField.bytes("cbcb.bloom", "Set of bits"),
+  client = ProtoField.uint32("cbcb.client", "Client"),
+  counter = ProtoField.uint64("cbcb.counter", "Counter"),
+  ciphertext = ProtoField.bytes("cbcb.ciphertext", "Ciphertext"),
   parent_interface = ProtoField.uint16("cbcb.parent_interface", "Parent interface"),
   child_count = ProtoField.uint16("cbcb.child_count", "Child count"),
   children = ProtoField.none("cbcb.children", "Child"),
@@ -178,6 +207,14 @@ local BODY_FIELDS = {
   "destinations",
   "first_destination",
   "destination_bits",
+  "key_id",
+  "set_bits",
+  "hashes",
+  "encoding",
+  "bloom",
+  "client",
+  "counter",
+  "ciphertext",
   "parent_interface",
   "child_count",
   "children",
@@ -699,6 +736,38 @@ readers[DESTINATION_MAP] = function(state, tree, at, size)
   append(tree, string.format(": %d nodes", count))
 end
 
+readers[KEY] = function(state, tree, at, size)
+  if size ~= 8 then wrong_size("KEY", size) end
+  local key, bits = number32(state.raw, at), number16(state.raw, at + 4)
+  local hashes, encoding = state.raw:byte(at + 7, at + 8)
+  put(state, tree, fields.key_id, at, 4)
+  put(state, tree, fields.set_bits, at + 4, 2)
+  put(state, tree, fields.hashes, at + 6, 1)
+  put(state, tree, fields.encoding, at + 7, 1)
+  local any = key == 0 and bits == 0 and hashes == 0 and encoding == 0
+  if any and state.kind == XMSG then refuse("bad_value", "key 0 in XMSG") end
+  if not any and (key == 0 or bits < 8 or bits > BITS_MAX or bits % 8 ~= 0 or hashes < 1 or hashes > HASHES_MAX
+      or encoding == 0) then
+    refuse("bad_value", string.format("key %.0f, %d bits, %d hashes, encoding %d", key, bits, hashes, encoding))
+  end
+  state.key, state.octets = string.format("%.0f", key), bits / 8
+  append(tree, ": key " .. state.key)
+end
+
+readers[BLOOM] = function(state, tree, at, size)
+  if not state.octets then refuse("bad_tlv", "BLOOM without a KEY before it") end
+  if size ~= state.octets then wrong_size("BLOOM", size) end
+  if size > 0 then put(state, tree, fields.bloom, at, size) end
+  state.sets = state.sets + 1
+end
+
+readers[SEALED] = function(state, tree, at, size)
+  if size < 12 then wrong_size("SEALED", size) end
+  put(state, tree, fields.client, at, 4)
+  put(state, tree, fields.counter, at + 4, 8)
+  if size > 12 then put(state, tree, fields.ciphertext, at + 12, size - 12) end
+end
+
 -- TLVs that come first or not at all.
 local LEADING = { [DESTINATIONS] = true, [DESTINATION_MAP] = true }
 
@@ -721,6 +790,7 @@ end
 
 local function read_tlvs(state, tree, at, stop, kind)
   local raw = state.raw
+  local needed, seen = REQUIRED_ALL[kind] or {}, {}
   state.required = REQUIRED[kind]
   local begin = at
   while at < stop do
@@ -733,6 +803,8 @@ local function read_tlvs(state, tree, at, stop, kind)
     put(state, branch, fields.tlv_type, at, 1)
     put(state, branch, fields.tlv_length, at + 1, 4)
     if ALLOWED[kind][tlv] and not (LEADING[tlv] and at > begin) then
+      if seen[tlv] and REQUIRED_ALL[kind] then refuse("bad_tlv", TLV_TYPES[tlv] .. " twice") end
+      seen[tlv] = true
       readers[tlv](state, branch, value_at, size)
     elseif tlv == 0 or TLV_TYPES[tlv] then
       refuse("bad_tlv", "TLV of type " .. tlv .. " has no place in " .. FRAME_TYPES[kind])
@@ -744,6 +816,9 @@ local function read_tlvs(state, tree, at, stop, kind)
   if REQUIRED[kind] and not state.single then
     refuse("bad_tlv", FRAME_TYPES[kind] .. " without " .. TLV_TYPES[REQUIRED[kind]])
   end
+  for _, tlv in ipairs(needed) do
+    if not seen[tlv] then refuse("bad_tlv", FRAME_TYPES[kind] .. " without " .. TLV_TYPES[tlv]) end
+  end
   -- After the TLVs, as the codec does: what else is wrong with them comes first.
   if kind == ACK and FRAME_TYPES[state.single] == nil then
     refuse("bad_value", "acknowledged frame type " .. state.single)
@@ -754,10 +829,21 @@ local function read_tlvs(state, tree, at, stop, kind)
   if state.subtrees then check_subtrees(state) end
 end
 
+-- The predicate of an XRA or XUR, of which nothing can be read.
+local function encoded_text(state)
+  if state.sets == 0 then return "none" end
+  return "encoded, " .. state.sets .. (state.sets == 1 and " filter" or " filters")
+end
+
 local function info_text(header, state)
   local kind, issuer = header.type, header.issuer_text
   local content = table.concat(state.texts, kind == MSG and ", " or " or ")
   if kind == MSG then return issuer .. "/" .. header.seq .. (content ~= "" and " " .. content or "") end
+  if kind == XMSG then return issuer .. "/" .. header.seq .. " encoded, key " .. state.key end
+  if kind == XRA or kind == XUR then
+    return (kind == XRA and "from " or "to ") .. issuer .. (header.partial and " (partial): " or ": ")
+      .. encoded_text(state)
+  end
   if kind == RA or kind == UR then
     local predicate = content ~= "" and content or "none"
     return (kind == RA and "from " or "to ") .. issuer .. (header.partial and " (partial): " or ": ") .. predicate
@@ -774,7 +860,8 @@ end
 local function read_body(state, tree, at, size, header)
   local name = FRAME_TYPES[header.type]
   local body = tree
-  state.texts, state.subtrees = {}, nil
+  state.texts, state.subtrees, state.kind = {}, nil, header.type
+  state.key, state.octets, state.sets = nil, nil, 0
   if header.type == MSG then
     state.names = {}
   elseif header.type == TABLE then
@@ -782,7 +869,9 @@ local function read_body(state, tree, at, size, header)
   end
   if tree and size > 0 then body = tree:add(state.tvb(at, size), name) end
   read_tlvs(state, body, at, at + size, header.type)
-  if body and (header.type == RA or header.type == UR) then
+  if body and (header.type == XRA or header.type == XUR) then
+    generate(state, body, fields.predicate, encoded_text(state))
+  elseif body and (header.type == RA or header.type == UR) then
     generate(state, body, fields.predicate, #state.texts > 0 and table.concat(state.texts, " or ") or "none")
   end
   return name .. " " .. info_text(header, state)
@@ -966,7 +1055,7 @@ local function link(pinfo, header, single_value, sender)
   local about = scope() .. "/" .. header.issuer_text
   if kind == SR then
     requested(about .. "/" .. header.seq, number, now, sender)
-  elseif kind == UR then
+  elseif kind == UR or kind == XUR then
     replied(about .. "/" .. header.seq, number, now, sender)
   elseif kind == HELLO then
     local before = capture.requests[about]
@@ -1051,7 +1140,7 @@ local function read_header(state, tree)
     put(state, tree, fields.padding, HEADER_LENGTH + here, length - HEADER_LENGTH - here)
   end
   return {
-    type = kind, hop_limit = hop_limit, partial = kind == UR and flags % 2 == 1, seq = seq,
+    type = kind, hop_limit = hop_limit, partial = (kind == UR or kind == XUR) and flags % 2 == 1, seq = seq,
     issuer_text = string.format("%.0f", number32(raw, OFFSETS.issuer)),
     epoch = number32(raw, OFFSETS.epoch), epoch_text = string.format("%.0f", number32(raw, OFFSETS.epoch)),
     total = total, index = index, count = count, here = here,
@@ -1085,7 +1174,7 @@ local function show_drops(tree, header, source, destination)
   if not destination then tree:add_proto_expert_info(experts.no_port) end
   if FROM_CONTROLLER[kind] or TO_CONTROLLER[kind] then return end
   if header.epoch == 0 then tree:add_proto_expert_info(experts.unknown_epoch) end
-  if header.hop_limit == 0 and kind ~= UR then tree:add_proto_expert_info(experts.hop_limit) end
+  if header.hop_limit == 0 and kind ~= UR and kind ~= XUR then tree:add_proto_expert_info(experts.hop_limit) end
 end
 
 -- A fragment: its bytes and, if it makes its frame whole, the body. Returns the text for the Info column.

@@ -8,6 +8,13 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import example, given, settings
 
+from router.predicates.encoded.model import (
+    ANY_FILTER,
+    BloomFilter,
+    BloomMessage,
+    BloomPredicate,
+    Suite,
+)
 from router.predicates.model import (
     STRING_ONLY,
     Constraint,
@@ -87,12 +94,36 @@ def tables(draw: st.DrawFn) -> BroadcastTable:
 DESTINATIONS = st.sets(st.integers(0, 40) | U32, min_size=1, max_size=30).map(
     lambda each: tuple(sorted(each))
 )
+SUITES = st.builds(
+    Suite,
+    st.integers(1, 2**32 - 1),
+    st.integers(1, 20).map(lambda n: 8 * n),
+    st.integers(1, 16),
+    st.integers(1, 255),
+)
+
+
+def bits_of(suite: Suite) -> st.SearchStrategy[int]:
+    return st.integers(0, 2**suite.bits - 1)
+
+
+PRIVATE_PREDICATES = st.lists(
+    st.just(ANY_FILTER)
+    | SUITES.flatmap(lambda suite: st.builds(BloomFilter, st.just(suite), bits_of(suite))),
+    max_size=5,
+).map(BloomPredicate)
+PRIVATE_MESSAGES = SUITES.flatmap(
+    lambda suite: st.builds(BloomMessage, st.just(suite), bits_of(suite), st.binary(min_size=12, max_size=40))
+)
 TABLES = tables()
 BODIES: dict[FrameType, st.SearchStrategy[Any]] = {
     FrameType.MSG: MESSAGES | st.builds(AddressedMessage, DESTINATIONS, MESSAGES),
     FrameType.RA: PREDICATES,
     FrameType.SR: st.builds(SenderRequest, U32),
     FrameType.UR: PREDICATES,
+    FrameType.XMSG: PRIVATE_MESSAGES | st.builds(AddressedMessage, DESTINATIONS, PRIVATE_MESSAGES),
+    FrameType.XRA: PRIVATE_PREDICATES,
+    FrameType.XUR: PRIVATE_PREDICATES,
     FrameType.HELLO: st.builds(Hello, U32),
     FrameType.TABLE: TABLES,
     FrameType.COMMIT: st.builds(Commit, U32),

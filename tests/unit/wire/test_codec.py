@@ -86,7 +86,7 @@ def test_vectors_leave_nothing_out() -> None:
     assert {frame.type for frame in frames} == set(FrameType)
     messages = [frame.body for frame in frames if isinstance(frame.body, Message)]
     assert {type_of(value) for message in messages for value in message.values()} == set(Type)
-    predicates = [frame.body for frame in frames if isinstance(frame.body, Predicate)]
+    predicates = [frame.body for frame in frames if type(frame.body) is Predicate]
     constraints = [one for predicate in predicates for each in predicate for one in each]
     assert {one.operator for one in constraints} == ALL_OPERATORS
     assert {one.type for one in constraints} == set(Type)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scapy.packet import Packet, Raw
 
+from router.predicates.encoded.model import BloomMessage, BloomPredicate, Suite
 from router.predicates.model import Message, Operator, Predicate, Value, type_of
 from router.predicates.printer import format_predicate
 from router.wire import codec, layers
@@ -70,6 +71,14 @@ FIELDS = (
     "off_tree",
     "oldest_epoch",
     "acknowledged",
+    "key_id",
+    "set_bits",
+    "hashes",
+    "encoding",
+    "bloom",
+    "client",
+    "counter",
+    "ciphertext",
     "decode_error",
 )
 
@@ -109,7 +118,7 @@ def trees(capture: Path) -> dict[bytes, list[ElementTree.Element]]:
 
 
 #: Fields that are shown as bytes.
-OCTETS = ("data", "subtrees", "destination_bits")
+OCTETS = ("data", "subtrees", "destination_bits", "bloom", "ciphertext")
 
 
 def shown(value: Value) -> str:
@@ -134,10 +143,30 @@ def destination_fields(destinations: tuple[int, ...]) -> Row:
     }
 
 
+def suite_fields(suites: list[Suite]) -> Row:
+    return {
+        "key_id": [str(each.key_id) for each in suites],
+        "set_bits": [str(each.bits) for each in suites],
+        "hashes": [str(each.hashes) for each in suites],
+        "encoding": [str(each.encoding) for each in suites],
+    }
+
+
 def body_fields(frame: Frame) -> Row:
     body = frame.body
     if isinstance(body, AddressedMessage):
         return destination_fields(body.destinations) | body_fields(replace(frame, body=body.message))
+    if isinstance(body, BloomMessage):
+        return suite_fields([body.suite]) | {
+            "bloom": [body.row.hex()],
+            "client": [str(int.from_bytes(body.sealed[:4], "big"))],
+            "counter": [str(int.from_bytes(body.sealed[4:12], "big"))],
+            "ciphertext": [body.sealed[12:].hex()] if body.sealed[12:] else [],
+        }
+    if isinstance(body, BloomPredicate):
+        return suite_fields(list(dict.fromkeys(each.suite for each in body.encoded))) | {
+            "bloom": [each.row.hex() for each in body.encoded]
+        }
     if isinstance(body, Message):
         return {
             "attribute_name": list(body),
@@ -199,7 +228,9 @@ def test_shows_each_vector_field_by_field(vector: Whole, shown_rows: dict[bytes,
     texts = {name: row.pop(name, []) for name in ("predicate", "filter")}
     expected = header_fields(vector.payload) | body_fields(vector.frame)
     assert row == {name: values for name, values in expected.items() if values}
-    if isinstance(vector.frame.body, Predicate):
+    if isinstance(vector.frame.body, BloomPredicate):
+        assert texts["predicate"] == [format_predicate(vector.frame.body)]
+    elif isinstance(vector.frame.body, Predicate):
         _, _, predicate = vector.info.partition(": ")
         assert predicate == format_predicate(vector.frame.body)
         assert texts["predicate"] == [predicate]

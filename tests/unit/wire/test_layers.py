@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from scapy.layers.l2 import Ether
 
+from router.predicates.encoded.model import BloomMessage, BloomPredicate
 from router.predicates.model import SYMBOLS, Constraint, Filter, Message, Operator, Predicate, Type, type_of
 from router.wire import codec, layers
 from router.wire.addresses import ETHERTYPE
+from router.wire.bodies import BODIES
 from router.wire.frames import (
     Ack,
     AddressedMessage,
@@ -75,6 +77,10 @@ def expected_fields(frame: Frame) -> list[tuple[Any, ...]]:
     if isinstance(body, AddressedMessage):
         assert isinstance(body.message, Message)
         return [body.destinations, *expected_fields(replace(frame, body=body.message))]
+    if isinstance(body, BloomMessage):
+        return [("encoding", body.suite.encoding), ("bloom", body.row), ("ciphertext", body.sealed[12:])]
+    if isinstance(body, BloomPredicate):
+        return [list(fields.items())[-1] for _, fields in BODIES[frame.type].describe(body)]
     if isinstance(body, Message):
         return [(name, type_of(value), value) for name, value in body.items()]
     if isinstance(body, Predicate):

@@ -1,0 +1,181 @@
+"""The bodies of XMSG, XRA and XUR: sets of bits under a KEY, and sealed attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from router.predicates.encoded.model import ANY_SUITE, BloomFilter, BloomMessage, BloomPredicate, Suite
+from router.wire.destinations import describe_destinations, encode_destinations, split_destinations
+from router.wire.format import DecodeReason, FrameType, Tlv
+from router.wire.frames import AddressedMessage
+from router.wire.header import DecodeError
+from router.wire.layouts import TLV_FORMATS, struct_of
+from router.wire.tlv import encode_tlv, skip_unknown, tlvs, wrong_size
+
+_KEY = struct_of(TLV_FORMATS[Tlv.KEY].fields)
+#: Of a SEALED: the nonce.
+_NONCE = struct_of(TLV_FORMATS[Tlv.SEALED].fields)
+NONCE_LENGTH = _NONCE.size
+_NO_KEY = (0, 0, 0, 0)
+
+
+def _encode_key(suite: Suite) -> bytes:
+    return encode_tlv(Tlv.KEY, _KEY.pack(suite.key_id, suite.bits, suite.hashes, suite.encoding))
+
+
+def _decode_key(body: bytes, start: int, end: int) -> Suite:
+    if end - start != _KEY.size:
+        raise wrong_size(Tlv.KEY, end - start, _KEY.size)
+    numbers = _KEY.unpack_from(body, start)
+    if numbers == _NO_KEY:
+        return ANY_SUITE
+    try:
+        return Suite(*numbers)
+    except ValueError as error:
+        raise DecodeError(DecodeReason.BAD_VALUE, f"KEY: {error}") from None
+
+
+def _decode_bits(suite: Suite | None, body: bytes, start: int, end: int) -> int:
+    if suite is None:
+        raise DecodeError(DecodeReason.BAD_TLV, "BLOOM without a KEY before it")
+    if end - start != suite.octets:
+        raise wrong_size(Tlv.BLOOM, end - start, suite.octets)
+    return int.from_bytes(body[start:end], "little")
+
+
+# --- Predicates -------------------------------------------------------------------------------------------
+
+
+def encode_predicate(predicate: BloomPredicate) -> bytes:
+    """A BLOOM for each filter in the predicate's order, and a KEY wherever the suite is another."""
+    parts = []
+    suite: Suite | None = None
+    for filter_ in predicate.encoded:
+        if filter_.suite != suite:
+            suite = filter_.suite
+            parts.append(_encode_key(suite))
+        parts.append(encode_tlv(Tlv.BLOOM, filter_.row))
+    return b"".join(parts)
+
+
+def decode_predicate(frame_type: FrameType, body: bytes) -> BloomPredicate:
+    """Reads the body of an XRA or XUR.
+
+    Raises:
+        DecodeError: the body breaks a rule of the format.
+    """
+    return BloomPredicate(filters_of(frame_type, body))
+
+
+def filters_of(frame_type: FrameType, body: bytes) -> Iterator[BloomFilter]:
+    """Reads the filters of an XRA or XUR one by one.
+
+    Raises:
+        DecodeError: the body breaks a rule of the format at the filter that is due.
+    """
+    suite: Suite | None = None
+    for number, start, end in tlvs(body):
+        if number == Tlv.BLOOM:
+            bits = _decode_bits(suite, body, start, end)
+            assert suite is not None
+            yield BloomFilter(suite, bits)
+        elif number == Tlv.KEY:
+            suite = _decode_key(body, start, end)
+        else:
+            skip_unknown(number, frame_type)
+
+
+def describe_predicate(predicate: BloomPredicate) -> list[tuple[Tlv, dict[str, Any]]]:
+    """The TLVs of a predicate by the field names of the format."""
+    found: list[tuple[Tlv, dict[str, Any]]] = []
+    suite: Suite | None = None
+    for filter_ in predicate.encoded:
+        if filter_.suite != suite:
+            suite = filter_.suite
+            found.append((Tlv.KEY, _describe_key(suite)))
+        found.append((Tlv.BLOOM, {"bloom": filter_.row}))
+    return found
+
+
+def _describe_key(suite: Suite) -> dict[str, Any]:
+    return {
+        "key_id": suite.key_id,
+        "set_bits": suite.bits,
+        "hashes": suite.hashes,
+        "encoding": suite.encoding,
+    }
+
+
+# --- Messages ---------------------------------------------------------------------------------------------
+
+
+def encode_message(body: BloomMessage | AddressedMessage) -> bytes:
+    """KEY, BLOOM and SEALED, behind the destinations if there are any.
+
+    Raises:
+        ValueError: a destination is outside the model, or the sealed content is shorter than a nonce.
+    """
+    if isinstance(body, AddressedMessage):
+        assert isinstance(body.message, BloomMessage)
+        return encode_destinations(body.destinations) + encode_message(body.message)
+    if len(body.sealed) < NONCE_LENGTH:
+        raise ValueError(f"sealed content of {len(body.sealed)} bytes; expected a nonce of {NONCE_LENGTH}")
+    return _encode_key(body.suite) + encode_tlv(Tlv.BLOOM, body.row) + encode_tlv(Tlv.SEALED, body.sealed)
+
+
+def decode_message(body: bytes) -> BloomMessage | AddressedMessage:
+    """Reads the body of an XMSG.
+
+    Raises:
+        DecodeError: the body breaks a rule of the format.
+    """
+    destinations, rest = split_destinations(body)
+    message = _decode_message(rest)
+    return message if destinations is None else AddressedMessage(destinations, message)
+
+
+def _decode_message(body: bytes) -> BloomMessage:
+    suite: Suite | None = None
+    bits: int | None = None
+    sealed: bytes | None = None
+    for number, start, end in tlvs(body):
+        if number == Tlv.KEY:
+            if suite is not None:
+                raise _twice(Tlv.KEY)
+            suite = _decode_key(body, start, end)
+            if suite == ANY_SUITE:
+                raise DecodeError(DecodeReason.BAD_VALUE, "KEY 0 in XMSG; expected at least 1")
+        elif number == Tlv.BLOOM:
+            if bits is not None:
+                raise _twice(Tlv.BLOOM)
+            bits = _decode_bits(suite, body, start, end)
+        elif number == Tlv.SEALED:
+            if sealed is not None:
+                raise _twice(Tlv.SEALED)
+            if end - start < NONCE_LENGTH:
+                raise wrong_size(Tlv.SEALED, end - start, NONCE_LENGTH)
+            sealed = body[start:end]
+        else:
+            skip_unknown(number, FrameType.XMSG)
+    if suite is None or bits is None or sealed is None:
+        missing = Tlv.KEY if suite is None else Tlv.BLOOM if bits is None else Tlv.SEALED
+        raise DecodeError(DecodeReason.BAD_TLV, f"XMSG without {missing.name}")
+    return BloomMessage(suite, bits, sealed)
+
+
+def _twice(tlv: Tlv) -> DecodeError:
+    return DecodeError(DecodeReason.BAD_TLV, f"{tlv.name} twice in XMSG")
+
+
+def describe_message(body: BloomMessage | AddressedMessage) -> list[tuple[Tlv, dict[str, Any]]]:
+    """The TLVs of the body of an XMSG by the field names of the format."""
+    if isinstance(body, AddressedMessage):
+        assert isinstance(body.message, BloomMessage)
+        return describe_destinations(body.destinations) + describe_message(body.message)
+    client, counter = _NONCE.unpack_from(body.sealed)
+    return [
+        (Tlv.KEY, _describe_key(body.suite)),
+        (Tlv.BLOOM, {"bloom": body.row}),
+        (Tlv.SEALED, {"client": client, "counter": counter, "ciphertext": body.sealed[NONCE_LENGTH:]}),
+    ]
