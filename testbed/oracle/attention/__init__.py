@@ -1,0 +1,1 @@
+"""The oracle of attention-limited subscriptions: what a router may deliver, and what it should have."""

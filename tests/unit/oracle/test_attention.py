@@ -1,0 +1,244 @@
+"""The oracle of subscriptions on synthetic records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.predicates.parser import parse_predicate
+from router.predicates.printer import predicate_to_json
+from testbed.oracle.attention.history import Collector, History
+from testbed.oracle.attention.outcomes import Verdict, results, starved
+from testbed.oracle.attention.safety import RULES, violations
+
+Record = Mapping[str, Any]
+
+
+def registered(
+    at_s: float, subscription: int = 1, number: int = 0, node: int = 0, value: int = 1, **limits: Any
+) -> Record:
+    limits = {"max": 2, "lifetime_s": 10.0, "freshness_s": 5.0} | limits
+    return {
+        "event": "refresh" if number else "register",
+        "node": node,
+        "app": "x",
+        "subscription": subscription,
+        "round": number,
+        "predicate": f"event = {value}",
+        "at_s": at_s,
+        **limits,
+    }
+
+
+def uploaded(at_s: float, seq: int, value: int = 1, source: int = 3) -> Record:
+    attributes = {"event": value}
+    return {"event": "upload", "source": source, "seq": seq, "attributes": attributes, "at_s": at_s}
+
+
+def delivered(at_s: float, seq: int, number: int = 0, age_s: float = 0.0, **other: Any) -> Record:
+    record = {"node": 0, "subscription": 1, "round": number, "source": 3, "seq": seq, "whence": "remote"}
+    return {"event": "deliver", **record, "at_s": at_s, "age_s": age_s, **other}
+
+
+def ended(at_s: float, number: int = 0, event: str = "outcome") -> Record:
+    return {"event": event, "node": 0, "subscription": 1, "round": number, "outcome": "expired", "at_s": at_s}
+
+
+def history_of(records: Iterable[Record]) -> History:
+    collector = Collector(lambda text: predicate_to_json(parse_predicate(text)))
+    for record in records:
+        collector.take(record)
+    return collector.history()
+
+
+def broken(records: Iterable[Record], slack_s: float = 0.0) -> dict[str, int]:
+    return {name: len(rows) for name, rows in violations(history_of(records), slack_s).items() if len(rows)}
+
+
+#: Two rounds of a subscription in which everything is right.
+_RIGHT = (
+    registered(10.0, freshness_s=12.0),
+    *(uploaded(at_s, seq) for seq, at_s in enumerate((9.0, 12.0, 13.0, 21.0, 29.0, 2.0), 1)),
+    uploaded(12.5, 7, value=2),
+    delivered(10.0, 1, age_s=1.0),
+    delivered(12.0, 2),
+    ended(12.0),
+    registered(20.0, number=1, freshness_s=12.0),
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "record"),
+    [
+        ("unmatched", delivered(20.0, 7, 1)),
+        ("stale", delivered(20.0, 6, 1)),
+        ("stale", delivered(21.5, 4, 1, age_s=12.1)),
+        ("outside_lifetime", delivered(30.1, 5, 1)),
+        ("repeated", delivered(20.0, 2, 1)),
+        ("before_upload", delivered(20.5, 4, 1)),
+        ("unrecorded", delivered(21.0, 77, 1)),
+        ("unrecorded", delivered(21.0, 4, 2)),
+        ("unrecorded", delivered(21.0, 4, 1, source=4)),
+        ("above_max", delivered(13.0, 3)),
+    ],
+)
+def test_each_rule_has_a_delivery_that_breaks_it_alone(rule: str, record: Record) -> None:
+    assert broken(_RIGHT) == {}
+    assert broken([*_RIGHT, delivered(21.0, 4, 1), delivered(20.0, 3, 1)]) == {}
+    assert broken([*_RIGHT, record]) == {rule: 1}
+
+
+def test_every_rule_is_tested() -> None:
+    assert set(RULES) == {
+        *("unmatched", "stale", "outside_lifetime", "above_max", "repeated", "before_upload"),
+    }
+
+
+def test_time_on_links_is_allowed_for() -> None:
+    late = [*_RIGHT, delivered(25.2, 3, 1, age_s=11.9)]
+    assert broken(late, 0.0) == {"stale": 1}
+    assert broken(late, 0.5) == {}
+
+
+def test_types_of_values_are_those_of_messages() -> None:
+    """In Python true equals 1; no integer constraint matches a boolean."""
+    records = [registered(0.0), uploaded(1.0, 1)]
+    truth = {**uploaded(1.0, 2), "attributes": {"event": True}}
+    assert broken([*records, truth, delivered(1.0, 1), delivered(1.0, 2)]) == {"unmatched": 1}
+
+
+def test_outcomes() -> None:
+    """Satisfied by equation (1), starved by (2), short of fewer matching publications than max."""
+    uploads = [uploaded(at_s, seq) for seq, at_s in enumerate((1.0, 2.0, 3.0, 30.0), 1)]
+
+    def outcome(
+        *seqs: int, begin_s: float = 0.0, end_s: float = 100.0, most: int = 2, **limits: Any
+    ) -> tuple[Verdict, int, int]:
+        records = [registered(begin_s, max=most, **limits), *uploads]
+        (found,) = results(history_of([*records, *(delivered(3.0, seq) for seq in seqs)]), end_s, 0.5)
+        return found.verdict, found.matching, found.eligible
+
+    assert outcome(1, 2) == (Verdict.SATISFIED, 3, 3)
+    assert outcome(1) == (Verdict.STARVED, 3, 3)
+    assert outcome(1, 2, most=5) == (Verdict.SHORT, 3, 3)
+    assert outcome(1, 2, 3, most=5) == (Verdict.SATISFIED, 3, 3)
+    assert outcome(1, end_s=9.0) == (Verdict.OPEN, 3, 3)
+    assert outcome(1, 2, end_s=9.0) == (Verdict.SATISFIED, 3, 3)
+    assert outcome(begin_s=5.0) == (Verdict.SATISFIED, 0, 3)
+    assert outcome(begin_s=5.0, freshness_s=2.5) == (Verdict.SATISFIED, 0, 1)
+
+
+def test_starvation_leaves_out_uploads_close_to_the_ends_of_a_lifetime() -> None:
+    for at_s, certain in ((1.0, True), (0.2, False), (9.8, False)):
+        records = [registered(0.0, max=1), uploaded(at_s, 1)]
+        found = results(history_of(records), 100.0, 0.5)
+        assert [each.verdict for each in found] == [Verdict.STARVED]
+        assert bool(starved(found)) is certain
+
+
+_TIMES = st.integers(0, 40).map(float)
+
+
+@st.composite
+def _records(draw: st.DrawFn) -> list[Record]:
+    records: list[Record] = []
+    for subscription in range(draw(st.integers(1, 3))):
+        at_s = 0.0
+        for number in range(draw(st.integers(1, 3))):
+            at_s += draw(_TIMES)
+            limits: dict[str, Any] = {
+                "max": draw(st.integers(1, 3)),
+                "freshness_s": draw(_TIMES) + 1,
+                "lifetime_s": draw(_TIMES) + 1,
+            }
+            records.append(registered(at_s, subscription, number, value=subscription % 2, **limits))
+    records += [
+        uploaded(draw(_TIMES), seq, draw(st.integers(0, 1)), draw(st.integers(0, 2)))
+        for seq in range(draw(st.integers(1, 8)))
+    ]
+    for _ in range(draw(st.integers(0, 12))):
+        other = {"subscription": draw(st.integers(0, 2)), "source": draw(st.integers(0, 2))}
+        records.append(
+            delivered(draw(_TIMES), draw(st.integers(0, 8)), draw(st.integers(0, 2)), draw(_TIMES), **other)
+        )
+    return records
+
+
+def _by_hand(records: list[Record], slack_s: float) -> dict[str, set[int]]:
+    """The rules, one delivery after the other."""
+    found: dict[str, set[int]] = {name: set() for name in ("unrecorded", *RULES)}
+    rounds = {
+        (each["subscription"], each["round"]): each
+        for each in records
+        if each["event"] in ("register", "refresh")
+    }
+    uploads = {(each["source"], each["seq"]): each for each in records if each["event"] == "upload"}
+    got: dict[tuple[int, int], int] = {}
+    had: set[tuple[int, int, int]] = set()
+    for row, each in enumerate(each for each in records if each["event"] == "deliver"):
+        key = each["subscription"], each["round"]
+        began, upload = rounds.get(key), uploads.get((each["source"], each["seq"]))
+        if began is None or upload is None:
+            found["unrecorded"].add(row)
+            continue
+        age_s = each["at_s"] - upload["at_s"]
+        got[key] = got.get(key, 0) + 1
+        pair = each["subscription"], each["source"], each["seq"]
+        checks = {
+            "unmatched": began["predicate"] != f"event = {upload['attributes']['event']}",
+            "stale": each["age_s"] > began["freshness_s"] or age_s > began["freshness_s"] + slack_s,
+            "outside_lifetime": not 0 <= each["at_s"] - began["at_s"] <= began["lifetime_s"],
+            "above_max": got[key] > began["max"],
+            "repeated": pair in had,
+            "before_upload": age_s < 0,
+        }
+        had.add(pair)
+        for name, wrong in checks.items():
+            if wrong:
+                found[name].add(row)
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(_records(), st.sampled_from([0.0, 2.0]))
+def test_columns_give_what_one_delivery_after_the_other_gives(records: list[Record], slack_s: float) -> None:
+    found = violations(history_of(records), slack_s)
+    assert {name: set(rows.tolist()) for name, rows in found.items()} == _by_hand(records, slack_s)
+
+
+@settings(max_examples=100, deadline=None)
+@given(_records())
+def test_counts_of_uploads(records: list[Record]) -> None:
+    history = history_of(records)
+    uploads = [each for each in records if each["event"] == "upload"]
+    deliveries = [each for each in records if each["event"] == "deliver"]
+    known = {(each["source"], each["seq"]): each["at_s"] for each in uploads}
+    for found in results(history, 1e9, 0.0):
+        own = found.round
+        matching = [
+            each
+            for each in uploads
+            if f"event = {each['attributes']['event']}" == history.predicates[own.predicate]
+        ]
+        in_lifetime = [each for each in matching if own.begin_s <= each["at_s"] <= own.deadline_s]
+        assert found.matching == found.certain == len(in_lifetime)
+        fresh = [each for each in matching if own.begin_s - own.freshness_s <= each["at_s"] <= own.deadline_s]
+        earlier = [
+            each
+            for each in deliveries
+            if each["subscription"] == own.subscription
+            and each["round"] < own.number
+            and (each["source"], each["seq"]) in known
+            and any(r.subscription == own.subscription and r.number == each["round"] for r in history.rounds)
+            and own.begin_s - own.freshness_s <= known[each["source"], each["seq"]] <= own.deadline_s
+        ]
+        assert found.eligible == len(fresh) - len(earlier)
+        assert found.got == sum(
+            (each["subscription"], each["round"]) == (own.subscription, own.number)
+            and (each["source"], each["seq"]) in known
+            for each in deliveries
+        )
