@@ -1,8 +1,8 @@
 """Forwarding of a batch of messages in one call of compiled code.
 
 A frame is decided here if it is an ordinary message: whole, of a held epoch, from the neighbour that its tree
-comes from, with hops left, for no local application, and to interfaces of one page of addresses. Every other
-frame is left to the core (`router.protocol`), in its place in the order of arrival.
+comes from, with hops left, and to interfaces of one page of addresses. Every other frame is left to the core
+(`router.protocol`), in its place in the order of arrival.
 
 `state` is the address of the row of a router (`layout.State`), `frame` that of an Ethernet frame.
 """
@@ -16,7 +16,9 @@ from time import CLOCK_MONOTONIC, CLOCK_REALTIME
 import numpy as np
 
 from router.forwarding.compiler import callee, kernel
+from router.forwarding.delivery import choose, deliver, queue, write_line
 from router.forwarding.layout import (
+    APP_NUMBER,
     CHILD_BIT,
     CHILD_ENTRY,
     CHILD_INTERFACE,
@@ -41,6 +43,7 @@ from router.forwarding.layout import (
     NEVER,
     State,
 )
+from router.forwarding.row import add, time_of
 from router.matching.compiled.layout import Search
 from router.matching.compiled.matching import TABLE_SEARCH, match_at
 from router.native.compiler import I64, Address, Flag, Tuple
@@ -50,6 +53,7 @@ from router.native.memory import (
     load_u8,
     load_u16,
     load_u32,
+    load_u64,
     long_at,
     put_byte,
     put_int,
@@ -59,8 +63,8 @@ from router.native.memory import (
     real_at,
     short_at,
 )
-from router.native.system import clock_gettime, epoll_wait, ioctl, memcpy, recvmmsg, sendmmsg
-from router.recording.format import ACTIONS, FORWARD, FRAME_RECEIVED
+from router.native.system import epoll_wait, ioctl, memcpy, recvmmsg, sendmmsg
+from router.recording.format import ACTIONS, DELIVER, FORWARD, FRAME_RECEIVED
 from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
 from router.wire.addresses import ETHERTYPE, PORTS_PER_PAGE, node_address
 from router.wire.format import MAX_BODY_LENGTH, VERSION, FrameType
@@ -104,6 +108,8 @@ _LAG, _LAG_LOOK, _CLOCK_STALE = int(State.LAG), int(State.LAG_LOOK), int(State.C
 _FRAMES_DONE, _BYTES_DONE = int(State.FRAMES_DONE), int(State.BYTES_DONE)
 _FORWARDED, _UNWANTED = int(State.FORWARDED), int(State.UNWANTED)
 _FRAMES_SENT, _BYTES_SENT = int(State.FRAMES_SENT), int(State.BYTES_SENT)
+_CHOSEN, _ENTRY_COUNT = int(State.CHOSEN), int(State.ENTRY_COUNT)
+_RECORDS_AT, _RECORDS_DUE = int(State.RECORDS_AT), int(State.RECORDS_DUE)
 _FOUND = int(Search.FOUND)
 
 _MONOTONIC, _REALTIME, _EPOLLIN, _SIOCGSTAMPNS = (
@@ -115,12 +121,13 @@ _MONOTONIC, _REALTIME, _EPOLLIN, _SIOCGSTAMPNS = (
 _SEND_FLAGS, _RECEIVE_FLAGS = int(MSG_DONTWAIT), int(MSG_DONTWAIT | MSG_TRUNC)
 _MESSAGE = int(FrameType.MSG)
 #: Offsets in the header of a frame.
-_TYPE, _HOP_LIMIT, _ISSUER, _EPOCH, _TOTAL_LENGTH, _INDEX, _FRAGMENTS, _LENGTH, _RESERVED = (
+_TYPE, _HOP_LIMIT, _ISSUER, _SEQ, _EPOCH, _TOTAL_LENGTH, _INDEX, _FRAGMENTS, _LENGTH, _RESERVED = (
     HEADER_OFFSETS[name]
     for name in (
         "type",
         "hop_limit",
         "issuer",
+        "seq",
         "epoch",
         "total_length",
         "fragment_index",
@@ -157,14 +164,16 @@ def serve(state: Address) -> None:
     """Waits, and forwards batches of messages for as long as nothing else is ready or due.
 
     Returns when something else is ready (`State.READY` events), a frame is the core's or could not be sent
-    (`State.STOPPED`), the deadline has come, or the caller must look at clock or recording.
+    (`State.STOPPED`), the deadline has come, or the caller must look at clock, recording or deliveries.
     """
     while True:
         put_long(state, _READY, 0)
         deadline, timeout = long_at(state, _DEADLINE), -1
+        if long_at(state, _RECORDS_AT):
+            deadline = min(deadline, long_at(state, _RECORDS_DUE))
         if deadline != NEVER:
             # Rounded up: not again just before the deadline.
-            timeout = max(0, min(1 << 30, (deadline - _time(state, _MONOTONIC) + 999_999) // 1_000_000))
+            timeout = max(0, min(1 << 30, (deadline - time_of(state, _MONOTONIC) + 999_999) // 1_000_000))
         ready = epoll_wait(long_at(state, _EPOLL), long_at(state, _EVENTS), EVENTS_SIZE, timeout)
         put_long(state, _READY, max(0, ready))
         events = long_at(state, _EVENTS)
@@ -174,7 +183,7 @@ def serve(state: Address) -> None:
             or int_at(events, 0) != _EPOLLIN
         ):
             return
-        now = _time(state, _MONOTONIC)
+        now = time_of(state, _MONOTONIC)
         lines = long_at(state, _CLOCK_LINES)
         seconds = real_at(state, _CLOCK_SECONDS) + (now - long_at(state, _CLOCK_START)) * (
             real_at(state, _CLOCK_RATE) / 1e9
@@ -197,15 +206,8 @@ def serve(state: Address) -> None:
         if long_at(state, _NEXT) < long_at(state, _COUNT) or long_at(state, _SENT) < long_at(state, _OUT):
             put_long(state, _STOPPED, 1)
             return
-        if long_at(state, _LAG) >= LAG_SHOWN_NS:
+        if long_at(state, _LAG) >= LAG_SHOWN_NS or long_at(state, _ENTRY_COUNT):
             return
-
-
-@callee
-def _time(state: Address, clock: I64) -> I64:
-    """Nanoseconds of a clock of the system."""
-    clock_gettime(clock, state + 8 * _TIME)
-    return long_at(state, _TIME) * 1_000_000_000 + long_at(state, _TIME + 1)
 
 
 @callee
@@ -220,7 +222,7 @@ def _receive(state: Address) -> None:
     """Receives a batch; notes now and then how long its first frame, which is the oldest, has waited."""
     socket, headers, slots = long_at(state, _SOCKET), long_at(state, _HEADERS_IN), long_at(state, _SLOTS)
     put_long(state, _NEXT, 0)
-    now = _time(state, _MONOTONIC)
+    now = time_of(state, _MONOTONIC)
     if now < long_at(state, _LAG_LOOK):
         put_long(state, _COUNT, max(0, recvmmsg(socket, headers, slots, _RECEIVE_FLAGS, 0)))
         return
@@ -229,7 +231,7 @@ def _receive(state: Address) -> None:
     count = max(0, recvmmsg(socket, headers, 1, _RECEIVE_FLAGS, 0))
     if count and ioctl(socket, _SIOCGSTAMPNS, state + 8 * _TIME) == 0:
         stamp = long_at(state, _TIME) * 1_000_000_000 + long_at(state, _TIME + 1)
-        put_long(state, _LAG, max(long_at(state, _LAG), _time(state, _REALTIME) - stamp))
+        put_long(state, _LAG, max(long_at(state, _LAG), time_of(state, _REALTIME) - stamp))
     if count and slots > 1:
         count += max(0, recvmmsg(socket, headers + 8 * HEADER_WIDTH, slots - 1, _RECEIVE_FLAGS, 0))
     put_long(state, _COUNT, count)
@@ -256,17 +258,14 @@ def _forward(state: Address) -> I64:
         sent = sendmmsg(long_at(state, _SOCKET), long_at(state, _HEADERS_OUT), out, _SEND_FLAGS)
         sent = max(0, sent)
         put_long(state, _SENT, sent)
-        _add(state, _FRAMES_SENT, sent)
+        add(state, _FRAMES_SENT, sent)
         pieces, total = long_at(state, _PIECES_OUT), 0
         for piece in range(sent):
             total += long_at(pieces, 2 * piece + 1)
-        _add(state, _BYTES_SENT, total)
+        add(state, _BYTES_SENT, total)
+    # Before the caller gives the next frame to the core: the deliveries of an application keep their order.
+    deliver(state)
     return number
-
-
-@callee
-def _add(state: Address, column: I64, value: I64) -> None:
-    put_long(state, column, long_at(state, column) + value)
 
 
 @callee
@@ -282,22 +281,30 @@ def _is_due(state: Address) -> Flag:
 
 @callee
 def _decided(state: Address, frame: Address, size: I64) -> Flag:
-    """Whether the frame was decided: forwarded or found unwanted, counted and logged."""
+    """Whether the frame was decided: forwarded, to be delivered, or found unwanted; counted and logged."""
     row = _class_of_message(state, frame, size)
     if row == 0:
         return False
     body = load_u16(frame + _PAYLOAD + _LENGTH)
-    page, bits = _outputs(state, row, frame + _PAYLOAD + _HEADER, body)
-    if page == _SEVERAL or (bits and not _count_through(state, row, page, bits)):
+    content = frame + _PAYLOAD + _HEADER
+    page, bits, local = _outputs(state, row, content, body)
+    if page == _SEVERAL:
         return False
-    _add(state, _FRAMES_DONE, 1)
-    _add(state, _BYTES_DONE, size)
+    source, seq = load_u32(frame + _PAYLOAD + _ISSUER), load_u64(frame + _PAYLOAD + _SEQ)
+    chosen = choose(state, content, body) if local else 0
+    line = write_line(state, source, seq) if chosen > 0 else 0
+    if chosen < 0 or (chosen > 0 and line == 0) or (bits and not _count_through(state, row, page, bits)):
+        return False
+    add(state, _FRAMES_DONE, 1)
+    add(state, _BYTES_DONE, size)
     if long_at(state, _LOG):
-        _log(state, frame, body, page, bits)
+        _log(state, frame, body, page, bits, chosen)
     if bits:
         _pass_on(state, frame, body, page, bits)
-    else:
-        _add(state, _UNWANTED, 1)
+    if chosen:
+        queue(state, chosen, line, source, seq)
+    elif not bits:
+        add(state, _UNWANTED, 1)
     return True
 
 
@@ -339,7 +346,10 @@ def _class_of_message(state: Address, frame: Address, size: I64) -> Address:
 
 @callee
 def _outputs(state: Address, row: Address, body: Address, size: I64) -> Tuple:
-    """Page and bits of the interfaces that a message goes to; `_SEVERAL`: the message is the core's."""
+    """Page and bits of the interfaces that a message goes to, and whether p0 selects the message.
+
+    The page `_SEVERAL`: the message is the core's.
+    """
     dense, entries = long_at(state, _DENSE), long_at(state, _DENSE_SIZE)
     open_, mark = long_at(state, _OPEN), long_at(state, _MARK)
     first, end, limit = long_at(row, CLASS_FIRST), long_at(row, CLASS_END), 0
@@ -366,14 +376,15 @@ def _outputs(state: Address, row: Address, body: Address, size: I64) -> Tuple:
                 break
             page = long_at(child, CHILD_PAGE)
             bits |= long_at(child, CHILD_BIT)
-    if found < 0 or byte_at(mark, local):
+    if found < 0:
         page = _SEVERAL
+    selected = byte_at(mark, local)
     put_byte(open_, local, 0)
     for child in range(first, end, 8 * CHILD_WIDTH):
         put_byte(open_, max(0, _number_of(child, dense, entries)), 0)
     for at in range(found):
         put_byte(mark, int_at(names, at), 0)
-    return page, bits
+    return page, bits, selected
 
 
 @callee
@@ -417,12 +428,12 @@ def _pass_on(state: Address, frame: Address, body: I64, page: I64, bits: I64) ->
     put_long(piece, 0, frame)
     # Without the padding of the frame that came in.
     put_long(piece, 1, ETHERNET + _HEADER + body)
-    _add(state, _OUT, 1)
-    _add(state, _FORWARDED, 1)
+    add(state, _OUT, 1)
+    add(state, _FORWARDED, 1)
 
 
 @callee
-def _log(state: Address, frame: Address, body: I64, page: I64, bits: I64) -> None:
+def _log(state: Address, frame: Address, body: I64, page: I64, bits: I64, chosen: I64) -> None:
     """Writes the records of the event and of its actions, as `router.recording.file.Recorder` does."""
     at = long_at(state, _LOG) + long_at(state, _LOG_AT)
     start = at
@@ -437,6 +448,16 @@ def _log(state: Address, frame: Address, body: I64, page: I64, bits: I64) -> Non
             put_short(at + 8, ports, PORTS_PER_PAGE * page + bit + 1)
             ports += 1
     content = 3 + 2 * ports if ports else 0
+    if chosen:
+        delivery = at + 5 + content
+        put_byte(delivery, 0, DELIVER)
+        put_int(delivery + 1, 0, load_u32(frame + _PAYLOAD + _ISSUER))
+        put_long(delivery + 5, 0, load_u64(frame + _PAYLOAD + _SEQ))
+        put_short(delivery + 13, 0, chosen)
+        for number in range(chosen):
+            app = long_at(long_at(state, _CHOSEN), number)
+            put_int(delivery + 15, number, long_at(app, APP_NUMBER))
+        content += 15 + 4 * chosen
     put_byte(at, 0, ACTIONS)
     put_int(at + 1, 0, content)
     if ports:

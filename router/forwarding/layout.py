@@ -76,7 +76,29 @@ class State(IntEnum):
     LAG = 50  # ns, the longest since the caller last looked
     LAG_LOOK = 51  # monotonic ns of the next look
     CLOCK_STALE = 52  # 1: another line of the clock has begun
-    SIZE = 53
+    # The local applications that have predicates: rows of APP_WIDTH numbers. Without rows the core delivers.
+    APPS = 53  # int64 [APP_COUNT, APP_WIDTH]
+    APP_COUNT = 54
+    APP_TABLE = 55  # row of the matcher of their predicates
+    APP_OPEN = 56  # uint8 [dense numbers of that matcher]: 1 for each application
+    APP_MARK = 57  # uint8 [dense numbers]: 0 between messages
+    CHOSEN = 58  # int64 [MOST_CHOSEN]: the rows of the applications that get the message
+    # Deliveries that wait for the end of the batch: rows of ENTRY_WIDTH numbers, and the lines of their text.
+    ENTRIES = 59  # int64 [ENTRIES_SIZE, ENTRY_WIDTH]
+    ENTRY_COUNT = 60
+    LINES = 61  # uint8 [LINES_SIZE]
+    LINES_SIZE = 62
+    LINES_AT = 63  # bytes of it in use
+    LINE_PIECES = 64  # int64 [ENTRIES_SIZE, 2]: struct iovec
+    TEXTS = 65  # uint8: `TEXT`
+    # The records of deliveries that were made.
+    RECORDS = 66  # uint8 [RECORDS_SIZE]
+    RECORDS_AT = 67  # bytes of it in use
+    RECORDS_DUE = 68  # monotonic ns at which the caller is to take them
+    RECORDS_DELAY = 69  # ns from the first of them to that time
+    RECORD_ROOM = 70  # bytes of the longest record
+    DELIVERED = 71  # messages delivered, since the counters were last collected
+    SIZE = 72
 
 
 #: Bytes of struct epoll_event, which is packed on x86-64 alone, and offset of its data in them.
@@ -97,6 +119,28 @@ CLASS_SENDER, CLASS_FIRST, CLASS_END, CLASS_WIDTH = range(4)
 #: Columns of a child: its interface; the entry of the routing table that decides about it (-1: none, messages
 #: always go there); page and bit in destination addresses.
 CHILD_INTERFACE, CHILD_ENTRY, CHILD_PAGE, CHILD_BIT, CHILD_WIDTH = range(5)
-#: Bytes of a message's log beyond those of its frame: the heads of the records of event and actions, and the
-#: interfaces of one page.
-LOG_OVERHEAD = 128
+#: Columns of an application: its number; the descriptor of its socket (-1: the core delivers to it); the part
+#: of its records between time and source; its number in the matcher; its deliveries that wait.
+APP_NUMBER, APP_DESCRIPTOR, APP_HEAD, APP_HEAD_LENGTH, APP_DENSE, APP_QUEUED, APP_WIDTH = range(7)
+#: Columns of a delivery: the row of the application; address and length of what its socket has not taken of
+#: the line; source and sequence number of the message.
+ENTRY_APP, ENTRY_AT, ENTRY_LENGTH, ENTRY_SOURCE, ENTRY_SEQ, ENTRY_WIDTH = range(6)
+#: Deliveries that may wait; applications that one message may be delivered to; bytes of records.
+ENTRIES_SIZE, MOST_CHOSEN, RECORDS_SIZE = 256, 32, 65_536
+#: Parts of the line of a delivery (docs/application-socket.md) and of its record, one behind the other.
+TEXT = (
+    b'{"event":"deliver","source":',
+    b',"seq":',
+    b',"attributes":{',
+    b"}}\n",
+    b'{"event":"deliver","t_ns":',
+    b"}\n",
+)
+TEXT_LENGTHS = tuple(map(len, TEXT))
+TEXT_PLACES = tuple(sum(TEXT_LENGTHS[:number]) for number in range(len(TEXT)))
+LINE_SOURCE, SEQ, LINE_ATTRIBUTES, LINE_END, RECORD_TIME, RECORD_END = range(6)
+#: Bytes of a line beyond twice those of the message's body, and of a record beyond its head.
+LINE_OVERHEAD, RECORD_OVERHEAD = 160, 128
+#: Bytes of a message's log beyond those of its frame: the heads of the records of event and actions, the
+#: interfaces of one page, and the applications.
+LOG_OVERHEAD = 160 + 4 * MOST_CHOSEN

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.clock.clock import ExperimentClock
+from router.forwarding.applications import LocalApplications
 from router.forwarding.buffers import FrameBuffers
 from router.forwarding.kernel import forward, serve
 from router.forwarding.layout import EVENT_BYTES, EVENT_DATA, EVENTS_SIZE, LOG_OVERHEAD, State
@@ -83,6 +84,7 @@ class DataPlane:
         mtu: of the device.
 
     Attributes:
+        applications: those that compiled code may deliver to; None: the core delivers.
         log: takes records; None: nothing is recorded.
         log_error: why `log` is taken no longer; None: it is, or there was none.
 
@@ -126,6 +128,9 @@ class DataPlane:
         self._events: npt.NDArray[np.uint8] = np.zeros(EVENTS_SIZE * EVENT_BYTES, np.uint8)
         row[State.EVENTS] = address_of(self._events)
         self._log_bytes = buffers.slots * (buffers.room + LOG_OVERHEAD)
+        self.applications = (
+            None if state.applications is None else LocalApplications(state.applications, row, buffers.room)
+        )
 
     # Batches.
 
@@ -226,6 +231,8 @@ class DataPlane:
         state[_TABLE] = self._matcher.table
         state[_BODY_ROOM] = self._matcher.body_room if self._routing_seen >= 0 else -1
         state[_HOLD] = hold
+        if self.applications is not None:
+            self.applications.prepare()
         log = self.log
         if log is None:
             state[_LOG] = 0
@@ -241,6 +248,8 @@ class DataPlane:
         length = self._state[_LOG_AT]
         if length and self.log is not None:
             self.log.written(length)
+        if self.applications is not None:
+            self.applications.finish()
 
     # Layout.
 
@@ -287,11 +296,11 @@ class DataPlane:
             Ethernet frames and bytes received, and frames and bytes sent, since the last call.
         """
         row = self._row
-        forwarded, unwanted = int(row[State.FORWARDED]), int(row[State.UNWANTED])
-        counters.messages_received += forwarded + unwanted
+        first, last = State.FRAMES_DONE, State.BYTES_SENT
+        done, bytes_done, forwarded, unwanted, sent, bytes_sent = row[first : last + 1].tolist()
+        counters.messages_received += done
         counters.messages_forwarded += forwarded
         counters.messages_unwanted += unwanted
-        first, last = State.FRAMES_DONE, State.BYTES_SENT
-        done, bytes_done, _, _, sent, bytes_sent = row[first : last + 1].tolist()
-        row[first : last + 1] = 0
+        counters.messages_delivered += int(row[State.DELIVERED])
+        row[first : last + 1] = row[State.DELIVERED] = 0
         return done, bytes_done, sent, bytes_sent

@@ -8,6 +8,7 @@ from router.protocol.broadcast import BroadcastTables
 from router.protocol.parts import MessageCounts
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Scheme
+from router.protocol.service import DecidingPredicates
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class ForwardingState:
         routing: predicates by entry.
         scheme: says which entry decides about which interface.
         counts: messages by interface, which a part counts; None: no part does.
+        applications: the predicates that decide which applications get a message; None: the service decides.
     """
 
     node: int
@@ -27,3 +29,4 @@ class ForwardingState:
     routing: RoutingTable
     scheme: Scheme
     counts: MessageCounts | None
+    applications: DecidingPredicates | None

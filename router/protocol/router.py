@@ -124,7 +124,12 @@ class Router:
         if not context.content.compiled or counts is None or len(counts) > 1:
             return None
         return ForwardingState(
-            self.node, context.tables, self._routing, self._scheme, counts[0] if counts else None
+            self.node,
+            context.tables,
+            self._routing,
+            self._scheme,
+            counts[0] if counts else None,
+            self._service.deciding_predicates(),
         )
 
     @property

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from router.content.base import Content
-from router.predicates.model import Message
+from router.predicates.model import Message, Predicate
 from router.protocol.context import Context
 from router.protocol.events import Action, Event
 from router.protocol.messages import Messages
@@ -48,6 +48,19 @@ class Session(ABC):
         """The commands of the service: value of `op` -> how it is served."""
 
 
+class DecidingPredicates(Protocol):
+    """The predicates that alone decide which applications get a message.
+
+    Attributes:
+        changes: how often one of them has changed.
+    """
+
+    changes: int
+
+    def by_application(self) -> Mapping[int, Predicate]:
+        """The predicates that select something, by application, in the order of `Service.receivers`."""
+
+
 class Service(Part, ABC):
     """A service at one router.
 
@@ -70,6 +83,15 @@ class Service(Part, ABC):
     @abstractmethod
     def receivers(self, message: Message) -> tuple[int, ...]:
         """The applications that get a message which p0 selects; each call is about another message."""
+
+    def deciding_predicates(self) -> DecidingPredicates | None:
+        """How compiled code may stand in for `receivers` (`router.forwarding`).
+
+        Returns:
+            The predicates of the applications, in a service whose `receivers` are those whose predicate
+            selects the message. None: only `receivers` can decide.
+        """
+        return None
 
     @classmethod
     @abstractmethod

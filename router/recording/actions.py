@@ -26,7 +26,7 @@ from router.protocol.events import (
 )
 from router.recording.contents import message_json, read_message
 from router.recording.events import listed
-from router.recording.format import FORWARD
+from router.recording.format import DELIVER, FORWARD
 from router.recording.frames import describe_frame, read_whole_frame, whole_frame
 from router.wire.frames import AddressedMessage, Body, EncodedMessage, Frame
 from router.wire.message import message_of
@@ -40,7 +40,7 @@ class _ActionType(IntEnum):
     SEND = 2
     SEND_TO_CONTROLLER = 3
     #: Deliver the message of the event.
-    DELIVER = 4
+    DELIVER = DELIVER
     DELIVER_OTHER = 5
     ACCEPTED = 6
     REFUSED = 7

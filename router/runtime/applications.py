@@ -13,14 +13,17 @@ import selectors
 import socket
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from router.protocol.events import Action, ApplicationGone, Deliver, Event, RequestUpdate, Settle
 from router.protocol.service import Handle, RequestError, Session
-from router.records.applications import SERVED, ApplicationRecords
+from router.records.applications import SERVED, ApplicationRecords, delivery_head
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
+
+if TYPE_CHECKING:  # it comes with Numba
+    from router.forwarding.applications import LocalApplications, Waiting
 
 #: Bytes that may wait for an application that does not read.
 OUTPUT_LIMIT = 8 * 1024 * 1024
@@ -51,6 +54,8 @@ class _Application:
         self.connected_ns = time.time_ns()
         #: Whether the records name the application, which keeps its name from then on.
         self.recorded = False
+        #: Whether compiled code delivers to it.
+        self.direct = False
         #: Deliveries that the socket has not taken: value of `lines.accepted` at their end, source, seq.
         self.undelivered: deque[tuple[float, int, int]] = deque()
 
@@ -68,6 +73,7 @@ class Applications:
         status: the answer to a `status` request, with tables (true) or without.
         records: gets what the applications do; closed with this object.
         output_limit: bytes that may wait for one application.
+        direct: compiled code that delivers; None: the core delivers all messages.
 
     Attributes:
         disconnected_slow: applications disconnected because they did not read.
@@ -87,6 +93,7 @@ class Applications:
         status: Callable[[bool], dict[str, Any]],
         records: ApplicationRecords,
         output_limit: int = OUTPUT_LIMIT,
+        direct: LocalApplications | None = None,
     ) -> None:
         self.disconnected_slow = 0
         self._node = node
@@ -97,6 +104,9 @@ class Applications:
         self._status = status
         self.records = records
         self._output_limit = output_limit
+        self._direct = direct
+        if direct is not None:
+            direct.deliverer = self
         self._applications: dict[int, _Application] = {}
         self._connected = 0
         #: The applications with requests that wait, by number; the one whose turn is next comes first.
@@ -227,8 +237,22 @@ class Applications:
             app.writing = writing
             mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if writing else 0)
             self._selector.modify(app.lines, mask, self._selector.get_key(app.lines).data)
+        # Behind what waits; and the records must name the application before they have its deliveries.
+        if app.direct != (app.recorded and not writing):
+            self._set_direct(app, not app.direct)
+
+    def _set_direct(self, app: _Application, direct: bool) -> None:
+        if self._direct is None:
+            return
+        app.direct = direct
+        if direct:
+            self._direct.open(app.number, app.lines.fileno(), delivery_head(self._node, app.name))
+        else:
+            self._direct.shut(app.number)
 
     def _forget(self, app: _Application) -> None:
+        if app.direct:
+            self._set_direct(app, False)
         del self._applications[app.number]
         self._behind.pop(app.number, None)
         self._selector.unregister(app.lines)
@@ -279,6 +303,23 @@ class Applications:
                 else:
                     self.records.delivered(time.time_ns(), self._node, app.name, action.source, action.seq)
                 self._settle(app)
+
+    # What compiled code leaves (`router.forwarding.applications.Deliverer`).
+
+    def recorded(self, records: bytes, since: float) -> None:
+        """Keeps the records of deliveries; the first of them was written at `since`."""
+        self.records.extend(records, since)
+
+    def left(self, number: int, lines: bytes, deliveries: Sequence[Waiting]) -> None:
+        """Sends what the socket of an application has not taken."""
+        app = self._applications[number]
+        end: float = app.lines.accepted + app.lines.pending
+        self._send(app, lines)
+        for each in deliveries:
+            end = math.inf if app.gone else end + each.length
+            app.undelivered.append((end, each.source, each.seq))
+        self._record_deliveries(app)
+        self._settle(app)
 
     # Requests.
 

@@ -114,6 +114,7 @@ class RouterLoop:
             self._requested,
             self.status,
             records,
+            direct=None if self._plane is None else self._plane.applications,
         )
         self._messages, self._control = sockets.messages.fileno(), sockets.control.fileno()
         self._masks: dict[int, int] = {}
@@ -258,6 +259,7 @@ class RouterLoop:
             self._meter.late(lag, self._clock)
         if plane.log_error is not None:
             self._stop_recording(plane.log_error)
+        self._wake_earlier(self._applications.next_deadline())
         return ready
 
     def _is_late(self, now: float) -> bool:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import json
+import re
+import socket
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from router.clock.clock import FixedClock, Reading
+from router.forwarding.applications import Waiting
 from router.forwarding.buffers import FrameBuffers
 from router.forwarding.plane import DataPlane
-from router.protocol.events import Action, ControllerFrame, Event, FrameReceived, Send
+from router.protocol.events import Action, ControllerFrame, Deliver, Event, FrameReceived, Send
 from router.protocol.options import RouterOptions
 from router.recording.actions import encode_actions
 from router.recording.file import Origin, Recorder
+from router.records.applications import delivery_head
 from router.wire.addresses import CONTROLLER, ETHERTYPE, node_address, port_addresses
 from router.wire.codec import forwarded_frame, fragment
 from router.wire.frames import Frame
@@ -27,6 +34,10 @@ def ethernet(frame: Frame, sender: int, mtu: int = MTU) -> list[bytes]:
     """The Ethernet frames by which the router of node `sender` sends a frame to its first port."""
     head = port_addresses([1])[0] + node_address(sender) + _ETHERTYPE
     return [head + payload for payload in fragment(frame, mtu)]
+
+
+def _record(node: int, app: int, source: int, seq: int) -> str:
+    return f'{{"event":"deliver","node":{node},"app":"app {app}","source":{source},"seq":{seq}}}'
 
 
 class _Clock(FixedClock):
@@ -46,6 +57,8 @@ class CoreRouter:
 
     Attributes:
         out: the Ethernet frames that it sent, in order.
+        lines: what each application got.
+        records: the records of deliveries, without their times.
         actions: the other actions, in order, encoded.
         received, sent: Ethernet frames by type; `bytes_received`, `bytes_sent` their bytes.
     """
@@ -58,6 +71,8 @@ class CoreRouter:
         self.recorder = Recorder(recording, origin, self.clock)
         self.intake = FrameIntake(forwarded_frame)
         self.out: list[bytes] = []
+        self.lines: defaultdict[int, bytes] = defaultdict(bytes)
+        self.records: list[str] = []
         self.actions: list[bytes] = []
         self.sent: Counter[str] = Counter()
         self.bytes_sent = 0
@@ -99,7 +114,7 @@ class CoreRouter:
 
     def _perform(self, event: Event, actions: list[Action]) -> None:
         self.actions += [
-            encode_actions(event, [action]) for action in actions if not isinstance(action, Send)
+            encode_actions(event, [action]) for action in actions if not isinstance(action, Send | Deliver)
         ]
         for action in actions:
             if isinstance(action, Send):
@@ -107,13 +122,22 @@ class CoreRouter:
                     for payload in fragment(action.frame, MTU):
                         head = destination + node_address(self.node) + _ETHERTYPE
                         self.send(action.frame.type.name, head + payload)
+            if isinstance(action, Deliver):
+                self._deliver(action)
+
+    def _deliver(self, action: Deliver) -> None:
+        """As `router.runtime.applications` does."""
+        line = {"event": "deliver", "source": action.source, "seq": action.seq, "attributes": action.message}
+        for app in action.apps:
+            self.lines[app] += json.dumps(line, separators=(",", ":")).encode() + b"\n"
+            self.records.append(_record(self.node, app, action.source, action.seq))
 
 
 class CompiledRouter(CoreRouter):
     """A router whose messages compiled code forwards, where it may.
 
     Attributes:
-        decided: messages that compiled code has decided.
+        decided, lines_decided: messages that compiled code has decided, and deliveries that it has made.
     """
 
     def __init__(self, node: int, options: RouterOptions, recording: Path) -> None:
@@ -122,16 +146,63 @@ class CompiledRouter(CoreRouter):
         assert state is not None
         self.buffers = FrameBuffers(64, MTU + 14)
         self.plane = DataPlane(state, self.clock, self.buffers, -1, MTU, self.recorder)
-        self.decided = 0
+        self.decided = self.lines_decided = 0
+        applications = self.plane.applications
+        assert applications is not None
+        self.applications = applications
+        applications.deliverer = self
+        self._sockets: dict[int, tuple[socket.socket, socket.socket]] = {}
+
+    def open(self, apps: Iterable[int]) -> None:
+        """Lets compiled code deliver to applications; each takes little at a time."""
+        for app in apps:
+            ours, theirs = self._sockets[app] = socket.socketpair()
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+            ours.setblocking(False)
+            theirs.setblocking(False)
+            self._connect(app)
+
+    def close(self) -> None:
+        for pair in self._sockets.values():
+            for each in pair:
+                each.close()
+
+    # What a plane needs of its caller (`router.forwarding.applications.Deliverer`).
+
+    def recorded(self, records: bytes, since: float) -> None:  # noqa: ARG002
+        fresh = re.sub(r'"t_ns":\d+,', "", records.decode()).splitlines()
+        self.lines_decided += len(fresh)
+        self.records += fresh
+
+    def left(self, number: int, lines: bytes, deliveries: Sequence[Waiting]) -> None:
+        self._read(number)
+        self.lines[number] += lines
+        self.records += [_record(self.node, number, each.source, each.seq) for each in deliveries]
+        assert len(lines) == sum(each.length for each in deliveries)
+        self._connect(number)
+
+    def _connect(self, app: int) -> None:
+        self.applications.open(app, self._sockets[app][0].fileno(), delivery_head(self.node, f"app {app}"))
+
+    def _read(self, app: int) -> None:
+        with suppress(BlockingIOError):
+            while True:
+                text = self._sockets[app][1].recv(1 << 16)
+                self.lines[app] += text
 
     def frames(self, batch: list[bytes], now: float) -> None:
         self.clock.at = now
         left = self.plane.put(batch)
         self._send_what_is_left()
         while left is not None:
+            # What the core delivers comes behind.
+            for app in self._sockets:
+                self._read(app)
             self.take(left, now)
             left = self.plane.resume(hold=True)
             self._send_what_is_left()
+        for app in self._sockets:
+            self._read(app)
 
     def counters(self) -> dict[str, Any]:
         frames, octets, _, _ = self.plane.collect(self.core.counters)

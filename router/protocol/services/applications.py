@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from router.content.base import Content
 from router.predicates.model import Filter, Message, Predicate
@@ -11,9 +11,14 @@ from router.wire.addresses import LOCAL_INTERFACE
 
 
 class ApplicationPredicates:
-    """Keeps p0 of a routing table in line with the predicates of applications."""
+    """Keeps p0 of a routing table in line with the predicates of applications.
+
+    Attributes:
+        changes: how often the predicate of an application has changed.
+    """
 
     def __init__(self, routing: RoutingTable, content: Content) -> None:
+        self.changes = 0
         self._routing = routing
         self._content = content
         self._predicates: dict[int, Predicate] = {}
@@ -26,6 +31,7 @@ class ApplicationPredicates:
         before = self._predicates.get(app, self._content.nothing)
         if before == predicate:
             return False
+        self.changes += 1
         if predicate:
             self._predicates[app] = predicate
         else:
@@ -38,6 +44,10 @@ class ApplicationPredicates:
         for own in self._predicates.values():
             local.add(own)
         return self._routing.replace(LOCAL_INTERFACE, local)
+
+    def by_application(self) -> Mapping[int, Predicate]:
+        """The predicates that select something, by application, in the order of `selecting`."""
+        return self._predicates
 
     def selecting(self, message: Message) -> tuple[int, ...]:
         """The applications whose own predicates select `message`."""

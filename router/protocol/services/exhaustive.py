@@ -40,6 +40,9 @@ class Exhaustive(Service):
     def receivers(self, message: Message) -> tuple[int, ...]:
         return self.predicates.selecting(message)
 
+    def deciding_predicates(self) -> ApplicationPredicates:
+        return self.predicates
+
     @classmethod
     def session(cls, number: int, content: Content) -> Session:
         return ExhaustiveSession(number, content)

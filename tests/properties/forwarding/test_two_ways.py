@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import tempfile
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from router.content.registry import CONTENTS
 from router.predicates.model import EVERYTHING, NOTHING, Message, Predicate
@@ -29,6 +31,8 @@ from tests.support.two_ways import MTU, CompiledRouter, CoreRouter, ethernet
 pytest.importorskip("numba")
 
 NODE, NODES = 0, 7
+#: Applications of the router.
+APPLICATIONS = 3
 OPTIONS = {
     "pif": RouterOptions(sr_timeout_s=1.0),
     "pif, SRs by count": RouterOptions(sr_policy="count", sr_threshold=3, sr_timeout_s=0.5),
@@ -37,46 +41,80 @@ OPTIONS = {
     **{scheme: RouterOptions(scheme=scheme) for scheme in SCHEMES},
     **{f"covering {name}": RouterOptions(covering=name) for name in CONTENTS},
 }
+#: What is written in JSON in a way of its own.
+NAMES = ("price", 'quo"te', "back\\slash", "ümlaut", "new\nline")
+VALUES = (
+    2.5,
+    -0.0,
+    1e300,
+    5e-324,
+    123456789.125,
+    0.1 + 0.2,
+    -(2**63),
+    2**63 - 1,
+    True,
+    False,
+    "",
+    'a"b',
+    "é",
+)
 Play = Callable[[CoreRouter, float], None]
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=list(OPTIONS))
 @settings(max_examples=cases(25), deadline=None)
-@given(SEEDS, PREDICATES, PREDICATES, PREDICATES)
+@given(SEEDS, st.sets(st.integers(1, APPLICATIONS)), PREDICATES, PREDICATES, PREDICATES)
 def test_compiled_forwarding_equals_the_core(
-    options: RouterOptions, seed: int, first: Predicate, second: Predicate, third: Predicate
+    options: RouterOptions,
+    seed: int,
+    opened: set[int],
+    first: Predicate,
+    second: Predicate,
+    third: Predicate,
 ) -> None:
     steps = list(_story(random.Random(seed), [first, second, third]))
     with tempfile.TemporaryDirectory() as folder:
-        alone, compiled = (
-            made(NODE, options, Path(folder) / made.__name__) for made in (CoreRouter, CompiledRouter)
-        )
+        alone = CoreRouter(NODE, options, Path(folder) / "core")
+        compiled = CompiledRouter(NODE, options, Path(folder) / "compiled")
+        compiled.open(opened)
         for number, step in enumerate(steps):
             for router in (alone, compiled):
                 step(router, 0.1 * number)
             assert compiled.out == alone.out
             assert compiled.actions == alone.actions
+            assert compiled.lines == alone.lines
+            # Compiled code gives an application all that a batch has for it, and then the next application.
+            assert sorted(compiled.records, key=_application) == sorted(alone.records, key=_application)
             assert compiled.counters() == alone.counters()
+        compiled.close()
         for router in (alone, compiled):
             router.recorder.end()
             router.recorder.close()
-        recordings = [Path(folder) / made.__name__ for made in (CoreRouter, CompiledRouter)]
-        assert recordings[0].read_bytes() == recordings[1].read_bytes()
-        assert check(recordings[1]).difference is None
+        recordings = [(Path(folder) / name).read_bytes() for name in ("core", "compiled")]
+        assert recordings[0] == recordings[1]
+        assert check(Path(folder) / "compiled").difference is None
 
 
 def test_most_messages_are_decided_by_compiled_code() -> None:
     """Otherwise the equality above would say little."""
     rng = random.Random(1)
-    decided = received = 0
+    decided = received = lines = 0
     with tempfile.TemporaryDirectory() as folder:
         for number in range(30):
             router = CompiledRouter(NODE, RouterOptions(), Path(folder) / str(number))
+            router.open(range(1, APPLICATIONS + 1))
             for step in _story(rng, [EVERYTHING, NOTHING, EVERYTHING]):
                 step(router, 0.1)
             received += router.counters()["messages_received"]
             decided += router.decided
+            lines += router.lines_decided
+            router.close()
     assert decided > 0.25 * received > 100
+    assert lines > 100
+
+
+def _application(record: str) -> str:
+    return str(json.loads(record)["app"])
 
 
 def _story(rng: random.Random, predicates: list[Predicate]) -> Iterator[Play]:
@@ -99,7 +137,7 @@ def _story(rng: random.Random, predicates: list[Predicate]) -> Iterator[Play]:
         if choice < 0.35:
             yield _frames([_advertisement(rng, neighbours, epoch, rng.choice(predicates))])
         elif choice < 0.5:
-            yield _event(SetPredicate(1, rng.choice(predicates)))
+            yield _event(SetPredicate(rng.randint(1, APPLICATIONS), rng.choice(predicates)))
         elif choice < 0.55:
             yield _event(RequestUpdate() if rng.random() < 0.5 else Settle())
         else:
@@ -138,8 +176,10 @@ def _frame(rng: random.Random, neighbours: list[int], epoch: int, long: bool) ->
     of_epoch = epoch if rng.random() < 0.8 else rng.randrange(epoch + 2)
     hops = rng.choice([0, 1, 2, 9, 9, 9, 255])
     attributes = {name: rng.randrange(-1, 5) for name in "abc" if rng.random() < 0.7}
+    others = {name: rng.choice(VALUES) for name in NAMES if rng.random() < 0.1}
     text = {"s": "x" * rng.choice([1, 40, 600])} if long else {}
-    frame = Frame(FrameType.MSG, issuer, rng.randrange(99), of_epoch, hops, Message({**attributes, **text}))
+    message = Message({**attributes, **others, **text})
+    frame = Frame(FrameType.MSG, issuer, rng.choice([rng.randrange(99), 2**64 - 1]), of_epoch, hops, message)
     if rng.random() < 0.03:
         frame = replace(frame, type=FrameType.SR, body=SenderRequest(1_000_000))
     data = rng.choice(ethernet(frame, sender))

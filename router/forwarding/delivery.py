@@ -1,0 +1,220 @@
+"""Deliveries to local applications in compiled code.
+
+A message that p0 selects is matched against the predicates of the applications; its line of text
+(docs/application-socket.md) waits for the end of the batch, when each application gets all its lines in one
+call. A delivery is recorded once the socket has taken its line.
+
+`state` is the address of the row of a router (`layout.State`).
+"""
+
+from __future__ import annotations
+
+from time import CLOCK_MONOTONIC, CLOCK_REALTIME
+
+from router.forwarding.compiler import callee
+from router.forwarding.json_text import put_attributes, put_unsigned
+from router.forwarding.layout import (
+    APP_DENSE,
+    APP_DESCRIPTOR,
+    APP_HEAD,
+    APP_HEAD_LENGTH,
+    APP_QUEUED,
+    APP_WIDTH,
+    ENTRIES_SIZE,
+    ENTRY_APP,
+    ENTRY_AT,
+    ENTRY_LENGTH,
+    ENTRY_SEQ,
+    ENTRY_SOURCE,
+    ENTRY_WIDTH,
+    LINE_ATTRIBUTES,
+    LINE_END,
+    LINE_OVERHEAD,
+    LINE_SOURCE,
+    MOST_CHOSEN,
+    RECORD_END,
+    RECORD_TIME,
+    RECORDS_SIZE,
+    SEQ,
+    TEXT_LENGTHS,
+    TEXT_PLACES,
+    State,
+)
+from router.forwarding.row import add, time_of
+from router.matching.compiled.layout import Search
+from router.matching.compiled.matching import TABLE_SEARCH, match_at
+from router.native.compiler import I64, Address, Flag
+from router.native.memory import byte_at, int_at, long_at, put_byte, put_long
+from router.native.system import memcpy, writev
+
+_APPS, _APP_COUNT, _APP_TABLE = int(State.APPS), int(State.APP_COUNT), int(State.APP_TABLE)
+_APP_OPEN, _APP_MARK, _CHOSEN = int(State.APP_OPEN), int(State.APP_MARK), int(State.CHOSEN)
+_ENTRIES, _ENTRY_COUNT = int(State.ENTRIES), int(State.ENTRY_COUNT)
+_LINES, _LINES_SIZE, _LINES_AT = int(State.LINES), int(State.LINES_SIZE), int(State.LINES_AT)
+_LINE_PIECES, _TEXTS = int(State.LINE_PIECES), int(State.TEXTS)
+_RECORDS, _RECORDS_AT, _RECORD_ROOM = int(State.RECORDS), int(State.RECORDS_AT), int(State.RECORD_ROOM)
+_RECORDS_DUE, _RECORDS_DELAY = int(State.RECORDS_DUE), int(State.RECORDS_DELAY)
+_DELIVERED = int(State.DELIVERED)
+_FOUND = int(Search.FOUND)
+_MONOTONIC, _REALTIME = int(CLOCK_MONOTONIC), int(CLOCK_REALTIME)
+_APP_BYTES, _ENTRY_BYTES = 8 * APP_WIDTH, 8 * ENTRY_WIDTH
+
+
+@callee
+def choose(state: Address, body: Address, size: I64) -> I64:
+    """Finds the applications that get a message which p0 selects: `State.CHOSEN`.
+
+    Returns:
+        Their number, or -1: the message is the core's.
+    """
+    table, mark = long_at(state, _APP_TABLE), long_at(state, _APP_MARK)
+    count = long_at(state, _APP_COUNT)
+    if count == 0:
+        return -1
+    found = match_at(body, size, table, long_at(state, _APP_OPEN), count, 0)
+    names = long_at(long_at(table, TABLE_SEARCH), _FOUND)
+    for at in range(found):
+        put_byte(mark, int_at(names, at), 1)
+    app, chosen, served = long_at(state, _APPS), 0, 0 <= found <= MOST_CHOSEN
+    for _ in range(count):
+        if byte_at(mark, long_at(app, APP_DENSE)):
+            put_byte(mark, long_at(app, APP_DENSE), 0)
+            if long_at(app, APP_DESCRIPTOR) < 0:
+                served = False
+            elif served:
+                put_long(long_at(state, _CHOSEN), chosen, app)
+                chosen += 1
+        app += _APP_BYTES
+    if not served or (chosen and not _has_room(state, chosen, size)):
+        return -1
+    return chosen
+
+
+@callee
+def write_line(state: Address, source: I64, seq: I64) -> I64:
+    """Writes the line of the message that `choose` has matched behind those that wait.
+
+    Returns:
+        Its bytes, or 0: the message is the core's.
+    """
+    texts = long_at(state, _TEXTS)
+    start = long_at(state, _LINES) + long_at(state, _LINES_AT)
+    at = _put_text(texts, LINE_SOURCE, start)
+    at = _put_text(texts, SEQ, put_unsigned(source, at))
+    at = _put_text(texts, LINE_ATTRIBUTES, put_unsigned(seq, at))
+    at = put_attributes(long_at(long_at(state, _APP_TABLE), TABLE_SEARCH), at)
+    return _put_text(texts, LINE_END, at) - start if at else 0
+
+
+@callee
+def queue(state: Address, chosen: I64, length: I64, source: I64, seq: I64) -> None:
+    """Lets the line that was written last wait for the chosen applications."""
+    start = long_at(state, _LINES) + long_at(state, _LINES_AT)
+    for number in range(chosen):
+        app = long_at(long_at(state, _CHOSEN), number)
+        entry = long_at(state, _ENTRIES) + long_at(state, _ENTRY_COUNT) * _ENTRY_BYTES
+        put_long(entry, ENTRY_APP, app)
+        put_long(entry, ENTRY_AT, start)
+        put_long(entry, ENTRY_LENGTH, length)
+        put_long(entry, ENTRY_SOURCE, source)
+        put_long(entry, ENTRY_SEQ, seq)
+        put_long(app, APP_QUEUED, long_at(app, APP_QUEUED) + 1)
+        add(state, _ENTRY_COUNT, 1)
+    add(state, _LINES_AT, length)
+    add(state, _DELIVERED, 1)
+
+
+@callee
+def deliver(state: Address) -> None:
+    """Gives the applications the lines that wait, and records those that their sockets have taken.
+
+    An application whose socket has not taken all gets no further message from compiled code; its entries stay
+    for the caller.
+    """
+    if long_at(state, _ENTRY_COUNT) == 0:
+        return
+    app = long_at(state, _APPS)
+    for _ in range(long_at(state, _APP_COUNT)):
+        if long_at(app, APP_QUEUED):
+            put_long(app, APP_QUEUED, 0)
+            _write(state, app)
+        app += _APP_BYTES
+    _keep_what_is_left(state)
+
+
+@callee
+def _write(state: Address, app: Address) -> None:
+    entries, pieces, count = long_at(state, _ENTRIES), long_at(state, _LINE_PIECES), 0
+    for number in range(long_at(state, _ENTRY_COUNT)):
+        entry = entries + number * _ENTRY_BYTES
+        if long_at(entry, ENTRY_APP) == app:
+            put_long(pieces, 2 * count, long_at(entry, ENTRY_AT))
+            put_long(pieces, 2 * count + 1, long_at(entry, ENTRY_LENGTH))
+            count += 1
+    taken = max(0, writev(long_at(app, APP_DESCRIPTOR), pieces, count))
+    now = time_of(state, _REALTIME)
+    for number in range(long_at(state, _ENTRY_COUNT)):
+        entry = entries + number * _ENTRY_BYTES
+        if long_at(entry, ENTRY_APP) == app:
+            length = long_at(entry, ENTRY_LENGTH)
+            if length <= taken:
+                taken -= length
+                put_long(entry, ENTRY_LENGTH, 0)
+                _record(state, app, entry, now)
+            else:
+                put_long(entry, ENTRY_AT, long_at(entry, ENTRY_AT) + taken)
+                put_long(entry, ENTRY_LENGTH, length - taken)
+                taken = 0
+                put_long(app, APP_DESCRIPTOR, -1)
+
+
+@callee
+def _keep_what_is_left(state: Address) -> None:
+    entries, kept = long_at(state, _ENTRIES), 0
+    for number in range(long_at(state, _ENTRY_COUNT)):
+        entry = entries + number * _ENTRY_BYTES
+        if long_at(entry, ENTRY_LENGTH):
+            if kept < number:
+                memcpy(entries + kept * _ENTRY_BYTES, entry, _ENTRY_BYTES)
+            kept += 1
+    put_long(state, _ENTRY_COUNT, kept)
+    if kept == 0:
+        put_long(state, _LINES_AT, 0)
+
+
+@callee
+def _has_room(state: Address, chosen: I64, size: I64) -> Flag:
+    """Makes room for further deliveries of a message, by those that wait if need be."""
+    for _ in range(2):
+        waiting = long_at(state, _ENTRY_COUNT) + chosen
+        if (
+            waiting <= ENTRIES_SIZE
+            and long_at(state, _LINES_AT) + 2 * size + LINE_OVERHEAD <= long_at(state, _LINES_SIZE)
+            and long_at(state, _RECORDS_AT) + waiting * long_at(state, _RECORD_ROOM) <= RECORDS_SIZE
+        ):
+            return True
+        deliver(state)
+        if long_at(state, _ENTRY_COUNT):
+            return False
+    return False
+
+
+@callee
+def _record(state: Address, app: Address, entry: Address, now: I64) -> None:
+    """Writes the record of a delivery, as `router.records.applications` does."""
+    texts = long_at(state, _TEXTS)
+    start = long_at(state, _RECORDS) + long_at(state, _RECORDS_AT)
+    if long_at(state, _RECORDS_AT) == 0:
+        put_long(state, _RECORDS_DUE, time_of(state, _MONOTONIC) + long_at(state, _RECORDS_DELAY))
+    at = put_unsigned(now, _put_text(texts, RECORD_TIME, start))
+    memcpy(at, long_at(app, APP_HEAD), long_at(app, APP_HEAD_LENGTH))
+    at = put_unsigned(long_at(entry, ENTRY_SOURCE), at + long_at(app, APP_HEAD_LENGTH))
+    at = put_unsigned(long_at(entry, ENTRY_SEQ), _put_text(texts, SEQ, at))
+    add(state, _RECORDS_AT, _put_text(texts, RECORD_END, at) - start)
+
+
+@callee
+def _put_text(texts: Address, number: I64, at: Address) -> Address:
+    """Writes a part of `layout.TEXT`; returns the address behind it."""
+    memcpy(at, texts + TEXT_PLACES[number], TEXT_LENGTHS[number])
+    return at + TEXT_LENGTHS[number]

@@ -1,0 +1,123 @@
+"""Compiled code delivers to applications what the core would, and leaves to the caller what it cannot."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import pytest
+
+pytest.importorskip("numba")
+
+from router.clock.clock import FixedClock
+from router.forwarding.applications import LocalApplications, Waiting
+from router.forwarding.buffers import FrameBuffers
+from router.forwarding.plane import DataPlane
+from router.predicates.parser import parse_predicate
+from router.protocol.events import SetPredicate
+from router.protocol.options import RouterOptions
+from router.records.applications import delivery_head
+from tests.support.one_router import NODE, msg, received, set_up
+from tests.support.two_ways import MTU, ethernet
+
+FRAMES = 64
+
+
+class Node:
+    """A router with applications 1 and 2, which get all messages with `a`, and keeps what is left to it."""
+
+    def __init__(self) -> None:
+        router = set_up(RouterOptions(), matcher="compiled")
+        for app in (1, 2):
+            router.handle(SetPredicate(app, parse_predicate("a any integer")), 0.0)
+        state = router.forwarding()
+        assert state is not None
+        self.plane = DataPlane(state, FixedClock(), FrameBuffers(FRAMES, MTU + 14), -1, MTU, None)
+        assert self.plane.applications is not None
+        self.applications: LocalApplications = self.plane.applications
+        self.applications.deliverer = self
+        # The core gives the matcher the predicates with the first message.
+        received(router, 11, msg(11, a=1))
+        self.records: list[dict[str, object]] = []
+        self.rest: dict[int, bytes] = {}
+        self.waiting: dict[int, list[Waiting]] = {}
+        self.sockets = {app: socket.socketpair() for app in (1, 2)}
+        for app, (ours, theirs) in self.sockets.items():
+            ours.setblocking(False)
+            theirs.setblocking(False)
+            self.applications.open(app, ours.fileno(), delivery_head(NODE, f"app {app}"))
+
+    def recorded(self, records: bytes, since: float) -> None:
+        assert since > 0
+        self.records += map(json.loads, records.splitlines())
+
+    def left(self, number: int, lines: bytes, deliveries: Sequence[Waiting]) -> None:
+        self.rest[number] = lines
+        self.waiting[number] = list(deliveries)
+
+    def put(self) -> bytes | None:
+        return self.plane.put([ethernet(msg(11, a=number), 11)[0] for number in range(FRAMES)])
+
+    def read(self, app: int) -> bytes:
+        got = b""
+        with suppress(BlockingIOError):
+            while data := self.sockets[app][1].recv(1 << 16):
+                got += data
+        return got
+
+    def recorded_for(self, app: int) -> int:
+        return sum(record["app"] == f"app {app}" for record in self.records)
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    made = Node()
+    yield made
+    for pair in made.sockets.values():
+        for each in pair:
+            each.close()
+
+
+def whole(lines: bytes) -> list[int]:
+    """The messages of the lines."""
+    return [json.loads(line)["attributes"]["a"] for line in lines.splitlines()]
+
+
+def test_a_batch_is_delivered_and_recorded(node: Node) -> None:
+    assert node.put() is None
+    for app in (1, 2):
+        assert whole(node.read(app)) == list(range(FRAMES))
+        assert node.recorded_for(app) == FRAMES
+    assert not node.rest
+
+
+def test_a_socket_that_takes_a_part_leaves_the_rest_to_the_caller(node: Node) -> None:
+    node.sockets[1][0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    while not node.rest:
+        assert node.put() is None
+    got = node.read(1)
+    assert got
+    assert node.recorded_for(1) == got.count(b"\n")
+    messages = whole(got + node.rest[1])
+    assert messages == list(range(FRAMES)) * (len(messages) // FRAMES)
+    assert sum(each.length for each in node.waiting[1]) == len(node.rest[1])
+    assert len(node.waiting[1]) == len(messages) - node.recorded_for(1)
+    # The other application has all, and nothing more is compiled code's until the caller says so.
+    assert node.recorded_for(2) == len(messages)
+    assert node.put() == ethernet(msg(11, a=0), 11)[0]
+
+
+def test_an_application_that_is_gone_leaves_all_to_the_caller(node: Node) -> None:
+    node.sockets[1][1].close()
+    assert node.put() is None
+    assert whole(node.rest[1]) == list(range(FRAMES))
+    assert node.recorded_for(1) == 0
+    assert node.recorded_for(2) == FRAMES
+
+
+def test_an_application_that_is_shut_is_the_core_s(node: Node) -> None:
+    node.applications.shut(2)
+    assert node.put() == ethernet(msg(11, a=0), 11)[0]
+    assert not node.records
