@@ -47,6 +47,7 @@ class Inputs:
     Attributes:
         opening: the predicates that the first wave of RAs answers (`opening_predicates`).
         simulated: whether captures of links may be missing.
+        held: whether the network was held until its user ended the run.
     """
 
     run: RunLayout
@@ -62,6 +63,7 @@ class Inputs:
     epochs: Epochs
     lag: LagReport | None
     simulated: bool
+    held: bool
 
     @property
     def links(self) -> Sequence[Link]:
@@ -116,6 +118,7 @@ def read_inputs(run: RunLayout) -> Inputs:
         opening=opening_predicates(log, workload),
         clock=read_clock(run),
         simulated=manifest["datapath"] == SIMULATED,
+        held=manifest.get("held", False),
         router_counters=read_routers_counters(run),
         ovs_counters=read_switches_counters(run),
         topology=read_topology(run),

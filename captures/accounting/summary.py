@@ -41,6 +41,11 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "mean proportional set size of the router processes when the workload ends; shared pages count once",
     ),
     "accounting_s": ("wall seconds", "for the accounting, including the start of Spark"),
+    "held": (
+        "true or false",
+        "whether the network was held until its user ended the run (`cbcb run --hold`): a session may end "
+        "before the workload, and none of its deliveries need be decided",
+    ),
     "messages_sent": ("messages", "messages that applications sent and their routers accepted"),
     "messages_planned": ("messages", "messages that the workload schedules"),
     "deliveries_expected": (

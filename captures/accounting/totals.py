@@ -12,6 +12,7 @@ def log_keys(inputs: Inputs) -> dict[str, Any]:
     counters = inputs.router_counters.values()
     return {
         "messages_sent": inputs.log.sent.num_rows,
+        "held": inputs.held,
         "messages_planned": sum(line["action"] == "send_message" for line in inputs.workload),
         "capture_drops": sum(capture.dropped_by_kernel for capture in inputs.captures),
         "records_lost": sum(counter.get("records_lost", 0) for counter in counters),

@@ -106,6 +106,11 @@ class RunLayout:
         return self.logs_folder / "tables.json"
 
     @property
+    def commands(self) -> Path:
+        """The commands of the user to the running emulation."""
+        return self.logs_folder / "commands.jsonl"
+
+    @property
     def routers_log(self) -> Path:
         """The log of the parent process of the routers."""
         return self.logs_folder / "routers.jsonl"

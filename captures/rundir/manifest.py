@@ -22,6 +22,7 @@ class Manifest(TypedDict):
     seed: NotRequired[Annotated[int, "seed of everything that is drawn"]]
     simulated_ns: NotRequired[Annotated[int, "wall clock at the start of a simulation, ns since 1970 UTC"]]
     tag: NotRequired[Annotated[str, "tag of the run, the name of its folder in /run/cbcb; emulations only"]]
+    held: NotRequired[Annotated[bool, "whether the network was held until its user ended the run (`--hold`)"]]
     senders: NotRequired[Annotated[list[int], "nodes that the workload drew as senders"]]
     receivers: NotRequired[Annotated[list[int], "nodes that the workload drew as receivers"]]
     command: NotRequired[Annotated[list[str], "command line of the run"]]

@@ -106,6 +106,16 @@ def add_run(parser: ArgumentParser) -> None:
     add_runs(parser)
 
 
+def add_live_run(parser: ArgumentParser) -> None:
+    """--run, which `testbed.control.running.Running.find` takes."""
+    parser.add_argument("--run", metavar="TAG", help="tag of the run, where several are live")
+
+
+def add_node(parser: ArgumentParser) -> None:
+    """NODE, which `testbed.control.running.Running.node` takes."""
+    parser.add_argument("node", help="a node: 3, r3, or its name in the topology")
+
+
 def add_master(parser: ArgumentParser, default: str) -> None:
     """--master."""
     parser.add_argument("--master", type=master, default=default, help=f"Spark master URL ({default})")

@@ -5,17 +5,18 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from router.predicates.parser import parse_message
-from testbed.cli.applications import add_node, connected
+from testbed.cli.applications import add_application, connected
 from testbed.errors import InputError
+from testbed.terminal.numbers import message
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    add_node(parser)
+    add_application(parser)
     parser.add_argument("message", nargs="+", help="""a message, for example 'dest = "ORD", price = 300'""")
 
 
 def main(arguments: Namespace) -> int:
-    """Prints `SOURCE/NUMBER` of each message sent.
+    """Prints `SOURCE:NUMBER`, as `cbcb trace` takes it, of each message sent.
 
     Returns 0.
     """
@@ -24,7 +25,7 @@ def main(arguments: Namespace) -> int:
     except ValueError as error:
         raise InputError(str(error)) from error
     with connected(arguments) as client:
-        for message in messages:
-            source, seq = client.send_message(message)
-            print(f"{source}/{seq}")
+        for each in messages:
+            source, seq = client.send_message(each)
+            print(message(source, seq))
     return 0

@@ -10,13 +10,14 @@ from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_message
 from router.runtime.client import Client
-from testbed.cli.applications import add_node, connected
+from testbed.cli.applications import add_application, connected
 from testbed.cli.arguments import positive, timeout_s
 from testbed.errors import InputError
+from testbed.terminal.numbers import message
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    add_node(parser)
+    add_application(parser)
     parser.add_argument(
         "predicate",
         nargs="+",
@@ -52,7 +53,8 @@ def _print_deliveries(client: Client, count: int | None, timeout_s: float | None
         delivery = next(client.deliveries(left), None)
         if delivery is None:
             break
-        print(f"{delivery.source}/{delivery.seq} {format_message(Message(delivery.attributes))}")
+        name = message(delivery.source, delivery.seq)
+        print(f"{name} {format_message(Message(delivery.attributes))}")
         sys.stdout.flush()
         printed += 1
     return 0 if count is None or printed == count else 1

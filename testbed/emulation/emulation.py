@@ -27,6 +27,7 @@ from router.runtime.process import RouterSpec
 from router.wire.addresses import HOST_PORT
 from testbed.config.model import AUTO, Experiment
 from testbed.config.router_options import router_options
+from testbed.control.commands import Commands
 from testbed.emulation.estimate import estimate
 from testbed.emulation.event_log import ProcessLog
 from testbed.emulation.experiment_clock import EmulationClock
@@ -97,7 +98,9 @@ def emulate(
         emulation = Emulation(experiment, run_dir, datapath, progress)
         try:
             with progress.stage("bring_up_s", _describe(experiment)):
-                write_inputs(run_dir, experiment, emulation.workload, datapath, tag=emulation.state.tag)
+                write_inputs(
+                    run_dir, experiment, emulation.workload, datapath, tag=emulation.state.tag, held=hold
+                )
                 if view is not None:
                     view.start(run_dir)
                 emulation.bring_up()
@@ -217,6 +220,9 @@ class Emulation:
             control=self.network,
             unsettled=self._unsettled,
             check=self.check,
+            commands=Commands(
+                self.state.control, self._folder, self.topology, self.network, self.network.host_namespace
+            ),
         )
         watch = self._lag_watch()
         try:

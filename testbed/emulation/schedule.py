@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.config.model import AUTO, Experiment
+from testbed.control.commands import Commands
 from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.lag_watch import OPENING_RATE, LagWatch
 from testbed.emulation.quiescence import Quiescence, not_quiet
@@ -33,12 +34,14 @@ class RunningNetwork:
         unsettled: returns None if every router has the trees of the present network, otherwise the fault in
             words.
         check: raises if a part of the emulation has died.
+        commands: takes commands of the user while the workload is played and the network is held.
     """
 
     sockets: Mapping[int, Path]
     control: NetworkControl
     unsettled: Callable[[], str | None]
     check: Callable[[], None]
+    commands: Commands
 
 
 def play(
@@ -81,14 +84,15 @@ def play(
     rate = OPENING_RATE if experiment.time_scale == AUTO else experiment.time_scale
     with _ended_by_ctrl_c(driver, hold) as ended:
         zero_s = clock.begin(rate)
-        with watch:
-            played = driver.play(
-                *(workload, clock.clock, experiment.duration_s, progress, actions),
-                *(zero_s, clock.workload, watch),
-            )
-        if hold and not ended():
-            show("done; the network stays up until Ctrl-C")
-            driver.drain(checked(ended), timeout_s=float("inf"))
+        with network.commands.served(driver, lambda: clock.now_s):
+            with watch:
+                played = driver.play(
+                    *(workload, clock.clock, experiment.duration_s, progress, actions),
+                    *(zero_s, clock.workload, watch),
+                )
+            if hold and not ended():
+                show("done; the network stays up until Ctrl-C")
+                driver.drain(checked(ended), timeout_s=float("inf"))
     show("waiting until the network is quiet")
     with Quiescence(network.sockets.values(), experiment.topology) as quiescence:
         # In this order: only after the trees have settled do quiet routers stay quiet.

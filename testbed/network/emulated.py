@@ -164,6 +164,10 @@ class EmulatedNetwork:
             for namespace, texts in lines.items():
                 run_inside(namespace, argv, "\n".join([*texts, ""]))
 
+    def host_namespace(self, node: int) -> str:
+        """Path of the network namespace of a node's host."""
+        return self._host_namespaces[node]
+
     def switch_namespace(self, node: int) -> str:
         """Path of the network namespace of a node's switch and its devices."""
         return self._switch_namespaces[node]

@@ -84,6 +84,11 @@ class RunState:
         return self.folder / f"r{node}.sock"
 
     @property
+    def control(self) -> Path:
+        """Socket on which the run takes commands of its user."""
+        return self.folder / "control.sock"
+
+    @property
     def clock(self) -> Path:
         """Page of the experiment clock."""
         return self.folder / "clock"

@@ -24,6 +24,7 @@ def write_inputs(
     datapath: str,
     *,
     tag: str | None = None,
+    held: bool = False,
     virtual_start_ns: int | None = None,
 ) -> None:
     """Writes the inputs of a run.
@@ -31,6 +32,7 @@ def write_inputs(
     Args:
         datapath: datapath of the switches; `captures.rundir.manifest.SIMULATED` for a simulation.
         tag: the tag of an emulation.
+        held: whether the network of an emulation is held until its user ends the run.
         virtual_start_ns: wall clock at which the virtual time of a simulation starts.
 
     Raises:
@@ -59,6 +61,7 @@ def write_inputs(
         manifest["simulated_ns"] = now_ns
     if tag is not None:
         manifest["tag"] = tag
+        manifest["held"] = held
     write_manifest(run, manifest)
 
 

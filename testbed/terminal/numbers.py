@@ -31,6 +31,15 @@ def significant(value: Any, digits: int = 3) -> str:
     return count(value) if abs(value) >= 1 else f"{Decimal(text):f}"
 
 
+def message(source: int, seq: int) -> str:
+    """Formats the name of a message, such as 3:17: the source and its router's count from 1.
+
+    The count is the low half of the sequence number, the incarnation of the router the high half
+    (`router.protocol.router.Router`).
+    """
+    return f"{source}:{seq & 0xFFFFFFFF}"
+
+
 def clock(now_s: float, duration_s: float) -> str:
     """Formats the progress of an experiment, such as "12 of 30 s"; an experiment of 2.5 s ends at "2.5 of 2.5
     s"."""

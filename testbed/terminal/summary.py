@@ -56,10 +56,7 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("messages", f"{total('messages_sent')} sent"),
         (
             "deliveries",
-            f"{total('deliveries_made')} made, {total('deliveries_expected')} expected, "
-            f"{total('false_negatives')} missed "
-            f"({total('false_negatives_after_convergence')} of {total('deliveries_decided')} decided after "
-            "convergence)",
+            _deliveries(summary),
         ),
         (
             "not wanted",
@@ -120,6 +117,20 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         )
     )
     return rows
+
+
+def _deliveries(summary: Mapping[str, Any]) -> str:
+    """Returns the deliveries made, expected, and certain: decided by the oracle, after convergence."""
+    expected, certain = summary.get("deliveries_expected"), summary.get("deliveries_decided")
+    missed = summary.get("false_negatives_after_convergence")
+    text = f"{numbers.count(summary.get('deliveries_made'))} made, {numbers.count(expected)} expected"
+    if not expected or certain is None:
+        return text
+    text += f": {numbers.count(certain)} certain, {numbers.count(missed) if missed else 'none'} missed"
+    if certain == expected:
+        return text
+    others = f"{numbers.count(expected - certain)} before convergence or within a change"
+    return f"{text}; {others}, {numbers.count(summary.get('false_negatives', 0) - (missed or 0))} missed"
 
 
 def _crossings(summary: Mapping[str, Any]) -> str:

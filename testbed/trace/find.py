@@ -10,7 +10,7 @@ from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.semantics import matches
 from testbed.errors import InputError
 
-_MESSAGE_ID = re.compile(r"(\d+)[:/](\d+)")
+_MESSAGE_ID = re.compile(r"(\d+):(\d+)")
 _WHOLE = 1 << 64
 
 
@@ -29,7 +29,7 @@ class Listed:
 
 
 def is_message_id(text: str) -> bool:
-    """True for `3:17`, and for `3/17` as `cbcb pub` prints it."""
+    """True for `3:17`."""
     return _MESSAGE_ID.fullmatch(text) is not None
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from router.clock.clock import ExperimentClock
 from router.clock.meter import Meter
@@ -143,6 +143,18 @@ class Driver:
         for client in self._clients.values():
             client.close()
         self._clients.clear()
+
+    def attend(self, source: Any, ready: Callable[[], None]) -> None:
+        """Calls `ready` whenever a socket can be read while `play` or `drain` waits.
+
+        Args:
+            source: an object with `fileno()`.
+        """
+        self._selector.register(source, selectors.EVENT_READ, ready)
+
+    def ignore(self, source: Any) -> None:
+        """Ends `attend`."""
+        self._selector.unregister(source)
 
     def stop(self) -> None:
         """Makes `play` and `drain` return soon, until `resume`.
@@ -315,6 +327,9 @@ class Driver:
         """Waits for routers, at most `wait_s` and at most a tick, and handles their answers and
         deliveries."""
         for key, mask in self._selector.select(min(max(wait_s, 0), _TICK_S)):
+            if callable(key.data):
+                key.data()
+                continue
             node: int = key.data
             client = self._clients[node]
             try:

@@ -56,7 +56,7 @@ def test_a_published_message_reaches_the_subscriber(cbcb: Callable[..., Cbcb], t
     assert status == 0, printed
     first, *_, last = printed.splitlines()
     assert first.startswith("cbcb: run ")
-    assert last.startswith("0/")
+    assert last.startswith("0:")
     assert 'dest = "ORD"' in printed
 
     # It can tell nobody that it no longer wants anything.

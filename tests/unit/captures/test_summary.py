@@ -42,6 +42,7 @@ def _good() -> dict[str, Any]:
         **zero,
         "capture_defects": [],
         "reconciliation": equally,
+        "held": False,
         "messages_planned": 2,
         "messages_sent": 2,
         "deliveries_expected": 4,
@@ -131,6 +132,13 @@ def test_difference_fails_with_its_place() -> None:
 
 def test_run_without_workload_may_send_nothing() -> None:
     assert verdict({**_good(), "messages_planned": 0, "messages_sent": 0}) == ("holds", [])
+
+
+def test_a_session_may_end_before_its_workload_and_before_anything_is_decided() -> None:
+    session = {**_good(), "held": True, "messages_sent": 0, "deliveries_expected": 1, "deliveries_decided": 0}
+    assert verdict(session) == ("holds", [])
+    assert verdict({**session, "held": False})[0] == "fails"
+    assert verdict({**session, "spurious_deliveries": 1})[0] == "fails"
 
 
 def test_pages_are_those_of_the_code() -> None:

@@ -18,6 +18,7 @@ from router.options import option, options_of
 from testbed.config.errors import ExperimentError
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
+from testbed.control.commands import Commands
 from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.governor import Limits
 from testbed.emulation.lag_watch import LagWatch
@@ -182,7 +183,10 @@ def test_an_event_of_no_known_class_is_an_error_in_a_simulation(tmp_path: Path) 
 def test_an_event_of_no_known_class_is_an_error_in_an_emulation(tmp_path: Path) -> None:
     experiment = replace(_load(tmp_path, HEAD), events=(Unheard(1.0),))
     control = EmulatedNetwork(experiment.topology, tmp_path, "user", KernelFeatures(False, False, False))
-    network = RunningNetwork({}, control, unsettled=lambda: None, check=lambda: None)
+    commands = Commands(
+        *(tmp_path / "control", RunLayout(tmp_path), experiment.topology, control), lambda _node: ""
+    )
+    network = RunningNetwork({}, control, unsettled=lambda: None, check=lambda: None, commands=commands)
     with (
         Driver({}, []) as driver,
         pytest.raises(TypeError, match=r"Unheard\(at_s=1\.0\): is neither a fault nor an event"),

@@ -1,0 +1,52 @@
+"""The log of commands: what the user had done in a running emulation, besides publishing and subscribing."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypedDict, cast
+
+from captures.rundir.files import read_lines
+from captures.rundir.layout import RunLayout
+from captures.rundir.records import RunFile, check
+from router.records.json_file import json_line
+
+
+class CommandRecord(TypedDict):
+    """A command that a running emulation accepted."""
+
+    at_s: Annotated[float, "experiment seconds"]
+    time_ns: Annotated[int, "wall clock, ns"]
+    command: Annotated[str, "the command, such as `link 0 1 down` or `exec 3 -- ip address`"]
+
+
+FILE = RunFile(
+    lambda run: [run.commands],
+    "What the user had done in the running emulation by `cbcb exec`, `shell`, `link`, `node` and `cli`; "
+    "JSON lines. Without such a command the file does not exist. The controller logs what a command "
+    "changes in the network, and routers record what applications do.",
+    (("", CommandRecord),),
+)
+
+
+def read_commands(run: RunLayout) -> list[CommandRecord]:
+    """Reads the log; empty if the run has none.
+
+    Raises:
+        RunFolderError: a line is malformed.
+    """
+    if not run.commands.exists():
+        return []
+    records = []
+    for where, record in read_lines(run.commands, unfinished=True):
+        check(CommandRecord, where, record)
+        records.append(cast("CommandRecord", record))
+    return records
+
+
+def append_command(run: RunLayout, record: CommandRecord) -> None:
+    """Appends a command.
+
+    Raises:
+        OSError: the line cannot be written.
+    """
+    with run.commands.open("a", encoding="utf-8") as file:
+        file.write(json_line(record))

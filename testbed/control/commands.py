@@ -1,0 +1,187 @@
+"""The commands that a running emulation takes from its user.
+
+The run listens on a Unix socket in its state folder, to which only the user of the run (root) may
+connect: one JSON object a line, `do` and the operands, answered by one object with `ok`. Commands are carried
+out between the items of the workload, and logged with their experiment time (`captures.rundir.commands`).
+What a command changes in the network is an event of experiment files (`testbed.events`): the controller
+detects and logs the change, and oracle and accounting read the controller's log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from captures.rundir.commands import CommandRecord, append_command
+from captures.rundir.layout import RunLayout
+from router.runtime.lines import LineSocket, LineTooLongError
+from testbed.config.errors import ExperimentError, Problems
+from testbed.config.events import read_events
+from testbed.errors import InputError
+from testbed.events.fault import Fault, NetworkControl
+from topos.model import Topology
+
+#: Bytes of one command.
+LINE_LIMIT = 64 * 1024
+_BACKLOG = 16
+
+Request = Mapping[str, Any]
+
+
+class Loop(Protocol):
+    """The loop that calls back when a socket can be read (`testbed.workload.driver.Driver`)."""
+
+    def attend(self, source: Any, ready: Callable[[], None]) -> None:
+        """Calls `ready` whenever `source` can be read."""
+
+    def ignore(self, source: Any) -> None:
+        """Ends `attend`."""
+
+
+class Commands:
+    """Takes commands while the workload is played and the network is held.
+
+    Args:
+        path: of the socket.
+        run: the run folder, in which commands are logged.
+        topology: of the network.
+        network: the object to which faults are applied.
+        namespace: gives the path of the network namespace of a node's host.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        run: RunLayout,
+        topology: Topology,
+        network: NetworkControl,
+        namespace: Callable[[int], str],
+    ) -> None:
+        self._path = path
+        self._run = run
+        self._topology = topology
+        self._network = network
+        self._namespace = namespace
+        self._now_s: Callable[[], float] = lambda: 0.0
+        self._operations: Mapping[str, Callable[[Request], dict[str, Any]]] = {
+            "fault": self._fault,
+            "enter": self._enter,
+        }
+
+    @contextmanager
+    def served(self, loop: Loop, now_s: Callable[[], float]) -> Iterator[None]:
+        """Takes commands until the context ends.
+
+        Args:
+            now_s: gives the experiment second.
+
+        Raises:
+            OSError: the socket cannot be made.
+        """
+        self._now_s = now_s
+        connections: set[LineSocket] = set()
+
+        def accept() -> None:
+            try:
+                lines = LineSocket(listener.accept()[0], LINE_LIMIT)
+            except OSError:  # the peer has gone, or the process has no descriptor left
+                return
+            connections.add(lines)
+            loop.attend(lines, partial(serve, lines))
+
+        def serve(lines: LineSocket) -> None:
+            received, is_open = lines.receive()
+            for line in received:
+                is_open = lines.send(_line(self.answer(line))) and not lines.pending and is_open
+            if not is_open:
+                loop.ignore(lines)
+                connections.discard(lines)
+                lines.close()
+
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        with listener:
+            # Before bind, so that the file never has other permissions (Linux takes them from the socket).
+            os.fchmod(listener.fileno(), 0o600)
+            listener.bind(str(self._path))
+            listener.listen(_BACKLOG)
+            loop.attend(listener, accept)
+            try:
+                yield
+            finally:
+                self._path.unlink(missing_ok=True)
+                for source in (listener, *connections):
+                    loop.ignore(source)
+                for lines in connections:
+                    lines.close()
+
+    def answer(self, line: bytes | LineTooLongError) -> dict[str, Any]:
+        """Carries out a command; returns the answer."""
+        try:
+            request = _parse(line)
+            operation = self._operations.get(str(request.get("do")))
+            if operation is None:
+                known = " or ".join(self._operations)
+                raise InputError(f"do: {request.get('do')!r}; expected {known}")
+            return {"ok": True, **operation(request)}
+        except InputError as error:
+            return {"ok": False, "error": str(error)}
+
+    def _fault(self, request: Request) -> dict[str, Any]:
+        event = self._read_event(request)
+        if not isinstance(event, Fault):
+            raise InputError(
+                f"{event.action}: is no event of the network; applications are asked by pub and sub"
+            )
+        steps = list(event.steps())
+        if len(steps) > 1:
+            raise InputError(f"{event.action}: has several moments; expected an event of one moment")
+        self._log(request)
+        steps[0][1](self._network)
+        return {"at_s": self._now_s()}
+
+    def _read_event(self, request: Request) -> Any:
+        entry = request.get("event")
+        if not isinstance(entry, dict):
+            raise InputError(f"event: {entry!r}; expected an object, as a section [[events]] has it")
+        problems = Problems("command")
+        events = read_events(problems, [{**entry, "at_s": 0}], self._topology, None)
+        try:
+            problems.raise_if_any()
+        except ExperimentError as error:
+            raise InputError(str(error)) from error
+        return events[0]
+
+    def _enter(self, request: Request) -> dict[str, Any]:
+        node = request.get("node")
+        if type(node) is not int or not 0 <= node < len(self._topology.nodes):
+            raise InputError(f"node: {node!r}; expected 0 to {len(self._topology.nodes) - 1}")
+        self._log(request)
+        return {"namespace": self._namespace(node)}
+
+    def _log(self, request: Request) -> None:
+        command = request.get("command")
+        text = command if isinstance(command, str) else json.dumps(request)
+        append_command(self._run, CommandRecord(at_s=self._now_s(), time_ns=time.time_ns(), command=text))
+
+
+def _parse(line: bytes | LineTooLongError) -> dict[str, Any]:
+    if isinstance(line, LineTooLongError):
+        raise InputError(str(line))
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"expected a JSON object: {error}") from error
+    if not isinstance(request, dict):
+        raise InputError(f"expected a JSON object, got {request!r}")
+    return request
+
+
+def _line(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer).encode() + b"\n"

@@ -1,0 +1,157 @@
+"""The user's side of a running emulation: its topology, its routers, and commands to the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn
+
+from captures.rundir.layout import RunLayout
+from captures.rundir.topology import read_topology
+from router.namespaces import enter_network_namespace
+from router.runtime.client import Client
+from testbed.control.nodes import node_id
+from testbed.errors import InputError, RunError
+from testbed.network.state import CHECKOUT, RunState, live_runs
+from topos.model import Topology
+
+#: Wall seconds to wait for the answer to a command.
+_TIMEOUT_S = 30.0
+#: Environment of commands on a node.
+NODE_VARIABLE, SOCKET_VARIABLE = "CBCB_NODE", "CBCB_SOCKET"
+
+
+class Running:
+    """A live run.
+
+    Attributes:
+        state: what it holds.
+    """
+
+    def __init__(self, state: RunState) -> None:
+        self.state = state
+
+    @classmethod
+    def find(cls, tag: str | None) -> Running:
+        """Returns the live run with a tag; without a tag, the live run of this checkout.
+
+        Raises:
+            InputError: no such run is live, or several are.
+        """
+        live = live_runs()
+        if tag is not None:
+            runs = [state for state in live if state.tag == tag]
+        else:
+            runs = [state for state in live if state.checkout == CHECKOUT]
+            if live and not runs:
+                tags = ", ".join(f"{state.tag} ({state.run_dir})" for state in live)
+                raise InputError(
+                    f"no emulation of this checkout is running, but of others {tags}: choose with --run TAG"
+                )
+        if not runs:
+            raise InputError(
+                f"no live run {tag}" if tag else "no emulation is running; `cbcb run --hold` starts one"
+            )
+        if len(runs) > 1:
+            tags = ", ".join(state.tag for state in runs)
+            raise InputError(f"several runs are live ({tags}): choose one with --run TAG")
+        return cls(runs[0])
+
+    @cached_property
+    def topology(self) -> Topology:
+        return read_topology(RunLayout(Path(self.state.run_dir)))
+
+    def node(self, text: str) -> int:
+        """Returns the id of a node that the user named.
+
+        Raises:
+            InputError: there is no such node.
+        """
+        return node_id(text, self.topology)
+
+    def client(self, node: int, app: str | None = None) -> Client:
+        """Connects an application to the router of a node.
+
+        Raises:
+            ClientError: the router does not answer, or has an application of that name.
+        """
+        return Client(self.state.socket(node), app=app)
+
+    def set_link(self, u: int, v: int, state: str) -> None:
+        """Takes a link "up" or "down"; see `ask`."""
+        self._fault({"action": f"link_{state}", "link": [u, v]}, f"link {u} {v} {state}")
+
+    def set_node(self, node: int, state: str) -> None:
+        """Takes a node "up" or "down"; see `ask`."""
+        self._fault({"action": f"node_{state}", "node": node}, f"node {node} {state}")
+
+    def _fault(self, event: dict[str, Any], command: str) -> None:
+        self.ask({"do": "fault", "event": event, "command": command})
+
+    def namespace(self, node: int, command: str) -> str:
+        """Returns the path of the network namespace of a node, for a command that the run logs; see `ask`."""
+        answer = self.ask({"do": "enter", "node": node, "command": command})
+        return str(answer["namespace"])
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Has the run carry out a command; returns its answer.
+
+        Raises:
+            InputError: the run refuses the command; the message says why.
+            RunError: the run takes no commands, or does not answer.
+        """
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(_TIMEOUT_S)
+            try:
+                connection.connect(str(self.state.control))
+                connection.sendall(json.dumps(request).encode() + b"\n")
+                line = connection.makefile("rb").readline()
+            except TimeoutError as error:
+                raise RunError(f"run {self.state.tag} does not answer in {_TIMEOUT_S:g} s") from error
+            except (FileNotFoundError, ConnectionError) as error:
+                raise RunError(
+                    f"run {self.state.tag} takes no commands: it is being brought up or taken down"
+                ) from error
+            except PermissionError as error:
+                raise InputError(
+                    f"{self.state.control}: {error.strerror}; expected the user of the run"
+                ) from error
+        if not line:
+            raise RunError(f"run {self.state.tag} ended without an answer")
+        answer: dict[str, Any] = json.loads(line)
+        if not answer["ok"]:
+            raise InputError(answer["error"])
+        return answer
+
+    def environment(self, node: int) -> dict[str, str]:
+        """Returns this process's environment with the node and the application socket of its router."""
+        return {
+            **os.environ,
+            NODE_VARIABLE: str(node),
+            SOCKET_VARIABLE: str(self.state.socket(node)),
+        }
+
+    def replace_process(
+        self, node: int, argv: Sequence[str], command: str, extra: Mapping[str, str] | None = None
+    ) -> NoReturn:
+        """Turns this process into a command on a node, in the network namespace of its host.
+
+        Args:
+            argv: the command and its arguments.
+            command: as the run logs it.
+            extra: further variables of its environment.
+
+        Raises:
+            InputError: there is no such command, or this user may not enter the namespace.
+            RunError: see `ask`.
+        """
+        namespace = self.namespace(node, command)
+        try:
+            enter_network_namespace(namespace)
+            os.execvpe(argv[0], list(argv), {**self.environment(node), **(extra or {})})
+        except OSError as error:
+            raise InputError(f"{command}: {error.strerror or error}") from error

@@ -1,0 +1,80 @@
+"""The commands on a running emulation: the session of docs/running-network.md, and the verdict after it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from captures.rundir.commands import read_commands
+from captures.rundir.layout import RunLayout
+from tests.support.command import CBCB, STATE, Cbcb
+from tests.support.paths import DOCS, ROOT
+from tests.support.polling import poll
+
+pytestmark = pytest.mark.emulation
+
+_PROMPT = "cbcb> "
+
+
+def _transcript() -> list[str]:
+    """The lines of the documented session."""
+    _, _, rest = (DOCS / "running-network.md").read_text().partition(f"```\n{_PROMPT}")
+    return (_PROMPT + rest.partition("```")[0]).splitlines()
+
+
+def _cbcb(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*CBCB, *arguments], cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_the_documented_session_works_and_is_accounted_for(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
+    experiment = tmp_path / "play.toml"
+    experiment.write_text(
+        'duration_s = 1\n[topology]\ngenerator = "ring"\nnodes = 5\n[oracle]\nin_flight_window_s = 0.05\n'
+    )
+    run = cbcb("run", str(experiment), "--hold")
+    state = run.state()
+    tag, folder = state["tag"], RunLayout(Path(state["run_dir"]))
+    assert "takes no commands" in _cbcb("link", "--run", tag, "0", "1", "down").stderr
+    control = STATE / tag / "control.sock"
+    poll(lambda: control.exists() or None, 60, "the run takes commands")
+    assert control.stat().st_mode & 0o777 == 0o600
+
+    expected = _transcript()
+    lines = [line.removeprefix(_PROMPT) for line in expected if line.startswith(_PROMPT)]
+    session = _cbcb("cli", "--run", tag, stdin="\n".join([*lines, ""]))
+    assert (session.stdout.splitlines(), session.returncode) == (expected, 0), session.stderr
+
+    entered = _cbcb("exec", "--run", tag, "2", "--", "ip", "-brief", "link")
+    assert entered.returncode == 0
+    assert sorted(line.split("@")[0].split()[0] for line in entered.stdout.splitlines()) == ["lo", "r2-eth0"]
+    assert _cbcb("exec", "--run", tag, "r2", "--", "sh", "-c", "exit 7").returncode == 7
+    refused = _cbcb("link", "--run", tag, "0", "2", "down")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "nodes 0 and 2 are not joined" in refused.stderr
+    wrong = _cbcb("cli", "--run", tag, stdin="links\nlink 0 1 sideways\nnodes\n")
+    assert (wrong.returncode, "nodes" in wrong.stdout) == (2, False)
+    assert "sideways: expected up or down" in wrong.stderr
+
+    run.interrupt()
+    status, printed = run.wait()
+    assert status == 0, printed
+    assert [one["command"] for one in read_commands(folder)] == [
+        "exec 0 -- echo node $CBCB_NODE",
+        "link 0 1 down",
+        "link 0 1 up",
+        "node 4 down",
+        "node 4 up",
+        "exec 2 -- ip -brief link",
+        "exec 2 -- sh -c 'exit 7'",
+    ]
+    summary = json.loads(folder.summary.read_text())
+    assert (summary["verdict"], summary["held"]) == ("holds", True)
+    assert (summary["messages_sent"], summary["deliveries_made"]) == (1, 1)
+    changed = [event for change in summary["recovery_s"] for event in change["events"]]
+    assert {"link_down 0-1", "link_up 0-1", "node_down 4", "node_up 4"} & set(changed)

@@ -1,0 +1,126 @@
+"""Commands to a run: what they change, what is logged, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from captures.rundir.commands import read_commands
+from captures.rundir.layout import RunLayout
+from testbed.control.commands import LINE_LIMIT, Commands
+from testbed.control.nodes import node_id
+from testbed.errors import InputError
+from testbed.workload.driver import Driver
+from topos.generators import ring
+
+
+class Changes:
+    """A network that notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[Any, ...]] = []
+
+    def set_link(self, u: int, v: int, up: bool) -> None:
+        self.made.append((u, v, up))
+
+    def set_node(self, node: int, up: bool) -> None:
+        self.made.append((node, up))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunLayout:
+    folder = RunLayout(tmp_path)
+    folder.logs_folder.mkdir()
+    return folder
+
+
+def _commands(run: RunLayout, network: Changes) -> Commands:
+    return Commands(run.path / "control", run, ring(5), network, lambda node: f"/ns/{node}")
+
+
+def _ask(commands: Commands, **request: Any) -> dict[str, Any]:
+    return commands.answer(json.dumps(request).encode())
+
+
+def test_a_command_is_carried_out_and_logged(run: RunLayout) -> None:
+    network = Changes()
+    commands = _commands(run, network)
+    event = {"action": "link_down", "link": [0, 1]}
+    assert _ask(commands, do="fault", event=event, command="link 0 1 down")["ok"]
+    assert _ask(commands, do="fault", event={"action": "node_up", "node": 4}, command="node 4 up")["ok"]
+    assert _ask(commands, do="enter", node=3, command="shell 3") == {"ok": True, "namespace": "/ns/3"}
+    assert network.made == [(0, 1, False), (4, True)]
+    assert [one["command"] for one in read_commands(run)] == ["link 0 1 down", "node 4 up", "shell 3"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        ({"do": "dance"}, "do: 'dance'; expected fault or enter"),
+        ({"do": "fault"}, "event: None; expected an object"),
+        ({"do": "fault", "event": {"action": "link_down", "link": [0, 2]}}, "nodes 0 and 2 are not joined"),
+        ({"do": "fault", "event": {"action": "link_down"}}, "link: missing"),
+        ({"do": "fault", "event": {"action": "link_flap", "link": [0, 1], "down_s": 1}}, "several moments"),
+        (
+            {"do": "fault", "event": {"action": "send_message", "node": 0, "message": "a = 1"}},
+            "is no event of the network",
+        ),
+        ({"do": "enter", "node": 5}, "node: 5; expected 0 to 4"),
+        ({"do": "enter", "node": True}, "node: True; expected 0 to 4"),
+        ([], "expected a JSON object"),
+    ],
+)
+def test_a_command_that_is_refused_changes_and_logs_nothing(run: RunLayout, request_: Any, why: str) -> None:
+    network = Changes()
+    answer = _commands(run, network).answer(json.dumps(request_).encode())
+    assert not answer["ok"] and why in answer["error"], answer
+    assert (network.made, read_commands(run)) == ([], [])
+
+
+def test_the_socket_serves_several_commands_and_ends_with_the_workload(run: RunLayout) -> None:
+    commands = _commands(run, Changes())
+    path = run.path / "control"
+    with (
+        Driver({}, []) as driver,
+        socket.socket(socket.AF_UNIX) as user,
+        socket.socket(socket.AF_UNIX) as idle,
+    ):
+        with commands.served(driver, lambda: 1.5):
+            assert path.stat().st_mode & 0o777 == 0o600
+            user.connect(str(path))
+            idle.connect(str(path))
+            user.sendall(b'{"do": "enter", "node": 1}\n' + b"x" * (LINE_LIMIT + 1) + b"\nnot JSON\n")
+            user.settimeout(0)
+            received = b""
+
+            def answered() -> bool:
+                nonlocal received
+                with suppress(BlockingIOError):
+                    received += user.recv(4096)
+                return received.count(b"\n") == 3
+
+            assert driver.drain(answered, 10)
+        first, second, third = map(json.loads, received.splitlines())
+        assert first["ok"] and "line longer than" in second["error"] and "JSON" in third["error"]
+        assert not path.exists()
+        user.settimeout(10)
+        assert user.recv(1) == b""
+    assert read_commands(run)[0]["at_s"] == 1.5
+
+
+def test_a_node_is_named_by_number_host_or_name() -> None:
+    plain = ring(5)
+    assert [node_id(text, plain) for text in ("3", "r3")] == [3, 3]
+    for text in ("5", "r5", "-1", "", "r", "²"):
+        with pytest.raises(InputError, match="expected 0 to 4, or r0 to r4"):
+            node_id(text, plain)
+    named = replace(plain, nodes=tuple(replace(node, name=f"r{4 - node.id}") for node in plain.nodes))
+    assert node_id("r3", named) == 1
+    with pytest.raises(InputError, match="unknown node 'r9'"):
+        node_id("r9", named)
