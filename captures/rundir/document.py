@@ -8,6 +8,7 @@ from pathlib import Path
 
 from captures.rundir import (
     applications,
+    attention,
     capture_list,
     clock,
     commands,
@@ -39,6 +40,7 @@ FILES: tuple[RunFile, ...] = (
     capture_list.FILE,
     applications.FILE,
     commands.FILE,
+    attention.FILE,
     controller.FILE,
     routing_tables.FILE,
     others.CONTROLLER_PROCESS,

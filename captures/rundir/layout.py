@@ -90,6 +90,20 @@ class RunLayout:
         return self.applications_folder / "simulation.jsonl"
 
     @property
+    def service_folder(self) -> Path:
+        """The records of a service that keeps some (`router.protocol.service.Service.keeps_records`)."""
+        return self.logs_folder / "service"
+
+    def service_records_of(self, node: int | str) -> Path:
+        """The records of the service of one router."""
+        return self.service_folder / f"r{node}.jsonl"
+
+    @property
+    def simulated_service_records(self) -> Path:
+        """The records of the service of all routers of a simulation."""
+        return self.service_folder / "simulation.jsonl"
+
+    @property
     def controller_log(self) -> Path:
         return self.logs_folder / "controller.jsonl"
 

@@ -19,12 +19,25 @@ class WorkloadLine(TypedDict):
 
     at_s: Annotated[float, "experiment second of the request"]
     node: Annotated[int, "node of the application"]
-    action: Annotated[str, "`set_predicate`, `subscribe`, `unsubscribe` or `send_message`"]
+    action: Annotated[str, "name of the event, such as `set_predicate` (docs/experiment-file.md)"]
     subscription: NotRequired[
-        Annotated[str, "of subscribe and unsubscribe: name of the subscription, unique at the node"]
+        Annotated[
+            str,
+            "of subscribe, unsubscribe, register, refresh and unregister: name of the subscription, unique "
+            "at the node",
+        ]
     ]
-    predicate: NotRequired[Annotated[str, "of set_predicate and subscribe: in the readable notation"]]
-    attributes: NotRequired[Annotated[Mapping[str, Value], "of send_message: name of the attribute -> value"]]
+    predicate: NotRequired[
+        Annotated[str, "of set_predicate, subscribe and register: in the readable notation"]
+    ]
+    attributes: NotRequired[
+        Annotated[Mapping[str, Value], "of send_message and publish: name of the attribute -> value"]
+    ]
+    max: NotRequired[Annotated[int, "of register: greatest number of publications of a round"]]
+    lifetime_s: NotRequired[Annotated[float, "of register: duration of a round, experiment seconds"]]
+    freshness_s: NotRequired[
+        Annotated[float, "of register: greatest age of a publication, experiment seconds"]
+    ]
 
 
 FILE = RunFile(

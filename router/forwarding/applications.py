@@ -33,7 +33,7 @@ from router.forwarding.layout import (
 from router.matching.compiled.engine import CompiledMatcher
 from router.native.memory import address_of
 from router.protocol.service import DecidingPredicates
-from router.records.applications import DELAY_S
+from router.records.record_file import DELAY_S
 
 _RECORDS_AT, _RECORDS_DUE, _ENTRY_COUNT = (
     int(State.RECORDS_AT),

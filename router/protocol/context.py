@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 
 from router.content.base import Content
-from router.predicates.model import Message, Predicate
 from router.protocol.broadcast import Branch, BroadcastTables
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action
 from router.protocol.options import RouterOptions
 from router.protocol.parts import Parts
 from router.wire.addresses import LOCAL_INTERFACE
-from router.wire.frames import COUNTER_BITS, Flags, Frame, FrameType, SenderRequest
+from router.wire.frames import COUNTER_BITS, Body, Flags, Frame, FrameType
 
 _CUT_OFF = Branch(LOCAL_INTERFACE, frozenset(), 0, frozenset(), frozenset())
 
@@ -63,7 +62,7 @@ class Context:
         self,
         frame_type: FrameType,
         seq: int,
-        body: Message | Predicate | SenderRequest,
+        body: Body,
         flags: Flags = Flags.NONE,
     ) -> Frame:
         """A frame of this router, in the current epoch."""

@@ -38,6 +38,18 @@ class Drop(StrEnum):
     UR_LATE = "ur_late"
     #: A UR that this router asked of no neighbour, for itself or for another.
     UR_UNEXPECTED = "ur_unexpected"
+    #: A SUB that came before, or of a round that a newer one has replaced.
+    SUB_OLD = "sub_old"
+    #: A SUB beyond what this router keeps of subscriptions, or whose lifetime is over.
+    SUB_REFUSED = "sub_refused"
+    #: A PUB that came before.
+    PUB_DUPLICATE = "pub_duplicate"
+    #: A home of a PUB to which this router has sent the publication since the home's last SUB.
+    HOME_SERVED = "home_served"
+    #: An OVERLOAD of a subscription that this router does not know, or that has a newer round.
+    OVERLOAD_LATE = "overload_late"
+    #: A FLUSH that answers nothing, or contradicts itself.
+    FLUSH_UNEXPECTED = "flush_unexpected"
     HELD_QUEUE_FULL = "held_queue_full"
     #: An RA or UR of a neighbour of which too many wait to be read, where predicates cannot be widened.
     INTAKE_FULL = "intake_full"
@@ -59,6 +71,11 @@ class Counters:
     router's table; `urs_missed` are interfaces from which none came in time.
 
     `predicates_widened` counts RAs and URs whose predicate exceeded a limit and was widened.
+
+    The others are those of the attention-limited service. `publications_delivered` counts a publication once
+    for each subscription; `publications_overload` those that came for a local subscription that was satisfied
+    before, or over. `subs_issued`, `pubs_issued` and `overloads_issued` count frames of this router, whatever
+    their fan-out, `subs_forwarded` and `pubs_forwarded` those that went on.
     """
 
     messages_sent: int = 0
@@ -81,6 +98,22 @@ class Counters:
     urs_reused: int = 0
     urs_missed: int = 0
     predicates_widened: int = 0
+    rounds_begun: int = 0
+    rounds_satisfied: int = 0
+    publications_uploaded: int = 0
+    publications_delivered: int = 0
+    publications_overload: int = 0
+    publications_evicted: int = 0
+    subs_issued: int = 0
+    subs_received: int = 0
+    subs_forwarded: int = 0
+    pubs_issued: int = 0
+    pubs_received: int = 0
+    pubs_forwarded: int = 0
+    overloads_issued: int = 0
+    overloads_received: int = 0
+    flushes_sent: int = 0
+    flushes_received: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
 
     def drop(self, reason: Drop) -> None:

@@ -5,7 +5,9 @@ An application is known to the core by a number that its driver chooses.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from router.predicates.model import Message, Predicate
 from router.wire.frames import Frame
@@ -150,4 +152,27 @@ class Refused:
     reason: str
 
 
-Action = Send | SendToController | Deliver | Accepted | Refused
+class ServiceAction:
+    """Base of the actions that a service adds to those of this module (`router.protocol.service`).
+
+    Drivers know nothing more of them: they pass `line` to the application and append `record` to the records
+    of the service. Recordings have a format for each class (`router.recording.actions.register_action`).
+    """
+
+    __slots__ = ()
+
+    @property
+    def application(self) -> int | None:
+        """The application that gets `line`; None: the action is for the records alone."""
+        return None
+
+    def line(self) -> Mapping[str, Any] | None:
+        """The event that the application reads from its socket, a JSON object; None: it reads nothing."""
+        return None
+
+    def record(self) -> Mapping[str, Any] | None:
+        """The record of the service, without the fields that its writer adds; None: there is none."""
+        return None
+
+
+Action = Send | SendToController | Deliver | Accepted | Refused | ServiceAction

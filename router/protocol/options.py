@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 from router.content.registry import CONTENTS, DEFAULT_CONTENT
 from router.options import SECONDS_MAX, Unit, check, option
@@ -22,6 +22,30 @@ def conflicts(scheme: str, covering: str, sr_policy: str, max_filters: int | Non
     if max_filters is not None and not CONTENTS[covering].widens:
         found["max_filters"] = f'excludes covering "{covering}", which keeps filters as declared'
     return found
+
+
+def options_of_service(kind: str, given: object = None) -> Any:
+    """The options of a service, an object of `Service.options`.
+
+    Args:
+        kind: a name of `SERVICES`.
+        given: such an object, or its fields by name, as a recording has them; None: the defaults.
+
+    Raises:
+        ValueError: a field is unknown or outside its range, or the options are those of another service.
+    """
+    options = SERVICES[kind].options
+    if given is None:
+        return options()
+    if isinstance(given, Mapping):
+        known = {each.name for each in fields(options)}
+        for name in given:
+            if name not in known:
+                raise ValueError(f'{name}: no option of the service "{kind}"')
+        return options(**given)
+    if not isinstance(given, options):
+        raise ValueError(f'service_options: {given!r}; expected {options.__name__}, of the service "{kind}"')  # noqa: TRY004
+    return given
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +215,10 @@ class RouterOptions(ChosenOptions):
 
     All times are experiment seconds: seconds of the router's clock.
 
+    Attributes:
+        service_options: those of the service, an object of its `Service.options`; None or a mapping of its
+            fields becomes one.
+
     Raises:
         ValueError: an option is outside its range, or two exclude each other.
     """
@@ -224,6 +252,7 @@ class RouterOptions(ChosenOptions):
             "Messages that applications may send before the first epoch; more are refused.", low=0
         ),
     )
+    service_options: object = None
 
     @property
     def limits(self) -> PredicateLimits:
@@ -244,3 +273,4 @@ class RouterOptions(ChosenOptions):
         check(self)
         for name, reason in conflicts(self.scheme, self.covering, self.sr_policy, self.max_filters).items():
             raise ValueError(f"{name}: {reason}")
+        object.__setattr__(self, "service_options", options_of_service(self.service, self.service_options))

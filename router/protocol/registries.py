@@ -49,6 +49,11 @@ SERVICES.register_lazily(
     "router.protocol.services.exhaustive:Exhaustive",
     "Every application gets every message that its predicate selects.",
 )
+SERVICES.register_lazily(
+    "attention",
+    "router.protocol.attention.service:Attention",
+    "Subscriptions with a maximum, a lifetime and a freshness, served from caches in the network.",
+)
 
 DEFAULT_SCHEME = "pif"
 DEFAULT_SERVICE = "exhaustive"

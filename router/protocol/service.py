@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 from router.content.base import Content
 from router.predicates.model import Message, Predicate
@@ -61,8 +62,19 @@ class DecidingPredicates(Protocol):
         """The predicates that select something, by application, in the order of `Service.receivers`."""
 
 
+@dataclass(frozen=True, slots=True)
+class NoOptions:
+    """The options of a service without options."""
+
+
 class Service(Part, ABC):
     """A service at one router.
+
+    Attributes:
+        options: the dataclass of the service's options (`router.options.option`): the keys of [service]
+            beside `kind`; `RouterOptions.service_options` is an object of the class.
+        keeps_records: whether its actions have records (`ServiceAction.record`), for which drivers open a
+            file.
 
     Args:
         context: of the router.
@@ -70,6 +82,9 @@ class Service(Part, ABC):
             After a change of p0 the service calls `context.parts.local_changed`.
         messages: takes the messages of applications.
     """
+
+    options: ClassVar[type] = NoOptions
+    keeps_records: ClassVar[bool] = False
 
     def __init__(self, context: Context, routing: RoutingTable, messages: Messages) -> None:
         self.context = context

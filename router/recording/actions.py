@@ -3,14 +3,19 @@
 A frame is written whole, as on the wire: the header of the Ethernet frame that completed it, and its body. A
 forwarded frame equals the received frame except for the hop limit, and a delivered message mostly equals
 the received message: neither is written a second time.
+
+A service that adds actions (`router.protocol.events.ServiceAction`) adds a format for each:
+`register_action`.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
+from typing import Any, Generic, TypeVar
 
 from router.predicates.model import Message
 from router.predicates.printer import format_message
@@ -23,6 +28,7 @@ from router.protocol.events import (
     Send,
     SendMessage,
     SendToController,
+    ServiceAction,
 )
 from router.recording.contents import message_json, read_message
 from router.recording.events import listed
@@ -51,6 +57,50 @@ _FORWARD, _SEND, _SEND_TO_CONTROLLER = (
     for action_type in (_ActionType.FORWARD, _ActionType.SEND, _ActionType.SEND_TO_CONTROLLER)
 )
 _DELIVER = struct.Struct("<BIQ")
+#: Codes of the actions of services; those of this module are below.
+SERVICE_ACTIONS = range(32, 64)
+
+A = TypeVar("A", bound=ServiceAction)
+
+
+@dataclass(frozen=True)
+class ActionFormat(Generic[A]):
+    """The format of the actions of a service's type.
+
+    Attributes:
+        code: the number of the type in a recording.
+        encode: returns the content: equal actions give equal bytes.
+        describe: returns the action of a content on one line, for people. Raises ValueError, struct.error or
+            TypeError for another format.
+    """
+
+    code: int
+    encode: Callable[[A], bytes]
+    describe: Callable[[bytes], str]
+
+
+_FORMATS: dict[type, ActionFormat[Any]] = {}
+_BY_CODE: dict[int, ActionFormat[Any]] = {}
+
+
+def register_action(action_type: type[A], action_format: ActionFormat[A]) -> None:
+    """Adds the format of a service's action.
+
+    Raises:
+        ValueError: the code is outside `SERVICE_ACTIONS`, or taken.
+    """
+    code = action_format.code
+    if code not in SERVICE_ACTIONS or code in _BY_CODE:
+        raise ValueError(f"{action_type.__name__}: code {code} is taken or outside 32..63")
+    _FORMATS[action_type] = _BY_CODE[code] = action_format
+
+
+def unregister_action(action_type: type[ServiceAction]) -> None:
+    """Removes the format of a service's action.
+
+    Raises KeyError if there is none.
+    """
+    del _BY_CODE[_FORMATS.pop(action_type).code]
 
 
 def encode_actions(event: Event, actions: Iterable[Action]) -> bytes:
@@ -72,6 +122,9 @@ def _action(event: Event, action: Action) -> bytes:
         return _SEND_TO_CONTROLLER + _sized(_frame_or_reason(action.frame))
     if isinstance(action, Accepted):
         return struct.pack("<BIIQ", _ActionType.ACCEPTED, action.app, action.source, action.seq)
+    if isinstance(action, ServiceAction):
+        known = _FORMATS[type(action)]
+        return bytes((known.code,)) + _sized(known.encode(action))
     return struct.pack("<BI", _ActionType.REFUSED, action.app) + _sized(action.reason.encode())
 
 
@@ -120,6 +173,13 @@ def describe_actions(event: Event, data: bytes) -> list[str]:
 def _described(event: Event, data: bytes) -> Iterator[str]:
     at = 0
     while at < len(data):
+        if data[at] in SERVICE_ACTIONS:
+            known = _BY_CODE.get(data[at])
+            if known is None:
+                raise ValueError(f"no action has the code {data[at]}")
+            content, at = _take(data, at + 1)
+            yield known.describe(content)
+            continue
         action_type = _ActionType(data[at])
         at += 1
         if action_type in (_ActionType.FORWARD, _ActionType.SEND):

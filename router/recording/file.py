@@ -21,16 +21,16 @@ import os
 import random
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import IO, Any
 
 from router.clock.clock import ExperimentClock, FixedClock, Reading
 from router.matching.factory import factory
-from router.options import options_of
 from router.protocol.events import Action, Event
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
+from router.recording import attention
 from router.recording.actions import encode_actions
 from router.recording.events import decode_event, encode_event, is_event
 from router.recording.format import ACTIONS
@@ -46,6 +46,8 @@ _INPUT = struct.Struct("<BId")
 _CLOCK_CONTENT = struct.Struct("<dQd")
 _F64 = struct.Struct("<d")
 _CLOCK, _END = 64, 66
+
+attention.register()
 #: Wall seconds between two readings of both clocks: the wall clock may be slewed.
 _CLOCK_INTERVAL_S = 1.0
 
@@ -87,7 +89,7 @@ def _options(recorded: dict[str, Any]) -> RouterOptions:
     strict = recorded.pop("strict_paper", None)
     if strict is not None:
         recorded["scheme"] = "pif-strict" if strict else "pif"
-    names = {each.key for each in options_of(RouterOptions)}
+    names = {each.name for each in fields(RouterOptions)}
     # Earlier names of times have no unit.
     return RouterOptions(
         **{name if name in names else f"{name}_s": value for name, value in recorded.items()}

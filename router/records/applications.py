@@ -8,24 +8,12 @@ has to keep a log. Times are wall clock in nanoseconds since 1970 UTC, read by t
 from __future__ import annotations
 
 import json
-import os
-import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from router.predicates.model import Value
 from router.predicates.parser import parse_message
-from router.records.json_file import json_line
-
-#: Wall seconds for which a record may wait in memory.
-DELAY_S = 0.1
-#: Bytes of records that are written without waiting.
-_CHUNK = 65_536
-#: Bytes of records that are kept while the file cannot be written; further records are lost.
-_MOST_WAITING = 4 * 1024 * 1024
-#: Wall seconds between two attempts to write a file that could not be written.
-_RETRY_S = 1.0
+from router.records.record_file import RecordFile
 
 
 class ApplicationConnected(TypedDict):
@@ -156,34 +144,8 @@ _REQUESTS: Mapping[str, tuple[str, ...]] = {
 SERVED = frozenset(_REQUESTS)
 
 
-class ApplicationRecords:
-    """Writes the records of the applications of one router, or of a whole simulation, to a file.
-
-    Records wait in memory for at most `DELAY_S`, if `tick` is called when it is due. While the file cannot be
-    written, on a full disk for instance, they wait longer; what finds no room is counted.
-
-    Args:
-        path: the file; records are appended.
-        failed: is called with the error when the file cannot be written, and not again before it could be.
-
-    Attributes:
-        lost: records that have not been written and never will be.
-    """
-
-    def __init__(self, path: Path | str, failed: Callable[[OSError], None]) -> None:
-        self.lost = 0
-        self._failed = failed
-        self._failing = False
-        self._waiting = bytearray()
-        #: When the waiting records are to be written, by `time.monotonic`; None: no record waits.
-        self._due: float | None = None
-        self._file = -1
-        try:
-            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            failed(error)
-
-    # The events.
+class ApplicationRecords(RecordFile):
+    """Writes the records of the applications of one router, or of a whole simulation, to a file."""
 
     def connected(self, t_ns: int, node: int, app: str) -> None:
         """See `ApplicationConnected`."""
@@ -211,22 +173,13 @@ class ApplicationRecords:
                 value = parse_message(request["message"])
             if value is not None:
                 record[field] = value
-        self._append(json_line(record).encode("ascii"))
+        self.append(record)
 
     def delivered(self, t_ns: int, node: int, app: str, source: int, seq: int) -> None:
         """See `MessageDelivered`."""
         # The one record on the path of messages: formatted in a third of the time that `json.dumps` takes.
         head = delivery_head(node, app).decode("ascii")
-        self._append(f'{{"event":"deliver","t_ns":{t_ns}{head}{source},"seq":{seq}}}\n'.encode("ascii"))
-
-    def extend(self, lines: bytes, since: float) -> None:
-        """Appends records of deliveries that compiled code has written (`router.forwarding.delivery`).
-
-        Args:
-            since: when the first of them was written, by `time.monotonic`.
-        """
-        if self._append(lines) and self._due is not None:
-            self._due = min(self._due, since + DELAY_S)
+        self.append_lines(f'{{"event":"deliver","t_ns":{t_ns}{head}{source},"seq":{seq}}}\n'.encode("ascii"))
 
     def undelivered(self, t_ns: int, node: int, app: str, source: int, seq: int) -> None:
         """See `MessageLost`."""
@@ -242,57 +195,7 @@ class ApplicationRecords:
 
     def write(self, event: ApplicationEvent) -> None:
         """Appends an event."""
-        self._append(json_line(event).encode("ascii"))
-
-    # The file.
-
-    def next_deadline(self) -> float | None:
-        """Returns the time (`time.monotonic`) at which `tick` is to be called, or None."""
-        return self._due
-
-    def tick(self, now: float) -> None:
-        """Writes the records that have waited long enough."""
-        if self._due is not None and now >= self._due:
-            self.flush()
-
-    def flush(self) -> None:
-        """Writes the records that wait, as far as the file system takes them."""
-        if self._file < 0:
-            return
-        try:
-            while self._waiting:
-                # The rest of a record that was written in part follows at the next attempt.
-                del self._waiting[: os.write(self._file, self._waiting)]
-        except OSError as error:
-            self._due = time.monotonic() + _RETRY_S
-            if not self._failing:
-                self._failing = True
-                self._failed(error)
-        else:
-            self._due = None
-            self._failing = False
-
-    def close(self) -> None:
-        """Writes the records that wait and closes the file; a second call does nothing."""
-        self.flush()
-        self.lost += self._waiting.count(b"\n")
-        self._waiting.clear()
-        self._due = None
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-    def _append(self, lines: bytes) -> bool:
-        """Appends whole lines. Returns False if they are lost."""
-        if self._file < 0 or (self._failing and len(self._waiting) + len(lines) > _MOST_WAITING):
-            self.lost += lines.count(b"\n")
-            return False
-        self._waiting += lines
-        if self._due is None:
-            self._due = time.monotonic() + DELAY_S
-        if len(self._waiting) > _CHUNK and not self._failing:
-            self.flush()
-        return True
+        self.append(event)
 
 
 def delivery_head(node: int, app: str) -> bytes:

@@ -17,9 +17,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from router.protocol.events import Action, ApplicationGone, Deliver, Event, RequestUpdate, Settle
+from router.protocol.events import (
+    Action,
+    ApplicationGone,
+    Deliver,
+    Event,
+    RequestUpdate,
+    ServiceAction,
+    Settle,
+)
 from router.protocol.service import Handle, RequestError, Session
 from router.records.applications import SERVED, ApplicationRecords, delivery_head
+from router.records.attention import ServiceRecords
+from router.records.record_file import RecordFile
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
 
 if TYPE_CHECKING:  # it comes with Numba
@@ -74,6 +84,8 @@ class Applications:
         records: gets what the applications do; closed with this object.
         output_limit: bytes that may wait for one application.
         direct: compiled code that delivers; None: the core delivers all messages.
+        service_records: gets the records of the service's actions; None: they are not kept. Closed with this
+            object.
 
     Attributes:
         disconnected_slow: applications disconnected because they did not read.
@@ -94,6 +106,7 @@ class Applications:
         records: ApplicationRecords,
         output_limit: int = OUTPUT_LIMIT,
         direct: LocalApplications | None = None,
+        service_records: ServiceRecords | None = None,
     ) -> None:
         self.disconnected_slow = 0
         self._node = node
@@ -103,6 +116,10 @@ class Applications:
         self._handle = handle
         self._status = status
         self.records = records
+        self._files: list[RecordFile] = [records] if service_records is None else [records, service_records]
+        self._service_records = service_records
+        #: Number and name of the application that left last: records of its departure name it.
+        self._departed: tuple[int, str] | None = None
         self._output_limit = output_limit
         self._direct = direct
         if direct is not None:
@@ -128,6 +145,11 @@ class Applications:
         return len(self._applications)
 
     @property
+    def records_lost(self) -> int:
+        """Returns the number of records that have not been written and never will be."""
+        return sum(file.lost for file in self._files)
+
+    @property
     def idle(self) -> bool:
         """True if nothing waits to be read by an application, and no other request to be served."""
         return not self._behind and not any(app.lines.pending for app in self._applications.values())
@@ -147,24 +169,28 @@ class Applications:
             self._selector.unregister(self._listener)
         self._listener.close()
         self._path.unlink(missing_ok=True)
-        self.records.close()
+        for file in self._files:
+            file.close()
 
     def next_deadline(self) -> float | None:
         """Returns the time at which `tick` is to be called, or None."""
-        deadlines = (self._listen_at, self.records.next_deadline())
+        deadlines = (self._listen_at, *(file.next_deadline() for file in self._files))
         return min((at for at in deadlines if at is not None), default=None)
 
     def tick(self, now: float) -> None:
-        self.records.tick(now)
+        for file in self._files:
+            file.tick(now)
         if self._listen_at is not None and now >= self._listen_at:
             self._listen_at = None
             self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def perform(self, actions: Iterable[Action]) -> None:
-        """Performs the deliveries among `actions`."""
+        """Performs the deliveries among `actions`, and the actions of the service."""
         for action in actions:
             if isinstance(action, Deliver):
                 self._deliver(action)
+            elif isinstance(action, ServiceAction):
+                self._perform_of_service(action)
 
     # Connections.
 
@@ -226,6 +252,7 @@ class Applications:
             return
         if app.gone or not (app.open or app.waiting):
             app.gone = True
+            self._departed = (app.number, app.name)
             self._forget(app)
             noticed_ns = time.time_ns()
             self.perform(self._handle(ApplicationGone(app.number)))
@@ -320,6 +347,23 @@ class Applications:
             app.undelivered.append((end, each.source, each.seq))
         self._record_deliveries(app)
         self._settle(app)
+
+    def _perform_of_service(self, action: ServiceAction) -> None:
+        """Records an action of the service, and passes its line to the application."""
+        number = action.application
+        app = None if number is None else self._applications.get(number)
+        record = action.record() if self._service_records is not None else None
+        if record is not None:
+            assert self._service_records is not None
+            name = None if app is None else app.name
+            if self._departed is not None and self._departed[0] == number:
+                name = self._departed[1]
+            self._service_records.write(time.time_ns(), self._node, name, record)
+        content = None if app is None else action.line()
+        if content is not None:
+            assert app is not None
+            self._send(app, _line(dict(content)))
+            self._settle(app)
 
     # Requests.
 

@@ -28,8 +28,17 @@ from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
 TIMEOUT = 10.0
 # A delivery or a status answer may be longer than any request.
 _LINE_LIMIT = 64 * 1024 * 1024
+#: Outcomes that a client keeps for a caller that does not ask for them.
+_OUTCOMES_MAX = 10_000
 #: Operation -> the fields of its answer, if the request was served.
-_ANSWERS = {"hello": ("app", "node"), "send_message": ("source", "seq"), "subscribe": ("subscription",)}
+_ANSWERS = {
+    "hello": ("app", "node"),
+    "send_message": ("source", "seq"),
+    "subscribe": ("subscription",),
+    "register": ("subscription", "round"),
+    "refresh": ("round",),
+    "publish": ("source", "seq"),
+}
 
 
 class ClientError(Exception):
@@ -41,11 +50,33 @@ class Delivery:
     """A message that the router delivered.
 
     `(source, seq)` identifies it.
+
+    Attributes:
+        subscription, round, age_s: of the attention-limited service: the subscription for which the router
+            delivered it, its round, and the time since the upload in experiment seconds; otherwise None.
     """
 
     source: int
     seq: int
     attributes: Mapping[str, Value]
+    subscription: int | None = None
+    round: int | None = None
+    age_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundOver:
+    """A round of a subscription of the attention-limited service is over.
+
+    Attributes:
+        outcome: "satisfied", "expired" or "withdrawn".
+        got: publications that were delivered in the round.
+    """
+
+    subscription: int
+    round: int
+    outcome: str
+    got: int
 
 
 @dataclass(slots=True)
@@ -84,6 +115,8 @@ class Client:
         self._requests: dict[int, Request] = {}
         self._next_id = 1
         self._deliveries: deque[Delivery] = deque()
+        #: Rounds that are over and that `outcomes` has not returned; the driver of a workload reads none.
+        self._outcomes: deque[RoundOver] = deque(maxlen=_OUTCOMES_MAX)
         self._open = True
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -153,6 +186,67 @@ class Client:
         """
         self._wait(self.request_unsubscribe(subscription))
 
+    def register(
+        self,
+        predicate: Predicate | str,
+        max: int,
+        lifetime_s: float,
+        freshness_s: float,
+        refreshed: bool = False,
+    ) -> int:
+        """Registers a subscription with the attention-limited service.
+
+        Returns its number.
+
+        Args:
+            max: greatest number of publications of a round.
+            lifetime_s: duration of a round, experiment seconds.
+            freshness_s: greatest age of a publication, experiment seconds.
+            refreshed: it continues a subscription that the router forgot; no publication comes twice.
+
+        Raises:
+            ClientError: the router refused it or did not answer.
+            ValueError: the text is not a predicate.
+        """
+        request = self.request_register(predicate, max, lifetime_s, freshness_s, refreshed)
+        return int(self._wait(request)["subscription"])
+
+    def refresh(self, subscription: int) -> int:
+        """Refreshes a subscription whose round is over.
+
+        Returns the number of the round.
+
+        Raises:
+            ClientError: the router refused it or did not answer.
+        """
+        return int(self._wait(self.request_refresh(subscription))["round"])
+
+    def unregister(self, subscription: int) -> None:
+        """Withdraws a subscription of the attention-limited service.
+
+        Raises:
+            ClientError: this application has no subscription of that number, or the router did not answer.
+        """
+        self._wait(self.request_unregister(subscription))
+
+    def publish(self, message: Message | str) -> tuple[int, int]:
+        """Uploads a publication (text: readable notation) to the attention-limited service.
+
+        Returns its (source, seq).
+
+        Raises:
+            ClientError: the router refused it or did not answer.
+            ValueError: the text is not a message.
+        """
+        answer = self._wait(self.request_publish(message))
+        return int(answer["source"]), int(answer["seq"])
+
+    def outcomes(self) -> list[RoundOver]:
+        """Returns the rounds that the lines read so far have ended, since the last call; does not wait."""
+        found = list(self._outcomes)
+        self._outcomes.clear()
+        return found
+
     def subscriptions(self) -> dict[int, Predicate]:
         """Returns this application's subscriptions at the router, by number."""
         answer = self._wait(self.request("subscriptions"))
@@ -197,7 +291,7 @@ class Client:
         self._open = False
         try:
             for request in list(self._requests.values()):
-                if request.op == "send_message":
+                if request.op in ("send_message", "publish"):
                     self._await(request)
         except ClientError:
             # The router is gone or blocked: it takes nothing more in either case.
@@ -222,9 +316,38 @@ class Client:
 
     def request_send_message(self, message: Message | str) -> Request:
         """As `send_message`, without waiting; the answer holds `source` and `seq`."""
-        if isinstance(message, str):
-            message = parse_message(message)
-        return self._request("send_message", {"attributes": message})
+        return self._request_message("send_message", message)
+
+    def request_register(
+        self,
+        predicate: Predicate | str,
+        max: int,
+        lifetime_s: float,
+        freshness_s: float,
+        refreshed: bool = False,
+    ) -> Request:
+        """As `register`, without waiting; the answer holds `subscription` and `round`."""
+        if isinstance(predicate, str):
+            predicate = parse_predicate(predicate)
+        fields: dict[str, Any] = {
+            "predicate": format_predicate(predicate),
+            "max": max,
+            "lifetime_s": lifetime_s,
+            "freshness_s": freshness_s,
+        }
+        return self._request("register", fields | ({"refreshed": True} if refreshed else {}))
+
+    def request_refresh(self, subscription: int) -> Request:
+        """As `refresh`, without waiting; the answer holds `round`."""
+        return self._request("refresh", {"subscription": subscription})
+
+    def request_unregister(self, subscription: int) -> Request:
+        """As `unregister`, without waiting."""
+        return self._request("unregister", {"subscription": subscription})
+
+    def request_publish(self, message: Message | str) -> Request:
+        """As `publish`, without waiting; the answer holds `source` and `seq`."""
+        return self._request_message("publish", message)
 
     def request_set_predicate(self, predicate: Predicate | str) -> Request:
         """As `set_predicate`, without waiting."""
@@ -271,6 +394,11 @@ class Client:
         return found
 
     # Internals.
+
+    def _request_message(self, op: str, message: Message | str) -> Request:
+        if isinstance(message, str):
+            message = parse_message(message)
+        return self._request(op, {"attributes": message})
 
     def _request_predicate(self, op: str, predicate: Predicate | str) -> Request:
         if isinstance(predicate, str):
@@ -329,6 +457,8 @@ class Client:
             content = self._parsed(line)
             if isinstance(content, Delivery):
                 found.append(content)
+            elif isinstance(content, RoundOver):
+                self._outcomes.append(content)
             else:
                 self._requests.pop(content["id"]).answer = content
         # Lines that arrived before the end are returned first; the next read finds the end.
@@ -336,13 +466,22 @@ class Client:
             raise self._closed()
         return found
 
-    def _parsed(self, line: bytes) -> Delivery | dict[str, Any]:
-        """Parses a line from the router: a delivery, or the answer to an outstanding request with all its
-        fields."""
+    def _parsed(self, line: bytes) -> Delivery | RoundOver | dict[str, Any]:
+        """Parses a line from the router: a delivery, the end of a round, or the answer to an outstanding
+        request with all its fields."""
         try:
             content: dict[str, Any] = json.loads(line)
             if content.get("event") == "deliver":
-                return Delivery(content["source"], content["seq"], content["attributes"])
+                return Delivery(
+                    content["source"],
+                    content["seq"],
+                    content["attributes"],
+                    content.get("subscription"),
+                    content.get("round"),
+                    content.get("age_s"),
+                )
+            if content.get("event") == "outcome":
+                return RoundOver(*(content[name] for name in ("subscription", "round", "outcome", "got")))
             request = self._requests[content["id"]]
             for name in _ANSWERS.get(request.op, ()) if content["ok"] else ():
                 content[name]

@@ -34,6 +34,7 @@ from router.protocol.events import (
 from router.protocol.router import Router
 from router.recording.file import Recorder
 from router.records.applications import ApplicationRecords
+from router.records.attention import ServiceRecords
 from router.records.counters import router_counters
 from router.runtime.applications import Applications
 from router.runtime.link import Link, SendQueue
@@ -71,6 +72,7 @@ class RouterLoop:
         clock: gives the experiment seconds of the protocol core; None: wall seconds. The link and the
             applications are served in wall seconds.
         meter: is given the lag of this loop and its longest turn.
+        service_records: see `Applications`.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class RouterLoop:
         recorder: Recorder | None = None,
         clock: ExperimentClock | None = None,
         meter: Meter | None = None,
+        service_records: ServiceRecords | None = None,
     ) -> None:
         self._router = router
         self._clock = FixedClock() if clock is None else clock
@@ -115,6 +118,7 @@ class RouterLoop:
             self.status,
             records,
             direct=None if self._plane is None else self._plane.applications,
+            service_records=service_records,
         )
         self._messages, self._control = sockets.messages.fileno(), sockets.control.fileno()
         self._masks: dict[int, int] = {}
@@ -149,7 +153,7 @@ class RouterLoop:
             dropped=link.dropped(),
             socket_drops=link.sockets.drops(),
             applications_disconnected_slow=self._applications.disconnected_slow,
-            records_lost=self._applications.records.lost,
+            records_lost=self._applications.records_lost,
             messages_compiled=link.compiled,
             engine_bytes=self._router.engine_bytes,
         )

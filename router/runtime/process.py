@@ -26,6 +26,7 @@ from router.namespaces import die_with, enter_network_namespace
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
 from router.records.applications import ApplicationRecords
+from router.records.attention import ServiceRecords
 from router.records.json_file import write_json
 from router.runtime.log import Log
 from router.runtime.loop import RECORDING_FAILED, RouterLoop
@@ -55,6 +56,7 @@ class RouterSpec:
         clock_path: the page of the experiment clock (None: the experiment passes in wall seconds).
         slot: the router's slot of that page.
         records_path: file to which the records of its applications are appended.
+        service_records_path: file to which the records of its service are appended (None: it keeps none).
 
     Raises:
         ValueError: `matcher` is not the name of a matching engine.
@@ -74,6 +76,7 @@ class RouterSpec:
     clock_path: str | None = None
     slot: int = 0
     records_path: str = os.devnull
+    service_records_path: str | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -174,6 +177,9 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
         log.write_always(RECORDS_FAILED, {"error": str(error)})
 
     records = ApplicationRecords(spec.records_path, failed)
+    service_records = (
+        None if spec.service_records_path is None else ServiceRecords(spec.service_records_path, failed)
+    )
     loop = RouterLoop(
         origin.router(),
         spec.matcher,
@@ -184,6 +190,7 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
         recorder,
         clock,
         meter,
+        service_records,
     )
     signal.signal(signal.SIGTERM, lambda *_: loop.stop())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})

@@ -10,6 +10,16 @@ from typing import Any
 from router.predicates.encoded.model import BloomMessage, BloomPredicate
 from router.predicates.model import Message, Predicate
 from router.wire import private
+from router.wire.attention import (
+    decode_addressed_publication,
+    decode_publication,
+    decode_subscription,
+    describe_publication,
+    describe_subscription,
+    encode_addressed_publication,
+    encode_publication,
+    encode_subscription,
+)
 from router.wire.format import FrameType, Tlv
 from router.wire.frames import (
     Ack,
@@ -19,7 +29,10 @@ from router.wire.frames import (
     EncodedMessage,
     EncodedPredicate,
     Hello,
+    Overload,
+    Publication,
     SenderRequest,
+    Subscription,
 )
 from router.wire.message import decode_addressed, describe_addressed, encode_addressed, undecoded
 from router.wire.number import NumberCodec, frame_type_of
@@ -107,6 +120,12 @@ BODIES: dict[FrameType, BodyCodec] = {
     FrameType.HELLO: _number(FrameType.HELLO, Hello),
     FrameType.COMMIT: _number(FrameType.COMMIT, Commit),
     FrameType.ACK: _number(FrameType.ACK, Ack, frame_type_of),
+    FrameType.SUB: BodyCodec(Subscription, encode_subscription, decode_subscription, describe_subscription),
+    FrameType.PUB: BodyCodec(
+        Publication, encode_addressed_publication, decode_addressed_publication, describe_publication
+    ),
+    FrameType.OVERLOAD: _number(FrameType.OVERLOAD, Overload),
+    FrameType.FLUSH: BodyCodec(Publication, encode_publication, decode_publication, describe_publication),
     FrameType.XMSG: BodyCodec(
         BloomMessage,
         private.encode_message,

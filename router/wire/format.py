@@ -34,6 +34,10 @@ class FrameType(IntEnum):
     HELLO = 5
     COMMIT = 7
     ACK = 8
+    SUB = 9
+    PUB = 10
+    OVERLOAD = 11
+    FLUSH = 12
     XMSG = 13
     XRA = 14
     XUR = 15
@@ -53,6 +57,10 @@ class Tlv(IntEnum):
     SUBTREES = 9
     DESTINATIONS = 10
     DESTINATION_MAP = 11
+    SUBSCRIPTION = 16
+    PUBLICATION = 17
+    ROUND = 18
+    OFFERED = 19
     KEY = 32
     BLOOM = 33
     SEALED = 34
@@ -66,6 +74,29 @@ class Flags(IntFlag):
     NONE = 0
     PARTIAL = 1
     IDENTIFIED = 2
+
+
+class SubscriptionFlags(IntFlag):
+    """Bits of `subscription_flags`; unknown bits are ignored when read."""
+
+    NONE = 0
+    #: The subscription had a round before: publications that were sent to others before are not for it.
+    REFRESHED = 1
+    #: A second SUB of a round, for what is missing.
+    TOP_UP = 2
+
+
+class PublicationFlags(IntFlag):
+    """Bits of `publication_flags`; unknown bits are ignored when read."""
+
+    NONE = 0
+    #: The paper's pending flag (PF): the publication is sent to other routers for the first time.
+    PENDING = 1
+    #: Of a FLUSH: the receiver is to hold the pending publication in the place of the sender.
+    CUSTODY = 2
+    #: Of a FLUSH that answers one with CUSTODY: the receiver holds the publication, or refuses it.
+    TAKEN = 4
+    REFUSED = 8
 
 
 class DecodeReason(StrEnum):
@@ -229,16 +260,17 @@ HEADER = (
         "issuer",
         Layout.U32,
         "Issuer",
-        "a node: source of a MSG, issuer of an RA or SR, issuer of the SR that a UR answers, the router "
-        "itself for HELLO and ACK, the addressed router for TABLE and COMMIT",
+        "a node: source of a MSG, issuer of an RA or SR, issuer of the SR that a UR answers, home of the "
+        "subscription of a SUB or OVERLOAD, the router itself for PUB, FLUSH, HELLO and ACK, the addressed "
+        "router for TABLE and COMMIT",
     ),
     Field(
         "seq",
         Layout.U64,
         "Sequence or request number",
-        "sequence number (MSG, RA), request number (SR, UR), number of the controller (TABLE, COMMIT and "
-        "their ACK). Of the numbers of a router the high 32 bits are its incarnation, the low 32 bits "
-        "a counter",
+        "sequence number (MSG, RA, PUB, FLUSH), request number (SR, UR), number of the subscription (SUB, "
+        "OVERLOAD), number of the controller (TABLE, COMMIT and their ACK). Of the numbers of a router the "
+        "high 32 bits are its incarnation, the low 32 bits a counter",
     ),
     Field(
         "epoch",
@@ -327,6 +359,41 @@ FRAMES = (
         "a TABLE the newest epoch that it has a table of, after a COMMIT the epoch in which it originates",
     ),
     FrameFormat(
+        FrameType.SUB,
+        "router → routers",
+        (
+            (Tlv.SUBSCRIPTION, Occurs.ONCE),
+            (Tlv.OFFERED, Occurs.ANY_NUMBER),
+            (Tlv.FILTER, Occurs.ANY_NUMBER),
+        ),
+        "a subscription of the attention-limited service (docs/attention.md), down the tree of its home, the "
+        "`issuer`; `seq` is its number there",
+    ),
+    FrameFormat(
+        FrameType.PUB,
+        "router → routers",
+        (
+            (Tlv.DESTINATIONS, Occurs.OPTIONAL),
+            (Tlv.DESTINATION_MAP, Occurs.OPTIONAL),
+            (Tlv.PUBLICATION, Occurs.ONCE),
+            (Tlv.ATTRIBUTE, Occurs.ANY_NUMBER),
+        ),
+        "a publication for the homes of subscriptions, its destinations, down the tree of the router that "
+        "serves them, the `issuer`; exactly one of DESTINATIONS and DESTINATION_MAP",
+    ),
+    FrameFormat(
+        FrameType.OVERLOAD,
+        "router → routers",
+        ((Tlv.ROUND, Occurs.ONCE),),
+        "the subscription `seq` of the `issuer` needs nothing more in this round; where its SUB went",
+    ),
+    FrameFormat(
+        FrameType.FLUSH,
+        "router → router",
+        ((Tlv.PUBLICATION, Occurs.ONCE), (Tlv.ATTRIBUTE, Occurs.ANY_NUMBER)),
+        "a publication that the cache of the `issuer` replaced, or the answer to one, over one hop",
+    ),
+    FrameFormat(
         FrameType.XMSG,
         "router → routers",
         (
@@ -366,7 +433,6 @@ FRAMES = (
 
 RESERVED_FRAMES = (
     Reserved(6, 6, "nothing: an earlier TABLE, which described the tree of each source separately"),
-    Reserved(9, 12, "the attention-limited service: 9 SUB, 10 PUB, 11 OVERLOAD, 12 FLUSH"),
 )
 
 # --- TLVs -------------------------------------------------------------------------------------------------
@@ -534,6 +600,63 @@ TLVS = (
         f"where it is shorter. At most {MAX_DESTINATIONS:,} bits",
     ),
     TlvFormat(
+        Tlv.SUBSCRIPTION,
+        (
+            Field("round", Layout.U32, "Round", "0, and one more with each refresh"),
+            Field("nonce", Layout.U32, "Nonce", "differs between the SUBs of a round"),
+            Field(
+                "remaining",
+                Layout.U32,
+                "Remaining publications",
+                "publications that the subscription lacks, less those that routers on the way have offered",
+            ),
+            Field(
+                "lifetime_left_us", Layout.U64, "Lifetime left (us)", "microseconds to the end of the round"
+            ),
+            Field(
+                "freshness_us", Layout.U64, "Freshness (us)", "greatest age of a publication, microseconds"
+            ),
+            Field(
+                "subscription_flags",
+                Layout.U8,
+                "Flags of the subscription",
+                "1: it was refreshed; 2: a second SUB of the round; other bits are sent as 0 and ignored "
+                "when read",
+            ),
+        ),
+        "a subscription of the attention-limited service, whose predicate is that of the FILTERs",
+    ),
+    TlvFormat(
+        Tlv.PUBLICATION,
+        (
+            Field("publication_source", Layout.U32, "Source", "the router at which it was uploaded"),
+            Field("publication_seq", Layout.U64, "Number at the source", "its number there"),
+            Field("age_us", Layout.U64, "Age (us)", "microseconds since the upload"),
+            Field(
+                "publication_flags",
+                Layout.U8,
+                "Flags of the publication",
+                "1: pending, it is sent for the first time; of a FLUSH: 2: custody, the receiver is to hold "
+                "it in the place of the sender; 4: the answer: taken; 8: the answer: refused; other bits are "
+                "sent as 0 and ignored when read",
+            ),
+        ),
+        "a publication, whose attributes are those of the ATTRIBUTEs",
+    ),
+    TlvFormat(
+        Tlv.ROUND,
+        (Field("round", Layout.U32, "Round", "of the subscription"),),
+        "a round of a subscription",
+    ),
+    TlvFormat(
+        Tlv.OFFERED,
+        (
+            Field("publication_source", Layout.U32, "Source", "the router at which it was uploaded"),
+            Field("publication_seq", Layout.U64, "Number at the source", "its number there"),
+        ),
+        "a publication that the subscription has, or that a router on the way has offered",
+    ),
+    TlvFormat(
         Tlv.KEY,
         (
             Field("key_id", Layout.U32, "Key", "number of the key, at least 1"),
@@ -614,7 +737,7 @@ TLVS = (
 RESERVED_TLVS = (
     Reserved(6, 6, "nothing: the entries of the earlier TABLE"),
     Reserved(12, 15, "other routing schemes"),
-    Reserved(16, 31, "the attention-limited service: SUBSCRIPTION, PUBLICATION, HOMES, OFFERED"),
+    Reserved(20, 31, "the attention-limited service"),
     Reserved(35, 47, "private content"),
     Reserved(48, 63, "authentication: key identifiers, tags of a hop, signatures of an issuer"),
     Reserved(240, 255, "experiments; never assigned"),
@@ -689,8 +812,8 @@ REASONS = (
         "a TLV or constraint runs past what holds it or is too short; a TLV of fixed size has another size; "
         "`child_count` disagrees with the size; TLV type 0; a known TLV in a frame that has no place for it; "
         "a TLV missing that must occur exactly once, or repeated that may occur once; a size of SUBTREES "
-        "that the number of TREE_CLASSes contradicts; destinations that are not in the first TLV; a BLOOM "
-        "without a KEY before it, or of another size than its KEY says",
+        "that the number of TREE_CLASSes contradicts; destinations that are not in the first TLV; a PUB "
+        "without destinations; a BLOOM without a KEY before it, or of another size than its KEY says",
     ),
     ReasonFormat(
         DecodeReason.BAD_NAME, Part.BODY, "Malformed name", "an empty name, or one that is not UTF-8"

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.predicates.model import Message, Predicate
-from router.wire.format import Flags, FrameType
+from router.wire.format import Flags, FrameType, PublicationFlags, SubscriptionFlags
 from router.wire.tree_classes import CLASS_DTYPE, TreeClass, TreeClasses
 
 __all__ = [
@@ -29,7 +29,12 @@ __all__ = [
     "Frame",
     "FrameType",
     "Hello",
+    "Overload",
+    "Publication",
+    "PublicationFlags",
     "SenderRequest",
+    "Subscription",
+    "SubscriptionFlags",
     "TreeClass",
     "TreeClasses",
 ]
@@ -176,6 +181,59 @@ class EncodedPredicate:
         return hash(self.encoded)
 
 
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Body of a SUB: a subscription that travels down its home's tree (attention paper, section 4.2).
+
+    Attributes:
+        round: 0, and one more with each refresh.
+        nonce: differs between the SUBs of a round.
+        remaining: publications that the subscription lacks, less those that routers on the way have offered.
+        lifetime_left_us: time to the end of the round, microseconds.
+        freshness_us: greatest age of a publication, microseconds.
+        predicate: of the subscription.
+        flags: see there.
+        offered: publications (source, seq) that the home has, or that routers on the way have offered.
+    """
+
+    round: int
+    nonce: int
+    remaining: int
+    lifetime_left_us: int
+    freshness_us: int
+    predicate: Predicate
+    flags: SubscriptionFlags = SubscriptionFlags.NONE
+    offered: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Body of a PUB or FLUSH: a publication between routers (attention paper, section 4.1).
+
+    Attributes:
+        source: the router at which it was uploaded.
+        seq: its number there.
+        age_us: time since the upload, microseconds.
+        message: its attributes.
+        flags: see there.
+        homes: of a PUB: the routers that it is for, in ascending order, at least one; of a FLUSH: empty.
+    """
+
+    source: int
+    seq: int
+    age_us: int
+    message: Message
+    flags: PublicationFlags = PublicationFlags.NONE
+    homes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """Body of an OVERLOAD: nothing more is to be sent to the subscription in this round (section 4.3.1)."""
+
+    round: int
+
+
 Body = (
     Message
     | EncodedMessage
@@ -187,6 +245,9 @@ Body = (
     | BroadcastTable
     | Commit
     | Ack
+    | Subscription
+    | Publication
+    | Overload
 )
 
 
@@ -199,7 +260,8 @@ class Frame:
             RA, UR: Predicate or EncodedPredicate).
         issuer: source node of a MSG; issuer of an RA or SR; issuer of the SR that a UR answers;
             the router itself for HELLO and ACK; the addressed router for TABLE and COMMIT.
-        seq: sequence number (MSG, RA), request number (SR, UR), controller's number (others); 64 bits.
+        seq: sequence number (MSG, RA, PUB, FLUSH), request number (SR, UR), number of the subscription (SUB,
+            OVERLOAD), controller's number (others); 64 bits.
         epoch: the version of the broadcast tables that it was sent under; 0 before any.
         hop_limit: remaining hops.
         received: of an RA that was decoded: its body as received. The RA is sent on with this body, so that

@@ -10,7 +10,7 @@ from router.wire.destinations import describe_destinations, encode_destinations,
 from router.wire.format import DecodeReason, FrameType, Tlv
 from router.wire.frames import AddressedMessage, EncodedMessage
 from router.wire.header import DecodeError
-from router.wire.tlv import TLV_HEADER, TLV_HEADER_LENGTH, overrun, skip_unknown
+from router.wire.tlv import TLV_HEADER, TLV_HEADER_LENGTH, OtherTlv, overrun, skip_unknown
 from router.wire.value import INTEGER, bad_utf8, decode_value
 
 #: TLV header and name length; value type and value.
@@ -53,10 +53,17 @@ def encode_message(message: Message) -> bytes:
     return b"".join(parts)
 
 
-def decode_message(body: bytes) -> Message:
+def _other_in_message(number: int, _start: int, _end: int) -> None:
+    skip_unknown(number, FrameType.MSG)
+
+
+def decode_message(body: bytes, other: OtherTlv = _other_in_message) -> Message:
     """Reads ATTRIBUTE TLVs; the hot path, so it walks the TLVs itself.
 
     Every rule of the model is checked, so the message is built without checking it a second time.
+
+    Args:
+        other: takes each TLV that is no ATTRIBUTE; of a MSG there are none but unknown ones.
 
     Raises:
         DecodeError: the body breaks a rule of the format.
@@ -73,7 +80,7 @@ def decode_message(body: bytes) -> Message:
         if offset > end:
             raise overrun(start - TLV_HEADER_LENGTH, end)
         if number != _ATTRIBUTE:
-            skip_unknown(number, FrameType.MSG)
+            other(number, start, offset)
             continue
         if length < 3:
             raise DecodeError(DecodeReason.BAD_TLV, f"ATTRIBUTE of {length} bytes; expected at least 3")

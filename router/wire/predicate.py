@@ -59,12 +59,20 @@ def filters_of(frame_type: FrameType, body: bytes, most: int | None = None) -> I
     """
     for number, start, end in tlvs(body):
         if number == Tlv.FILTER:
-            yield Filter(_decode_filter(body, start, end, most))
+            yield Filter(decode_filter(body, start, end, most))
         else:
             skip_unknown(number, frame_type)
 
 
-def _decode_filter(body: bytes, offset: int, end: int, most: int | None) -> tuple[Constraint, ...]:
+def decode_filter(body: bytes, offset: int, end: int, most: int | None = None) -> tuple[Constraint, ...]:
+    """The constraints of a FILTER, whose value is from `offset` to `end`.
+
+    Args:
+        most: see `filters_of`.
+
+    Raises:
+        DecodeError: the value breaks a rule of the format.
+    """
     constraints: list[Constraint] = []
     while offset < end and len(constraints) != most:
         at = offset + 1 + body[offset]

@@ -7,7 +7,7 @@ undecodable (docs/wire-format.md).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from router.wire.format import DecodeReason, FrameType, Tlv
 from router.wire.header import DecodeError
@@ -16,6 +16,8 @@ TLV_HEADER = struct.Struct("!BI")
 TLV_HEADER_LENGTH = TLV_HEADER.size
 #: TLV types that no frame skips: those of this version, and 0.
 NEVER_SKIPPED = (0, *(int(tlv) for tlv in Tlv))
+#: Takes a TLV: its type, and start and end of its value. Raises DecodeError.
+OtherTlv = Callable[[int, int, int], None]
 
 
 def encode_tlv(tlv: Tlv, value: bytes) -> bytes:

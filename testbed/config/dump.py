@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from router.options import options_of
-from testbed.config.model import Experiment
+from testbed.config.model import Experiment, ServiceOptions
 from testbed.config.schema import SECTIONS, field_of
 from testbed.config.toml_text import toml_value
 
@@ -24,6 +24,8 @@ def dump_experiment(experiment: Experiment, topology_file: str) -> str:
         values = getattr(experiment, field_of(section), None)
         if options is not None and values is not None:
             lines += ["", f"[{section}]", *_keys(values)]
+            if isinstance(values, ServiceOptions):
+                lines += _keys(values.of_kind)
     for event in experiment.events:
         lines += ["", "[[events]]", f"action = {toml_value(event.action)}", *_keys(event)]
     return "\n".join(lines) + "\n"

@@ -7,14 +7,16 @@ Everything that is wrong with it is reported together, one line each. A file hol
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from router.content.registry import CONTENTS
 from router.options import NAME_MAX_BYTES, options_of
 from router.predicates.lexer import ParseError
 from router.protocol.options import conflicts
+from router.protocol.registries import SERVICES
 from testbed.cbcbsim.script import is_script, read_script
 from testbed.config.errors import ExperimentError, Problems
 from testbed.config.events import read_events
@@ -34,6 +36,8 @@ from testbed.config.overrides import apply_overrides
 from testbed.config.schema import SECTIONS, TOP_LEVEL, read_fields
 from testbed.config.topology import TOPOLOGY_WAYS, read_topology, with_link_defaults
 from testbed.content.distributions import DistributionError, Distributions
+from testbed.events.applications import ApplicationEvent
+from testbed.events.event import Event
 from topos.model import Topology
 from topos.suggest import unknown
 
@@ -87,7 +91,7 @@ def load_experiment(
     links = _section(problems, sections, "links", LinkOptions)
     broadcast = _section(problems, sections, "broadcast", BroadcastOptions)
     routing = _section(problems, sections, "routing", RoutingOptions)
-    service = _section(problems, sections, "service", ServiceOptions)
+    service = _service(problems, sections.get("service", {}))
     protocol = _protocol(problems, sections, routing)
     oracle = _section(problems, sections, "oracle", OracleOptions)
     workload = attention = None
@@ -98,6 +102,7 @@ def load_experiment(
         if topology is not None and duration_s is not None:
             _check_amount(problems, workload, len(topology.nodes), duration_s)
     events = read_events(problems, document.get("events", []), topology, duration_s)
+    _check_served(problems, service, protocol, events)
     if topology is not None:
         _check_auto(problems, values.get("time_scale"), with_link_defaults(topology, links))
     problems.raise_if_any()
@@ -134,6 +139,30 @@ def _check_auto(problems: Problems, time_scale: object, topology: Topology) -> N
 def _section(problems: Problems, sections: Mapping[str, dict[str, Any]], name: str, options: type[_T]) -> _T:
     """The options of a section; what is not valid has its default."""
     return options(**read_fields(problems, name, sections.get(name, {}), options_of(options)))
+
+
+def _service(problems: Problems, table: Mapping[str, Any]) -> ServiceOptions:
+    """The options of [service], whose keys beside `kind` are those of the service that it names."""
+    own = options_of(ServiceOptions)
+    chosen = read_fields(problems, "service", {key: table[key] for key in table if key == "kind"}, own)
+    if "kind" in table and not chosen:
+        return ServiceOptions()  # The keys of an unknown service cannot be checked.
+    kind = ServiceOptions(**chosen).kind
+    declared = options_of(SERVICES[kind].options)
+    others = {key: value for key, value in table.items() if key != "kind"}
+    return ServiceOptions(kind, SERVICES[kind].options(**read_fields(problems, "service", others, declared)))
+
+
+def _check_served(
+    problems: Problems, service: ServiceOptions, protocol: ProtocolOptions, events: Iterable[Event]
+) -> None:
+    """Refuses events of applications that the service does not serve."""
+    commands = SERVICES[service.kind].session(0, CONTENTS[protocol.covering]()).commands()
+    for event in events:
+        if isinstance(event, ApplicationEvent) and event.action not in commands:
+            text = f'"{service.kind}" has no {event.action}, which an event at {event.at_s:g} s asks for'
+            problems.add("service", "kind", text)
+            return
 
 
 def _name_of(path: Path) -> str:

@@ -12,11 +12,11 @@ otherwise.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from router.matching.factory import DEFAULT, ENGINES
 from router.options import SECONDS_MAX, Unit, option
-from router.protocol.options import ChosenOptions
+from router.protocol.options import ChosenOptions, options_of_service
 from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
 from testbed.controller.trees import LAYERS
 from testbed.events.event import Event
@@ -79,9 +79,17 @@ class RoutingOptions:
 
 @dataclass(frozen=True)
 class ServiceOptions:
-    """[service]: what routers offer to applications."""
+    """[service]: what routers offer to applications.
+
+    Attributes:
+        of_kind: the options of the service `kind`, further keys of the section; None becomes the defaults.
+    """
 
     kind: str = field(default=DEFAULT_SERVICE, metadata=option("Service to applications.", choices=SERVICES))
+    of_kind: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "of_kind", options_of_service(self.kind, self.of_kind))
 
 
 @dataclass(frozen=True)

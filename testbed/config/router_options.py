@@ -19,7 +19,9 @@ def router_options(
     """
     values = {each.key: getattr(protocol, each.key) for each in options_of(ChosenOptions)}
     values["scheme"] = (routing or RoutingOptions()).scheme
-    values["service"] = (service or ServiceOptions()).kind
+    service = service or ServiceOptions()
+    values["service"] = service.kind
     return RouterOptions(
-        **{each.key: values.get(each.key, each.default) for each in options_of(RouterOptions)}
+        **{each.key: values.get(each.key, each.default) for each in options_of(RouterOptions)},
+        service_options=service.of_kind,
     )

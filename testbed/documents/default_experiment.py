@@ -10,6 +10,7 @@ from textwrap import wrap
 from typing import Any
 
 from router.options import Option, options_of
+from router.protocol.registries import SERVICES
 from router.registry import Registry
 from testbed.config.schema import SECTIONS, TOP_LEVEL
 from testbed.documents.experiment_file import sentence_of, toml_text, unit_of
@@ -58,6 +59,8 @@ def document() -> str:
         elif options is not None:
             parts += ["\n", *_commented(f"[{name}]", sentence_of(options, name))]
             parts += _keys(name, options_of(options))
+            if name == "service":
+                parts += _of_services()
     return "".join(parts)
 
 
@@ -86,6 +89,14 @@ def _keys(section: str, options: Iterable[Option]) -> Iterator[str]:
         unset = value is None
         line = f"{'# ' if unset else ''}{option.key} = {toml_text(option.example if unset else value)}"
         yield from _commented(line, " ".join(notes))
+
+
+def _of_services() -> Iterator[str]:
+    """The keys of the services that have options, as comments."""
+    for kind, service in SERVICES.items():
+        options = options_of(service.options)
+        for number, part in enumerate(wrap(", ".join(option.key for option in options), _WIDTH - 30)):
+            yield f'# {part if number else f"""Keys with kind = "{kind}": {part}"""}\n'
 
 
 def _phrase(sentence: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from router.options import Option, Unit, options_of
+from router.protocol.registries import SERVICES
 from router.registry import Registry
 from testbed.config.schema import SECTIONS, TOP_LEVEL
 from testbed.config.toml_text import toml_value
@@ -61,6 +62,8 @@ def document() -> str:
         elif options is not None:
             parts += [f"\n## [{name}]\n\n", f"{sentence_of(options, name)}\n\n", _table(options_of(options))]
             parts += _choices(options_of(options))
+            if name == "service":
+                parts += _of_services()
     return "".join(parts)
 
 
@@ -97,6 +100,14 @@ def _choices(options: Iterable[Option]) -> Iterable[str]:
         if isinstance(option.choices, Registry):
             yield f"\n| `{option.key}` | meaning |\n|---|---|\n"
             yield from (f'| `"{name}"` | {doc} |\n' for name, doc in option.choices.docs.items())
+
+
+def _of_services() -> Iterable[str]:
+    """The keys of the services that have options."""
+    for kind, service in SERVICES.items():
+        if options := options_of(service.options):
+            yield f'\nFurther keys with `kind = "{kind}"`:\n\n{_table(options)}'
+            yield from _choices(options)
 
 
 def _topology() -> Iterable[str]:

@@ -21,7 +21,7 @@ from captures.rundir.lag import write_lag
 from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import TableRow, write_routing_tables
 from captures.rundir.timings import write_timings
-from router.protocol.registries import SCHEMES
+from router.protocol.registries import SCHEMES, SERVICES
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
 from router.wire.addresses import HOST_PORT
@@ -350,6 +350,9 @@ class Emulation:
         run = self._folder
         run.routers_folder.mkdir()
         run.applications_folder.mkdir()
+        keeps_records = SERVICES[experiment.service.kind].keeps_records
+        if keeps_records:
+            run.service_folder.mkdir()
         recording = experiment.record
         if recording:
             run.recordings_folder.mkdir()
@@ -370,6 +373,7 @@ class Emulation:
                 clock_path=str(self.clock.path),
                 slot=self.clock.slot(node),
                 records_path=str(run.applications_of(node)),
+                service_records_path=str(run.service_records_of(node)) if keeps_records else None,
             )
             for node, host in zip(self.nodes, hosts, strict=True)
         ]

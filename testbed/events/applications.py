@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from router.options import option
+from router.options import SECONDS_MAX, Unit, option
 from testbed.events.event import Event, Problem, check_node
 from topos.model import Topology
 
@@ -35,10 +35,26 @@ class ApplicationControl(Protocol):
     def send_message(self, node: int, attributes: Mapping[str, Value]) -> None:
         """Sends a message."""
 
+    # With [service] `kind = "attention"`.
+
+    def register(
+        self, node: int, subscription: str, predicate: str, max: int, lifetime_s: float, freshness_s: float
+    ) -> None:
+        """Registers a subscription under a name."""
+
+    def refresh(self, node: int, subscription: str) -> None:
+        """Refreshes the subscription of a name."""
+
+    def unregister(self, node: int, subscription: str) -> None:
+        """Withdraws the subscription of a name."""
+
+    def publish(self, node: int, attributes: Mapping[str, Value]) -> None:
+        """Uploads a publication."""
+
 
 @dataclass(frozen=True)
 class ApplicationEvent(Event):
-    """A request of the application on `node`.
+    """A request of the application on `node`; `action` is the command of the application socket.
 
     Attributes:
         carries: the fields of the items of this action in a workload (`testbed.workload.model.Item`), beside
@@ -117,9 +133,9 @@ class Unsubscribe(ApplicationEvent):
 
 
 @dataclass(frozen=True)
-class SendMessage(ApplicationEvent):
-    action = "send_message"
-    doc = "The application sends a message."
+class _WithMessage(ApplicationEvent):
+    """A request that carries a message."""
+
     carries = frozenset({"attributes"})
 
     message: str = field(
@@ -138,9 +154,83 @@ class SendMessage(ApplicationEvent):
         except ValueError as error:
             yield "message", str(error)
 
+
+@dataclass(frozen=True)
+class SendMessage(_WithMessage):
+    action = "send_message"
+    doc = "The application sends a message."
+
     @classmethod
     def perform(cls, applications: ApplicationControl, node: int, content: Mapping[str, Any]) -> None:
         applications.send_message(node, content["attributes"])
+
+
+@dataclass(frozen=True)
+class Register(ApplicationEvent):
+    action = "register"
+    doc = "The application registers a subscription with a maximum, a lifetime and a freshness, under a name."
+    carries = frozenset({"subscription", "predicate", "max", "lifetime_s", "freshness_s"})
+
+    subscription: str = field(metadata=_SUBSCRIPTION)
+    predicate: str = field(metadata=_PREDICATE)
+    max: int = field(metadata=option("Greatest number of publications of a round.", low=1, high=2**32 - 1))
+    lifetime_s: float = field(
+        metadata=option(
+            "Duration of a round.", low=0, above_low=True, high=SECONDS_MAX, unit=Unit.EXPERIMENT_SECONDS
+        )
+    )
+    freshness_s: float = field(
+        metadata=option(
+            "Greatest age of a publication.",
+            low=0,
+            above_low=True,
+            high=SECONDS_MAX,
+            unit=Unit.EXPERIMENT_SECONDS,
+        )
+    )
+
+    def check_content(self) -> Iterator[Problem]:
+        yield from _check_predicate(self.predicate)
+
+    @classmethod
+    def perform(cls, applications: ApplicationControl, node: int, content: Mapping[str, Any]) -> None:
+        applications.register(node, **content)
+
+
+@dataclass(frozen=True)
+class Refresh(ApplicationEvent):
+    action = "refresh"
+    doc = "The application refreshes the subscription of that name, whose round must be over."
+    carries = frozenset({"subscription"})
+
+    subscription: str = field(metadata=_SUBSCRIPTION)
+
+    @classmethod
+    def perform(cls, applications: ApplicationControl, node: int, content: Mapping[str, Any]) -> None:
+        applications.refresh(node, content["subscription"])
+
+
+@dataclass(frozen=True)
+class Unregister(ApplicationEvent):
+    action = "unregister"
+    doc = "The application withdraws the subscription of that name."
+    carries = frozenset({"subscription"})
+
+    subscription: str = field(metadata=_SUBSCRIPTION)
+
+    @classmethod
+    def perform(cls, applications: ApplicationControl, node: int, content: Mapping[str, Any]) -> None:
+        applications.unregister(node, content["subscription"])
+
+
+@dataclass(frozen=True)
+class Publish(_WithMessage):
+    action = "publish"
+    doc = "The application uploads a publication."
+
+    @classmethod
+    def perform(cls, applications: ApplicationControl, node: int, content: Mapping[str, Any]) -> None:
+        applications.publish(node, content["attributes"])
 
 
 def _check_predicate(text: str) -> Iterator[Problem]:

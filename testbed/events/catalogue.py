@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from router.registry import Registry
-from testbed.events.applications import SendMessage, SetPredicate, Subscribe, Unsubscribe
+from testbed.events.applications import (
+    Publish,
+    Refresh,
+    Register,
+    SendMessage,
+    SetPredicate,
+    Subscribe,
+    Unregister,
+    Unsubscribe,
+)
 from testbed.events.event import Event
 from testbed.events.links import LinkDown, LinkFlap, LinkUp
 from testbed.events.nodes import NodeDown, NodeUp
@@ -16,6 +25,10 @@ for _event in (
     Subscribe,
     Unsubscribe,
     SendMessage,
+    Register,
+    Refresh,
+    Unregister,
+    Publish,
     LinkDown,
     LinkUp,
     LinkFlap,

@@ -9,9 +9,27 @@ from typing import Any
 from router.content.base import Content
 from router.predicates.model import Message, Value
 from router.predicates.parser import parse_predicate
-from router.protocol.events import Accepted, Deliver, Event, Refused, SendMessage, SetPredicate
+from router.protocol.attention.events import (
+    DeliverPublication,
+    Refresh,
+    Register,
+    Registered,
+    Unregister,
+    Upload,
+    Uploaded,
+)
+from router.protocol.events import (
+    Accepted,
+    Deliver,
+    Event,
+    Refused,
+    SendMessage,
+    ServiceAction,
+    SetPredicate,
+)
 from router.protocol.services.subscriptions import Subscriptions
 from router.records.applications import ApplicationRecords
+from router.records.attention import ServiceRecords
 from testbed.errors import RunError
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.workload.lookahead import Lookahead
@@ -35,9 +53,10 @@ class Applications:
         handle: passes an event to the router of a node.
         records: gets what the applications do; as routers write it, with virtual times.
         content: the content type, which unites the subscriptions of an application.
+        service_records: gets the records of the service's actions; None: they are not kept.
 
     Attributes:
-        sent: messages that routers accepted.
+        sent: messages and publications that routers accepted.
         delivered: deliveries so far.
     """
 
@@ -49,6 +68,7 @@ class Applications:
         handle: Callable[[int, Event], None],
         records: ApplicationRecords,
         content: Content,
+        service_records: ServiceRecords | None = None,
     ) -> None:
         self._content = content
         self._items = Lookahead(workload.items)
@@ -56,6 +76,7 @@ class Applications:
         self._agenda = agenda
         self._handle = handle
         self._records = records
+        self._service_records = service_records
         self._start_ns = 0
         #: Nodes whose application the records name.
         self._connected: set[int] = set()
@@ -65,6 +86,8 @@ class Applications:
         self._numbers: dict[tuple[int, str], int] = {}
         self._subscribed: Counter[int] = Counter()
         self._pending: Mapping[str, Value] | None = None
+        #: The subscription that a router registered last.
+        self._registered = 0
         self.sent = 0
         self.delivered = 0
 
@@ -80,7 +103,7 @@ class Applications:
             first += 1
         self._agenda.at(now + first * _PACE_NS, self._next)
 
-    def tell(self, node: int, action: Deliver | Accepted | Refused) -> None:
+    def tell(self, node: int, action: Deliver | Accepted | Refused | ServiceAction) -> None:
         """Handles an action of a router for its application."""
         if isinstance(action, Deliver):
             self.delivered += len(action.apps)
@@ -91,8 +114,22 @@ class Applications:
             self.sent += 1
             answer = {"source": action.source, "seq": action.seq}
             self._served(node, {"op": "send_message", "attributes": self._pending}, answer)
+        elif isinstance(action, ServiceAction):
+            self._of_service(node, action)
         else:
-            raise RunError(f"node {node}: send_message refused: {action.reason}")
+            raise RunError(f"node {node}: request refused: {action.reason}")
+
+    def _of_service(self, node: int, action: ServiceAction) -> None:
+        """Counts and records an action of the service."""
+        if isinstance(action, DeliverPublication):
+            self.delivered += 1
+        elif isinstance(action, Uploaded):
+            self.sent += 1
+        elif isinstance(action, Registered):
+            self._registered = action.subscription
+        if self._service_records is not None and (record := action.record()) is not None:
+            app = APPLICATION if action.application == _NUMBER else None
+            self._service_records.write(EPOCH_NS + self._agenda.now, node, app, record)
 
     def _next(self) -> None:
         """Plays every item that is due and schedules the next item."""
@@ -126,6 +163,21 @@ class Applications:
     def send_message(self, node: int, attributes: Mapping[str, Value]) -> None:
         self._pending = attributes
         self._handle(node, SendMessage(_NUMBER, Message(attributes)))
+
+    def register(
+        self, node: int, subscription: str, predicate: str, max: int, lifetime_s: float, freshness_s: float
+    ) -> None:
+        self._handle(node, Register(_NUMBER, parse_predicate(predicate), max, lifetime_s, freshness_s))
+        self._numbers[node, subscription] = self._registered
+
+    def refresh(self, node: int, subscription: str) -> None:
+        self._handle(node, Refresh(_NUMBER, self._numbers[node, subscription]))
+
+    def unregister(self, node: int, subscription: str) -> None:
+        self._handle(node, Unregister(_NUMBER, self._numbers.pop((node, subscription))))
+
+    def publish(self, node: int, attributes: Mapping[str, Value]) -> None:
+        self._handle(node, Upload(_NUMBER, Message(attributes)))
 
     def _subscriptions_of(self, node: int) -> Subscriptions:
         return self._subscriptions.setdefault(node, Subscriptions(self._content))

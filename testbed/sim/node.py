@@ -16,6 +16,7 @@ from router.protocol.events import (
     Refused,
     Send,
     SendToController,
+    ServiceAction,
     Tick,
 )
 from router.protocol.options import RouterOptions
@@ -25,7 +26,7 @@ from testbed.sim.clock import Agenda, Alarm
 from testbed.sim.fabric import Fabric
 
 #: Called with a node and an action of its router for its application.
-Tell = Callable[[int, Deliver | Accepted | Refused], None]
+Tell = Callable[[int, Deliver | Accepted | Refused | ServiceAction], None]
 #: Greater than 0, which is no valid incarnation; no router restarts in a simulation.
 _INCARNATION = 1
 

@@ -19,8 +19,10 @@ from captures.rundir.simulation import SimulationCost, write_simulation
 from captures.rundir.timings import write_timings
 from router.content.registry import CONTENTS
 from router.protocol.events import Event, Settle, Started
-from router.protocol.registries import SCHEMES
+from router.protocol.registries import SCHEMES, SERVICES
 from router.records.applications import ApplicationRecords
+from router.records.attention import ServiceRecords
+from router.records.record_file import RecordFile
 from router.wire.frames import Frame
 from testbed.config.model import Experiment
 from testbed.config.router_options import router_options
@@ -152,14 +154,22 @@ class Simulation:
             self._controller_said,
         )
         run.applications_folder.mkdir()
-        self._records = ApplicationRecords(run.simulated_applications, _raise)
+        self._records: list[RecordFile] = []
+        records = ApplicationRecords(run.simulated_applications, _raise)
+        self._records.append(records)
+        service_records = None
+        if SERVICES[experiment.service.kind].keeps_records:
+            run.service_folder.mkdir()
+            service_records = ServiceRecords(run.simulated_service_records, _raise)
+            self._records.append(service_records)
         self.applications = Applications(
             self.workload,
             experiment.virtual_rate,
             self.agenda,
             self._handle,
-            self._records,
+            records,
             CONTENTS[experiment.protocol.covering](),
+            service_records,
         )
         options = router_options(experiment.protocol, experiment.routing, experiment.service)
         self.routers = [
@@ -244,7 +254,8 @@ class Simulation:
 
     def close(self) -> None:
         """Closes the logs and writes the buffered records of captures, also after an error."""
-        self._records.close()
+        for file in self._records:
+            file.close()
         self.controller.close()
         self._captures.flush()
 

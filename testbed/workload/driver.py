@@ -223,14 +223,14 @@ class Driver:
                     entry.run()
             if progress and time.monotonic() >= next_report:
                 next_report = time.monotonic() + _TICK_S
-                progress(now_s, self._answers["send_message"], self.delivered)
+                progress(now_s, self._sent, self.delivered)
             due_s = duration_s if agenda.head is None else min(agenda.head.at_s, duration_s)
             if now_s >= duration_s and (agenda.head is None or agenda.head.at_s > now_s):
                 break
             self._turn(clock.timeout(zero_s + due_s))
         self._await_answers()
         mean = lateness_sum / count if count else 0.0
-        sent = self._answers["send_message"]
+        sent = self._sent
         predicates = self._answers.total() - sent
         return Played(sent, predicates, lateness_max, mean, self._delays, started, self._stopping)
 
@@ -278,6 +278,11 @@ class Driver:
         if opening is not None:
             opening.opened()
 
+    @property
+    def _sent(self) -> int:
+        """The messages and publications that routers accepted."""
+        return self._answers["send_message"] + self._answers["publish"]
+
     def _request(self, item: Item) -> None:
         try:
             item.perform(self)
@@ -296,10 +301,30 @@ class Driver:
 
     def unsubscribe(self, node: int, subscription: str) -> None:
         number = self._number_of(node, subscription)
+        del self._subscriptions[node, subscription]
         self._await_answer(node, self._clients[node].request_unsubscribe(number))
 
     def send_message(self, node: int, attributes: Mapping[str, Value]) -> None:
         self._await_answer(node, self._clients[node].request_send_message(Message(attributes)))
+
+    def register(
+        self, node: int, subscription: str, predicate: str, max: int, lifetime_s: float, freshness_s: float
+    ) -> None:
+        request = self._clients[node].request_register(predicate, max, lifetime_s, freshness_s)
+        self._subscriptions[node, subscription] = request
+        self._await_answer(node, request)
+
+    def refresh(self, node: int, subscription: str) -> None:
+        number = self._number_of(node, subscription)
+        self._await_answer(node, self._clients[node].request_refresh(number))
+
+    def unregister(self, node: int, subscription: str) -> None:
+        number = self._number_of(node, subscription)
+        del self._subscriptions[node, subscription]
+        self._await_answer(node, self._clients[node].request_unregister(number))
+
+    def publish(self, node: int, attributes: Mapping[str, Value]) -> None:
+        self._await_answer(node, self._clients[node].request_publish(Message(attributes)))
 
     def _await_answer(self, node: int, request: Request) -> None:
         self._waiting[node].append(request)
@@ -309,8 +334,8 @@ class Driver:
             self._watch(node)
 
     def _number_of(self, node: int, subscription: str) -> int:
-        """Returns the router's number of a subscription that is to be revoked."""
-        request = self._subscriptions.pop((node, subscription), None)
+        """Returns the router's number of a subscription."""
+        request = self._subscriptions.get((node, subscription))
         if request is None:
             raise ValueError(f"no subscription {subscription!r} is in force")
         if request.answer is None:

@@ -16,15 +16,16 @@ from testbed.events.applications import ApplicationControl, ApplicationEvent
 from testbed.events.catalogue import EVENTS
 
 #: The fields of items that depend on the action.
-_CONTENT = ("subscription", "predicate", "attributes")
+_CONTENT = ("subscription", "predicate", "attributes", "max", "lifetime_s", "freshness_s")
 
 
 @dataclass(frozen=True)
 class Item:
     """One request of the application on `node` at `at_s` experiment seconds.
 
-    `predicate` (readable notation) belongs to set_predicate and subscribe, `subscription` (its name, on that
-    node) to subscribe and unsubscribe, `attributes` to send_message; the others are None.
+    `predicate` (readable notation) belongs to set_predicate, subscribe and register, `subscription` (its
+    name, on that node) to subscribe, unsubscribe, register, refresh and unregister, `attributes` to
+    send_message and publish, `max`, `lifetime_s` and `freshness_s` to register; the others are None.
 
     Raises:
         ValueError: the action is not that of an application, or the fields are not those of the action.
@@ -36,6 +37,9 @@ class Item:
     predicate: str | None = None
     attributes: Mapping[str, Value] | None = None
     subscription: str | None = None
+    max: int | None = None
+    lifetime_s: float | None = None
+    freshness_s: float | None = None
 
     def __post_init__(self) -> None:
         if self.content.keys() != self.event.carries:
@@ -70,6 +74,12 @@ class Item:
             line["predicate"] = self.predicate
         if self.attributes is not None:
             line["attributes"] = self.attributes
+        if self.max is not None:
+            line["max"] = self.max
+        if self.lifetime_s is not None:
+            line["lifetime_s"] = self.lifetime_s
+        if self.freshness_s is not None:
+            line["freshness_s"] = self.freshness_s
         return line
 
     def perform(self, applications: ApplicationControl) -> None:
@@ -144,6 +154,9 @@ def _item(where: str, line: WorkloadLine) -> Item:
             line.get("predicate"),
             None if attributes is None else Message(attributes),
             line.get("subscription"),
+            line.get("max"),
+            line.get("lifetime_s"),
+            line.get("freshness_s"),
         )
     except (ValueError, TypeError) as error:
         raise RunFolderError(f"{where}: {error}") from error

@@ -111,7 +111,7 @@ class LimitedSession(ExhaustiveSession):
 
 _PAIR = struct.Struct("<II")
 _QUOTA_FORMAT = EventFormat[SetQuota](
-    32,
+    60,
     lambda event, _wire: _PAIR.pack(event.app, event.messages),
     lambda data: SetQuota(*_PAIR.unpack(data)),
     lambda event: f"application {event.app}: quota {event.messages}",

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context
-from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
+from router.protocol.partition import partition
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Outputs, Row, TablePart
 from router.protocol.schemes.identified import Identified
@@ -71,25 +71,8 @@ class ReceiverPartitioning(Identified):
         return self._partition(branch, frame.epoch, destinations, LOCAL_INTERFACE in matched)
 
     def _partition(self, branch: Branch, epoch: int, destinations: Iterable[int], local: bool) -> Partition:
-        """Groups destinations by next hop.
-
-        A destination to which no child leads, which no router with the same tables sends, is dropped and
-        counted.
-        """
-        table = self.context.tables.get(epoch)
-        assert table is not None
-        parts: dict[int, list[int]] = {}
-        for node in destinations:
-            if node == self.context.node:
-                continue
-            towards = table.branch(node)
-            if towards is None or towards.parent not in branch.on_tree:
-                self.context.counters.drop(Drop.DESTINATION)
-            else:
-                parts.setdefault(towards.parent, []).append(node)
-        return Partition(
-            frozenset(parts), local, {interface: tuple(nodes) for interface, nodes in parts.items()}
-        )
+        parts = partition(self.context, branch, epoch, destinations)
+        return Partition(frozenset(parts), local, parts)
 
     def sends(self, outputs: Outputs, frame: Frame) -> list[Action]:
         assert isinstance(outputs, Partition)

@@ -11,7 +11,6 @@ from typing import Any
 
 from router.content.base import Content
 from router.predicates.model import Message, Predicate
-from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
 from router.protocol.context import Context
 from router.protocol.events import Accepted, Action, ApplicationGone, Refused, SendMessage, SetPredicate
@@ -20,6 +19,7 @@ from router.protocol.parts import EventHandler
 from router.protocol.routing import RoutingTable
 from router.protocol.service import Command, Handle, Request, RequestError, Service, Session
 from router.protocol.services.applications import ApplicationPredicates
+from router.protocol.services.requests import message_in, predicate_in
 from router.protocol.services.subscriptions import Subscriptions
 
 
@@ -75,11 +75,11 @@ class ExhaustiveSession(Session):
         return handle(SetPredicate(self.number, self._subscriptions.predicate))
 
     def _set_predicate(self, request: Request, handle: Handle) -> tuple[dict[str, Any], Iterable[Action]]:
-        self._subscriptions.declare(_predicate_in(request))
+        self._subscriptions.declare(predicate_in(request))
         return {"ok": True}, self._changed(handle)
 
     def _subscribe(self, request: Request, handle: Handle) -> tuple[dict[str, Any], Iterable[Action]]:
-        predicate = _predicate_in(request)
+        predicate = predicate_in(request)
         self._subscribed += 1
         self._subscriptions.add(self._subscribed, predicate)
         return {"ok": True, "subscription": self._subscribed}, self._changed(handle)
@@ -104,33 +104,10 @@ class ExhaustiveSession(Session):
         }, ()
 
     def _send_message(self, request: Request, handle: Handle) -> tuple[dict[str, Any], Iterable[Action]]:
-        actions = list(handle(SendMessage(self.number, _message_in(request))))
+        actions = list(handle(SendMessage(self.number, message_in(request))))
         for action in actions:
             if isinstance(action, Accepted):
                 return {"ok": True, "source": action.source, "seq": action.seq}, actions
             if isinstance(action, Refused):
                 raise RequestError(action.reason)
         raise AssertionError("the core neither accepted nor refused a message")
-
-
-def _predicate_in(request: Request) -> Predicate:
-    text = request.get("predicate")
-    if not isinstance(text, str):
-        raise RequestError(f"predicate: expected a text, got {text!r}")
-    return parse_predicate(text)
-
-
-def _message_in(request: Request) -> Message:
-    text, attributes = request.get("message"), request.get("attributes")
-    if (text is None) == (attributes is None):
-        raise RequestError("expected either 'message' or 'attributes'")
-    if isinstance(text, str):
-        return parse_message(text)
-    if isinstance(attributes, dict):
-        try:
-            return Message(attributes)
-        except TypeError as error:
-            raise RequestError(f"attributes: {error}") from error
-    if text is not None:
-        raise RequestError(f"message: expected a text, got {text!r}")
-    raise RequestError(f"attributes: expected an object, got {attributes!r}")

@@ -23,6 +23,10 @@ local FRAME_TYPES = {
   [5] = "HELLO",
   [7] = "COMMIT",
   [8] = "ACK",
+  [9] = "SUB",
+  [10] = "PUB",
+  [11] = "OVERLOAD",
+  [12] = "FLUSH",
   [13] = "XMSG",
   [14] = "XRA",
   [15] = "XUR",
@@ -35,6 +39,10 @@ local UR = 4
 local HELLO = 5
 local COMMIT = 7
 local ACK = 8
+local SUB = 9
+local PUB = 10
+local OVERLOAD = 11
+local FLUSH = 12
 local XMSG = 13
 local XRA = 14
 local XUR = 15
@@ -50,6 +58,10 @@ local TLV_TYPES = {
   [9] = "SUBTREES",
   [10] = "DESTINATIONS",
   [11] = "DESTINATION_MAP",
+  [16] = "SUBSCRIPTION",
+  [17] = "PUBLICATION",
+  [18] = "ROUND",
+  [19] = "OFFERED",
   [32] = "KEY",
   [33] = "BLOOM",
   [34] = "SEALED",
@@ -66,6 +78,10 @@ local ACKNOWLEDGED = 8
 local SUBTREES = 9
 local DESTINATIONS = 10
 local DESTINATION_MAP = 11
+local SUBSCRIPTION = 16
+local PUBLICATION = 17
+local ROUND = 18
+local OFFERED = 19
 local KEY = 32
 local BLOOM = 33
 local SEALED = 34
@@ -114,6 +130,10 @@ local LAYOUTS = {
   [NEIGHBOUR] = { { "interface", 2 }, { "node", 4 } },
   [OLDEST_EPOCH] = { { "oldest_epoch", 4 } },
   [ACKNOWLEDGED] = { { "acknowledged", 1 } },
+  [SUBSCRIPTION] = { { "round", 4 }, { "nonce", 4 }, { "remaining", 4 }, { "lifetime_left_us", 8 }, { "freshness_us", 8 }, { "subscription_flags", 1 } },
+  [PUBLICATION] = { { "publication_source", 4 }, { "publication_seq", 8 }, { "age_us", 8 }, { "publication_flags", 1 } },
+  [ROUND] = { { "round", 4 } },
+  [OFFERED] = { { "publication_source", 4 }, { "publication_seq", 8 } },
   [KEY] = { { "key_id", 4 }, { "set_bits", 2 }, { "hashes", 1 }, { "encoding", 1 } },
 }
 -- The TLVs that each frame type may have, and the TLV that it must have.
@@ -125,6 +145,10 @@ local ALLOWED = {
   [HELLO] = { [INCARNATION] = true },
   [COMMIT] = { [OLDEST_EPOCH] = true },
   [ACK] = { [ACKNOWLEDGED] = true },
+  [SUB] = { [SUBSCRIPTION] = true, [OFFERED] = true, [FILTER] = true },
+  [PUB] = { [DESTINATIONS] = true, [DESTINATION_MAP] = true, [PUBLICATION] = true, [ATTRIBUTE] = true },
+  [OVERLOAD] = { [ROUND] = true },
+  [FLUSH] = { [PUBLICATION] = true, [ATTRIBUTE] = true },
   [XMSG] = { [DESTINATIONS] = true, [DESTINATION_MAP] = true, [KEY] = true, [BLOOM] = true, [SEALED] = true },
   [XRA] = { [KEY] = true, [BLOOM] = true },
   [XUR] = { [KEY] = true, [BLOOM] = true },
@@ -135,6 +159,10 @@ local REQUIRED = {
   [HELLO] = INCARNATION,
   [COMMIT] = OLDEST_EPOCH,
   [ACK] = ACKNOWLEDGED,
+  [SUB] = SUBSCRIPTION,
+  [PUB] = PUBLICATION,
+  [OVERLOAD] = ROUND,
+  [FLUSH] = PUBLICATION,
   [TABLE] = CLASS_OF,
 }
 -- Those that must have several.
@@ -171,6 +199,16 @@ local fields = {
   destinations = ProtoField.none("cbcb.destinations", "Destination"),
   first_destination = ProtoField.uint32("cbcb.first_destination", "First destination"),
   destination_bits = ProtoField.bytes("cbcb.destination_bits", "Destinations"),
+  round = ProtoField.uint32("cbcb.round", "Round"),
+  nonce = ProtoField.uint32("cbcb.nonce", "Nonce"),
+  remaining = ProtoField.uint32("cbcb.remaining", "Remaining publications"),
+  lifetime_left_us = ProtoField.uint64("cbcb.lifetime_left_us", "Lifetime left (us)"),
+  freshness_us = ProtoField.uint64("cbcb.freshness_us", "Freshness (us)"),
+  subscription_flags = ProtoField.uint8("cbcb.subscription_flags", "Flags of the subscription"),
+  publication_source = ProtoField.uint32("cbcb.publication_source", "Source"),
+  publication_seq = ProtoField.uint64("cbcb.publication_seq", "Number at the source"),
+  age_us = ProtoField.uint64("cbcb.age_us", "Age (us)"),
+  publication_flags = ProtoField.uint8("cbcb.publication_flags", "Flags of the publication"),
   key_id = ProtoField.uint32("cbcb.key_id", "Key"),
   set_bits = ProtoField.uint16("cbcb.set_bits", "Bits of a set"),
   hashes = ProtoField.uint8("cbcb.hashes", "Hash functions"),
@@ -207,6 +245,16 @@ local BODY_FIELDS = {
   "destinations",
   "first_destination",
   "destination_bits",
+  "round",
+  "nonce",
+  "remaining",
+  "lifetime_left_us",
+  "freshness_us",
+  "subscription_flags",
+  "publication_source",
+  "publication_seq",
+  "age_us",
+  "publication_flags",
   "key_id",
   "set_bits",
   "hashes",

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from captures.rundir.layout import RunLayout
 from captures.rundir.topology import write_topology
 from router.content.registry import CONTENTS
+from router.protocol.attention.options import AttentionOptions
+from router.protocol.attention.strategies import STRATEGIES
 from router.protocol.registries import SCHEMES, SERVICES
 from testbed.config.dump import dump_experiment
 from testbed.config.load import load_experiment
@@ -68,7 +70,7 @@ _experiments = st.builds(
     time_scale=st.floats(1e-6, 86_400),
     topology=st.just(ring(4)),
     routing=st.builds(RoutingOptions, st.sampled_from(tuple(SCHEMES))),
-    service=st.builds(ServiceOptions, st.sampled_from(tuple(SERVICES))),
+    service=st.just(ServiceOptions()),
     protocol=st.builds(
         ProtocolOptions,
         st.booleans(),
@@ -80,6 +82,32 @@ _experiments = st.builds(
     events=st.lists(_events, max_size=4).map(lambda es: tuple(sorted(es, key=lambda e: e.at_s))),
     oracle=st.builds(OracleOptions, st.floats(0, 10)),
 )
+
+
+_services = st.builds(ServiceOptions, st.sampled_from([each for each in SERVICES if each != "attention"])) | (
+    st.builds(
+        ServiceOptions,
+        st.just("attention"),
+        st.builds(
+            AttentionOptions,
+            strategy=st.sampled_from(tuple(STRATEGIES)),
+            cache_publications=st.integers(1, 10_000_000),
+            en_route=st.booleans(),
+            top_up_s=st.none() | _positive,
+        ),
+    )
+)
+
+
+@given(_services)
+@settings(deadline=None, max_examples=20)
+def test_any_service_survives_the_run_folder(
+    tmp_path_factory: pytest.TempPathFactory, service: ServiceOptions
+) -> None:
+    experiment = Experiment(
+        name="service", seed=1, duration_s=10, time_scale=1, topology=ring(4), service=service, workload=None
+    )
+    assert _round_trip(tmp_path_factory.mktemp("run"), experiment) == experiment
 
 
 @given(_experiments)

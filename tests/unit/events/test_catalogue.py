@@ -44,6 +44,9 @@ VALUES = {
     "predicate": '"x > 0"',
     "message": '"x = 1"',
     "subscription": '"name"',
+    "max": "3",
+    "lifetime_s": "5",
+    "freshness_s": "60",
 }
 #: Fault -> the fault that must precede it so that it has an effect.
 BEFORE = {"link_up": "link_down", "node_up": "node_down"}

@@ -1,0 +1,210 @@
+"""The publications that a router caches, in the indexes PPT, DPT and OPT (attention paper, section 4.1).
+
+Each publication is in one index. Selection and replacement order them by a policy
+(`router.protocol.attention.policies`), by index first if the options say so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from heapq import heapify, heappop, heappush, nsmallest
+
+from router.predicates.model import Message, Predicate
+from router.predicates.semantics import matches
+from router.protocol.attention.events import Index
+from router.protocol.attention.index import Attribute, attributes_of, equalities_of
+from router.protocol.attention.options import AttentionOptions
+from router.protocol.attention.policies import POLICIES, Policy
+
+#: A publication: the router at which it was uploaded, and a number of that router.
+PublicationId = tuple[int, int]
+
+#: Place of an index in the order of selection, and in the orders of replacement.
+_SELECTED_BY_TYPE = {Index.DPT: 0, Index.OPT: 1, Index.PPT: 2}
+_REPLACED_BY_TYPE = {
+    "ignored": dict.fromkeys(Index, 0),
+    "pending-first": {Index.PPT: 0, Index.OPT: 1, Index.DPT: 2},
+    "disseminated-first": {Index.DPT: 0, Index.OPT: 1, Index.PPT: 2},
+}
+
+
+class Cached:
+    """A cached publication.
+
+    Attributes:
+        id: see `PublicationId`.
+        uploaded_at: when it was uploaded, seconds of this router's clock.
+        index: the index that references it.
+        dispatched: of a pending publication: whether it was used for local subscriptions, the paper's DF.
+        flushed: it came as a copy that another router flushed, and is not flushed a second time.
+        served: home -> the count of SUBs (`Relay`) when it was sent there through this router.
+        uses: how often it was delivered or sent.
+        used_at: when it was cached, delivered or sent last.
+    """
+
+    __slots__ = (
+        "dispatched",
+        "flushed",
+        "id",
+        "index",
+        "message",
+        "place",
+        "served",
+        "uploaded_at",
+        "used_at",
+        "uses",
+    )
+
+    def __init__(
+        self, id_: PublicationId, message: Message, uploaded_at: float, now: float, flushed: bool = False
+    ) -> None:
+        self.id = id_
+        self.message = message
+        self.uploaded_at = uploaded_at
+        self.index = Index.PPT
+        self.dispatched = False
+        self.flushed = flushed
+        self.served: dict[int, int] = {}
+        self.uses = 0
+        self.used_at = now
+        #: Its place in the order of replacement; None: it is not in the cache.
+        self.place: tuple[float, float, int] | None = None
+
+
+class Cache:
+    """The cache of one router.
+
+    Args:
+        options: capacity and policies.
+    """
+
+    def __init__(self, options: AttentionOptions) -> None:
+        self._capacity = options.cache_publications
+        self._selection = POLICIES[options.selection]
+        self._selection_types = options.selection_types
+        self._replacement: Policy = POLICIES[options.replacement]
+        self._rank = _REPLACED_BY_TYPE[options.replacement_types]
+        self._publications: dict[PublicationId, Cached] = {}
+        self._by_attribute: dict[Attribute, dict[Cached, None]] = {}
+        #: Places in the order of replacement, some of them former ones.
+        self._order: list[tuple[tuple[float, float, int], Cached]] = []
+        self._added = 0
+        #: Index -> publications in it.
+        self.sizes: Counter[Index] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._publications)
+
+    def __iter__(self) -> Iterator[Cached]:
+        return iter(self._publications.values())
+
+    def get(self, id_: PublicationId) -> Cached | None:
+        return self._publications.get(id_)
+
+    def add(self, cached: Cached, index: Index, dispatched: bool = False) -> None:
+        """Adds a publication that is not in the cache, which may exceed its capacity until `evict`."""
+        self._publications[cached.id] = cached
+        for attribute in attributes_of(cached.message):
+            self._by_attribute.setdefault(attribute, {})[cached] = None
+        self._added += 1
+        cached.index, cached.dispatched = index, dispatched
+        self.sizes[index] += 1
+        self._place(cached, self._added)
+
+    def move(self, cached: Cached, index: Index, dispatched: bool = False) -> None:
+        """Moves a publication of the cache to an index."""
+        self.sizes[cached.index] -= 1
+        self.sizes[index] += 1
+        cached.index, cached.dispatched = index, dispatched
+        self._placed_again(cached)
+
+    def used(self, cached: Cached, now: float) -> None:
+        """A publication was delivered or sent."""
+        cached.uses += 1
+        cached.used_at = now
+        self._placed_again(cached)
+
+    def remove(self, cached: Cached) -> None:
+        """Removes a publication of the cache."""
+        del self._publications[cached.id]
+        self.sizes[cached.index] -= 1
+        for attribute in attributes_of(cached.message):
+            objects = self._by_attribute[attribute]
+            del objects[cached]
+            if not objects:
+                del self._by_attribute[attribute]
+        cached.place = None
+
+    def evict(self) -> list[Cached]:
+        """Removes the publications that exceed the capacity, by the replacement policy."""
+        evicted = []
+        while len(self._publications) > self._capacity:
+            place, cached = heappop(self._order)
+            if cached.place == place:
+                self.remove(cached)
+                evicted.append(cached)
+        return evicted
+
+    def admits(self, cached: Cached, index: Index) -> bool:
+        """Whether the cache would keep a further publication: it has room, or would replace another first."""
+        if len(self._publications) < self._capacity:
+            return True
+        while self._order and self._order[0][1].place != self._order[0][0]:
+            heappop(self._order)
+        first = self._order[0][0] if self._order else None
+        return first is not None and (self._rank[index], self._replacement(cached)) > first[:2]
+
+    def select(
+        self,
+        predicate: Predicate,
+        most: int,
+        indexes: Collection[Index],
+        oldest_at: float,
+        fit: Callable[[Cached], bool],
+    ) -> list[Cached]:
+        """The publications for a subscription, in the order of selection.
+
+        Args:
+            predicate: matches them.
+            most: at most so many.
+            indexes: those that may be used.
+            oldest_at: they were uploaded at this time or later, seconds of this router's clock.
+            fit: a further condition.
+        """
+        found = [
+            cached
+            for cached in self._candidates(predicate)
+            if cached.index in indexes and cached.uploaded_at >= oldest_at and fit(cached)
+        ]
+        return nsmallest(most, found, key=self._selected)
+
+    def _selected(self, cached: Cached) -> tuple[float, float, PublicationId]:
+        rank = _SELECTED_BY_TYPE[cached.index] if self._selection_types else 0
+        return rank, self._selection(cached), cached.id
+
+    def _candidates(self, predicate: Predicate) -> Iterable[Cached]:
+        """The publications that match a predicate, each once."""
+        found: dict[Cached, None] = {}
+        for filter_ in predicate:
+            buckets = [self._by_attribute.get(each, {}) for each in equalities_of(filter_)]
+            smallest = min(buckets, key=len, default=None)
+            among: Iterable[Cached] = self._publications.values() if smallest is None else smallest
+            whole = len(filter_) == 1 and smallest is not None
+            for cached in among:
+                if cached not in found and (whole or matches(predicate, cached.message)):
+                    found[cached] = None
+        return found
+
+    def _place(self, cached: Cached, number: int) -> None:
+        cached.place = (self._rank[cached.index], self._replacement(cached), number)
+        heappush(self._order, (cached.place, cached))
+        if len(self._order) > 4 * len(self._publications) + 64:
+            self._order = [(each.place, each) for each in self if each.place is not None]
+            heapify(self._order)
+
+    def _placed_again(self, cached: Cached) -> None:
+        place = cached.place
+        assert place is not None
+        if (self._rank[cached.index], self._replacement(cached)) != place[:2]:
+            self._place(cached, place[2])

@@ -1,0 +1,304 @@
+"""The events and actions that the attention-limited service adds to those of the core.
+
+Attention paper, section 3.1. A subscription is identified by its home, the router at which it was
+registered, and a number of 64 bits that the home gave it; a publication by the router at which it was
+uploaded, and a number of that router. `at_s` of an action is the time of the event that it answers, in
+seconds of the router's clock (experiment seconds); all routers of a run have the same clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from router.predicates.model import Message, Predicate
+from router.predicates.printer import format_predicate
+from router.protocol.events import ServiceAction, ServiceEvent
+
+
+class Index(StrEnum):
+    """The index of a router that references a cached publication (section 4.1)."""
+
+    #: Pending publications: uploaded at this router, sent to no other router.
+    PPT = "ppt"
+    #: Disseminated publications: sent to or by other routers, and used at this router.
+    DPT = "dpt"
+    #: Overflowing publications: sent to or by other routers, and never used at this router.
+    OPT = "opt"
+
+
+class Whence(StrEnum):
+    """Where a router got the publication that it delivers."""
+
+    #: An application of the router uploaded it at that moment.
+    UPLOAD = "upload"
+    #: The router had it in an index, before the delivery.
+    PPT = "ppt"
+    DPT = "dpt"
+    OPT = "opt"
+    #: Another router sent it.
+    REMOTE = "remote"
+
+
+class Outcome(StrEnum):
+    """The end of a round of a subscription."""
+
+    #: `max` publications were delivered.
+    SATISFIED = "satisfied"
+    #: The lifetime has passed before.
+    EXPIRED = "expired"
+    #: The application withdrew the subscription, or left.
+    WITHDRAWN = "withdrawn"
+
+
+# Events.
+
+
+@dataclass(frozen=True, slots=True)
+class Register(ServiceEvent):
+    """An application registers S(predicate, max, lifetime, freshness); answered by `Registered` or `Refused`.
+
+    Attributes:
+        app: the application.
+        predicate: publications that it matches are delivered.
+        max: greatest number of publications of a round, at least 1; the paper's selectivity.
+        lifetime_s: duration of a round, seconds of the router's clock, above 0.
+        freshness_s: greatest age of a publication at its delivery, seconds, above 0.
+        refreshed: the subscription continues one that the router has forgotten, for instance because it
+            restarted: the first round has the number 1, and gets nothing that was delivered before.
+    """
+
+    app: int
+    predicate: Predicate
+    max: int
+    lifetime_s: float
+    freshness_s: float
+    refreshed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh(ServiceEvent):
+    """An application refreshes a subscription whose round is over; answered by `Registered` or `Refused`."""
+
+    app: int
+    subscription: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unregister(ServiceEvent):
+    """An application withdraws a subscription; answered by `Unregistered` or `Refused`."""
+
+    app: int
+    subscription: int
+
+
+@dataclass(frozen=True, slots=True)
+class Upload(ServiceEvent):
+    """An application uploads a publication, its first and only appearance; answered by `Uploaded`."""
+
+    app: int
+    message: Message
+
+
+# Actions.
+
+
+@dataclass(frozen=True, slots=True)
+class Registered(ServiceAction):
+    """The answer to a `Register` or `Refresh`: a round has begun.
+
+    Comes before any delivery of the round.
+    """
+
+    app: int
+    subscription: int
+    round: int
+    predicate: Predicate
+    max: int
+    lifetime_s: float
+    freshness_s: float
+    at_s: float
+
+    @property
+    def application(self) -> int:
+        return self.app
+
+    def record(self) -> Mapping[str, Any]:
+        return {
+            "event": "register" if self.round == 0 else "refresh",
+            "subscription": self.subscription,
+            "round": self.round,
+            "predicate": format_predicate(self.predicate),
+            "max": self.max,
+            "lifetime_s": self.lifetime_s,
+            "freshness_s": self.freshness_s,
+            "at_s": self.at_s,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Unregistered(ServiceAction):
+    """A subscription is gone: the answer to an `Unregister`, or its application has left."""
+
+    app: int
+    subscription: int
+    at_s: float
+
+    @property
+    def application(self) -> int:
+        return self.app
+
+    def record(self) -> Mapping[str, Any]:
+        return {"event": "unregister", "subscription": self.subscription, "at_s": self.at_s}
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded(ServiceAction):
+    """The answer to an `Upload`: the publication has these identifiers.
+
+    Comes before any delivery of it.
+    """
+
+    app: int
+    source: int
+    seq: int
+    message: Message
+    at_s: float
+
+    @property
+    def application(self) -> int:
+        return self.app
+
+    def record(self) -> Mapping[str, Any]:
+        return {
+            "event": "upload",
+            "source": self.source,
+            "seq": self.seq,
+            "attributes": self.message,
+            "at_s": self.at_s,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverPublication(ServiceAction):
+    """Pass a publication up to one application, for one subscription.
+
+    Attributes:
+        age_s: time since its upload as this router knows it, seconds.
+        whence: where the router got it.
+    """
+
+    app: int
+    subscription: int
+    round: int
+    source: int
+    seq: int
+    age_s: float
+    whence: Whence
+    message: Message
+    at_s: float
+
+    @property
+    def application(self) -> int:
+        return self.app
+
+    def line(self) -> Mapping[str, Any]:
+        return {
+            "event": "deliver",
+            "source": self.source,
+            "seq": self.seq,
+            "attributes": self.message,
+            "subscription": self.subscription,
+            "round": self.round,
+            "age_s": self.age_s,
+        }
+
+    def record(self) -> Mapping[str, Any]:
+        return {
+            "event": "deliver",
+            "subscription": self.subscription,
+            "round": self.round,
+            "source": self.source,
+            "seq": self.seq,
+            "age_s": self.age_s,
+            "whence": self.whence,
+            "at_s": self.at_s,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RoundEnded(ServiceAction):
+    """A round of a subscription is over.
+
+    Attributes:
+        got: publications that were delivered in the round.
+        got_remote: those of them that another router sent for it.
+        max: of the subscription.
+    """
+
+    app: int
+    subscription: int
+    round: int
+    outcome: Outcome
+    got: int
+    got_remote: int
+    max: int
+    at_s: float
+
+    @property
+    def application(self) -> int:
+        return self.app
+
+    def line(self) -> Mapping[str, Any]:
+        return {
+            "event": "outcome",
+            "subscription": self.subscription,
+            "round": self.round,
+            "outcome": self.outcome,
+            "got": self.got,
+        }
+
+    def record(self) -> Mapping[str, Any]:
+        return {
+            "event": "outcome",
+            "subscription": self.subscription,
+            "round": self.round,
+            "outcome": self.outcome,
+            "got": self.got,
+            "got_remote": self.got_remote,
+            "max": self.max,
+            "at_s": self.at_s,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChanged(ServiceAction):
+    """A publication entered, left or changed an index of this router; for the records alone.
+
+    Made only with the option `record_caches`.
+
+    Attributes:
+        before, after: None: in no index.
+        cause: the row of the table of transitions (`router.protocol.attention.transitions`), or "evicted",
+            "flushed".
+    """
+
+    source: int
+    seq: int
+    before: Index | None
+    after: Index | None
+    cause: str
+    at_s: float
+
+    def record(self) -> Mapping[str, Any]:
+        return {
+            "event": "cache",
+            "source": self.source,
+            "seq": self.seq,
+            "before": self.before,
+            "after": self.after,
+            "cause": self.cause,
+            "at_s": self.at_s,
+        }

@@ -1,0 +1,124 @@
+"""Flushing: publications that a full cache replaces go to neighbours (attention paper, section 4.1.2).
+
+The paper floods copies. A copy of a pending publication would make two routers hold it as pending, and a
+refreshed subscription could get it twice. So a pending publication that no subscription has had moves to one
+neighbour, which takes custody of it and says so; until then its former holder repeats the FLUSH, and uses the
+publication no more. Of every other publication all neighbours get a copy, with the flag PF off. A copy is not
+flushed a second time, and what a copy replaces is not flushed: evictions do not cascade.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from router.predicates.model import Message
+from router.protocol.attention.cache import Cached, PublicationId
+from router.protocol.attention.events import Index
+from router.protocol.attention.homes import microseconds
+from router.protocol.attention.state import State
+from router.protocol.attention.timers import Timer
+from router.protocol.counters import Drop
+from router.protocol.events import Action, Send
+from router.wire.frames import Frame, FrameType, Publication, PublicationFlags
+
+#: FLUSHes of one custody that are sent to a neighbour before it is given up, and seconds between them.
+_ATTEMPTS = 3
+_INTERVAL_S = 1.0
+#: Publications whose custody may be open at once; further ones are dropped.
+_OPEN_MAX = 256
+_EMPTY = Message({})
+
+
+@dataclass(slots=True)
+class _Transfer:
+    """A publication whose custody is offered.
+
+    Attributes:
+        interfaces: the neighbours to ask; the first is asked now.
+        attempts: FLUSHes that it has been sent.
+    """
+
+    cached: Cached
+    interfaces: list[int]
+    attempts: int
+    timer: Timer
+
+
+class Flushing:
+    """Sends what the cache replaces, and keeps what is pending until a neighbour has taken custody.
+
+    Args:
+        state: of the router.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._context = state.context
+        self._sent = 0
+        self._open: dict[PublicationId, _Transfer] = {}
+
+    @property
+    def idle(self) -> bool:
+        """True if no custody is open."""
+        return not self._open
+
+    def evicted(self, cached: Cached, now: float) -> list[Action]:
+        """The cache has replaced a publication."""
+        state = self._state
+        interfaces = self._interfaces()
+        if state.options.flushing == "off" or cached.flushed or not interfaces or state.settled:
+            return state.left(cached, "evicted", now)
+        actions = state.left(cached, "flushed", now)
+        if cached.index is not Index.PPT or cached.dispatched:
+            return [*actions, self._flush(frozenset(interfaces), cached, PublicationFlags.NONE, now)]
+        if len(self._open) >= _OPEN_MAX:
+            return actions
+        self._context.rng.shuffle(interfaces)
+        return actions + self._offer(cached, interfaces, 0, now)
+
+    def answered(self, interface: int, body: Publication, now: float) -> list[Action]:
+        """A neighbour has taken custody of a publication, or refuses it."""
+        id_ = (body.source, body.seq)
+        transfer = self._open.get(id_)
+        if transfer is None or transfer.interfaces[0] != interface:
+            return self._context.drop(Drop.FLUSH_UNEXPECTED)
+        transfer.timer.cancel()
+        del self._open[id_]
+        if body.flags & PublicationFlags.TAKEN or not transfer.interfaces[1:]:
+            return []
+        # The neighbour does not have it: another may.
+        return self._offer(transfer.cached, transfer.interfaces[1:], 0, now)
+
+    def answer(self, interface: int, body: Publication, answer: PublicationFlags) -> list[Action]:
+        """The answer to a FLUSH that offers custody."""
+        reply = Publication(body.source, body.seq, body.age_us, _EMPTY, answer)
+        return [Send(frozenset({interface}), self._frame(reply))]
+
+    def _offer(self, cached: Cached, interfaces: list[int], attempts: int, now: float) -> list[Action]:
+        timer = self._state.timers.set(now + _INTERVAL_S, lambda at: self._unanswered(cached.id, at))
+        self._open[cached.id] = _Transfer(cached, interfaces, attempts + 1, timer)
+        return [self._flush(frozenset(interfaces[:1]), cached, PublicationFlags.CUSTODY, now)]
+
+    def _unanswered(self, id_: PublicationId, now: float) -> list[Action]:
+        """Repeats a FLUSH; in the end the publication is lost, for the neighbour may have taken it."""
+        transfer = self._open.pop(id_)
+        interface = transfer.interfaces[0]
+        if transfer.attempts >= _ATTEMPTS or interface not in self._interfaces() or self._state.settled:
+            return []
+        return self._offer(transfer.cached, transfer.interfaces, transfer.attempts, now)
+
+    def _interfaces(self) -> list[int]:
+        current = self._context.tables.current
+        return [] if current is None else sorted(current.neighbours)
+
+    def _flush(
+        self, interfaces: frozenset[int], cached: Cached, flags: PublicationFlags, now: float
+    ) -> Action:
+        age_us = microseconds(now - cached.uploaded_at)
+        return Send(interfaces, self._frame(Publication(*cached.id, age_us, cached.message, flags)))
+
+    def _frame(self, body: Publication) -> Frame:
+        context = self._context
+        self._sent += 1
+        context.counters.flushes_sent += 1
+        return context.issued(FrameType.FLUSH, context.sequence_number(self._sent), body)

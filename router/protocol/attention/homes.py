@@ -1,0 +1,231 @@
+"""The home of subscriptions: registers them, delivers to their boxes, asks other routers for what is missing.
+
+Attention paper, sections 3.1, 4.1 and 4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from router.predicates.covering.budget import total_weight
+from router.predicates.model import Message
+from router.protocol.attention.boxes import Box, BoxState
+from router.protocol.attention.cache import Cached, PublicationId
+from router.protocol.attention.events import (
+    DeliverPublication,
+    Index,
+    Outcome,
+    Refresh,
+    Register,
+    Registered,
+    RoundEnded,
+    Unregister,
+    Unregistered,
+    Whence,
+)
+from router.protocol.attention.state import State
+from router.protocol.attention.transitions import Occasion, transition
+from router.protocol.events import Action, ApplicationGone, Refused, Send
+from router.wire.frames import FrameType, Overload, Subscription, SubscriptionFlags
+
+_ALL = frozenset(Index)
+_STATES = {Outcome.SATISFIED: BoxState.FULL, Outcome.EXPIRED: BoxState.EXPIRED}
+
+
+def microseconds(seconds: float) -> int:
+    """A time span of a frame."""
+    return max(0, round(seconds * 1e6))
+
+
+class Homes:
+    """The subscriptions of the local applications.
+
+    Args:
+        state: of the router.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._context = state.context
+        self._registered = 0
+
+    # Events.
+
+    def register(self, event: Register, now: float) -> list[Action]:
+        """A new subscription: takes from the cache, then asks other routers."""
+        state = self._state
+        if state.full:
+            return [Refused(event.app, "the router keeps no more subscriptions")]
+        self._registered += 1
+        number = self._context.sequence_number(self._registered)
+        remembers = state.options.history == "exact"
+        box = Box(number, event, max(1, total_weight(event.predicate)), remembers)
+        state.boxes.add(box)
+        return self._begin(box, now)
+
+    def refresh(self, event: Refresh, now: float) -> list[Action]:
+        """The next round of a subscription."""
+        box = self._state.boxes.get(event.app, event.subscription)
+        if box is None:
+            return [_unknown(event)]
+        if box.state is BoxState.COLLECTING:
+            return [Refused(event.app, f"subscription {box.number}: round {box.round} is not over")]
+        return self._begin(box, now)
+
+    def unregister(self, event: Unregister, now: float) -> list[Action]:
+        """An application withdraws a subscription."""
+        box = self._state.boxes.get(event.app, event.subscription)
+        return [_unknown(event)] if box is None else self._withdraw(box, now)
+
+    def application_gone(self, event: ApplicationGone, now: float) -> list[Action]:
+        """The subscriptions of an application go with it."""
+        return [action for box in self._state.boxes.of(event.app) for action in self._withdraw(box, now)]
+
+    def epoch_changed(self, now: float) -> list[Action]:
+        """Sends the SUBs that waited for the first epoch."""
+        return [action for box in self._state.boxes if box.unsent for action in self._ask(box, now)]
+
+    @property
+    def idle(self) -> bool:
+        """True if no SUB waits."""
+        return not any(box.unsent for box in self._state.boxes)
+
+    # Deliveries.
+
+    def takers(self, id_: PublicationId, message: Message, age_s: float, new: bool, now: float) -> list[Box]:
+        """The boxes that may get a publication; see `Box.lacks`."""
+        return self._state.boxes.takers(id_, message, age_s, new, now)
+
+    def deliver(
+        self,
+        boxes: Iterable[Box],
+        id_: PublicationId,
+        message: Message,
+        age_s: float,
+        whence: Whence,
+        now: float,
+    ) -> list[Action]:
+        """Delivers a publication to boxes that may get it, and ends the rounds of those that are full."""
+        actions: list[Action] = []
+        for box in boxes:
+            self._state.delivered.add(id_)
+            self._context.counters.publications_delivered += 1
+            box.got.add(id_)
+            if box.ever is not None:
+                box.ever.add(id_)
+            box.count += 1
+            box.remote += whence is Whence.REMOTE
+            actions.append(
+                DeliverPublication(box.app, box.number, box.round, *id_, age_s, whence, message, now)
+            )
+            if not box.remaining:
+                actions += self._end(box, Outcome.SATISFIED, now)
+        return actions
+
+    # Rounds.
+
+    def _begin(self, box: Box, now: float) -> list[Action]:
+        state = self._state
+        state.boxes.begin(box, now)
+        self._context.counters.rounds_begun += 1
+        actions: list[Action] = [
+            Registered(
+                box.app,
+                box.number,
+                box.round,
+                box.predicate,
+                box.max,
+                box.lifetime_s,
+                box.freshness_s,
+                now,
+            )
+        ]
+        actions += self._take(box, now)
+        if box.state is not BoxState.COLLECTING:
+            return actions
+        box.timers.append(state.timers.set(box.deadline, lambda at: self._end(box, Outcome.EXPIRED, at)))
+        top_up_s = state.options.top_up_s
+        if top_up_s is not None and top_up_s < box.lifetime_s:
+            box.timers.append(state.timers.set(box.deadline - top_up_s, lambda at: self._top_up(box, at)))
+        return actions + self._ask(box, now)
+
+    def _take(self, box: Box, now: float) -> list[Action]:
+        """Delivers from the cache (row L1)."""
+        state = self._state
+        # I2: a publication in OPT, or pending and not dispatched, was never delivered here.
+        indexes = _ALL if not box.refreshed or box.ever is not None else {Index.OPT, Index.PPT}
+        fit: Callable[[Cached], bool] = lambda cached: box.lacks(  # noqa: E731
+            cached.id, cached.index is Index.OPT or (cached.index is Index.PPT and not cached.dispatched)
+        )
+        found = state.cache.select(box.predicate, box.max, indexes, now - box.freshness_s, fit)
+        actions: list[Action] = []
+        for cached in found:
+            whence = Whence(cached.index.value)
+            actions += self.taken(cached, now)
+            actions += self.deliver([box], cached.id, cached.message, now - cached.uploaded_at, whence, now)
+        return actions
+
+    def taken(self, cached: Cached, now: float) -> list[Action]:
+        """A cached publication is used for a local subscription (row L1)."""
+        row = transition(Occasion.TAKEN, cached.index is Index.PPT, cached.index is Index.OPT)
+        return self._state.move(cached, row, now)
+
+    def _end(self, box: Box, outcome: Outcome, now: float) -> list[Action]:
+        forwarded_to = box.forwarded_to
+        self._state.boxes.end(box, _STATES.get(outcome, BoxState.EXPIRED))
+        counters = self._context.counters
+        counters.rounds_satisfied += outcome is Outcome.SATISFIED
+        actions: list[Action] = [
+            RoundEnded(box.app, box.number, box.round, outcome, box.count, box.remote, box.max, now)
+        ]
+        # Entries of other routers end by themselves at the deadline.
+        if self._state.strategy.notifies and outcome is not Outcome.EXPIRED:
+            interfaces = forwarded_to & self._context.own_branch().on_tree
+            if interfaces:
+                counters.overloads_issued += 1
+                frame = self._context.issued(FrameType.OVERLOAD, box.number, Overload(box.round))
+                actions.append(Send(interfaces, frame))
+        return actions
+
+    def _withdraw(self, box: Box, now: float) -> list[Action]:
+        collecting = box.state is BoxState.COLLECTING
+        actions = self._end(box, Outcome.WITHDRAWN, now) if collecting else []
+        self._state.boxes.remove(box)
+        return [*actions, Unregistered(box.app, box.number, now)]
+
+    # SUBs.
+
+    def _top_up(self, box: Box, now: float) -> list[Action]:
+        return [] if self._state.settled else self._ask(box, now, SubscriptionFlags.TOP_UP)
+
+    def _ask(self, box: Box, now: float, flags: SubscriptionFlags = SubscriptionFlags.NONE) -> list[Action]:
+        """Sends the SUB of a round to all children on this router's tree."""
+        context = self._context
+        if context.tables.current is None:
+            box.unsent = True
+            return []
+        box.unsent = False
+        interfaces = context.own_branch().on_tree
+        if not interfaces:
+            return []
+        if box.refreshed:
+            flags |= SubscriptionFlags.REFRESHED
+        # Others may offer what the box has, only where they offer more than pending publications.
+        offered = box.got if self._state.options.remote == "all" and not box.refreshed else ()
+        body = Subscription(
+            box.round,
+            context.rng.getrandbits(32),
+            box.remaining,
+            microseconds(box.deadline - now),
+            microseconds(box.freshness_s),
+            box.predicate,
+            flags,
+            tuple(sorted(offered)),
+        )
+        box.forwarded_to |= interfaces
+        context.counters.subs_issued += 1
+        return [Send(interfaces, context.issued(FrameType.SUB, box.number, body))]
+
+
+def _unknown(event: Refresh | Unregister) -> Refused:
+    return Refused(event.app, f"subscription: {event.subscription} is none of this application's")

@@ -1,0 +1,35 @@
+"""A set that forgets its oldest members, so that its memory has a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Recent(Generic[T]):
+    """The members that were added last.
+
+    Args:
+        capacity: at most so many.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._members: dict[T, None] = {}
+
+    def __contains__(self, member: T) -> bool:
+        return member in self._members
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def add(self, member: T) -> bool:
+        """Adds a member; returns False if it is a member already."""
+        if member in self._members:
+            return False
+        if len(self._members) >= self._capacity:
+            del self._members[next(iter(self._members))]
+        self._members[member] = None
+        return True

@@ -1,0 +1,375 @@
+"""The way of publications and subscriptions through a router.
+
+Attention paper, sections 4.1 (indexes), 4.2 (scoped routing of subscriptions), 4.3 (dissemination) and 4.4.
+PUBs name the homes that they are for, and are forwarded as the messages of the scheme "drp" are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from router.options import SECONDS_MAX
+from router.predicates.covering.budget import total_weight
+from router.predicates.model import Message
+from router.protocol.attention.cache import Cached, PublicationId
+from router.protocol.attention.events import Index, Upload, Uploaded, Whence
+from router.protocol.attention.flushing import Flushing
+from router.protocol.attention.homes import Homes, microseconds
+from router.protocol.attention.recent import Recent
+from router.protocol.attention.state import State
+from router.protocol.attention.table import Entry
+from router.protocol.attention.transitions import Occasion, transition
+from router.protocol.broadcast import Branch
+from router.protocol.counters import Drop
+from router.protocol.events import Action, Send
+from router.protocol.partition import partition
+from router.wire.frames import (
+    Frame,
+    FrameType,
+    Overload,
+    Publication,
+    PublicationFlags,
+    Subscription,
+    SubscriptionFlags,
+)
+
+_PENDING = frozenset({Index.PPT})
+_ALL = frozenset(Index)
+#: PUBs of which a router remembers issuer and number.
+_PUBS_REMEMBERED = 16_384
+
+
+class Relay:
+    """Takes uploads, SUBs, PUBs and OVERLOADs.
+
+    Args:
+        state: of the router.
+        homes: its local subscriptions.
+        flushing: what becomes of publications that the cache replaces.
+    """
+
+    def __init__(self, state: State, homes: Homes, flushing: Flushing) -> None:
+        self._state = state
+        self._context = state.context
+        self._homes = homes
+        self._flushing = flushing
+        self._uploaded = self._issued = 0
+        #: Issuer and number of the PUBs that came: a copy may come after the publication was evicted.
+        self._came: Recent[tuple[int, int]] = Recent(_PUBS_REMEMBERED)
+        #: SUBs that came so far, and home -> the number of its last one.
+        self._subs = 0
+        self._last_sub: dict[int, int] = {}
+
+    # Uploads.
+
+    def upload(self, event: Upload, now: float) -> list[Action]:
+        """An application uploads a publication."""
+        self._uploaded += 1
+        self._context.counters.publications_uploaded += 1
+        id_ = (self._context.node, self._context.sequence_number(self._uploaded))
+        answer = Uploaded(event.app, *id_, event.message, now)
+        return [answer, *self.admit(id_, event.message, now, Whence.UPLOAD, now)]
+
+    def admit(
+        self,
+        id_: PublicationId,
+        message: Message,
+        uploaded_at: float,
+        whence: Whence,
+        now: float,
+        flushed: bool = False,
+    ) -> list[Action]:
+        """A publication that no subscription has had begins at this router (rows U1 to U4).
+
+        Args:
+            flushed: this router takes custody of it; what it replaces is not flushed.
+        """
+        state, age_s = self._state, now - uploaded_at
+        boxes = self._homes.takers(id_, message, age_s, True, now)
+        entries = self._reachable(state.table.matching(message, age_s, now))
+        pushed = state.strategy.pushes(entries, now)
+        row = transition(Occasion.UPLOAD, bool(boxes), pushed)
+        cached, actions = state.enter(id_, message, uploaded_at, row, now, flushed)
+        actions += self._homes.deliver(boxes, id_, message, age_s, whence, now)
+        if pushed:
+            if state.strategy.counts_pushes:
+                self._count(entries)
+            actions += self._send(cached, entries, PublicationFlags.PENDING, now)
+        return actions + self.evict(now, not flushed)
+
+    def _push(self, entry: Entry, now: float) -> list[Action]:
+        """Sends the pending publications that a subscription may need, before its deadline (row P1)."""
+        state = self._state
+        if not entry.active or state.settled or not self._reachable([entry]):
+            return []
+        found = state.cache.select(
+            entry.predicate, entry.remaining, _PENDING, now - entry.freshness_s, lambda _: True
+        )
+        actions: list[Action] = []
+        for cached in found:
+            others = self._reachable(state.table.matching(cached.message, now - cached.uploaded_at, now))
+            # Rounding must not leave the subscription itself out.
+            entries = list({entry: None} | dict.fromkeys(others))
+            self._count(entries)
+            actions += self._select(cached, entries, now)
+        return actions
+
+    def _select(self, cached: Cached, entries: Iterable[Entry], now: float) -> list[Action]:
+        """Sends a pending publication for the first time, to all homes at once (row P1)."""
+        row = transition(Occasion.SELECTED, cached.dispatched)
+        return self._state.move(cached, row, now) + self._send(cached, entries, PublicationFlags.PENDING, now)
+
+    def _count(self, entries: Iterable[Entry]) -> None:
+        """A publication goes to subscriptions; those that lack no further one are satisfied."""
+        for entry in entries:
+            if entry.remaining:
+                entry.remaining -= 1
+            if not entry.remaining:
+                self._state.table.deactivate(entry)
+
+    def _reachable(self, entries: list[Entry]) -> list[Entry]:
+        """The entries to whose homes this router's tree goes on, in the current epoch."""
+        table = self._context.tables.current
+        if table is None or not entries:
+            return []
+        on_tree = self._context.own_branch().on_tree
+        found = []
+        for entry in entries:
+            towards = table.branch(entry.id[0])
+            if towards is not None and towards.parent in on_tree:
+                found.append(entry)
+        return found
+
+    def _send(
+        self, cached: Cached, entries: Iterable[Entry], flags: PublicationFlags, now: float
+    ) -> list[Action]:
+        """Sends a publication of the cache to the homes of subscriptions."""
+        context = self._context
+        homes = sorted({entry.id[0] for entry in entries})
+        for home in homes:
+            cached.served[home] = self._subs
+        self._state.cache.used(cached, now)
+        self._issued += 1
+        context.counters.pubs_issued += 1
+        body = Publication(*cached.id, microseconds(now - cached.uploaded_at), cached.message, flags)
+        frame = context.issued(FrameType.PUB, context.sequence_number(self._issued), body)
+        return _sends(frame, body, partition(context, context.own_branch(), context.epoch, homes))
+
+    # SUBs.
+
+    def sub_received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
+        """A subscription of another router passes: takes what is cached here, and goes on for the rest."""
+        state, context, body = self._state, self._context, frame.body
+        assert isinstance(body, Subscription)
+        id_ = (frame.issuer, frame.seq)
+        context.counters.subs_received += 1
+        known = state.table.get(id_)
+        if known is not None and (
+            body.round < known.round or (body.round == known.round and body.nonce in known.nonces)
+        ):
+            return context.drop(Drop.SUB_OLD)
+        weight = max(1, total_weight(body.predicate))
+        if not body.lifetime_left_us or not body.remaining or self._refuses(known, weight):
+            return context.drop(Drop.SUB_REFUSED)
+        deadline = now + min(body.lifetime_left_us / 1e6, SECONDS_MAX)
+        freshness_s = min(body.freshness_us / 1e6, SECONDS_MAX)
+        entry = Entry(id_, body.round, body.predicate, deadline, freshness_s, body.remaining, weight)
+        if known is not None and known.round == body.round:
+            entry.nonces |= known.nonces
+            entry.forwarded_to = known.forwarded_to
+        entry.nonces.add(body.nonce)
+        state.table.add(entry)
+        entry.timers.append(state.timers.set(deadline, lambda _: self._expired(entry)))
+        self._subs += 1
+        self._last_sub[frame.issuer] = self._subs
+        offered, actions = self._offer(entry, body, now)
+        if not entry.remaining:
+            return actions
+        state.table.activate(entry)
+        push_at = state.strategy.push_at(entry)
+        if push_at is not None and push_at > now:
+            entry.timers.append(state.timers.set(push_at, lambda at: self._push(entry, at)))
+        if branch.on_tree and frame.hop_limit > 1:
+            entry.forwarded_to |= branch.on_tree
+            context.counters.subs_forwarded += 1
+            ids = body.offered
+            if offered and state.options.remote == "all" and not body.flags & SubscriptionFlags.REFRESHED:
+                ids += offered
+            onward = replace(body, remaining=entry.remaining, offered=ids)
+            actions.append(Send(branch.on_tree, replace(frame.one_hop_less(), body=onward)))
+        elif branch.on_tree:
+            context.drop(Drop.HOP_LIMIT)
+        return actions
+
+    def _refuses(self, known: Entry | None, weight: int) -> bool:
+        """Whether the router keeps no further subscription of this weight."""
+        state, limits = self._state, self._context.options.limits
+        if weight > limits.predicate_weight:
+            return True
+        if known is not None:
+            return False
+        return state.full or (
+            state.boxes.weight + state.table.weight + weight > state.options.subscriptions_weight
+        )
+
+    def _offer(
+        self, entry: Entry, body: Subscription, now: float
+    ) -> tuple[tuple[PublicationId, ...], list[Action]]:
+        """Sends a subscription what it may take from the cache; returns the publications too."""
+        state = self._state
+        if not self._reachable([entry]):
+            return (), []
+        everything = state.options.remote == "all" and not body.flags & SubscriptionFlags.REFRESHED
+        known = frozenset(body.offered)
+        found = state.cache.select(
+            entry.predicate,
+            entry.remaining,
+            _ALL if everything else _PENDING,
+            now - entry.freshness_s,
+            lambda cached: cached.id not in known,
+        )
+        actions: list[Action] = []
+        for cached in found:
+            if cached.index is Index.PPT:
+                others = self._reachable(state.table.matching(cached.message, now - cached.uploaded_at, now))
+                if state.strategy.counts_pushes:
+                    self._count(others)
+                actions += self._select(cached, [entry, *others], now)
+            else:
+                actions += self._send(cached, [entry], PublicationFlags.NONE, now)
+        entry.remaining -= len(found)
+        return tuple(cached.id for cached in found), actions
+
+    def _expired(self, entry: Entry) -> list[Action]:
+        self._state.table.remove(entry)
+        return []
+
+    # OVERLOADs.
+
+    def overload_received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:  # noqa: ARG002
+        """A home needs nothing more for a subscription in a round."""
+        body, context = frame.body, self._context
+        assert isinstance(body, Overload)
+        context.counters.overloads_received += 1
+        entry = self._state.table.get((frame.issuer, frame.seq))
+        if entry is None or entry.round > body.round:
+            return context.drop(Drop.OVERLOAD_LATE)
+        self._state.table.deactivate(entry)
+        interfaces, entry.forwarded_to = entry.forwarded_to & branch.on_tree, frozenset()
+        if not interfaces:
+            return []
+        if frame.hop_limit <= 1:
+            return context.drop(Drop.HOP_LIMIT)
+        return [Send(interfaces, frame.one_hop_less())]
+
+    # PUBs.
+
+    def pub_received(self, branch: Branch, frame: Frame, now: float) -> list[Action]:
+        """A publication of another router: for homes behind this one, for this one, or for both."""
+        context, body = self._context, frame.body
+        assert isinstance(body, Publication)
+        context.counters.pubs_received += 1
+        if not self._came.add((frame.issuer, frame.seq)):
+            return context.drop(Drop.PUB_DUPLICATE)
+        parts = partition(context, branch, frame.epoch, self._unserved(body))
+        addressed = context.node in body.homes
+        pending = bool(body.flags & PublicationFlags.PENDING)
+        actions = self.arrived(body, now, pending, addressed, parts, self._state.options.en_route)
+        if parts:
+            if frame.hop_limit > 1:
+                context.counters.pubs_forwarded += 1
+                actions += _sends(frame.one_hop_less(), body, parts)
+            else:
+                context.drop(Drop.HOP_LIMIT)
+        return actions + self.evict(now)
+
+    def _unserved(self, body: Publication) -> list[int]:
+        """The homes of a PUB that have not been sent the publication since they asked last (section 4.4)."""
+        cached = self._state.cache.get((body.source, body.seq))
+        if cached is None:
+            return list(body.homes)
+        homes = []
+        for home in body.homes:
+            if home != self._context.node and cached.served.get(home, -1) >= self._last_sub.get(home, 0):
+                self._context.drop(Drop.HOME_SERVED)
+            else:
+                homes.append(home)
+        return homes
+
+    def arrived(
+        self,
+        body: Publication,
+        now: float,
+        pending: bool,
+        addressed: bool,
+        parts: Mapping[int, tuple[int, ...]],
+        en_route: bool,
+        flushed: bool = False,
+    ) -> list[Action]:
+        """Delivers a publication that a frame brought, and chooses its index (rows T1 to T6).
+
+        Args:
+            pending: the flag PF of the frame.
+            addressed: this router is among its homes.
+            parts: the homes to which it goes on, by interface.
+            en_route: whether it may be cached although no subscription of this router needs it.
+            flushed: it is a copy that another router flushed.
+        """
+        state = self._state
+        id_ = (body.source, body.seq)
+        age_s = min(body.age_us / 1e6, SECONDS_MAX)
+        cached = state.cache.get(id_)
+        new = pending and cached is None and id_ not in state.delivered
+        untouched = cached is not None and (
+            cached.index is Index.OPT or (cached.index is Index.PPT and not cached.dispatched)
+        )
+        boxes = self._homes.takers(id_, body.message, age_s, new or untouched, now)
+        if addressed and not boxes:
+            self._context.counters.publications_overload += 1
+        actions: list[Action] = []
+        if cached is not None:
+            if boxes:
+                actions += self._homes.taken(cached, now)
+        else:
+            row = transition(Occasion.ARRIVAL, bool(boxes), new, bool(parts), addressed, en_route)
+            if row.after is not None:
+                cached, actions = state.enter(id_, body.message, now - age_s, row, now, flushed)
+        if cached is not None:
+            for homes in parts.values():
+                for home in homes:
+                    cached.served[home] = self._subs
+        if state.options.count_in_transit and parts:
+            onward = {home for homes in parts.values() for home in homes}
+            self._count(
+                [each for each in state.table.matching(body.message, age_s, now) if each.id[0] in onward]
+            )
+        return actions + self._homes.deliver(boxes, id_, body.message, age_s, Whence.REMOTE, now)
+
+    # The cache.
+
+    def evict(self, now: float, flush: bool = True) -> list[Action]:
+        """Makes the cache no larger than its capacity.
+
+        Args:
+            flush: what it replaces may be flushed.
+        """
+        evicted = self._state.cache.evict()
+        if not evicted:
+            return []
+        actions: list[Action] = []
+        self._context.counters.publications_evicted += len(evicted)
+        for cached in evicted:
+            if flush:
+                actions += self._flushing.evicted(cached, now)
+            else:
+                actions += self._state.left(cached, "evicted", now)
+        return actions
+
+
+def _sends(frame: Frame, body: Publication, parts: Mapping[int, tuple[int, ...]]) -> list[Action]:
+    """The frames that carry a publication on, one for each interface."""
+    return [
+        Send(frozenset({interface}), replace(frame, body=replace(body, homes=homes)))
+        for interface, homes in sorted(parts.items())
+    ]

@@ -1,0 +1,124 @@
+"""The subscriptions of other routers that this router knows, by their SUBs (attention paper, section 4.2).
+
+The table is separate from the predicates p_i of routing: covering and merging are unsound for subscriptions
+with different lifetimes and maxima (section 6.2.2), so every subscription is an entry of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from router.predicates.model import Message, Predicate
+from router.protocol.attention.index import PredicateIndex
+from router.protocol.attention.timers import Timer
+
+#: A subscription: its home, and its number there.
+SubscriptionId = tuple[int, int]
+
+
+class Entry:
+    """A subscription of another router, until its deadline.
+
+    Attributes:
+        id: see `SubscriptionId`.
+        round: the round of its last SUB.
+        nonces: of the SUBs of the round.
+        deadline: the end of the round, seconds of this router's clock.
+        freshness_s: greatest age of a publication.
+        remaining: publications that it lacks, as far as this router knows.
+        weight: filters and constraints of its predicate.
+        forwarded_to: the interfaces through which the SUB went on.
+        active: publications are sent to it. An entry that is satisfied stays, inactive, so that a copy of its
+            SUB does not revive it.
+        timers: to be cancelled with it.
+    """
+
+    __slots__ = (
+        "active",
+        "deadline",
+        "forwarded_to",
+        "freshness_s",
+        "id",
+        "nonces",
+        "predicate",
+        "remaining",
+        "round",
+        "timers",
+        "weight",
+    )
+
+    def __init__(
+        self,
+        id_: SubscriptionId,
+        round_: int,
+        predicate: Predicate,
+        deadline: float,
+        freshness_s: float,
+        remaining: int,
+        weight: int,
+    ) -> None:
+        self.id = id_
+        self.round = round_
+        self.predicate = predicate
+        self.deadline = deadline
+        self.freshness_s = freshness_s
+        self.remaining = remaining
+        self.weight = weight
+        self.nonces: set[int] = set()
+        self.forwarded_to: frozenset[int] = frozenset()
+        self.active = False
+        self.timers: list[Timer] = []
+
+
+class SubscriptionTable:
+    """The entries of one router; those that are active are found by a publication."""
+
+    def __init__(self) -> None:
+        self._entries: dict[SubscriptionId, Entry] = {}
+        self._active: PredicateIndex[Entry] = PredicateIndex()
+        #: Filters and constraints of all entries.
+        self.weight = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def get(self, id_: SubscriptionId) -> Entry | None:
+        return self._entries.get(id_)
+
+    def add(self, entry: Entry) -> None:
+        """Adds an entry, inactive, in the place of one of the same subscription."""
+        before = self._entries.get(entry.id)
+        if before is not None:
+            self.remove(before)
+        self._entries[entry.id] = entry
+        self.weight += entry.weight
+
+    def activate(self, entry: Entry) -> None:
+        """Makes publications go to a subscription."""
+        entry.active = True
+        self._active.add(entry, entry.predicate)
+
+    def deactivate(self, entry: Entry) -> None:
+        """Makes no further publication go to a subscription."""
+        entry.active = False
+        self._active.remove(entry)
+
+    def remove(self, entry: Entry) -> None:
+        self.deactivate(entry)
+        del self._entries[entry.id]
+        self.weight -= entry.weight
+        for timer in entry.timers:
+            timer.cancel()
+
+    def matching(self, message: Message, age_s: float, now: float) -> list[Entry]:
+        """The active entries to which a publication of this age may go."""
+        if not self._active:
+            return []
+        return [
+            entry
+            for entry in self._active.matching(message)
+            if age_s <= entry.freshness_s and now < entry.deadline
+        ]

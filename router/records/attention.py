@@ -1,0 +1,155 @@
+"""The records of the attention-limited service: what a router wrote about subscriptions and publications.
+
+A subscription is identified by `node`, its home, and `subscription`; a publication by `source` and `seq`.
+`t_ns` is wall clock in nanoseconds since 1970 UTC, read by the router when it wrote the record. `at_s` is the
+time by which the router decided, in experiment seconds of a clock that all routers of the run share; its
+second 0 is not that of the workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypedDict
+
+from router.predicates.model import Value
+from router.records.record_file import RecordFile
+
+_SUBSCRIPTION = "number of the subscription, unique at its home; 64 bits, unsigned"
+_ROUND = "round of the subscription: 0, and one more with each refresh"
+_SEQ = "sequence number of the publication, 64 bits, unsigned"
+_AT = "when the router decided, experiment seconds of its clock"
+
+
+class SubscriptionRegistered(TypedDict):
+    """A round of a subscription has begun: `register` of a new subscription, `refresh` of one that is over.
+
+    A subscription that the application registered as refreshed begins with `refresh`.
+    """
+
+    event: Literal["register", "refresh"]
+    t_ns: Annotated[int, "when the router wrote the record"]
+    node: Annotated[int, "home of the subscription"]
+    app: Annotated[str, "name of the application"]
+    subscription: Annotated[int, _SUBSCRIPTION]
+    round: Annotated[int, _ROUND]
+    predicate: Annotated[str, "the predicate in the readable notation"]
+    max: Annotated[int, "greatest number of publications of the round"]
+    lifetime_s: Annotated[float, "duration of the round, experiment seconds"]
+    freshness_s: Annotated[float, "greatest age of a publication, experiment seconds"]
+    at_s: Annotated[float, _AT]
+
+
+class SubscriptionWithdrawn(TypedDict):
+    """An application has withdrawn a subscription, or has left."""
+
+    event: Literal["unregister"]
+    t_ns: Annotated[int, "when the router wrote the record"]
+    node: Annotated[int, "home of the subscription"]
+    app: Annotated[str, "name of the application"]
+    subscription: Annotated[int, _SUBSCRIPTION]
+    at_s: Annotated[float, _AT]
+
+
+class PublicationUploaded(TypedDict):
+    """An application has uploaded a publication."""
+
+    event: Literal["upload"]
+    t_ns: Annotated[int, "when the router wrote the record"]
+    node: Annotated[int, "node of the application, which is the source"]
+    app: Annotated[str, "name of the application"]
+    source: Annotated[int, "node at which the publication was uploaded"]
+    seq: Annotated[int, _SEQ]
+    attributes: Annotated[Mapping[str, Value], "the publication: name of the attribute -> value"]
+    at_s: Annotated[float, _AT]
+
+
+class PublicationDelivered(TypedDict):
+    """A router has delivered a publication to an application, for one subscription."""
+
+    event: Literal["deliver"]
+    t_ns: Annotated[int, "when the router wrote the record"]
+    node: Annotated[int, "home of the subscription"]
+    app: Annotated[str, "name of the application"]
+    subscription: Annotated[int, _SUBSCRIPTION]
+    round: Annotated[int, _ROUND]
+    source: Annotated[int, "node at which the publication was uploaded"]
+    seq: Annotated[int, _SEQ]
+    age_s: Annotated[
+        float, "time since the upload as frames have told, without the time on links; experiment seconds"
+    ]
+    whence: Annotated[
+        str,
+        "`upload`: uploaded at this router at that moment; `ppt`, `dpt`, `opt`: from that index of the "
+        "router; `remote`: another router sent it",
+    ]
+    at_s: Annotated[float, _AT]
+
+
+class RoundOver(TypedDict):
+    """A round of a subscription is over."""
+
+    event: Literal["outcome"]
+    t_ns: Annotated[int, "when the router wrote the record"]
+    node: Annotated[int, "home of the subscription"]
+    app: Annotated[str, "name of the application"]
+    subscription: Annotated[int, _SUBSCRIPTION]
+    round: Annotated[int, _ROUND]
+    outcome: Annotated[
+        str,
+        "`satisfied`: `max` publications were delivered; `expired`: the lifetime passed before; "
+        "`withdrawn`: the subscription was withdrawn before",
+    ]
+    got: Annotated[int, "publications delivered in the round"]
+    got_remote: Annotated[int, "those of them that another router sent"]
+    max: Annotated[int, "greatest number of publications of the round"]
+    at_s: Annotated[float, _AT]
+
+
+class CacheChanged(TypedDict):
+    """A publication entered, left or changed an index of the router; with the option `record_caches`."""
+
+    event: Literal["cache"]
+    t_ns: Annotated[int, "when the router wrote the record"]
+    node: Annotated[int, "the router"]
+    source: Annotated[int, "node at which the publication was uploaded"]
+    seq: Annotated[int, _SEQ]
+    before: Annotated[str | None, "`ppt`, `dpt` or `opt`; null: in no index"]
+    after: Annotated[str | None, "`ppt`, `dpt` or `opt`; null: in no index"]
+    cause: Annotated[str, "row of the table of transitions (docs/attention.md), or `evicted`, `flushed`"]
+    at_s: Annotated[float, _AT]
+
+
+AttentionEvent = (
+    SubscriptionRegistered
+    | SubscriptionWithdrawn
+    | PublicationUploaded
+    | PublicationDelivered
+    | RoundOver
+    | CacheChanged
+)
+
+#: Name of the event -> its record.
+ATTENTION_EVENTS: dict[str, type] = {
+    "register": SubscriptionRegistered,
+    "refresh": SubscriptionRegistered,
+    "unregister": SubscriptionWithdrawn,
+    "upload": PublicationUploaded,
+    "deliver": PublicationDelivered,
+    "outcome": RoundOver,
+    "cache": CacheChanged,
+}
+
+
+class ServiceRecords(RecordFile):
+    """Writes the records of the actions of a service (`router.protocol.events.ServiceAction.record`)."""
+
+    def write(self, t_ns: int, node: int, app: str | None, record: Mapping[str, Any]) -> None:
+        """Appends the record of an action.
+
+        Args:
+            app: name of the application that the action is for; None: it is for none.
+        """
+        head = {"event": record["event"], "t_ns": t_ns, "node": node}
+        if app is not None:
+            head["app"] = app
+        self.append({**head, **record})

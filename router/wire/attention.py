@@ -1,0 +1,181 @@
+"""The bodies of the attention-limited service: SUB, PUB, OVERLOAD and FLUSH (docs/attention.md)."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from router.predicates.model import Filter, Predicate
+from router.wire.destinations import describe_destinations, encode_destinations, split_destinations
+from router.wire.format import DecodeReason, FrameType, PublicationFlags, SubscriptionFlags, Tlv
+from router.wire.frames import Publication, Subscription
+from router.wire.header import DecodeError
+from router.wire.layouts import TLV_FORMATS, struct_of
+from router.wire.message import decode_message, describe_message, encode_message
+from router.wire.predicate import decode_filter, describe_predicate, encode_predicate
+from router.wire.tlv import encode_tlv, skip_unknown, tlvs, wrong_size
+
+_SUBSCRIPTION = struct_of(TLV_FORMATS[Tlv.SUBSCRIPTION].fields)
+_PUBLICATION = struct_of(TLV_FORMATS[Tlv.PUBLICATION].fields)
+_OFFERED = struct_of(TLV_FORMATS[Tlv.OFFERED].fields)
+_SUBSCRIPTION_FLAGS = sum(SubscriptionFlags)
+_PUBLICATION_FLAGS = sum(PublicationFlags)
+
+
+def encode_subscription(body: Subscription) -> bytes:
+    """The body of a SUB.
+
+    Raises:
+        struct.error: a number does not fit.
+    """
+    numbers = (
+        body.round,
+        body.nonce,
+        body.remaining,
+        body.lifetime_left_us,
+        body.freshness_us,
+        int(body.flags),
+    )
+    parts = [encode_tlv(Tlv.SUBSCRIPTION, _SUBSCRIPTION.pack(*numbers))]
+    parts += [encode_tlv(Tlv.OFFERED, _OFFERED.pack(*each)) for each in body.offered]
+    return b"".join(parts) + encode_predicate(body.predicate)
+
+
+def decode_subscription(body: bytes) -> Subscription:
+    """Reads the body of a SUB.
+
+    Raises:
+        DecodeError: the body breaks a rule of the format.
+    """
+    head: tuple[int, ...] | None = None
+    offered: list[tuple[int, int]] = []
+    filters: list[Filter] = []
+    for number, start, end in tlvs(body):
+        if number == Tlv.FILTER:
+            filters.append(Filter(decode_filter(body, start, end)))
+        elif number == Tlv.OFFERED:
+            source, seq = _numbers(Tlv.OFFERED, _OFFERED, body, start, end)
+            offered.append((source, seq))
+        elif number == Tlv.SUBSCRIPTION:
+            if head is not None:
+                raise _twice(Tlv.SUBSCRIPTION, FrameType.SUB)
+            head = _numbers(Tlv.SUBSCRIPTION, _SUBSCRIPTION, body, start, end)
+        else:
+            skip_unknown(number, FrameType.SUB)
+    if head is None:
+        raise _missing(Tlv.SUBSCRIPTION, FrameType.SUB)
+    *numbers, flags = head
+    known = SubscriptionFlags(flags & _SUBSCRIPTION_FLAGS)
+    round_, nonce, remaining, lifetime_left_us, freshness_us = numbers
+    return Subscription(
+        round_,
+        nonce,
+        remaining,
+        lifetime_left_us,
+        freshness_us,
+        Predicate(tuple(filters)),
+        known,
+        tuple(offered),
+    )
+
+
+def describe_subscription(body: Subscription) -> list[tuple[Tlv, dict[str, Any]]]:
+    """The TLVs of a SUB by the field names of the format."""
+    head = {
+        "round": body.round,
+        "nonce": body.nonce,
+        "remaining": body.remaining,
+        "lifetime_left_us": body.lifetime_left_us,
+        "freshness_us": body.freshness_us,
+        "subscription_flags": int(body.flags),
+    }
+    offered = [
+        (Tlv.OFFERED, {"publication_source": source, "publication_seq": seq}) for source, seq in body.offered
+    ]
+    return [(Tlv.SUBSCRIPTION, head), *offered, *describe_predicate(body.predicate)]
+
+
+def encode_publication(body: Publication) -> bytes:
+    """The body of a FLUSH.
+
+    Raises:
+        ValueError: an attribute is outside the model.
+        struct.error: a number does not fit.
+    """
+    head = _PUBLICATION.pack(body.source, body.seq, body.age_us, int(body.flags))
+    return encode_tlv(Tlv.PUBLICATION, head) + encode_message(body.message)
+
+
+def encode_addressed_publication(body: Publication) -> bytes:
+    """The body of a PUB.
+
+    Raises:
+        ValueError: an attribute or a home is outside the model.
+        struct.error: a number does not fit.
+    """
+    return encode_destinations(body.homes) + encode_publication(body)
+
+
+def decode_publication(body: bytes) -> Publication:
+    """Reads the body of a FLUSH.
+
+    Raises:
+        DecodeError: the body breaks a rule of the format.
+    """
+    return _publication(FrameType.FLUSH, (), body)
+
+
+def decode_addressed_publication(body: bytes) -> Publication:
+    """Reads the body of a PUB.
+
+    Raises:
+        DecodeError: the body breaks a rule of the format.
+    """
+    homes, rest = split_destinations(body)
+    if homes is None:
+        raise DecodeError(DecodeReason.BAD_TLV, "PUB without destinations in its first TLV")
+    return _publication(FrameType.PUB, homes, rest)
+
+
+def _publication(frame_type: FrameType, homes: tuple[int, ...], body: bytes) -> Publication:
+    head: list[tuple[int, ...]] = []
+
+    def other(number: int, start: int, end: int) -> None:
+        if number != Tlv.PUBLICATION:
+            skip_unknown(number, frame_type)
+        elif head:
+            raise _twice(Tlv.PUBLICATION, frame_type)
+        else:
+            head.append(_numbers(Tlv.PUBLICATION, _PUBLICATION, body, start, end))
+
+    message = decode_message(body, other)
+    if not head:
+        raise _missing(Tlv.PUBLICATION, frame_type)
+    source, seq, age_us, flags = head[0]
+    return Publication(source, seq, age_us, message, PublicationFlags(flags & _PUBLICATION_FLAGS), homes)
+
+
+def describe_publication(body: Publication) -> list[tuple[Tlv, dict[str, Any]]]:
+    """The TLVs of a PUB or FLUSH by the field names of the format."""
+    head = {
+        "publication_source": body.source,
+        "publication_seq": body.seq,
+        "age_us": body.age_us,
+        "publication_flags": int(body.flags),
+    }
+    homes = describe_destinations(body.homes) if body.homes else []
+    return [*homes, (Tlv.PUBLICATION, head), *describe_message(body.message)]
+
+
+def _numbers(tlv: Tlv, layout: struct.Struct, body: bytes, start: int, end: int) -> tuple[int, ...]:
+    if end - start != layout.size:
+        raise wrong_size(tlv, end - start, layout.size)
+    return layout.unpack_from(body, start)
+
+
+def _twice(tlv: Tlv, frame_type: FrameType) -> DecodeError:
+    return DecodeError(DecodeReason.BAD_TLV, f"{tlv.name} twice in {frame_type.name}")
+
+
+def _missing(tlv: Tlv, frame_type: FrameType) -> DecodeError:
+    return DecodeError(DecodeReason.BAD_TLV, f"{frame_type.name} without {tlv.name}")
