@@ -11,14 +11,20 @@ predicates is then an operation on two integers.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
 
+from router.matching.common.interface import Matcher
+from router.matching.factory import factory
 from router.predicates import semantics
 from router.predicates.covering.bitset import Bits
+from router.predicates.covering.budget import Chunk, PredicateLimits, chunks, total_weight
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.pool import FilterAlgebra
-from router.predicates.model import NOTHING, Message, Predicate
-from router.wire.frames import EncodedMessage, Frame, FrameType
+from router.predicates.model import EVERYTHING, NOTHING, Filter, Message, Predicate
+from router.predicates.parser import parse_message, parse_predicate
+from router.wire.bodies import filters_in
+from router.wire.frames import EncodedMessage, EncodedPredicate, Frame, FrameType
 from router.wire.message import message_of
 
 
@@ -30,13 +36,14 @@ class Content:
 
     Attributes:
         pool: the filters of this form, and their algebra.
-        nothing: the empty predicate.
+        nothing, everything: the predicates that no message and every message matches.
         predicate_bodies, message_bodies: the classes of the bodies of RAs and URs, and of messages.
         message_frame, advertisement_frame, reply_frame: the types of the frames that carry them.
     """
 
     pool: FilterAlgebra
     nothing: Predicate = NOTHING
+    everything: Predicate = EVERYTHING
     predicate_bodies: ClassVar[tuple[type, ...]] = (Predicate,)
     message_bodies: ClassVar[tuple[type, ...]] = (Message, EncodedMessage)
     message_frame: ClassVar[FrameType] = FrameType.MSG
@@ -48,6 +55,25 @@ class Content:
     #: Whether `widened` exists: over-simplification contradicts a content that keeps filters as they are.
     widens: ClassVar[bool] = True
 
+    #: Whether `refusal` may refuse a message.
+    bounds_messages: ClassVar[bool] = False
+
+    @classmethod
+    def matcher(cls, spec: str) -> Matcher | None:
+        """An empty matching engine for a router; None: the pool answers for messages.
+
+        Args:
+            spec: the name of the engine that the router is to have (`router.matching.factory`).
+
+        Raises:
+            ValueError: there is no engine of that name.
+        """
+        return factory(spec)
+
+    def predicate(self, filters: Iterable[Filter]) -> Predicate:
+        """The disjunction of filters of this form."""
+        return Predicate(tuple(filters))
+
     def builder(self, predicate: Predicate = NOTHING, members: Bits = 0) -> PredicateBuilder:
         """A predicate that grows, from a predicate or the set of its filters."""
         return PredicateBuilder(predicate, members, self.pool)
@@ -57,6 +83,21 @@ class Content:
         from router.predicates.covering.oversimplify import oversimplify
 
         return oversimplify(predicate, filters)
+
+    def weight(self, predicate: Predicate) -> int:
+        """The weight of a predicate, in the unit of the bounds on predicates of other routers."""
+        return total_weight(predicate)
+
+    def chunks(
+        self, body: Predicate | EncodedPredicate, limits: PredicateLimits, allowed: int
+    ) -> Iterator[Chunk]:
+        """Divides a predicate into chunks, whose disjunction covers it; see `covering.budget.chunks`.
+
+        Raises DecodeError: the body breaks a rule of the format, at the chunk that is due.
+        """
+        # A filter with more constraints than its weight may be is shortened, so that more need not be read.
+        filters = filters_in(body, limits.filter_weight) if isinstance(body, EncodedPredicate) else body
+        return chunks(filters, limits, allowed)
 
     def message_of(self, body: Message | EncodedMessage) -> Message:
         """The message that a body holds.
@@ -76,3 +117,45 @@ class Content:
     def selects(self, predicate: Predicate, message: Message) -> bool:
         """Whether an application that declared `predicate` gets the message."""
         return semantics.matches(predicate, message)
+
+    def refusal(self, message: Message) -> str | None:  # noqa: ARG002
+        """The reason for which routers do not pass on a message of this form; None: they do."""
+        return None
+
+    # The socket of applications.
+
+    def requested_predicate(self, request: Mapping[str, Any]) -> Predicate:
+        """The predicate in a request of an application.
+
+        Raises:
+            ValueError: the request has none, or a malformed one.
+        """
+        text = request.get("predicate")
+        if not isinstance(text, str):
+            raise ValueError(f"predicate: expected a text, got {text!r}")  # noqa: TRY004
+        return parse_predicate(text)
+
+    def requested_message(self, request: Mapping[str, Any]) -> Message:
+        """The message in a request of an application.
+
+        Raises:
+            ValueError: the request has none, or a malformed one.
+        """
+        text, attributes = request.get("message"), request.get("attributes")
+        if (text is None) == (attributes is None):
+            raise ValueError("expected either 'message' or 'attributes'")
+        if isinstance(text, str):
+            return parse_message(text)
+        if isinstance(attributes, dict):
+            try:
+                return Message(attributes)
+            except TypeError as error:
+                raise ValueError(f"attributes: {error}") from error
+        if text is not None:
+            raise ValueError(f"message: expected a text, got {text!r}")
+        raise ValueError(f"attributes: expected an object, got {attributes!r}")
+
+    @staticmethod
+    def delivery(message: Message) -> Mapping[str, Any]:
+        """The fields of a delivery that hold the message."""
+        return {"attributes": message}

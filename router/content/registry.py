@@ -23,3 +23,22 @@ CONTENTS.register_lazily(
 )
 
 DEFAULT_CONTENT = "full"
+
+#: Contents by `[privacy] mode` of an experiment; those above without privacy.
+PRIVACY_MODES: Registry[type[Content]] = Registry("privacy mode")
+OFF = "off"
+PRIVACY_MODES.register_lazily(OFF, "router.content.plain:Plain", "Routers read predicates and messages.")
+PRIVACY_MODES.register_lazily(
+    "bloom",
+    "router.content.bloom:Bloom",
+    "Predicates and messages are encoded as Bloom sets under a key that routers do not hold.",
+)
+
+
+def content_of(covering: str, privacy: str) -> type[Content]:
+    """The content of routers with these options.
+
+    Raises:
+        UnknownNameError: no content has the name.
+    """
+    return CONTENTS[covering] if privacy == OFF else PRIVACY_MODES[privacy]

@@ -50,6 +50,8 @@ class Drop(StrEnum):
     OVERLOAD_LATE = "overload_late"
     #: A FLUSH that answers nothing, or contradicts itself.
     FLUSH_UNEXPECTED = "flush_unexpected"
+    #: A message that its content does not pass on (`Content.refusal`), of an application or a neighbour.
+    MESSAGE_REFUSED = "message_refused"
     HELD_QUEUE_FULL = "held_queue_full"
     #: An RA or UR of a neighbour of which too many wait to be read, where predicates cannot be widened.
     INTAKE_FULL = "intake_full"

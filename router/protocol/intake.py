@@ -12,12 +12,12 @@ is that of the events, so a replay of the events gives the same answers.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from router.predicates.covering.bitset import Bits
-from router.predicates.covering.budget import Allowances, Chunk, chunks, total_weight
-from router.predicates.model import EVERYTHING, NOTHING, Filter, Predicate
+from router.predicates.covering.budget import Allowances, Chunk
+from router.predicates.model import Filter, Predicate
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action, FrameReceived
@@ -26,7 +26,6 @@ from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
 from router.wire.frames import EncodedPredicate, Frame
 from router.wire.header import DecodeError
-from router.wire.predicate import filters_of
 
 #: Bytes of an encoded predicate that count as one unit of weight while it waits.
 _BYTES_A_WEIGHT = 16
@@ -69,7 +68,7 @@ class Intake(Part):
         self._limits = context.options.limits
         self._table = table
         self._pool = context.content.pool
-        content = context.content
+        self._content = content = context.content
         self._message, self._advertisement = content.message_frame, content.advertisement_frame
         self._types = frozenset({content.advertisement_frame, content.reply_frame})
         #: The frames that wait, each with its weight, by neighbour; the neighbour whose turn is next comes
@@ -106,17 +105,18 @@ class Intake(Part):
             return self._handle(event, now)
         # A frame that will be dropped must not use up what its neighbour and its issuer may send. The check
         # of a frame needs a body of its class.
-        admitted = self._table.admitted(sender, frame if whole else replace(frame, body=NOTHING))
+        checked = frame if whole else replace(frame, body=self._content.nothing)
+        admitted = self._table.admitted(sender, checked)
         if isinstance(admitted, Drop):
             return self._context.drop(admitted)
-        if self._routing.filters >= self._limits.table_filters and self._context.content.widens:
+        if self._routing.filters >= self._limits.table_filters and self._content.widens:
             return self._handle_everything(sender, frame, now)
         queue = self._waiting.get(sender)
         if isinstance(predicate, EncodedPredicate):
             weight = len(predicate.encoded) // _BYTES_A_WEIGHT
         else:
             assert isinstance(predicate, Predicate)
-            weight = total_weight(predicate)
+            weight = self._content.weight(predicate)
         if queue is None and whole and weight <= self._limits.turn_weight:
             neighbour = self._neighbours.of(sender, now)
             issuer = self._issuers.of(frame.issuer, now) if frame.type is self._advertisement else None
@@ -132,7 +132,7 @@ class Intake(Part):
         if self._may_wait(queue, weight):
             queue.append((frame, weight))
             return []
-        if not self._context.content.widens:
+        if not self._content.widens:
             return self._context.drop(Drop.INTAKE_FULL)
         # A predicate that matches everything may overtake the waiting ones: they add nothing to it.
         return self._handle_everything(sender, frame, now)
@@ -164,7 +164,7 @@ class Intake(Part):
         frame = reading.frame
         predicate = frame.body
         if reading.widened or not isinstance(predicate, Predicate):
-            predicate = Predicate(tuple(reading.filters))
+            predicate = self._content.predicate(reading.filters)
         if reading.widened:
             self._context.counters.predicates_widened += 1
         received = None if reading.widened else frame.received
@@ -181,13 +181,14 @@ class Intake(Part):
     def _handle_everything(self, sender: int, frame: Frame, now: float) -> list[Action]:
         """Handles an RA or UR as if its predicate matched everything."""
         self._context.counters.predicates_widened += 1
-        return self._handle(FrameReceived(sender, replace(frame, body=EVERYTHING, received=None)), now)
+        wide = replace(frame, body=self._content.everything, received=None)
+        return self._handle(FrameReceived(sender, wide), now)
 
     def _may_wait(self, queue: deque[tuple[Frame, int]], weight: int) -> bool:
         """Whether a further predicate of this weight may wait. The memory of those that wait is bounded."""
         if len(queue) >= self._limits.waiting:
             return False
-        if not queue or not self._context.content.widens:
+        if not queue or not self._content.widens:
             return True
         # The excess would be widened when it is read: it is more than the neighbour may send at once.
         return weight + sum(each for _, each in queue) <= self._limits.burst
@@ -204,18 +205,12 @@ class Intake(Part):
 
     def _begin(self, sender: int, frame: Frame, now: float) -> _Reading:
         limits, body = self._limits, frame.body
-        if self._context.content.widens:
+        if self._content.widens:
             allowed = self._allowed(sender, frame, now)
         else:
             limits, allowed = limits.unbounded(), limits.unbounded().predicate_weight
-        if isinstance(body, EncodedPredicate):
-            # A filter with more constraints than its weight may be is shortened, so that more need not be
-            # read.
-            filters: Iterable[Filter] = filters_of(body.frame_type, body.encoded, limits.filter_weight)
-        else:
-            assert isinstance(body, Predicate)
-            filters = body
-        return _Reading(frame, chunks(filters, limits, allowed))
+        assert isinstance(body, Predicate | EncodedPredicate)
+        return _Reading(frame, self._content.chunks(body, limits, allowed))
 
     def _handle(self, event: FrameReceived, now: float) -> list[Action]:
         with self._pool.bounded(self._limits.turn_pairs):

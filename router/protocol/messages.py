@@ -58,6 +58,9 @@ class Messages(Part):
     def submit(self, app: int, message: Message, now: float) -> list[Action]:
         """Takes a message of a local application: `Accepted` with its number, or `Refused`."""
         context = self._context
+        if self._content.bounds_messages and (reason := self._content.refusal(message)) is not None:
+            context.drop(Drop.MESSAGE_REFUSED)
+            return [Refused(app, reason)]
         ready = context.tables.current is not None
         if not ready and len(self._held) >= context.options.held_messages:
             context.drop(Drop.HELD_QUEUE_FULL)
@@ -92,6 +95,10 @@ class Messages(Part):
             message = content.message_of(content.message_in(frame)) if outputs.local else None
         except DecodeError as error:
             counters.dropped[error.reason.value] += 1
+            return []
+        if content.bounds_messages and content.refusal(content.message_of(frame.body)) is not None:  # type: ignore[arg-type]
+            # The router of its application should have refused it.
+            counters.drop(Drop.MESSAGE_REFUSED)
             return []
         counters.messages_received += 1
         actions: list[Action] = []

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from router.content.registry import CONTENTS, DEFAULT_CONTENT
+from router.content.registry import CONTENTS, DEFAULT_CONTENT, OFF, PRIVACY_MODES
 from router.options import SECONDS_MAX, Unit, check, option
 from router.predicates.covering.budget import DEFAULT_LIMITS, PredicateLimits
 from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
@@ -46,6 +46,17 @@ def options_of_service(kind: str, given: object = None) -> Any:
     if not isinstance(given, options):
         raise ValueError(f'service_options: {given!r}; expected {options.__name__}, of the service "{kind}"')  # noqa: TRY004
     return given
+
+
+def privacy_conflict(privacy: str, covering: str, service: str) -> str | None:
+    """Why a privacy mode contradicts other options; None: it does not."""
+    if privacy == OFF:
+        return None
+    if covering != DEFAULT_CONTENT:
+        return f'"{privacy}", in which routers compare sets of bits, excludes covering "{covering}"'
+    if service != DEFAULT_SERVICE:
+        return f'"{privacy}" excludes the service "{service}"; expected "{DEFAULT_SERVICE}"'
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +239,9 @@ class RouterOptions(ChosenOptions):
         default=DEFAULT_SERVICE,
         metadata=option("Service that routers offer to applications.", choices=SERVICES),
     )
+    privacy: str = field(
+        default=OFF, metadata=option("Whether routers read predicates and messages.", choices=PRIVACY_MODES)
+    )
     hello_interval_s: float = field(
         default=1.0,
         metadata=option(
@@ -274,3 +288,5 @@ class RouterOptions(ChosenOptions):
         for name, reason in conflicts(self.scheme, self.covering, self.sr_policy, self.max_filters).items():
             raise ValueError(f"{name}: {reason}")
         object.__setattr__(self, "service_options", options_of_service(self.service, self.service_options))
+        if (conflict := privacy_conflict(self.privacy, self.covering, self.service)) is not None:
+            raise ValueError(f"privacy: {conflict}")

@@ -13,7 +13,8 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from router.content.registry import CONTENTS
+from router.content.base import Content
+from router.content.registry import content_of
 from router.matching.common.interface import Matcher
 from router.predicates.model import Message
 from router.protocol.broadcast import Branch
@@ -64,7 +65,7 @@ class Router:
             raise ValueError(f"incarnation {incarnation} does not fit in 32 bits")
         self.node = node
         self.options = options
-        content = CONTENTS[options.covering]()
+        content = content_of(options.covering, options.privacy)()
         rng = rng if rng is not None else random.Random(node)
         self._context = context = Context(node, options, incarnation, rng, content)
         self._routing = routing = RoutingTable(matcher, content, options.max_filters, options.turn_weight)
@@ -93,6 +94,11 @@ class Router:
     @property
     def counters(self) -> Counters:
         return self._context.counters
+
+    @property
+    def content(self) -> Content:
+        """The form of predicates and messages."""
+        return self._context.content
 
     @property
     def epoch(self) -> int:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from router.clock.clock import ExperimentClock, FixedClock, Reading
-from router.matching.factory import factory
+from router.content.registry import content_of
 from router.protocol.events import Action, Event
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
@@ -81,7 +81,8 @@ class Origin:
             ValueError: `matcher` is not the name of a matcher, or the incarnation is out of range.
         """
         jitter = random.Random(f"{self.seed}/{self.node}")
-        return Router(self.node, self.options, factory(self.matcher), self.incarnation, jitter)
+        content = content_of(self.options.covering, self.options.privacy)
+        return Router(self.node, self.options, content.matcher(self.matcher), self.incarnation, jitter)
 
 
 def _options(recorded: dict[str, Any]) -> RouterOptions:

@@ -169,7 +169,7 @@ class ApplicationRecords(RecordFile):
         record = {"event": op, "t_ns": t_ns, "node": node, "app": app, "requested_ns": requested_ns}
         for field in _REQUESTS[op]:
             value = answer.get(field, request.get(field))
-            if value is None and field == "attributes":
+            if value is None and field == "attributes" and "message" in request:
                 value = parse_message(request["message"])
             if value is not None:
                 record[field] = value

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from router.content.base import Content
+from router.predicates.model import Message
 from router.protocol.events import (
     Action,
     ApplicationGone,
@@ -86,6 +88,7 @@ class Applications:
         direct: compiled code that delivers; None: the core delivers all messages.
         service_records: gets the records of the service's actions; None: they are not kept. Closed with this
             object.
+        fields_of: the fields of a delivery that hold a message.
 
     Attributes:
         disconnected_slow: applications disconnected because they did not read.
@@ -107,7 +110,9 @@ class Applications:
         output_limit: int = OUTPUT_LIMIT,
         direct: LocalApplications | None = None,
         service_records: ServiceRecords | None = None,
+        fields_of: Callable[[Message], Mapping[str, Any]] = Content.delivery,
     ) -> None:
+        self._fields_of = fields_of
         self.disconnected_slow = 0
         self._node = node
         self._path = path
@@ -316,7 +321,7 @@ class Applications:
                 "event": "deliver",
                 "source": action.source,
                 "seq": action.seq,
-                "attributes": action.message,
+                **self._fields_of(action.message),
             }
         )
         for number in action.apps:

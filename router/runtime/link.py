@@ -24,6 +24,7 @@ from router.wire.addresses import (
     port_addresses,
 )
 from router.wire.codec import forwarded_frame, fragment
+from router.wire.format import MESSAGES
 from router.wire.frames import Frame, FrameType
 from router.wire.intake import FrameIntake
 
@@ -264,7 +265,7 @@ class Link:
             self._drop("unencodable", type=frame.type.name, error=str(error))
             return
         kind = frame.type.name
-        queue = self.messages if frame.type is FrameType.MSG else self.control
+        queue = self.messages if frame.type in MESSAGES else self.control
         for destination in destinations:
             header = destination + self._source + _ETHERTYPE_BYTES
             for payload in payloads:

@@ -39,6 +39,7 @@ from router.records.counters import router_counters
 from router.runtime.applications import Applications
 from router.runtime.link import Link, SendQueue
 from router.runtime.packet_socket import PacketSockets
+from router.wire.format import MESSAGES, REPLIES
 from router.wire.frames import FrameType
 
 #: Seconds in which a router handles input that had arrived when it was stopped.
@@ -54,7 +55,7 @@ _READY, _WAKE_BYTES = 64, 4096
 #: Event in a router's log: its recording has ended early (`error`).
 RECORDING_FAILED = "recording_failed"
 #: Types of frames whose handling time the protocol uses.
-_TIMED = frozenset({FrameType.SR, FrameType.UR})
+_TIMED = frozenset({FrameType.SR, *REPLIES})
 _MESSAGE = int(FrameType.MSG)
 
 
@@ -119,6 +120,7 @@ class RouterLoop:
             records,
             direct=None if self._plane is None else self._plane.applications,
             service_records=service_records,
+            fields_of=router.content.delivery,
         )
         self._messages, self._control = sockets.messages.fileno(), sockets.control.fileno()
         self._masks: dict[int, int] = {}
@@ -382,7 +384,7 @@ class RouterLoop:
 
     def _handle_request(self, event: Event, wire: bytes | None = None) -> Iterable[Action]:
         """Passes an event to the core, sends the frames among its actions, and returns the actions."""
-        if not (isinstance(event, FrameReceived) and event.frame.type is FrameType.MSG):
+        if not (isinstance(event, FrameReceived) and event.frame.type in MESSAGES):
             self._changed = True
         now = self._clock.now()
         actions = self._ask_core(event, now, wire)

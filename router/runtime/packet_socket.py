@@ -19,7 +19,7 @@ from enum import Enum
 from router.forwarding.buffers import FrameBuffers
 from router.native.libc import LIBC
 from router.wire.addresses import ETHERNET_HEADER_LENGTH, ETHERTYPE
-from router.wire.format import FrameType
+from router.wire.format import MESSAGES
 
 # Linux constants that the socket module does not name.
 _SOL_PACKET = 263
@@ -213,11 +213,13 @@ def _mtu(device: str) -> int:
 def _attach_filter(target: socket.socket, frames: Frames) -> None:
     """Makes the kernel pass messages to the socket, or all other frames: see bpf(4), socket(7)."""
     of_messages, of_others = (_ACCEPT, 0) if frames is Frames.MESSAGES else (0, _ACCEPT)
+    types = sorted(MESSAGES)
+    # A jump skips so many instructions, if the comparison holds and if it does not.
     instructions = (
         (_LOAD_LENGTH, 0, 0, 0),
-        (_JUMP_AT_LEAST, 0, 2, _TYPE_AT + 1),
+        (_JUMP_AT_LEAST, 0, len(types) + 1, _TYPE_AT + 1),
         (_LOAD_BYTE, 0, 0, _TYPE_AT),
-        (_JUMP_EQUAL, 1, 0, int(FrameType.MSG)),
+        *((_JUMP_EQUAL, len(types) - index, 0, int(type_)) for index, type_ in enumerate(types)),
         (_RETURN, 0, 0, of_others),
         (_RETURN, 0, 0, of_messages),
     )

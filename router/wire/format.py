@@ -431,6 +431,10 @@ FRAMES = (
     ),
 )
 
+#: Types of frames that carry a message of an application, and of those that answer an SR.
+MESSAGES = frozenset({FrameType.MSG, FrameType.XMSG})
+REPLIES = frozenset({FrameType.UR, FrameType.XUR})
+
 RESERVED_FRAMES = (
     Reserved(6, 6, "nothing: an earlier TABLE, which described the tree of each source separately"),
 )

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import networkx as nx
 
-from router.matching.factory import factory
+from router.content.registry import content_of
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.protocol.events import (
     Action,
@@ -283,7 +283,7 @@ class Network:
         return Router(
             node,
             self._options,
-            factory(self._matcher),
+            content_of(self._options.covering, self._options.privacy).matcher(self._matcher),
             self._incarnations[node],
             random.Random(f"{self._seed}/{node}"),
         )

@@ -17,7 +17,7 @@ from router.protocol.attention.events import (
 )
 from router.protocol.events import Action, Refused, ServiceEvent
 from router.protocol.service import Command, Handle, Request, RequestError, Session
-from router.protocol.services.requests import integer_in, message_in, predicate_in, seconds_in
+from router.protocol.services.requests import integer_in, seconds_in
 
 _U32_MAX, _U64_MAX = 2**32 - 1, 2**64 - 1
 
@@ -39,7 +39,7 @@ class AttentionSession(Session):
             raise RequestError(f"refreshed: expected true or false, got {refreshed!r}")
         event = Register(
             self.number,
-            predicate_in(request),
+            self.content.requested_predicate(request),
             integer_in(request, "max", 1, _U32_MAX),
             seconds_in(request, "lifetime_s", SECONDS_MAX),
             seconds_in(request, "freshness_s", SECONDS_MAX),
@@ -54,7 +54,7 @@ class AttentionSession(Session):
         return _answered(Unregister(self.number, integer_in(request, "subscription", 0, _U64_MAX)), handle)
 
     def _publish(self, request: Request, handle: Handle) -> tuple[dict[str, Any], Iterable[Action]]:
-        return _answered(Upload(self.number, message_in(request)), handle)
+        return _answered(Upload(self.number, self.content.requested_message(request)), handle)
 
 
 def _answered(event: ServiceEvent, handle: Handle) -> tuple[dict[str, Any], Iterable[Action]]:

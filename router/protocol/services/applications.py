@@ -36,8 +36,8 @@ class ApplicationPredicates:
             self._predicates[app] = predicate
         else:
             del self._predicates[app]
-        fresh = Predicate(tuple(_without(predicate, before)))
-        if self._content.builder(fresh).covers(Predicate(tuple(_without(before, predicate)))):
+        fresh = self._content.predicate(_without(predicate, before))
+        if self._content.builder(fresh).covers(self._content.predicate(_without(before, predicate))):
             # It has grown, as it does with each subscription: p0 grows with it, whatever its size.
             return self._routing.widen(LOCAL_INTERFACE, fresh)
         local = self._content.builder()

@@ -19,7 +19,6 @@ from router.protocol.parts import EventHandler
 from router.protocol.routing import RoutingTable
 from router.protocol.service import Command, Handle, Request, RequestError, Service, Session
 from router.protocol.services.applications import ApplicationPredicates
-from router.protocol.services.requests import message_in, predicate_in
 from router.protocol.services.subscriptions import Subscriptions
 
 
@@ -75,11 +74,11 @@ class ExhaustiveSession(Session):
         return handle(SetPredicate(self.number, self._subscriptions.predicate))
 
     def _set_predicate(self, request: Request, handle: Handle) -> tuple[dict[str, Any], Iterable[Action]]:
-        self._subscriptions.declare(predicate_in(request))
+        self._subscriptions.declare(self.content.requested_predicate(request))
         return {"ok": True}, self._changed(handle)
 
     def _subscribe(self, request: Request, handle: Handle) -> tuple[dict[str, Any], Iterable[Action]]:
-        predicate = predicate_in(request)
+        predicate = self.content.requested_predicate(request)
         self._subscribed += 1
         self._subscriptions.add(self._subscribed, predicate)
         return {"ok": True, "subscription": self._subscribed}, self._changed(handle)
@@ -104,7 +103,7 @@ class ExhaustiveSession(Session):
         }, ()
 
     def _send_message(self, request: Request, handle: Handle) -> tuple[dict[str, Any], Iterable[Action]]:
-        actions = list(handle(SendMessage(self.number, message_in(request))))
+        actions = list(handle(SendMessage(self.number, self.content.requested_message(request))))
         for action in actions:
             if isinstance(action, Accepted):
                 return {"ok": True, "source": action.source, "seq": action.seq}, actions

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from router.content.base import Content
 from router.predicates.covering.builder import PredicateBuilder
-from router.predicates.model import NOTHING, Predicate
+from router.predicates.model import Predicate
 
 
 class Subscriptions:
@@ -22,7 +22,7 @@ class Subscriptions:
 
     def __init__(self, content: Content) -> None:
         self._content = content
-        self._declared = NOTHING
+        self._declared = content.nothing
         self._numbered: dict[int, Predicate] = {}
         #: All of it, while there are subscriptions; None: to be rebuilt.
         self._whole: PredicateBuilder | None = None

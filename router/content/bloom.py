@@ -1,0 +1,111 @@
+"""Encoded predicates and messages: `[privacy] mode = "bloom"`.
+
+Routers compare sets of bits and hold no key. The encoding, the ciphers and exact matching are in the client
+library (`router.privacy`). Source: slides, part IV.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, cast
+
+from router.content.base import Content
+from router.matching.common.interface import Matcher
+from router.predicates.covering.budget import Chunk, PredicateLimits
+from router.predicates.encoded import budget
+from router.predicates.encoded.algebra import widened
+from router.predicates.encoded.model import (
+    ENCODED_EVERYTHING,
+    ENCODED_NOTHING,
+    BloomFilter,
+    BloomMessage,
+    BloomPredicate,
+)
+from router.predicates.encoded.pool import BloomPool
+from router.predicates.model import Filter, Message, Predicate
+from router.wire import private
+from router.wire.bodies import filters_in
+from router.wire.frames import EncodedPredicate, FrameType
+
+#: Greatest share of the bits of a message that may be set: one with all bits set goes to every receiver.
+WEIGHT_MAX = 0.9
+
+
+class Bloom(Content):
+    """Filters and messages are sets of bits; a message matches the filters that are subsets."""
+
+    pool = BloomPool()
+    nothing: Predicate = ENCODED_NOTHING
+    everything: Predicate = ENCODED_EVERYTHING
+    predicate_bodies: ClassVar[tuple[type, ...]] = (BloomPredicate,)
+    message_bodies: ClassVar[tuple[type, ...]] = (BloomMessage,)
+    message_frame: ClassVar[FrameType] = FrameType.XMSG
+    advertisement_frame: ClassVar[FrameType] = FrameType.XRA
+    reply_frame: ClassVar[FrameType] = FrameType.XUR
+    compiled: ClassVar[bool] = False
+    bounds_messages: ClassVar[bool] = True
+
+    @classmethod
+    def matcher(cls, spec: str) -> Matcher | None:  # noqa: ARG003
+        """None: the pool answers for messages; the engines are for attributes."""
+        return None
+
+    def predicate(self, filters: Iterable[Filter]) -> Predicate:
+        return BloomPredicate(cast(Iterable[BloomFilter], filters))
+
+    def widened(self, predicate: Predicate, filters: int) -> Predicate:
+        """A predicate of at most so many filters that covers `predicate`: common bits of filters."""
+        return widened(_encoded(predicate), filters)
+
+    def weight(self, predicate: Predicate) -> int:
+        return budget.total_weight(_encoded(predicate))
+
+    def chunks(
+        self, body: Predicate | EncodedPredicate, limits: PredicateLimits, allowed: int
+    ) -> Iterator[Chunk]:
+        filters = filters_in(body) if isinstance(body, EncodedPredicate) else _encoded(body).encoded
+        return budget.chunks(filters, limits, allowed)
+
+    def selects(self, predicate: Predicate, message: Message) -> bool:
+        assert isinstance(message, BloomMessage)
+        return _encoded(predicate).matches(message)
+
+    def refusal(self, message: Message) -> str | None:
+        """A message of too many bits: it would reach receivers that it is not for."""
+        assert isinstance(message, BloomMessage)
+        most = int(WEIGHT_MAX * message.suite.bits)
+        if message.weight <= most:
+            return None
+        return f"{message.weight} of {message.suite.bits} bits are set; at most {most}"
+
+    def requested_predicate(self, request: Mapping[str, Any]) -> Predicate:
+        return private.decode_predicate(FrameType.XRA, _octets(request, "predicate"))
+
+    def requested_message(self, request: Mapping[str, Any]) -> Message:
+        body = private.decode_message(_octets(request, "message"))
+        if not isinstance(body, BloomMessage):
+            raise ValueError("encoded: a message of an application has no destinations")  # noqa: TRY004
+        return body
+
+    @staticmethod
+    def delivery(message: Message) -> Mapping[str, Any]:
+        assert isinstance(message, BloomMessage)
+        return {"encoded": private.encode_message(message).hex()}
+
+
+def _encoded(predicate: Predicate) -> BloomPredicate:
+    assert isinstance(predicate, BloomPredicate)
+    return predicate
+
+
+def _octets(request: Mapping[str, Any], what: str) -> bytes:
+    text = request.get("encoded")
+    if not isinstance(text, str):
+        raise ValueError(  # noqa: TRY004
+            f"expected a {what} in 'encoded': the routers of this network read no plain {what}; "
+            "connect with its key"
+        )
+    try:
+        return bytes.fromhex(text)
+    except ValueError as error:
+        raise ValueError(f"encoded: expected hexadecimal digits: {error}") from error

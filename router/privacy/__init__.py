@@ -1,0 +1,1 @@
+"""Client side of private matching: keys, encoding, sealed content, exact filtering."""

@@ -1,0 +1,148 @@
+"""Sealed content: the attributes of a message, encrypted and authenticated for the members.
+
+ChaCha20-Poly1305 (RFC 8439) under a key of the sender, which HKDF-SHA-256 (RFC 5869) derives from the
+members' secret and the sender's number. The nonce is the sender's number (4 bytes) and a counter (8 bytes),
+so it is never used twice under one key while no two senders draw the same number; associated data are the
+suite and B_m, so that sealed content cannot be moved to another encoding.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from functools import lru_cache
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from router.predicates.encoded.model import BloomMessage, Suite
+from router.predicates.model import Message
+from router.wire.header import DecodeError
+from router.wire.message import decode_message, encode_message
+
+_NONCE = struct.Struct("!IQ")
+_SUITE = struct.Struct("!IHBB")
+_KEY_BYTES = 32
+#: Senders whose keys and windows are remembered.
+SENDERS_MAX = 65_536
+#: Numbers below the greatest that a receiver accepts once each.
+WINDOW = 1024
+
+
+class OpenError(ValueError):
+    """Sealed content that does not open: it is not of a member, was changed, or is malformed."""
+
+
+class ReplayError(OpenError):
+    """Sealed content that was opened before, or is too old to know."""
+
+
+def derived(secret: bytes, purpose: str) -> bytes:
+    """A key for one purpose, derived from a secret by HKDF."""
+    key: bytes = HKDF(SHA256(), _KEY_BYTES, salt=None, info=f"cbcb {purpose}".encode()).derive(secret)
+    return key
+
+
+def _associated(suite: Suite, bits: int) -> bytes:
+    return _SUITE.pack(suite.key_id, suite.bits, suite.hashes, suite.encoding) + bits.to_bytes(
+        suite.octets, "little"
+    )
+
+
+class _Ciphers:
+    """The ciphers of senders under one secret."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        self.of = lru_cache(SENDERS_MAX)(self._cipher)
+
+    def _cipher(self, client: int) -> ChaCha20Poly1305:
+        return ChaCha20Poly1305(derived(self._secret, f"content {client:08x}"))
+
+
+class Sealer:
+    """Seals the messages of one client.
+
+    Args:
+        secret: the members'.
+        rng: draws the client's number; None: the operating system's source.
+
+    Attributes:
+        client: the client's number, drawn when it starts: a client that restarts is another one.
+    """
+
+    def __init__(self, secret: bytes, rng: random.Random | None = None) -> None:
+        self.client = (rng or random.SystemRandom()).getrandbits(32)
+        self._cipher = _Ciphers(secret).of(self.client)
+        self._counter = 0
+
+    def seal(self, suite: Suite, bits: int, message: Message) -> BloomMessage:
+        """The private message with these attributes."""
+        self._counter += 1
+        nonce = _NONCE.pack(self.client, self._counter)
+        sealed = self._cipher.encrypt(nonce, encode_message(message), _associated(suite, bits))
+        return BloomMessage(suite, bits, nonce + sealed)
+
+
+class Opener:
+    """Opens the messages of all members under one secret."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._ciphers = _Ciphers(secret)
+        self._windows: dict[int, _Window] = {}
+
+    def open(self, message: BloomMessage) -> Message:
+        """The attributes of a private message.
+
+        Raises:
+            ReplayError: the message was opened before, or its number is below the window.
+            OpenError: it is not authentic, or what was sealed is no message.
+        """
+        if len(message.sealed) < _NONCE.size:
+            raise OpenError(f"sealed content of {len(message.sealed)} bytes")
+        client, counter = _NONCE.unpack_from(message.sealed)
+        nonce, ciphertext = message.sealed[: _NONCE.size], message.sealed[_NONCE.size :]
+        try:
+            data = self._ciphers.of(client).decrypt(
+                nonce, ciphertext, _associated(message.suite, message.bits)
+            )
+        except InvalidTag:
+            raise OpenError("the message is not authentic") from None
+        # After authentication: nobody but a member can move a window.
+        window = self._windows.get(client)
+        if window is None:
+            if len(self._windows) >= SENDERS_MAX:
+                # The sender that was heard of first: a member that floods its fellows is beyond this.
+                del self._windows[next(iter(self._windows))]
+            window = self._windows[client] = _Window()
+        if not window.accepts(counter):
+            raise ReplayError(f"message {counter} of client {client:08x} was received before, or is too old")
+        try:
+            return decode_message(data)
+        except DecodeError as error:
+            raise OpenError(f"sealed content that is no message: {error}") from error
+
+
+class _Window:
+    """The numbers received of one client: those of the last `WINDOW` (RFC 4303, section 3.4.3)."""
+
+    __slots__ = ("_greatest", "_seen")
+
+    def __init__(self) -> None:
+        self._greatest = 0
+        #: Bit i: the number `_greatest` - i was received.
+        self._seen = 0
+
+    def accepts(self, number: int) -> bool:
+        """Whether the number is new; it is not from then on."""
+        ahead = number - self._greatest
+        if ahead > 0:
+            self._seen = (self._seen << ahead | 1) & ((1 << WINDOW) - 1) if ahead < WINDOW else 1
+            self._greatest = number
+            return True
+        if -ahead >= WINDOW or self._seen >> -ahead & 1:
+            return False
+        self._seen |= 1 << -ahead
+        return True

@@ -1,0 +1,232 @@
+"""Private networks: routers without the key deliver what plain ones do, and members discard the rest."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.content.bloom import Bloom
+from router.predicates.encoded.algebra import covers, union
+from router.predicates.encoded.encoder import Hardening
+from router.predicates.encoded.model import ANY_FILTER, BloomMessage, BloomPredicate
+from router.predicates.encoded.pool import BloomPool
+from router.predicates.model import EVERYTHING, Filter, Message, Predicate
+from router.predicates.parser import parse_predicate
+from router.predicates.semantics import matches
+from router.privacy.keys import EncodingParameters, KeyRing
+from router.privacy.member import Member
+from router.protocol.events import Action, Deliver, Event, FrameReceived, Refused, SendMessage
+from router.protocol.options import RouterOptions
+from router.wire.addresses import LOCAL_INTERFACE
+from router.wire.codec import decode, encode
+from router.wire.frames import Frame, FrameType
+from tests.support.encoded_cases import encoder
+from tests.support.fuzz import cases
+from tests.support.predicate_cases import MESSAGES, PREDICATES, SEEDS
+from tests.support.protocol_network import Network, random_graph
+from tests.support.schemes import EXACT_SCHEMES
+
+CHANGES = st.lists(st.tuples(st.integers(0, 5), PREDICATES), max_size=8)
+#: Small sets, so that there are false positives.
+PARAMETERS = (
+    EncodingParameters(),
+    EncodingParameters(bits=16, hashes=2),
+    EncodingParameters(encoding="ranges", range_high=4.0),
+)
+
+
+class PrivateNetwork(Network):
+    """A network whose applications are members.
+
+    Attributes:
+        opened: the deliveries that members accepted: (source, seq) -> nodes.
+    """
+
+    def __init__(
+        self, seed: int, nodes: int, extra: int, scheme: str, parameters: EncodingParameters
+    ) -> None:
+        rng = random.Random(seed)
+        ring = KeyRing.new(parameters, rng.randbytes)
+        self.ring = ring
+        self.members = {node: Member(ring, Hardening(kept_hashes=1), rng=rng) for node in range(nodes)}
+        self.opened: dict[tuple[int, int], set[int]] = {}
+        options = RouterOptions(scheme=scheme, privacy="bloom")
+        super().__init__(random_graph(random.Random(seed), nodes, extra), options, seed)
+
+    def declare(self, node: int, predicate: Predicate) -> None:
+        self.set_predicate(node, self.members[node].set_predicate(predicate))
+
+    def handle(self, node: int, event: Event) -> list[Action]:
+        actions = super().handle(node, event)
+        for action in actions:
+            if isinstance(action, Deliver):
+                assert isinstance(action.message, BloomMessage)
+                if self.members[node].open(action.message).discarded is None:
+                    self.opened.setdefault((action.source, action.seq), set()).add(node)
+        return actions
+
+    def publish(self, node: int, message: Message) -> set[int]:
+        """Sends a message; returns the nodes whose members accepted it."""
+        sent = self.send(node, self.members[node].message(message))
+        self.settle()
+        return self.opened.get(sent, set())
+
+
+@pytest.mark.parametrize("scheme", EXACT_SCHEMES)
+@settings(max_examples=cases(12), deadline=None)
+@given(SEEDS, st.integers(2, 6), st.integers(0, 4), st.sampled_from(PARAMETERS), CHANGES, MESSAGES)
+def test_members_accept_what_a_plain_network_delivers(
+    scheme: str,
+    seed: int,
+    nodes: int,
+    extra: int,
+    parameters: EncodingParameters,
+    changes: list[tuple[int, Predicate]],
+    message: Message,
+) -> None:
+    network = PrivateNetwork(seed, nodes, extra, scheme, parameters)
+    network.new_epoch()
+    predicates: dict[int, Predicate] = {}
+    for node, predicate in changes:
+        predicates[node % nodes] = predicate
+        network.declare(node % nodes, predicate)
+        network.some_steps()
+    network.settle()
+    expected = {node for node, predicate in predicates.items() if matches(predicate, message)}
+    for source in range(nodes):
+        assert network.publish(source, message) == expected
+    private = {FrameType.XMSG, FrameType.XRA, FrameType.XUR, FrameType.SR}
+    assert {kind for _, _, kind in network.frames} <= private
+
+
+@settings(max_examples=cases(25), deadline=None)
+@given(SEEDS, st.integers(2, 6), st.integers(0, 4), CHANGES, MESSAGES)
+def test_rotation_of_the_key_loses_no_message(
+    seed: int, nodes: int, extra: int, changes: list[tuple[int, Predicate]], message: Message
+) -> None:
+    """Members get each key file one after the other, in any order; messages go out all the time."""
+    network = PrivateNetwork(seed, nodes, extra, "pif", EncodingParameters(bits=64, hashes=3))
+    network.new_epoch()
+    predicates = {node % nodes: predicate for node, predicate in changes}
+    for node, predicate in predicates.items():
+        network.declare(node, predicate)
+    network.settle()
+    expected = {node for node, predicate in predicates.items() if matches(predicate, message)}
+    ring = network.ring
+    used = set()
+    for _ in range(3):
+        ring = ring.rotated(random_bytes=network.rng.randbytes)
+        for node in network.rng.sample(range(nodes), nodes):
+            network.members[node].set_keys(ring)
+            network.set_predicate(node, network.members[node].encoded)
+            network.settle()
+            source = network.rng.randrange(nodes)
+            assert network.publish(source, message) == expected
+            used.add(ring.sending)
+    assert len(used) == 2
+    assert len(ring.keys) == 1
+
+
+@settings(max_examples=cases(60), deadline=None)
+@given(st.lists(PREDICATES, max_size=6), MESSAGES, st.booleans())
+def test_a_builder_of_the_pool_is_the_union(
+    predicates: list[Predicate], message: Message, everything: bool
+) -> None:
+    encoders = encoder(bits=32, hashes=2), encoder(bits=32, hashes=2, key_id=9)
+    encoded = [encoders[number % 2].predicate(each) for number, each in enumerate(predicates)]
+    encoded += [BloomPredicate((ANY_FILTER,))] * everything
+    content = Bloom()
+    builder = content.builder(content.nothing)
+    whole = BloomPredicate()
+    for each in encoded:
+        covered = builder.covers(each)
+        assert covered == covers(whole, each)
+        assert builder.add(each) is not covered
+        whole = union(whole, each)
+        assert builder.predicate == whole
+    for maker in encoders:
+        sent = BloomMessage(maker.suite, maker.message_bits(message))
+        assert builder.matches(sent) == whole.matches(sent)
+    other = content.builder(union(*encoded[::2]) if encoded[::2] else content.nothing)
+    both = content.builder(members=Bloom.pool.restricted(builder.members, other.members))
+    assert builder.covers(both.predicate)
+    assert other.covers(both.predicate)
+
+
+def test_the_pool_forgets_what_no_table_holds() -> None:
+    class Holder:
+        def __init__(self, members: int) -> None:
+            self.members = members
+
+    pool, maker = BloomPool(), encoder()
+    kept = pool.numbers(BloomPredicate((maker.filter(only("a = 1")), maker.filter(only("b = 1")))))
+    holder = Holder(1 << kept[0])
+    pool.register(holder)
+    pool.sweep()
+    assert len(pool) == 1
+    again = pool.numbers(BloomPredicate((maker.filter(only('a = 1 and b = "x"')),)))
+    assert pool.covers(holder.members, again[0])
+
+
+def only(text: str) -> Filter:
+    (filter_,) = parse_predicate(text)
+    return filter_
+
+
+def network_of_two() -> PrivateNetwork:
+    network = PrivateNetwork(1, 2, 0, "pif", EncodingParameters())
+    network.new_epoch()
+    network.settle()
+    return network
+
+
+def test_a_message_of_too_many_bits_is_refused_at_its_first_router() -> None:
+    network = network_of_two()
+    sealed = network.members[0].message(Message({"a": 1}))
+    heavy = BloomMessage(sealed.suite, (1 << 512) - 1, sealed.sealed)
+    (refused,) = network.handle(0, SendMessage(1, heavy))
+    assert isinstance(refused, Refused)
+    assert "512 of 512 bits" in refused.reason
+    assert network.routers[0].counters.dropped == {"message_refused": 1}
+    assert not network.frames
+
+
+def test_a_message_of_too_many_bits_is_dropped_on_its_way() -> None:
+    network = network_of_two()
+    network.declare(1, EVERYTHING)
+    sealed = network.members[0].message(Message({"a": 1}))
+    heavy = BloomMessage(sealed.suite, (1 << 512) - 1, sealed.sealed)
+    network.handle(1, FrameReceived(0, Frame(FrameType.XMSG, 0, 1 << 32, network.epoch, 8, heavy)))
+    assert network.routers[1].counters.dropped == {"message_refused": 1}
+    assert not network.delivered
+
+
+def test_routers_of_a_plain_network_drop_and_count_private_frames() -> None:
+    network = Network(random_graph(random.Random(1), 2, 0), RouterOptions(), 1)
+    network.new_epoch()
+    maker = encoder()
+    frame = Frame(FrameType.XRA, 0, 1 << 32, network.epoch, 8, BloomPredicate((maker.filter(only("a = 1")),)))
+    assert decode(encode(frame)) == frame
+    network.handle(1, FrameReceived(0, frame))
+    assert network.routers[1].counters.dropped == {"not_handled": 1}
+
+
+def test_a_heavy_predicate_is_widened_and_loses_nobody() -> None:
+    options = RouterOptions(privacy="bloom", predicate_filters=3, turn_weight=6)
+    network = Network(random_graph(random.Random(1), 2, 0), options, 1)
+    network.new_epoch()
+    maker = encoder()
+    wide = BloomPredicate(maker.filter(only(f"a = 1 and b = {number}")) for number in range(10))
+    network.set_predicate(1, wide)
+    network.settle()
+    known = network.routers[0]._routing.get(1)
+    assert isinstance(known, BloomPredicate)
+    assert covers(known, wide)
+    # The common bits of the filters beyond the bound, which cover the others as well.
+    assert len(known) == 1
+    assert maker.filter(only("a = 1")).covers(known.encoded[0])
+    assert network.routers[0].counters.predicates_widened == 1
+    assert not network.routers[0]._routing.get(LOCAL_INTERFACE)

@@ -1,0 +1,112 @@
+"""Members: sealed content, replay, false positives by cause."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from router.predicates.encoded.model import BloomMessage
+from router.predicates.model import Message
+from router.predicates.parser import parse_predicate
+from router.privacy.keys import EncodingParameters, KeyRing
+from router.privacy.member import Discard, Member
+from router.privacy.sealing import WINDOW, derived
+from router.wire.message import encode_message
+
+RING = KeyRing.new(random_bytes=random.Random(5).randbytes)
+CONTENT = Message({"dest": "ORD", "price": 300, "weight": -0.0, "urgent": True})
+
+
+def pair() -> tuple[Member, Member]:
+    sender, receiver = Member(RING), Member(RING)
+    receiver.set_predicate(parse_predicate("price < 400"))
+    return sender, receiver
+
+
+def changed(message: BloomMessage, **fields: object) -> BloomMessage:
+    values = {"suite": message.suite, "bits": message.bits, "sealed": message.sealed} | fields
+    return BloomMessage(**values)  # type: ignore[arg-type]
+
+
+def test_a_member_reads_what_another_sent() -> None:
+    sender, receiver = pair()
+    opened = receiver.open(sender.message(CONTENT))
+    assert opened.message == CONTENT
+    assert repr(opened.message) == repr(CONTENT)
+    assert opened.discarded is None
+    assert receiver.encoded.matches(sender.message(CONTENT))
+
+
+def test_the_seal_is_that_of_the_specification() -> None:
+    """ChaCha20-Poly1305 under HKDF(secret, client), nonce client and counter, associated KEY and BLOOM."""
+    message = Member(RING, rng=random.Random(1)).message(CONTENT)
+    client, counter = message.sealed[:4], message.sealed[4:12]
+    assert counter == (1).to_bytes(8, "big")
+    key = derived(RING.keys[0].secret, f"content {client.hex()}")
+    head = RING.keys[0].key_id.to_bytes(4, "big") + bytes([2, 0, 8, 1])
+    plain = ChaCha20Poly1305(key).decrypt(message.sealed[:12], message.sealed[12:], head + message.row)
+    assert plain == encode_message(CONTENT)
+
+
+def test_what_was_changed_is_counted_and_never_delivered() -> None:
+    sender, receiver = pair()
+    message = sender.message(CONTENT)
+    flipped = bytes([message.sealed[-1] ^ 1])
+    for forged in (
+        changed(message, sealed=message.sealed[:-1] + flipped),
+        changed(message, sealed=message.sealed[:12]),
+        changed(message, sealed=bytes(12) + message.sealed[12:]),
+        changed(message, bits=message.bits | message.bits << 1 & (1 << 512) - 1),
+        changed(message, sealed=b""),
+    ):
+        opened = receiver.open(forged)
+        assert (opened.message, opened.discarded) == (None, Discard.NOT_AUTHENTIC)
+    assert receiver.discarded == {Discard.NOT_AUTHENTIC: 5}
+    # None of them moved the window.
+    assert receiver.open(message).discarded is None
+
+
+def test_a_message_is_accepted_once() -> None:
+    sender, receiver = pair()
+    messages = [sender.message(CONTENT) for _ in range(WINDOW + 2)]
+    assert receiver.open(messages[5]).discarded is None
+    assert receiver.open(messages[3]).discarded is None
+    assert receiver.open(messages[3]).discarded is Discard.REPLAYED
+    assert receiver.open(messages[-1]).discarded is None
+    assert receiver.open(messages[5]).discarded is Discard.REPLAYED
+    assert receiver.open(messages[1]).discarded is Discard.REPLAYED  # below the window
+    assert receiver.open(messages[2]).discarded is None
+    # Another client has a window of its own.
+    assert receiver.open(Member(RING).message(CONTENT)).discarded is None
+
+
+def test_another_key_is_unknown() -> None:
+    _, receiver = pair()
+    stranger = Member(KeyRing.new())
+    assert receiver.open(stranger.message(CONTENT)).discarded is Discard.UNKNOWN_KEY
+    assert not receiver.encoded.matches(stranger.message(CONTENT))
+
+
+@pytest.mark.parametrize(
+    ("predicate", "cause"),
+    [('price < 200 and dest = "ORD"', Discard.OPERATOR), ('dest = "SFO"', Discard.STALE)],
+)
+def test_a_false_positive_has_a_cause(predicate: str, cause: Discard) -> None:
+    sender, receiver = pair()
+    receiver.set_predicate(parse_predicate(predicate))
+    opened = receiver.open(sender.message(CONTENT))
+    assert (opened.message, opened.discarded) == (CONTENT, cause)
+
+
+def test_a_false_positive_of_the_hash() -> None:
+    ring = KeyRing.new(EncodingParameters(bits=8, hashes=1), random.Random(2).randbytes)
+    sender, receiver = Member(ring), Member(ring)
+    many = Message({f"a{number}": number for number in range(30)})
+    receiver.set_predicate(parse_predicate("b = 1"))
+    assert receiver.open(sender.message(many)).discarded is Discard.HASH
+
+
+def test_clients_have_numbers_of_their_own() -> None:
+    assert len({Member(RING).message(CONTENT).sealed[:4] for _ in range(20)}) == 20
