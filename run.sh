@@ -20,8 +20,10 @@ packages=(kmod procps python3 python3-venv)
 say() { printf 'run.sh: %s\n' "$*" >&2; }
 fail() { say "$1"; exit 3; }
 
-install_packages() {
-    local missing=() command package java
+# Sets `missing` to the packages that are not installed.
+find_missing_packages() {
+    local command package java
+    missing=()
     while read -r command package; do
         case $command in
             "" | "#"*) ;;
@@ -33,6 +35,9 @@ install_packages() {
         [[ $(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null) == ii* ]] || missing+=("$package")
     done
     java_is_new_enough || missing+=("$java")
+}
+
+install_packages() {
     ((${#missing[@]})) || return 0
     command -v apt-get >/dev/null || fail "missing: ${missing[*]}; this system has no apt-get: install them by hand"
     say "installing ${missing[*]}"
@@ -64,13 +69,21 @@ java_is_new_enough() {
     [[ -n $version && $version -ge 17 ]]
 }
 
+# The contents of .venv/stamp when the environment is complete.
+environment_stamp() {
+    "$python" -V
+    echo "pip $pip_version $root"
+    sha256sum <"$root/requirements.lock"
+    sha256sum <"$root/build-constraints.txt"
+}
+
+environment_is_current() { [[ -f $venv/stamp && $(<"$venv/stamp") == "$(environment_stamp)" ]]; }
+
 make_environment() {
     # The system's own Python, because Mininet's module belongs to it.
     "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
         fail "$python is $("$python" -V 2>&1); 3.11 or newer is needed (Debian 12, Ubuntu 24.04)"
-    local stamp
-    stamp=$("$python" -V; echo "pip $pip_version $root"; sha256sum <"$root/requirements.lock"; sha256sum <"$root/build-constraints.txt")
-    [[ -f $venv/stamp && $(<"$venv/stamp") == "$stamp" ]] && return 0
+    environment_is_current && return 0
     say "making the Python environment (.venv): some minutes, once"
     rm -rf "$venv"
     "$python" -m venv "$venv" || fail "cannot make $venv: apt-get install -y python3-venv"
@@ -88,13 +101,16 @@ make_environment() {
     # Compiled now, so that the first run does not wait for it; without it a slower engine serves.
     "$venv/bin/python" -m router.matching.compiled.warm 2>/dev/null ||
         say "the compiled matching engine does not work here: cbcb doctor says why"
-    echo "$stamp" >"$venv/stamp"
+    environment_stamp >"$venv/stamp"
 }
 
-write_command() {
-    local text
-    # Ctrl-C while the modules load is no fault either.
-    text="#!$venv/bin/python
+# The command `cbcb`.
+command_text() {
+    # A shell starts the interpreter, because the kernel allows no spaces in the path of an interpreter; Python
+    # reads the second and the third line as a string. Ctrl-C while the modules load is no fault either.
+    printf '%s\n' "#!/bin/sh
+'''exec' \"$venv/bin/python\" \"\$0\" \"\$@\"
+' '''
 import sys
 try:
     from testbed.cli.main import main
@@ -103,15 +119,26 @@ except KeyboardInterrupt:
     print('cbcb: interrupted', file=sys.stderr)
     status = 130
 sys.exit(status)"
-    [[ -x $venv/bin/cbcb && $(<"$venv/bin/cbcb") == "$text" ]] && return 0
+}
+
+command_is_current() { [[ -x $venv/bin/cbcb && $(<"$venv/bin/cbcb") == "$(command_text)" ]]; }
+
+write_command() {
+    command_is_current && return 0
     # Moved into its place: the old one may be starting just now.
-    printf '%s\n' "$text" >"$venv/bin/cbcb.new"
+    command_text >"$venv/bin/cbcb.new"
     chmod +x "$venv/bin/cbcb.new"
     mv "$venv/bin/cbcb.new" "$venv/bin/cbcb"
 }
 
 setup() {
-    ((EUID == 0)) || fail "root is needed for network namespaces and Open vSwitch: sudo $0 $*"
+    local missing
+    find_missing_packages
+    # Commands that need no root, such as simulate and query, run without it once all is set up.
+    if ((EUID != 0)); then
+        ((${#missing[@]} == 0)) && environment_is_current && command_is_current && return 0
+        fail "root is needed to set up this machine: sudo $0 $*"
+    fi
     # Two set-ups at once would build one environment. What is started meanwhile must not inherit the lock:
     # a daemon would keep it for ever.
     [[ -w $root ]] || fail "$root cannot be written: the environment is made in it"

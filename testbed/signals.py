@@ -7,10 +7,12 @@ from types import FrameType
 
 
 def end_like_ctrl_c() -> None:
-    """Makes SIGTERM and SIGHUP raise KeyboardInterrupt, so that everything is cleaned up as after Ctrl-C.
+    """Makes SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt: everything is cleaned up as after Ctrl-C.
 
-    An ignored signal stays ignored: `nohup` ignores SIGHUP for the process that it starts.
+    An ignored SIGTERM or SIGHUP stays ignored: `nohup` ignores SIGHUP for the process that it starts. A shell
+    makes the background jobs of a script ignore SIGINT; a run has to end by that signal all the same.
     """
+    signal.signal(signal.SIGINT, _interrupt)
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)

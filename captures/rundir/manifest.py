@@ -13,6 +13,14 @@ from captures.rundir.records import RunFile, check
 SIMULATED = "simulated"
 
 
+class Source(TypedDict):
+    """The testbed's own version."""
+
+    version: Annotated[str, "version of the project"]
+    commit: Annotated[str | None, "commit of the checkout; null outside of a checkout"]
+    dirty: Annotated[bool | None, "whether tracked files differ from the commit; null outside of a checkout"]
+
+
 class Manifest(TypedDict):
     """The facts with which a run can be repeated."""
 
@@ -25,6 +33,7 @@ class Manifest(TypedDict):
     held: NotRequired[Annotated[bool, "whether the network was held until its user ended the run (`--hold`)"]]
     senders: NotRequired[Annotated[list[int], "nodes that the workload drew as senders"]]
     receivers: NotRequired[Annotated[list[int], "nodes that the workload drew as receivers"]]
+    testbed: NotRequired[Annotated[Source, "the testbed's own version"]]
     command: NotRequired[Annotated[list[str], "command line of the run"]]
     kernel: NotRequired[Annotated[str, "release of the kernel"]]
     system: NotRequired[Annotated[str, "name of the operating system"]]
@@ -36,7 +45,7 @@ class Manifest(TypedDict):
 FILE = RunFile(
     lambda run: [run.manifest],
     "The facts with which the run can be repeated. A folder with this file is a run folder.",
-    (("", Manifest),),
+    (("", Manifest), ("`testbed`", Source)),
 )
 
 

@@ -102,7 +102,7 @@ def add_runs(parser: ArgumentParser) -> None:
 
 def add_run(parser: ArgumentParser) -> None:
     """RUN and --runs, which `find_run` reads."""
-    parser.add_argument("run", nargs="?", help="a run folder, or its name (the newest)")
+    parser.add_argument("run", nargs="?", help="a run folder, or its name (the newest that fits)")
     add_runs(parser)
 
 

@@ -38,6 +38,8 @@ COMMANDS = {
     "replay": "hand what live routers recorded to the protocol core again, and compare its answers",
     "query": "ask in SQL about the tables of a run (docs/tables.md)",
     "trace": "show the way of one message: hop by hop, where it was pruned and why, who got it",
+    "export": "write a run into one file",
+    "import": "unpack a run that export has written",
     "pub": "send messages from a node of a running emulation",
     "sub": "receive messages at a node of a running emulation",
     "exec": "run a program on a node of a running emulation",

@@ -49,7 +49,7 @@ def main(arguments: Namespace) -> int:
     if message is not None and (arguments.where is not None or arguments.missed):
         option = "--missed" if arguments.where is None else "--where"
         raise InputError(f"{option} lists messages; expected it without {message}")
-    run = find_run(arguments.runs, wanted)
+    run = find_run(arguments.runs, wanted, accounted=True)
     width = None if arguments.full or not sys.stdout.isatty() else shutil.get_terminal_size().columns
     try:
         database = connect(run)

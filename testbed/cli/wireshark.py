@@ -1,4 +1,4 @@
-"""`cbcb wireshark install`: the dissector, the statistics and the profile for the user's Wireshark."""
+"""`cbcb wireshark`: the dissector, the statistics and the profile for the user's Wireshark."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from testbed.wireshark import PROFILE, Installation, act_as_caller, folders, rea
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("action", choices=["install"], help="install into your personal folders")
-    parser.add_argument("--uninstall", action="store_true", help="remove what was installed")
+    parser.add_argument(
+        "action", choices=["install", "uninstall"], help="into your personal folders, or from them"
+    )
     parser.add_argument("--print", action="store_true", help="only say where, and what is there")
     parser.add_argument(
         "--force", action="store_true", help="also overwrite or remove files that you changed or put there"
@@ -27,11 +28,12 @@ def main(arguments: Namespace) -> int:
     sources = read_sources()  # perhaps with rights that are given up next
     act_as_caller()
     installation = Installation(sources, folders())
+    uninstall = arguments.action == "uninstall"
     if arguments.print:
         for target in installation.files:
             print(f"{installation.state(target):9} {target}")
         return 0
-    if arguments.uninstall:
+    if uninstall:
         done = installation.uninstall(lambda target: _may(arguments, target, "remove"))
     else:
         done = installation.install(lambda target: _may(arguments, target, "overwrite"))
@@ -41,13 +43,13 @@ def main(arguments: Namespace) -> int:
     if kept:
         raise InputError(
             f"not what we installed, and kept: {', '.join(map(str, kept))};"
-            f" --force {'removes' if arguments.uninstall else 'overwrites'} them"
+            f" --force {'removes' if uninstall else 'overwrites'} them"
         )
-    if arguments.uninstall:
+    if uninstall:
         print("removed" if done else "nothing was installed")
     else:
         if "same" in done.values():
-            print("what was the same already, without us, is not recorded as ours: --uninstall asks first")
+            print("what was the same already, without us, is not recorded as ours: uninstall asks first")
         print(f"Wireshark shows CBCB frames; colours, columns and filter buttons: wireshark -C {PROFILE}")
     return 0
 

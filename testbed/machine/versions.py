@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -9,8 +10,11 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from captures.rundir.manifest import Source
+from testbed import __version__
 from testbed.machine.probes import output
 
+_COMMIT = re.compile("[0-9a-f]{40,64}")
 _PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 
@@ -55,6 +59,19 @@ def tool_versions() -> dict[str, str]:
         "java": output(["java", "-version"]).split('"')[1:2],
     }
     return {name: words[0] if words else "unknown" for name, words in found.items()}
+
+
+@cache
+def source_version() -> Source:
+    """The version of the project, and the commit of the checkout that this code belongs to."""
+    found = Source(version=__version__, commit=None, dirty=None)
+    if (_PYPROJECT.parent / ".git").exists():
+        git = ["git", "-C", str(_PYPROJECT.parent)]
+        commit = output([*git, "rev-parse", "HEAD"]).strip()
+        if _COMMIT.fullmatch(commit):
+            found["commit"] = commit
+            found["dirty"] = bool(output([*git, "status", "--porcelain", "--untracked-files=no"]).strip())
+    return found
 
 
 def versions() -> dict[str, str]:

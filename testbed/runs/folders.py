@@ -52,8 +52,11 @@ def new_run_folder(runs: Path, name: str) -> Path:
         return folder
 
 
-def find_run(runs: Path, run: str | None) -> Path:
+def find_run(runs: Path, run: str | None, *, accounted: bool = False) -> Path:
     """Returns the run folder that `run` names: a path, an id under `runs`, or None for the newest.
+
+    Args:
+        accounted: of several run folders, prefer the newest that has been accounted for.
 
     Raises:
         InputError: no such run folder exists.
@@ -62,9 +65,11 @@ def find_run(runs: Path, run: str | None) -> Path:
     if run is None:
         # Not by glob(), which treats a folder that may not be read as empty.
         folders = sorted(runs.iterdir(), reverse=True) if runs.is_dir() else []
-        for folder in folders:
-            if RunLayout(folder).manifest.is_file():
-                return folder
+        found = [folder for folder in folders if RunLayout(folder).manifest.is_file()]
+        if accounted:
+            found.sort(key=lambda folder: not RunLayout(folder).summary.is_file())
+        if found:
+            return found[0]
         raise InputError(f"no runs in {runs}; `cbcb run` makes one")
     for folder in (Path(run), runs / run):
         if _is_file(RunLayout(folder).manifest):

@@ -13,7 +13,7 @@ from captures.rundir.manifest import Manifest, write_manifest
 from captures.rundir.topology import write_topology
 from testbed.config.dump import dump_experiment
 from testbed.config.model import Experiment
-from testbed.machine.versions import versions
+from testbed.machine.versions import source_version, versions
 from testbed.workload.model import Workload, write_workload
 
 
@@ -53,6 +53,7 @@ def write_inputs(
         system=_system(),
         cpus=os.cpu_count(),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        testbed=source_version(),
         versions={"python": platform.python_version(), **versions()},
         senders=list(workload.senders),
         receivers=list(workload.receivers),

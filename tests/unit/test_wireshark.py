@@ -150,7 +150,7 @@ def test_the_end_of_input_is_a_no(tmp_path: Path) -> None:
 def test_from_the_command_line(tmp_path: Path) -> None:
     def cbcb(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "testbed.cli.main", "wireshark", "install", *arguments],
+            [sys.executable, "-m", "testbed.cli.main", "wireshark", *arguments],
             env=environment_of(tmp_path),
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
@@ -158,9 +158,9 @@ def test_from_the_command_line(tmp_path: Path) -> None:
             text=True,
         )
 
-    assert cbcb("--print").stdout.count("missing") == 5
+    assert cbcb("install", "--print").stdout.count("missing") == 5
     assert not any(tmp_path.iterdir())
-    assert cbcb().returncode == 0
+    assert cbcb("install").returncode == 0
     named = subprocess.run(
         ["tshark", "-G", "protocols"],
         env=environment_of(tmp_path),
@@ -171,16 +171,16 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert "\tcbcb\n" in named.stdout
     (plugin,) = tmp_path.rglob("cbcb.lua")
     plugin.write_text("-- mine")
-    refused = cbcb()
+    refused = cbcb("install")
     assert refused.returncode == 2
     assert str(plugin) in refused.stderr
     assert plugin.read_text() == "-- mine"
-    assert cbcb("--uninstall", "--force").returncode == 0
+    assert cbcb("uninstall", "--force").returncode == 0
     # A copy made by hand is distinguished from an installed file.
     plugin.write_bytes((DISSECTOR_FOLDER / "cbcb.lua").read_bytes())
-    assert cbcb("--uninstall").returncode == 2
-    assert f"same      {plugin}" in cbcb().stdout
-    assert cbcb("--uninstall").returncode == 2
+    assert cbcb("uninstall").returncode == 2
+    assert f"same      {plugin}" in cbcb("install").stdout
+    assert cbcb("uninstall").returncode == 2
     assert plugin.exists()
-    assert cbcb("--uninstall", "--force").returncode == 0
+    assert cbcb("uninstall", "--force").returncode == 0
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

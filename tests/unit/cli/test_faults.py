@@ -208,21 +208,28 @@ def test_every_command_ends_in_order(name: str) -> None:
     assert _failed(sys.executable, "-c", code) == (130, "cbcb: interrupted")
 
 
+def test_a_background_job_of_a_script_ends_by_sigint() -> None:
+    code = _INTERRUPTED.format(name="SIGINT")
+    ignoring = ("sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-c", code)
+    assert _failed(*ignoring) == (130, "cbcb: interrupted")
+
+
 def test_a_hangup_that_nohup_ignores_stays_ignored() -> None:
     code = _INTERRUPTED.format(name="SIGHUP")
     assert _failed("sh", "-c", 'trap "" HUP; exec "$@"', "sh", sys.executable, "-c", code) == (0, "")
 
 
 def test_an_interrupt_while_modules_load_is_no_fault(tmp_path: Path) -> None:
-    """The command that run.sh writes, on modules that are interrupted as they load."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    """The command that run.sh writes, in a path with spaces, on modules that are interrupted as they load."""
+    environment_folder = tmp_path / "a check out" / ".venv"
+    (environment_folder / "bin").mkdir(parents=True)
+    (environment_folder / "bin" / "python").symlink_to(sys.executable)
     text = (ROOT / "run.sh").read_text()
-    begin = text.index("\nwrite_command() {")
-    function = text[begin : text.index("\n}\n", begin) + 2]
-    script = f"venv={shlex.quote(str(tmp_path))}{function}\nwrite_command"
+    begin = text.index("\ncommand_text() {")
+    functions = text[begin : text.index("\n}\n", text.index("\nwrite_command() {")) + 2]
+    script = f"venv={shlex.quote(str(environment_folder))}{functions}\nwrite_command"
     assert _failed("bash", "-euc", script) == (0, "")
-    command = tmp_path / "bin" / "cbcb"
+    command = environment_folder / "bin" / "cbcb"
     package = tmp_path / "testbed" / "cli"
     package.mkdir(parents=True)
     (package / "main.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")

@@ -81,7 +81,7 @@ def test_run_sh_installs_the_packages_of_the_commands(tmp_path: Path) -> None:
         str(ROOT / "testbed" / "machine" / "commands.txt")
     )
     subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", f"{setting}\n{body}\ninstall_packages"],
+        ["bash", "-euo", "pipefail", "-c", f"{setting}\n{body}\nfind_missing_packages\ninstall_packages"],
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
         check=True,
     )

@@ -1,0 +1,31 @@
+"""`cbcb import`: unpacks a run that `cbcb export` has written."""
+
+# ruff: noqa: N999 - the name of a module is that of its command
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from rich.console import Console
+
+from testbed.cli.arguments import add_runs
+from testbed.runs.archive import import_run
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("archive", type=Path, help="a file that cbcb export has written")
+    add_runs(parser)
+
+
+def main(arguments: Namespace) -> int:
+    """Prints the path of the run folder."""
+    with Console(stderr=True).status("") as status:
+        run_dir, equal = import_run(arguments.archive, arguments.runs, lambda name: status.update(name))
+    if not equal:
+        print(
+            "cbcb: other versions of packages made this run; the archive has their lock file", file=sys.stderr
+        )
+    print(run_dir)
+    return 0

@@ -1,0 +1,96 @@
+"""A run in one file: what is kept, and archives that are refused."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from captures.rundir.files import RunFolderError
+from captures.rundir.layout import RunLayout
+from captures.rundir.manifest import Manifest, write_manifest
+from testbed.errors import InputError
+from testbed.runs.archive import export_run, import_run
+from testbed.runs.folders import find_run
+
+
+def _run(runs: Path, name: str = "20260101-000000-x") -> RunLayout:
+    layout = RunLayout(runs / name)
+    layout.captures_folder.mkdir(parents=True)
+    (layout.captures_folder / "link-0-1.pcap").write_bytes(bytes(range(256)) * 400)
+    layout.tables_new.mkdir(parents=True)
+    write_manifest(layout, Manifest(datapath="user", started_ns=1))
+    return layout
+
+
+def _archive(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
+    with tarfile.open(path, "w:gz") as file:
+        for member, content in members:
+            member.size = len(content)
+            file.addfile(member, io.BytesIO(content))
+    return path
+
+
+def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
+    run = _run(tmp_path / "here")
+    archive = tmp_path / "run.tar.gz"
+    export_run(run.path, archive)
+    copied, equal = import_run(archive, tmp_path / "there" / "runs")
+    assert equal
+    assert copied == tmp_path / "there" / "runs" / run.path.name
+    files = [path.relative_to(run.path) for path in run.path.rglob("*") if path.is_file()]
+    assert sorted(files) == sorted(path.relative_to(copied) for path in copied.rglob("*") if path.is_file())
+    assert all((copied / path).read_bytes() == (run.path / path).read_bytes() for path in files)
+    assert not RunLayout(copied).tables_new.exists()
+    with pytest.raises(InputError, match="exists; expected a new file"):
+        export_run(run.path, archive)
+    with pytest.raises(InputError, match="exists; expected no run of that name"):
+        import_run(archive, tmp_path / "there" / "runs")
+    assert [path.name for path in (tmp_path / "there" / "runs").iterdir()] == [run.path.name]
+
+
+def _link() -> tarfile.TarInfo:
+    member = tarfile.TarInfo("x/link")
+    member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    return member
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ([(tarfile.TarInfo("../outside"), b"")], "below the folder of the run"),
+        ([(tarfile.TarInfo("/outside"), b"")], "below the folder of the run"),
+        ([(_link(), b"")], "below the folder of the run"),
+        ([(tarfile.TarInfo("x/a"), b""), (tarfile.TarInfo("y/a"), b"")], "2 folders; expected one"),
+        ([(tarfile.TarInfo("x/a"), b""), (tarfile.TarInfo("x/a"), b"")], "expected an archive"),
+    ],
+)
+def test_an_archive_of_something_else_is_refused_and_leaves_nothing(
+    tmp_path: Path, members: list[tuple[tarfile.TarInfo, bytes]], why: str
+) -> None:
+    runs = tmp_path / "runs"
+    with pytest.raises(InputError, match=why):
+        import_run(_archive(tmp_path / "a.tar.gz", *members), runs)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tar.gz", "runs"]
+    assert list(runs.iterdir()) == []
+
+
+def test_a_cut_archive_and_a_folder_without_a_manifest_are_refused(tmp_path: Path) -> None:
+    archive = tmp_path / "a.tar.gz"
+    export_run(_run(tmp_path / "here").path, archive)
+    archive.write_bytes(archive.read_bytes()[:-200])
+    with pytest.raises(InputError, match="expected an archive that cbcb export has written"):
+        import_run(archive, tmp_path / "runs")
+    with pytest.raises(RunFolderError, match="manifest"):
+        import_run(_archive(tmp_path / "b.tar.gz", (tarfile.TarInfo("x/a"), b"")), tmp_path / "runs")
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_the_newest_run_that_was_accounted_for_is_preferred(tmp_path: Path) -> None:
+    older, newer = _run(tmp_path, "1-a"), _run(tmp_path, "2-b")
+    assert find_run(tmp_path, None, accounted=True) == newer.path
+    older.summary.write_text("{}")
+    assert find_run(tmp_path, None, accounted=True) == older.path
+    assert find_run(tmp_path, None) == newer.path
