@@ -27,7 +27,7 @@ from rich.console import Console
 from captures.rundir.layout import RunLayout
 from captures.rundir.summary import read_summary, write_summary
 from testbed.config.errors import Problems
-from testbed.config.hop_limit import check_hop_limit, hop_limit_of
+from testbed.config.hop_limit import check_hop_limit
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
@@ -267,10 +267,10 @@ def _accounted(experiment: Experiment, path: Path, accounting: str, master: str)
     from captures.accounting.account import account
     from captures.accounting.direct import Direct
     from testbed.conclude import of_the_run
-    from testbed.oracle.decide import write_oracle
+    from testbed.judges import judge_run
 
     layout = RunLayout(path)
-    write_oracle(layout, experiment.oracle.in_flight_window_s, hop_limit_of(experiment))
+    judge_run(layout, experiment)
     first = of_the_run(experiment, layout)
     if accounting == "duckdb":
         with Direct(path) as direct:

@@ -18,12 +18,11 @@ from captures.rundir.summary import write_summary
 from captures.rundir.timings import read_timings
 from captures.spark.session import SessionError
 from captures.tables.store import BusyError
-from testbed.config.hop_limit import hop_limit_of
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.errors import InputError, MachineError
 from testbed.full_disk import naming_a_full_disk
-from testbed.oracle.decide import write_oracle
+from testbed.judges import judge_run
 from testbed.report.render import write_report
 from testbed.terminal.progress import Progress
 from testbed.terminal.summary import print_summary
@@ -56,7 +55,7 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
 
     with naming_a_full_disk(run_dir):
         with progress.stage("oracle_s", "oracle"):
-            write_oracle(run, experiment.oracle.in_flight_window_s, hop_limit_of(experiment))
+            judge_run(run, experiment)
         with progress.stage("accounting_s", "accounting on Spark"):
             try:
                 accounted = account(run_dir, master=master, publish=publish)

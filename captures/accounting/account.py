@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from captures.accounting.attention import attention_keys
 from captures.accounting.inputs import Inputs, capture_files, defects, read_inputs
 from captures.accounting.lag import lag_keys
 from captures.accounting.queries import end_jobs, run_queries
@@ -142,6 +143,7 @@ def _accounted(
         **lag_keys(inputs.lag, inputs.clock),
         "links_captured": len(links),
         "host_links_captured": len(routers),
+        "attention": attention_keys(inputs, counted["frames_by_type"]),
         "capture_defects": [f"{name}: {defect}" for name, defect in walking.result().items()],
         "reconciliation": reconciliation,
     }

@@ -19,6 +19,7 @@ import duckdb
 import pyarrow as pa
 
 from captures.accounting import baselines, paths, schemes
+from captures.accounting.attention import attention_keys
 from captures.accounting.curves import STEP_S, WINDOW_S
 from captures.accounting.inputs import Inputs, defects, read_inputs
 from captures.accounting.lag import lag_keys
@@ -188,6 +189,7 @@ class Direct:
             "messages_unrecorded": unrecorded,
             "links_captured": len(links),
             "host_links_captured": len(routers),
+            "attention": attention_keys(inputs, frames_by_type(self._totals)["frames_by_type"]),
             "capture_defects": [f"{name}: {defect}" for name, defect in damaged.items()],
             "reconciliation": {
                 "routers": reconcile_routers(self._totals, routers),

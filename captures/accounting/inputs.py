@@ -27,6 +27,7 @@ from captures.rundir.files import RunFolderError
 from captures.rundir.lag import LagReport, read_lag
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import SIMULATED, read_manifest
+from captures.rundir.subscriptions import Judgement, read_judgement
 from captures.rundir.topology import read_topology
 from captures.rundir.workload import WorkloadLine, read_workload
 from captures.tables.catalogue import TABLES
@@ -48,6 +49,7 @@ class Inputs:
         opening: the predicates that the first wave of RAs answers (`opening_predicates`).
         simulated: whether captures of links may be missing.
         held: whether the network was held until its user ended the run.
+        judgement: of the oracle on attention-limited subscriptions; None: the run has another service.
     """
 
     run: RunLayout
@@ -64,6 +66,7 @@ class Inputs:
     lag: LagReport | None
     simulated: bool
     held: bool
+    judgement: Judgement | None
 
     @property
     def links(self) -> Sequence[Link]:
@@ -124,6 +127,7 @@ def read_inputs(run: RunLayout) -> Inputs:
         topology=read_topology(run),
         epochs=read_epochs(run),
         lag=read_lag(run),
+        judgement=read_judgement(run),
     )
 
 

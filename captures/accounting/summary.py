@@ -142,6 +142,19 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "`engine_bytes`: tables of the matching engines, 0 in a simulation. "
         "The table `schemes` has them by router",
     ),
+    "attention": (
+        "object",
+        "of the attention-limited service, else null (attention paper, section 5). `saved_bandwidth`: 1 - "
+        "`publication_crossings` / `cbr_crossings`, PUB frames on links against an ideal content-based "
+        "network with exhaustive semantics on the same trees; `control_overhead`: `control_crossings` "
+        "(SUB and OVERLOAD frames on links) / `cbr_control` (a flood for each registration and refresh); "
+        "`starvation`: share of the rounds whose lifetime ended in the run that got fewer than `max` <= "
+        "M_S; `satisfied`: share that got min(M_S, max) or more. `flush_crossings`; `registrations`, "
+        "refreshes included; `publications`; `deliveries`; `outcomes`: rounds by outcome; `violations`: "
+        "deliveries by the safety rule that they break, and `examples`; `starved_decided`: rounds that "
+        "starve although enough publications were uploaded away from the ends of the lifetime, a fault "
+        "unless `undecided` says why not",
+    ),
     "control_share": (
         "fraction",
         "RA, SR and UR frames / MSG, RA, SR and UR frames, on links between routers; null without any",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from captures.accounting.attention import attention_faults
 from captures.accounting.lag import late
 
 #: Keys that must be 0 -> the reason that another value gives.
@@ -39,6 +40,7 @@ def verdict(summary: Mapping[str, Any], uncaptured: Sequence[str] = ()) -> tuple
     reasons = [f"{summary[key]} {meaning}" for key, meaning in _MUST_BE_ZERO.items() if summary[key]]
     if uncaptured:
         reasons.append(f"{len(uncaptured)} links without a capture; first: {uncaptured[0]}")
+    reasons += attention_faults(summary["attention"])
     reasons += [f"capture cut short: {defect}" for defect in summary["capture_defects"]]
     for name, result in summary["reconciliation"].items():
         if result["differences"]:

@@ -196,6 +196,16 @@ class RunLayout:
         return self.path / "oracle.jsonl"
 
     @property
+    def subscriptions(self) -> Path:
+        """The oracle's answers on the rounds of attention-limited subscriptions."""
+        return self.path / "subscriptions.jsonl"
+
+    @property
+    def attention(self) -> Path:
+        """The oracle's answers on a run of the attention-limited service as a whole."""
+        return self.path / "attention.json"
+
+    @property
     def tables(self) -> Path:
         """The folder of the tables in force."""
         return self.path / "parquet"

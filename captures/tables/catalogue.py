@@ -126,6 +126,10 @@ _FRAME_UNITS = {
     "timeout_us": "us",
 }
 
+_SUBSCRIPTION = Column(
+    "subscription", _LONG, "number of the subscription at its home; an unsigned number with the same bits"
+)
+
 _ROWS = (
     Table("link_bins", "link, direction, type and time bin", (*_DIRECTION, _TYPE, _BIN, *_COUNTS, *_RATES)),
     Table("link_totals", "link, direction and type", (*_DIRECTION, _TYPE, *_COUNTS)),
@@ -323,6 +327,79 @@ _ROWS = (
             Column("msg_per_s", _DOUBLE, "MSG frames", "frames / experiment s"),
             Column("ra_per_s", _DOUBLE, "RA frames", "frames / experiment s"),
             Column("sr_ur_per_s", _DOUBLE, "SR and UR frames together", "frames / experiment s"),
+        ),
+    ),
+    Table(
+        "subscriptions",
+        "round of an attention-limited subscription, with the oracle's judgement; the oracle's file has the "
+        "exact definitions (docs/run-folder.md)",
+        (
+            Column("node", _INT, "home of the subscription"),
+            _APP,
+            _SUBSCRIPTION,
+            Column("round", _INT, "number of the round, from 0"),
+            Column("predicate", _TEXT, "in the readable notation"),
+            _count("max", "greatest number of publications of the round", "publications"),
+            Column("begin_s", _DOUBLE, "registration or refresh", EXPERIMENT_S),
+            Column("lifetime_s", _DOUBLE, "length of the round", EXPERIMENT_S),
+            Column("freshness_s", _DOUBLE, "greatest age of a publication", EXPERIMENT_S),
+            Column("outcome", _TEXT, "`satisfied`, `starved`, `short`, `open` or `withdrawn`"),
+            _count("got", "N_S: publications delivered", "publications"),
+            _count("got_remote", "of them, those that another router sent", "publications"),
+            _count("m_s", "M_S: matching publications uploaded in the lifetime", "publications"),
+            _count("m_s_eligible", "matching, fresh and not delivered in an earlier round", "publications"),
+            Column("filled_s", _DOUBLE, "until `max` were delivered; null: never", EXPERIMENT_S),
+        ),
+    ),
+    Table(
+        "publications",
+        "publication uploaded to the attention-limited service",
+        (
+            *_MESSAGE,
+            Column("uploaded_s", _DOUBLE, "time of the upload", EXPERIMENT_S),
+            Column("message", _TEXT, "its attributes, in the readable notation"),
+            _count("deliveries", "subscriptions that it was delivered to", "subscriptions"),
+            _count("deliveries_remote", "of them, those whose router got it from another", "subscriptions"),
+            _count("homes", "routers that delivered it", "routers"),
+        ),
+    ),
+    Table(
+        "index_changes",
+        "change of the index of a router that references a publication; with `record_caches` alone",
+        (
+            *_MESSAGE,
+            Column("node", _INT, "the router"),
+            Column("at_s", _DOUBLE, "time of the change", EXPERIMENT_S),
+            Column("before", _TEXT, "`ppt`, `dpt` or `opt`; null: in no index"),
+            Column("after", _TEXT, "as `before`"),
+            Column("cause", _TEXT, "row of the table of transitions, or `evicted`, `flushed`"),
+        ),
+    ),
+    Table(
+        "cache_bins",
+        "router, index and time bin in which the index changed or was used; with `record_caches` alone",
+        (
+            Column("node", _INT, "the router"),
+            Column("index", _TEXT, "`ppt`, `dpt` or `opt`"),
+            _BIN,
+            _count("size", "publications in the index at the end of the bin", "publications"),
+            _count("entered", "publications that entered the index", "publications"),
+            _count("left", "publications that left the index", "publications"),
+            _count("evicted", "of them, those that were replaced", "publications"),
+            _count("hits", "deliveries that the index served", "deliveries"),
+        ),
+    ),
+    Table(
+        "attention_curve",
+        "point: the attention-limited service in the time bin that ends there",
+        (
+            _POINT,
+            Column("publications_per_s", _DOUBLE, "uploads", "publications / experiment s"),
+            Column("registrations_per_s", _DOUBLE, "registrations and refreshes", "1 / experiment s"),
+            Column("deliveries_per_s", _DOUBLE, "deliveries to subscriptions", "deliveries / experiment s"),
+            Column("remote_fraction", _DOUBLE, "of them, those that another router served; null: none", "1"),
+            Column("satisfied_fraction", _DOUBLE, "of the rounds that ended, satisfied; null: none", "1"),
+            Column("starved_fraction", _DOUBLE, "of the rounds that ended, starved; null: none", "1"),
         ),
     ),
     Table(

@@ -30,7 +30,8 @@ class Subscription:
         at_s: experiment second of the registration.
         node: home router.
         event: that it selects, from 0 on.
-        rounds: lifetimes; each but the first begins with a renewal, at the end of the lifetime before it.
+        rounds: lifetimes; each but the first begins with a renewal, `delay_s` after the end of the lifetime
+            before it.
     """
 
     number: int
@@ -41,10 +42,11 @@ class Subscription:
     lifetime_s: float
     freshness_s: float
     rounds: int
+    delay_s: float
 
     def begin_s(self, round_number: int) -> float:
         """Returns the experiment second at which a round begins; the first round is 0."""
-        return round(self.at_s + round_number * self.lifetime_s, _DIGITS)
+        return round(self.at_s + round_number * (self.lifetime_s + self.delay_s), _DIGITS)
 
 
 class Registration(NamedTuple):
@@ -134,7 +136,8 @@ class Demand:
             while renewing.random() < options.refresh_probability:
                 rounds += 1
             at_s = round((number + 0.5) * interval_s, _DIGITS)
-            found.append(Subscription(number, at_s, node, event, *self._limits(random), rounds))
+            limits = self._limits(random)
+            found.append(Subscription(number, at_s, node, event, *limits, rounds, options.refresh_delay_s))
         return found
 
     def _limits(self, random: Random) -> tuple[int, float, float]:

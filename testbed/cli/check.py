@@ -31,7 +31,7 @@ def main(arguments: Namespace) -> int:
 def describe(experiment: Experiment, workload: Workload) -> str:
     """A few lines on what the experiment does."""
     topology = experiment.topology
-    messages = sum(item.action == "send_message" for item in workload.items)
+    messages = sum(item.attributes is not None for item in workload.items)
     return "\n".join(
         [
             f"{experiment.name}: valid",
@@ -39,7 +39,7 @@ def describe(experiment: Experiment, workload: Workload) -> str:
             f"  broadcast   {experiment.broadcast.layer}",
             f"  duration    {_duration(experiment)}",
             f"  workload    {len(workload.senders)} senders, {len(workload.receivers)} receivers, "
-            f"{messages} messages, {len(workload.items) - messages} predicates set",
+            f"{messages} messages, {len(workload.items) - messages} changes of predicates",
             f"  events      {len(experiment.events)}",
             f"  seed        {experiment.seed}",
         ]

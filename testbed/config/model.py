@@ -239,6 +239,17 @@ class AttentionWorkload:
             "P_r: probability that a subscription is renewed at the end of a lifetime.", low=0, high=0.999
         ),
     )
+    refresh_delay_s: float = field(
+        default=0.01,
+        metadata=option(
+            "Time from the end of a lifetime to the renewal: a router refuses one that comes earlier. An"
+            " emulation needs more than the lag of its requests.",
+            low=0,
+            above_low=True,
+            high=SECONDS_MAX,
+            unit=Unit.EXPERIMENT_SECONDS,
+        ),
+    )
     draw: Literal["constant", "uniform"] = field(
         default="constant",
         metadata=option(

@@ -72,8 +72,8 @@ def estimate(experiment: Experiment, workload: Workload) -> Estimate:
     cpus = len(os.sched_getaffinity(0))
     slow = _REFERENCE_LOOPS / _calibrate()
     opening = [item for item in workload.items if item.at_s <= 0 and item.action == "set_predicate"]
-    changes = sum(item.action != "send_message" for item in workload.items) - len(opening)
-    messages = [item for item in workload.items if item.action == "send_message"]
+    changes = sum(item.attributes is None for item in workload.items) - len(opening)
+    messages = [item for item in workload.items if item.attributes is not None]
     # An RA crosses every link of a tree once.
     links = max(0, len(topology.nodes) - 1)
     message_hops = len(messages) * _hops(topology, opening, messages) / experiment.duration_s

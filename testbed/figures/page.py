@@ -7,6 +7,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
@@ -66,6 +67,9 @@ def draw(panel: Panel, axes: Axes) -> None:
         if not kept:
             continue
         colour = _COLOURS[number % len(_COLOURS)]
+        if panel.points:
+            _draw_points(axes, kept, colour, label)
+            continue
         grid = np.linspace(min(c[0, 0] for c in kept), max(c[-1, 0] for c in kept), _POINTS)
         # Between two points of a curve the value of the former holds.
         values = np.array(
@@ -76,6 +80,8 @@ def draw(panel: Panel, axes: Axes) -> None:
         axes.fill_between(grid, low, high, color=colour, alpha=0.15, linewidth=0)
     for label, value in panel.floor.items():
         axes.axhline(value, color=GREY, linestyle="--", linewidth=1.2, label=label)
+    if panel.points:
+        axes.set_xscale("log")
     if panel.percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.set_ylim(bottom=0)
@@ -84,6 +90,15 @@ def draw(panel: Panel, axes: Axes) -> None:
     axes.set_ylabel(panel.y)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize=8)
+
+
+def _draw_points(axes: Axes, curves: Sequence[npt.NDArray[np.float64]], colour: str, label: str) -> None:
+    """Draws the median of the curves at each of their points, with the band from 10 to 90 %."""
+    points = sorted({float(x) for curve in curves for x in curve[:, 0]})
+    values = [[float(y) for curve in curves for x, y in curve if x == point] for point in points]
+    low, middle, high = np.array([np.quantile(each, [0.1, 0.5, 0.9]) for each in values]).T
+    axes.plot(points, middle, color=colour, label=label, marker="o", markersize=3)
+    axes.fill_between(points, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
 def _draw(panels: Sequence[Panel], path: Path) -> None:

@@ -25,13 +25,14 @@ class Case:
     """An experiment of a reproduction, run with every seed.
 
     Attributes:
-        overrides: of the shipped experiment `default`.
+        overrides: of the shipped experiment `base`.
         facts: what distinguishes the case, for `judge`.
     """
 
     label: str
     overrides: Mapping[str, str] = field(hash=False)
     facts: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    base: str = "default"
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Panel:
 
     Attributes:
         floor: label -> values that a calculation predicts; drawn as a dashed line.
+        points: the curves are values at points of a parameter, joined by straight lines over a logarithmic
+            axis; else each value holds until the next one.
     """
 
     title: str
@@ -62,6 +65,7 @@ class Panel:
     x: str = "experiment time (s)"
     floor: Mapping[str, float] = field(default_factory=dict)
     percent: bool = True
+    points: bool = False
 
 
 class Results:
@@ -108,8 +112,8 @@ class Reproduction(ABC):
         deviations: where the text of the paper is silent, contradicts itself, or is not followed, and why.
         measure: place `module:function` of a function of (`Direct`, `Experiment`) that returns the
             measurements of a run, as JSON holds them.
-        calculates: no network is needed: `measure` is a function of (facts of the case, seed), whose calls
-            are tasks of Spark as simulations are.
+        calculates: `measure` is a function of (facts of the case, seed), whose calls are tasks of Spark as
+            simulations are: no network is needed, or the function simulates one by itself.
         emulated_scale: time scale of an emulation.
     """
 
@@ -152,6 +156,11 @@ for _name, _place, _doc in (
         "schemes",
         "testbed.figures.schemes:Schemes",
         "Routing schemes against the formulas of the slides.",
+    ),
+    (
+        "attention",
+        "testbed.figures.attention:Attention",
+        "Attention-limited dissemination against exhaustive semantics (Diallo et al., figure 2).",
     ),
 ):
     FIGURES.register_lazily(_name, _place, _doc)

@@ -76,7 +76,7 @@ def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) 
     overrides = {**case.overrides, "seed": str(seed)}
     if engine == "run":
         overrides["time_scale"] = str(figure.emulated_scale)
-    path = find_experiment("default")
+    path = find_experiment(case.base)
     facts = [engine, figure.measure, path.read_text(encoding="utf-8"), sorted(overrides.items())]
     parameters: dict[str, Any] = {"case": case.label}
     if figure.calculates:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from router.content.base import Content
 from router.predicates.model import Message, Value
@@ -29,7 +29,6 @@ from router.protocol.events import (
 )
 from router.protocol.services.subscriptions import Subscriptions
 from router.records.applications import ApplicationRecords
-from router.records.attention import ServiceRecords
 from testbed.errors import RunError
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.workload.lookahead import Lookahead
@@ -41,6 +40,13 @@ _NUMBER = 1
 #: Virtual time between the predicates of second 0, which the emulation's driver paces as well.
 _PACE_NS = 1_000_000
 _NO_FIELDS: Mapping[str, Any] = {}
+
+
+class RecordSink(Protocol):
+    """Takes the records of a service, such as `router.records.attention.ServiceRecords`."""
+
+    def write(self, t_ns: int, node: int, app: str | None, record: Mapping[str, Any]) -> None:
+        """Takes the record of an action of the router of `node`, for its application `app`."""
 
 
 class Applications:
@@ -68,7 +74,7 @@ class Applications:
         handle: Callable[[int, Event], None],
         records: ApplicationRecords,
         content: Content,
-        service_records: ServiceRecords | None = None,
+        service_records: RecordSink | None = None,
     ) -> None:
         self._content = content
         self._items = Lookahead(workload.items)

@@ -33,7 +33,7 @@ from testbed.full_disk import naming_a_full_disk
 from testbed.memory import resident_bytes
 from testbed.runs.folders import new_run_folder
 from testbed.runs.inputs import write_inputs
-from testbed.sim.applications import Applications
+from testbed.sim.applications import Applications, RecordSink
 from testbed.sim.captures import Captures, Kept
 from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.sim.controller import SimulatedController
@@ -123,6 +123,7 @@ class Simulation:
         captures: the captures to keep.
         bulk: whether compiled code propagates messages where it may (`testbed.sim.bulk`), which needs Numba;
             None: in a large network. The run folder is the same.
+        service_records: gets the records of the service; None: a file of the run folder.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class Simulation:
         progress: Progress,
         captures: Kept,
         bulk: bool | None = None,
+        service_records: RecordSink | None = None,
     ) -> None:
         topology = experiment.topology
         self.experiment = experiment
@@ -157,11 +159,11 @@ class Simulation:
         self._records: list[RecordFile] = []
         records = ApplicationRecords(run.simulated_applications, _raise)
         self._records.append(records)
-        service_records = None
-        if SERVICES[experiment.service.kind].keeps_records:
+        if service_records is None and SERVICES[experiment.service.kind].keeps_records:
             run.service_folder.mkdir()
-            service_records = ServiceRecords(run.simulated_service_records, _raise)
-            self._records.append(service_records)
+            file = ServiceRecords(run.simulated_service_records, _raise)
+            self._records.append(file)
+            service_records = file
         self.applications = Applications(
             self.workload,
             experiment.virtual_rate,

@@ -99,8 +99,7 @@ def _simulated(job: Job, keep: str | None) -> Measured:
     from rich.console import Console
 
     from captures.accounting.direct import Direct
-    from testbed.config.hop_limit import hop_limit_of
-    from testbed.oracle.decide import write_oracle
+    from testbed.judges import judge_run
     from testbed.sim.simulation import simulate
     from testbed.terminal.progress import Progress
 
@@ -109,7 +108,7 @@ def _simulated(job: Job, keep: str | None) -> Measured:
     try:
         run_dir = simulate(experiment, folder, Progress(Console(quiet=True)))
         layout = RunLayout(run_dir)
-        write_oracle(layout, experiment.oracle.in_flight_window_s, hop_limit_of(experiment))
+        judge_run(layout, experiment)
         with Direct(run_dir) as direct:
             if job.measure:
                 return measure_of(job)(direct, experiment), {}

@@ -14,9 +14,8 @@ from captures.accounting.direct import Direct
 from captures.rundir.layout import RunLayout
 from captures.spark.session import spark_session
 from captures.spark.shipping import ship_packages
-from testbed.config.hop_limit import hop_limit_of
 from testbed.emulation.emulation import emulate
-from testbed.oracle.decide import write_oracle
+from testbed.judges import judge_run
 from testbed.sweeps.folder import SweepFolder
 from testbed.sweeps.job import Measured, Row, measure_of, measured, row_of, simulate_job
 from testbed.sweeps.spec import Job
@@ -145,7 +144,7 @@ def _emulated(job: Job, runs: Path, datapath: str, master: str, progress: Progre
     experiment = job.experiment
     run_dir = emulate(experiment, runs, datapath, progress)
     layout = RunLayout(run_dir)
-    write_oracle(layout, experiment.oracle.in_flight_window_s, hop_limit_of(experiment))
+    judge_run(layout, experiment)
     if job.measure:
         with Direct(run_dir) as direct:
             return measure_of(job)(direct, experiment), {}

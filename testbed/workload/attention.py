@@ -28,7 +28,8 @@ def predicate_of(event: int) -> str:
 
 def exhaustive(demand: Demand, end_s: float) -> Iterator[Item]:
     """As exhaustive semantics serves the workload: subscribed from the registration to the last expiry."""
-    return heapq.merge(_subscribed(demand, end_s), _sent(demand, end_s), key=lambda item: item.at_s)
+    sent = _published(demand, end_s, "send_message")
+    return heapq.merge(_subscribed(demand, end_s), sent, key=lambda item: item.at_s)
 
 
 def _subscribed(demand: Demand, end_s: float) -> Iterator[Item]:
@@ -38,7 +39,7 @@ def _subscribed(demand: Demand, end_s: float) -> Iterator[Item]:
             yield heapq.heappop(ends)[2]
         name = f"s{each.number}"
         yield Item(each.at_s, each.node, "subscribe", predicate=predicate_of(each.event), subscription=name)
-        until_s = each.begin_s(each.rounds)
+        until_s = round(each.begin_s(each.rounds - 1) + each.lifetime_s, 6)
         if until_s <= end_s:
             item = Item(until_s, each.node, "unsubscribe", subscription=name)
             heapq.heappush(ends, (until_s, each.number, item))
@@ -46,11 +47,37 @@ def _subscribed(demand: Demand, end_s: float) -> Iterator[Item]:
         yield heapq.heappop(ends)[2]
 
 
-def _sent(demand: Demand, end_s: float) -> Iterator[Item]:
+def _published(demand: Demand, end_s: float, action: str) -> Iterator[Item]:
     contents = [Message({EVENT: event}) for event in range(len(demand.popularities))]
     for upload in demand.uploads():
         if upload.at_s <= end_s:
-            yield Item(upload.at_s, upload.node, "send_message", attributes=contents[upload.event])
+            yield Item(upload.at_s, upload.node, action, attributes=contents[upload.event])
+
+
+def limited(demand: Demand, end_s: float) -> Iterator[Item]:
+    """As the attention-limited service serves the workload."""
+    return heapq.merge(
+        _registered(demand, end_s), _published(demand, end_s, "publish"), key=lambda item: item.at_s
+    )
+
+
+def _registered(demand: Demand, end_s: float) -> Iterator[Item]:
+    for at_s, each, number in demand.registrations():
+        if at_s > end_s:
+            return
+        name = f"s{each.number}"
+        if number:
+            yield Item(at_s, each.node, "refresh", subscription=name)
+        else:
+            yield Item(
+                *(at_s, each.node, "register"),
+                predicate=predicate_of(each.event),
+                subscription=name,
+                max=each.max,
+                lifetime_s=each.lifetime_s,
+                freshness_s=each.freshness_s,
+            )
 
 
 PLAYED.register("exhaustive", exhaustive)
+PLAYED.register("attention", limited)

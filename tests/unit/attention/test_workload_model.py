@@ -80,7 +80,7 @@ def test_renewals_follow_at_the_ends_of_lifetimes() -> None:
         expected = [
             (k, at_s)
             for k in range(subscription.rounds)
-            if (at_s := round(subscription.at_s + k * 10.0, 6)) <= 100
+            if (at_s := round(subscription.at_s + k * 10.01, 6)) <= 100
         ]
         assert rounds == expected
 

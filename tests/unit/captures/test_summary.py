@@ -41,6 +41,7 @@ def _good() -> dict[str, Any]:
     return {
         **zero,
         "capture_defects": [],
+        "attention": None,
         "reconciliation": equally,
         "held": False,
         "messages_planned": 2,
@@ -53,6 +54,20 @@ def _good() -> dict[str, Any]:
 
 def test_good_run_holds() -> None:
     assert verdict(_good()) == ("holds", [])
+
+
+def test_broken_rules_of_subscriptions_fail_the_verdict() -> None:
+    attention = {"violations": {"repeated": 0}, "examples": [], "starved_decided": 3, "undecided": "loss"}
+    assert verdict({**_good(), "attention": attention}) == ("holds", [])
+    decided = {**attention, "undecided": None}
+    assert verdict({**_good(), "attention": decided})[1] == [
+        "3 subscriptions starved although no frame was dropped, no cache was full and the trees were stable"
+    ]
+    broken = {**attention, "violations": {"repeated": 2}, "examples": ["repeated: publication 1/2"]}
+    assert verdict({**_good(), "attention": broken}) == (
+        "fails",
+        ["2 deliveries to subscriptions break the rule `repeated`; first: repeated: publication 1/2"],
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,100 @@
+"""Bandwidth that the attention-limited service saved, its control traffic and its starvation (section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from captures.accounting.inputs import Inputs
+from captures.rundir.subscriptions import Judgement
+
+#: Frame types of publications, and of subscriptions and notifications.
+_PUBLICATIONS = ("PUB",)
+_CONTROL = ("SUB", "OVERLOAD")
+#: Outcomes of the rounds that say something of the quality of the service.
+_DECIDED = ("satisfied", "starved", "short")
+
+
+def attention_keys(inputs: Inputs, frames: Mapping[str, int]) -> dict[str, Any] | None:
+    """Returns the key `attention` of summary.json; None: the run has another service.
+
+    Args:
+        frames: `frames_by_type` of links between routers. Where not every link was captured, the counts of
+            frames that routers received take its place.
+    """
+    judged = inputs.judgement
+    if judged is None:
+        return None
+    if len({each.identity.link for each in inputs.captures if each.identity.kind == "link"}) < len(
+        inputs.links
+    ):
+        frames = received(inputs.router_counters)
+    return service_keys(judged, frames)
+
+
+def service_keys(judged: Judgement, frames: Mapping[str, int]) -> dict[str, Any]:
+    """Returns the key `attention` of summary.json.
+
+    Args:
+        judged: the oracle's answers about the run.
+        frames: frames that crossed links, by type.
+    """
+    publications = sum(frames.get(kind, 0) for kind in _PUBLICATIONS)
+    control = sum(frames.get(kind, 0) for kind in _CONTROL)
+    outcomes = judged["outcomes"]
+    decided = sum(outcomes[each] for each in _DECIDED)
+    return {
+        "saved_bandwidth": _share(judged["cbr_crossings"] - publications, judged["cbr_crossings"]),
+        "control_overhead": _share(control, judged["cbr_control"]),
+        "starvation": _share(outcomes["starved"], decided),
+        "satisfied": _share(outcomes["satisfied"], decided),
+        "publication_crossings": publications,
+        "control_crossings": control,
+        "flush_crossings": frames.get("FLUSH", 0),
+        "cbr_crossings": judged["cbr_crossings"],
+        "cbr_control": judged["cbr_control"],
+        "registrations": judged["registrations"],
+        "publications": judged["publications"],
+        "deliveries": judged["deliveries"],
+        "outcomes": dict(outcomes),
+        "violations": dict(judged["violations"]),
+        "examples": list(judged["examples"]),
+        "starved_decided": judged["starved_decided"],
+        "undecided": judged["undecided"],
+    }
+
+
+def attention_faults(found: Mapping[str, Any] | None) -> list[str]:
+    """Returns the reasons for which a run of the service fails.
+
+    Args:
+        found: the key `attention` of summary.json.
+    """
+    if found is None:
+        return []
+    reasons = [
+        f"{count} deliveries to subscriptions break the rule `{rule}`"
+        for rule, count in found["violations"].items()
+        if count
+    ]
+    if reasons:
+        reasons[-1] += f"; first: {found['examples'][0]}"
+    if found["starved_decided"] and found["undecided"] is None:
+        reasons.append(
+            f"{found['starved_decided']} subscriptions starved although no frame was dropped, no cache was "
+            "full and the trees were stable"
+        )
+    return reasons
+
+
+def received(router_counters: Mapping[int, Mapping[str, Any]]) -> dict[str, int]:
+    """Returns the frames that routers received, by type."""
+    totals: dict[str, int] = {}
+    for counters in router_counters.values():
+        for kind, count in counters["frames_received"].items():
+            totals[kind] = totals.get(kind, 0) + count
+    return totals
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

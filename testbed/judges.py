@@ -1,0 +1,51 @@
+"""The oracle's answers about a finished run, by the service that its routers offered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from captures.rundir.layout import RunLayout
+from router.registry import Registry
+from testbed.config.hop_limit import hop_limit_of
+from testbed.config.model import Experiment
+from testbed.controller.trees import LAYERS
+from testbed.oracle.attention.judge import write_judgement
+from testbed.oracle.decide import write_oracle
+
+#: Writes the answers of the oracle into a run folder.
+Judge = Callable[[RunLayout, Experiment], None]
+#: By the names of services. Of the others, messages and predicates are judged.
+JUDGES: Registry[Judge] = Registry("service with an oracle")
+
+
+def judge_run(run: RunLayout, experiment: Experiment) -> None:
+    """Judges a finished run and writes the answers into its folder.
+
+    Raises:
+        RunFolderError: a file of the run folder is missing or malformed.
+        InputError: a predicate or a message is malformed.
+    """
+    JUDGES.get(experiment.service.kind, judge_messages)(run, experiment)
+
+
+def judge_messages(run: RunLayout, experiment: Experiment) -> None:
+    """Judges the deliveries of messages to applications whose predicates select the messages."""
+    write_oracle(run, experiment.oracle.in_flight_window_s, hop_limit_of(experiment))
+
+
+def judge_subscriptions(run: RunLayout, experiment: Experiment) -> None:
+    """Judges the deliveries of publications to attention-limited subscriptions."""
+    # The routers of this service send no messages: the file of the oracle is there and empty.
+    judge_messages(run, experiment)
+    topology = experiment.topology
+    write_judgement(
+        run,
+        LAYERS[experiment.broadcast.layer](topology, frozenset(), frozenset()),
+        len(topology.nodes),
+        experiment.duration_s,
+        experiment.oracle.in_flight_window_s,
+    )
+
+
+JUDGES.register("exhaustive", judge_messages)
+JUDGES.register("attention", judge_subscriptions)

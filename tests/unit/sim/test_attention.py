@@ -1,0 +1,126 @@
+"""A simulated run of the attention-limited service: judged, accounted for, and compared with CBR."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from captures.accounting.direct import Direct
+from captures.rundir.attention import read_attention
+from captures.rundir.layout import RunLayout
+from captures.rundir.subscriptions import read_subscriptions
+from testbed.attention.baseline import cost_of
+from testbed.attention.demand import Demand
+from testbed.config.load import load_experiment
+from testbed.config.model import Experiment
+from testbed.config.shipped import find_experiment
+from testbed.controller.trees import spt_trees
+from testbed.judges import judge_run
+from testbed.sim.simulation import simulate
+from testbed.terminal.progress import Progress
+
+#: A fifth of `diallo-small`.
+_SMALL = {
+    "duration_s": "40",
+    "topology.nodes": "12",
+    "service.record_caches": "true",
+    "workload.attention.events": "8",
+    "workload.attention.subscriptions": "80",
+    "workload.attention.publications": "1500",
+    "workload.attention.lifetime_s": "10",
+}
+
+
+def _experiment(**overrides: str) -> Experiment:
+    more = {key.replace("__", "."): value for key, value in overrides.items()}
+    return load_experiment(find_experiment("diallo-small"), _SMALL | more)
+
+
+def _run(folder: Path, experiment: Experiment) -> RunLayout:
+    with (folder / "output").open("w") as output:
+        run = RunLayout(simulate(experiment, folder / "runs", Progress(Console(file=output))))
+    judge_run(run, experiment)
+    return run
+
+
+@pytest.fixture(scope="module", params=["eon", "pdp"])
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    experiment = _experiment(service__strategy=request.param)
+    run = _run(tmp_path_factory.mktemp(request.param), experiment)
+    with Direct(run.path) as direct:
+        yield experiment, run, direct, direct.summary()
+
+
+def test_verdict_holds_and_nothing_starves(ran: Any) -> None:
+    _, _, _, summary = ran
+    assert (summary["verdict"], summary["verdict_reasons"]) == ("holds", [])
+    found = summary["attention"]
+    assert set(found["violations"].values()) == {0}
+    assert found["undecided"] is None
+    assert (found["starved_decided"], found["outcomes"]["starved"]) == (0, 0)
+    assert found["outcomes"]["satisfied"] > 100
+    assert found["starvation"] == 0
+
+
+def test_traffic_is_that_of_the_captures(ran: Any) -> None:
+    experiment, _, _, summary = ran
+    found, frames = summary["attention"], summary["frames_by_type"]
+    assert found["publication_crossings"] == frames["PUB"] > 0
+    assert found["control_crossings"] == frames["SUB"] + frames.get("OVERLOAD", 0) > 0
+    cost = cost_of(Demand.of(experiment), spt_trees(experiment.topology), 12)
+    assert found["cbr_control"] == cost.control_crossings == 11 * found["registrations"]
+    assert found["cbr_crossings"] == cost.publication_crossings
+    assert found["saved_bandwidth"] == 1 - frames["PUB"] / cost.publication_crossings > 0.3
+    assert (frames.get("OVERLOAD", 0) > 0) == (experiment.service.of_kind.strategy == "eon")
+
+
+def test_rounds_agree_with_the_records(ran: Any) -> None:
+    """The oracle counts deliveries by itself; the routers report them at the end of each round."""
+    _, run, _, _ = ran
+    judged = {(each["node"], each["subscription"], each["round"]): each for each in read_subscriptions(run)}
+    ended = [record for _, record in read_attention(run) if record["event"] == "outcome"]
+    assert len(ended) > 100
+    for record in ended:
+        each = judged[record["node"], record["subscription"], record["round"]]
+        assert (each["got"], each["got_remote"]) == (record["got"], record["got_remote"])
+        assert (each["filled_s"] is not None) == (record["outcome"] == "satisfied")
+
+
+def test_tables_add_up(ran: Any) -> None:
+    from captures.accounting.registry import LOG_TABLES
+
+    _, _, direct, summary = ran
+    found = {
+        name: LOG_TABLES[name](direct.inputs)
+        for name in ("subscriptions", "publications", "index_changes", "cache_bins", "attention_curve")
+    }
+    attention = summary["attention"]
+    assert found["subscriptions"].num_rows == attention["registrations"]
+    assert sum(found["subscriptions"]["got"].to_pylist()) == attention["deliveries"]
+    assert found["publications"].num_rows == attention["publications"] == 1500
+    assert sum(found["publications"]["deliveries"].to_pylist()) == attention["deliveries"]
+    entered, left = (sum(found["cache_bins"][name].to_pylist()) for name in ("entered", "left"))
+    last: dict[tuple[int, str], int] = {}
+    for row in found["cache_bins"].to_pylist():
+        last[row["node"], row["index"]] = row["size"]
+    assert sum(last.values()) == entered - left > 0
+    assert min(found["cache_bins"]["size"].to_pylist()) >= 0
+    hits = sum(found["cache_bins"]["hits"].to_pylist())
+    assert 0 < hits <= attention["deliveries"]
+    curve = found["attention_curve"]
+    bin_s = direct.inputs.bin_s
+    assert sum(curve["publications_per_s"].to_pylist()) * bin_s == pytest.approx(1500)
+    assert sum(curve["deliveries_per_s"].to_pylist()) * bin_s == pytest.approx(attention["deliveries"])
+
+
+def test_a_full_cache_leaves_starvation_open(tmp_path: Path) -> None:
+    experiment = _experiment(service__cache_publications="2", workload__attention__max="30")
+    run = _run(tmp_path, experiment)
+    with Direct(run.path) as direct:
+        found = direct.summary()["attention"]
+    assert found["undecided"] is not None
+    assert "evicted" in found["undecided"]
+    assert set(found["violations"].values()) == {0}
