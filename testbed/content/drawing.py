@@ -56,7 +56,7 @@ def draw_predicate(random: Random, sizes: Sizes) -> Predicate:
 def _draw_filter(random: Random, sizes: Sizes) -> Filter:
     subject = random.choices(SUBJECTS, cum_weights=_DEMAND)[0]
     names = _draw_names(random, subject, random.randint(sizes.constraints_min, sizes.constraints_max))
-    return Filter(tuple(_draw_constraint(random, name, kind) for name, kind in names))
+    return Filter(tuple(draw_constraint(random, name, kind) for name, kind in names))
 
 
 def _draw_names(random: Random, subject: Subject, count: int) -> list[tuple[str, Type]]:
@@ -80,7 +80,8 @@ def _draw_value(random: Random, kind: Type) -> Value:
             return random.random() < 0.5
 
 
-def _draw_constraint(random: Random, name: str, kind: Type) -> Constraint:
+def draw_constraint(random: Random, name: str, kind: Type) -> Constraint:
+    """Draws operator and value of a constraint on an attribute."""
     operators, weights = zip(*OPERATORS[kind], strict=True)
     operator = random.choices(operators, weights)[0]
     if operator is Operator.ANY:

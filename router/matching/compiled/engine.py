@@ -8,11 +8,12 @@ from sys import getsizeof
 import numpy as np
 
 from router.matching.common.columns import ColumnsBuilder, ConstraintColumns
-from router.matching.compiled.interfaces import Interfaces
+from router.matching.common.interfaces import Interfaces
+from router.matching.common.segments import ANONYMOUS, Segments
+from router.matching.compiled.laying_out import LAYOUT
 from router.matching.compiled.matching import match
 from router.matching.compiled.normal import normal_table
 from router.matching.compiled.scratch import working_memory
-from router.matching.compiled.segments import ANONYMOUS, Segments
 from router.predicates.model import Filter, Message, Predicate
 from router.wire.message import encode_message
 
@@ -33,7 +34,7 @@ class CompiledMatcher:
     def __init__(self) -> None:
         self._memory = working_memory()
         self._interfaces = Interfaces()
-        self._segments = Segments()
+        self._segments = Segments(LAYOUT)
         self._held: dict[int, _Held] = {}
         #: Interfaces of a loaded table, whose filters only the segments store: numbers of filters and of
         #: constraints.
@@ -91,7 +92,7 @@ class CompiledMatcher:
         numbers, first, counts = np.unique(table.interface, return_index=True, return_counts=True)
         normal = normal_table(table, np.repeat(np.arange(1, len(numbers) + 1, dtype=np.int32), counts))
         self.finish_merges()
-        self._interfaces, self._segments, self._held, self._unsynced = Interfaces(), Segments(), {}, {}
+        self._interfaces, self._segments, self._held, self._unsynced = Interfaces(), Segments(LAYOUT), {}, {}
         self._interfaces.add_all(numbers)
         self._memory.fit_interfaces(len(numbers) + 1)
         constraints = table.start[first + counts] - table.start[first]

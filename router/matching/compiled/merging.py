@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from router.matching.common.segments import Source
 from router.matching.compiled.layout import ACCESSES, Part, Test
 from router.matching.compiled.normal import NormalTable, Texts, texts_of
 from router.matching.compiled.segment import Segment
@@ -16,30 +16,7 @@ _Longs = npt.NDArray[np.int64]
 _FIRST_STRING_TEST = int(Test.EQUAL)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A segment, and its postings (int64, ascending) that were not removed."""
-
-    segment: Segment
-    living: _Longs
-
-    @property
-    def records(self) -> int:
-        """The number of records of the whole segment."""
-        return self.segment.records
-
-
-def source_of(segment: Segment, retired: npt.NDArray[np.bool_]) -> Source:
-    """Returns the source of a segment.
-
-    Args:
-        segment: the segment.
-        retired: bool [dense numbers], True for interfaces that are no longer in use; [0] is True.
-    """
-    return Source(segment, np.flatnonzero(~retired[segment.interface]))
-
-
-def merged_table(sources: Sequence[Source]) -> NormalTable:
+def merged_table(sources: Sequence[Source[Segment]]) -> NormalTable:
     """Returns the filters of all sources, source by source, in the order of their postings."""
     names: dict[bytes, int] = {}
     strings: dict[bytes, int] = {}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.matching.compiled import segments
+from router.matching.common import segments
 from router.matching.compiled.engine import CompiledMatcher
 from router.matching.compiled.warm import warm
 from router.matching.naive import NaiveMatcher

@@ -1,4 +1,4 @@
-"""The segments of a table, and the merging that keeps their number small.
+"""The segments of a compiled engine's table, and the merging that keeps their number small.
 
 As in a log-structured merge tree (O'Neil et al., 1996), changes make a small segment, and segments of similar
 size are merged. Each filter is copied a number of times that grows with the logarithm of the table. A removed
@@ -8,19 +8,15 @@ continues with the old segments, in which nothing but marks changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from threading import Thread
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.compiled.matching import TABLE_COUNT, TABLE_SEARCH, TABLE_SEGMENTS
-from router.matching.compiled.merging import Source, merged_table, source_of
-from router.matching.compiled.normal import NormalTable
-from router.matching.compiled.scratch import working_memory
-from router.matching.compiled.segment import Segment
 from router.native.memory import address_of
 
 #: A segment is merged with the later ones if it has fewer than this many times as many filters as they have.
@@ -34,12 +30,76 @@ _Longs = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
 
 
+class Segment(Protocol):
+    """An immutable index over filters, except that filters can be removed from it.
+
+    Attributes:
+        interface: int32 [F], the dense number of the interface of each posting; 0 for a removed filter.
+        position: int32 [F], the number of the posting of each filter of the table that it was made of.
+    """
+
+    interface: npt.NDArray[np.int32]
+    position: npt.NDArray[np.int32]
+
+    @property
+    def filters(self) -> int:
+        """The number of filters, with the removed ones."""
+
+    @property
+    def records(self) -> int:
+        """A measure of the time that a merge with this segment takes."""
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of its arrays."""
+
+
+T = TypeVar("T")
+S = TypeVar("S", bound=Segment)
+
+
+@dataclass(frozen=True, slots=True)
+class Source(Generic[S]):
+    """A segment, and its postings (int64, ascending) that were not removed."""
+
+    segment: S
+    living: _Longs
+
+    @property
+    def records(self) -> int:
+        """The number of records of the whole segment."""
+        return self.segment.records
+
+
+def _source_of(segment: S, retired: _Bools) -> Source[S]:
+    """Returns the source of a segment.
+
+    Args:
+        segment: the segment.
+        retired: bool [dense numbers], True for interfaces that are no longer in use; [0] is True.
+    """
+    return Source(segment, np.flatnonzero(~retired[segment.interface]))
+
+
+class Layout(Protocol[T, S]):
+    """How an engine makes its segments: of a table of filters, of the living filters of other segments."""
+
+    def build(self, table: T) -> S:
+        """Returns the segment of a table."""
+
+    def merged(self, sources: Sequence[Source[S]]) -> T:
+        """Returns the living filters of all sources, source by source, in the order of their postings."""
+
+    def row(self, segments: Sequence[S]) -> _Longs:
+        """Returns the row that compiled code reads to find the segments."""
+
+
 @dataclass(slots=True, eq=False)
-class _Held:
+class _Held(Generic[S]):
     """A segment, the number of the filter of each posting, and how many of the filters were removed."""
 
     serial: int
-    segment: Segment
+    segment: S
     numbers: _Longs
     gone: int = 0
 
@@ -49,37 +109,39 @@ class _Held:
 
 
 @dataclass(slots=True)
-class _Merge:
+class _Merge(Generic[T, S]):
     """A running merge of consecutive segments."""
 
-    held: list[_Held]
-    sources: list[Source]
+    layout: Layout[T, S]
+    held: list[_Held[S]]
+    sources: list[Source[S]]
     thread: Thread = field(init=False)
-    result: list[Segment] = field(default_factory=list)
+    result: list[S] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.thread = Thread(target=self.run, name="cbcb-merge")
 
     def run(self) -> None:
-        self.result.append(Segment(merged_table(self.sources)))
+        self.result.append(self.layout.build(self.layout.merged(self.sources)))
 
 
-class Segments:
+class Segments(Generic[T, S]):
     """All segments of one table.
 
     Attributes:
-        address: the address of the row that `matching.match` reads; every method that changes the segments
-            changes it, except `take_out`.
+        address: the address of the row of the layout that compiled code reads; every method that changes the
+            segments changes it, except `take_out`.
     """
 
-    def __init__(self) -> None:
-        self._held: list[_Held] = []
-        self._merge: _Merge | None = None
+    def __init__(self, layout: Layout[T, S]) -> None:
+        self._layout = layout
+        self._held: list[_Held[S]] = []
+        self._merge: _Merge[T, S] | None = None
         #: By number of a filter: serial number of its `_Held` (-1: none), and its posting there.
         self._holder: _Longs = np.full(64, -1, np.int64)
         self._position: _Longs = np.zeros(64, np.int64)
         self._numbers = 0
-        self._by_serial: dict[int, _Held] = {}
+        self._by_serial: dict[int, _Held[S]] = {}
         self._serials = count()
         self._free: list[int] = []
         self._point()
@@ -107,7 +169,7 @@ class Segments:
         self._numbers += 1
         return self._numbers - 1
 
-    def add(self, table: NormalTable, numbers: _Longs, retired: _Bools) -> None:
+    def add(self, table: T, numbers: _Longs, retired: _Bools) -> None:
         """Adds filters as a new segment.
 
         Args:
@@ -115,7 +177,7 @@ class Segments:
             numbers: int64 [F], the number of each filter, or `ANONYMOUS`.
             retired: bool [dense numbers], True for interfaces that are no longer in use.
         """
-        segment = Segment(table)
+        segment = self._layout.build(table)
         ordered = np.empty(len(numbers), np.int64)
         ordered[segment.position] = numbers
         held = _Held(next(self._serials), segment, ordered)
@@ -148,7 +210,7 @@ class Segments:
             small = sum(held.segment.records for held in due) <= BACKGROUND_RECORDS
             if not small and self._merge is not None:
                 break
-            merge = _Merge(due, [source_of(held.segment, retired) for held in due])
+            merge = _Merge(self._layout, due, [_source_of(held.segment, retired) for held in due])
             if small:
                 merge.run()
                 self._adopt(merge, retired)
@@ -163,7 +225,7 @@ class Segments:
             self._merge.thread.join()
             self.settle(retired)
 
-    def _due(self) -> list[_Held]:
+    def _due(self) -> list[_Held[S]]:
         """Returns the segments to merge next; a segment that is being merged is not among them."""
         busy = [] if self._merge is None else self._merge.held
         for held in self._held:
@@ -178,7 +240,7 @@ class Segments:
         due = self._held[first:]
         return due if len(due) > 1 else []
 
-    def _adopt(self, merge: _Merge, retired: _Bools) -> None:
+    def _adopt(self, merge: _Merge[T, S], retired: _Bools) -> None:
         """Replaces the segments of a merge by its result."""
         if not merge.result:
             raise RuntimeError("a merge of forwarding tables failed; see the traceback of its thread")
@@ -197,7 +259,7 @@ class Segments:
             self._by_serial.pop(old.serial, None)
         self._locate(held)
 
-    def _locate(self, held: _Held) -> None:
+    def _locate(self, held: _Held[S]) -> None:
         known = np.flatnonzero(held.numbers != ANONYMOUS)
         numbers = held.numbers[known]
         self._position[numbers] = known
@@ -206,11 +268,6 @@ class Segments:
             self._by_serial[held.serial] = held
 
     def _point(self) -> None:
-        """Makes the row that `matching.match` reads."""
-        memory = working_memory()
-        row = np.empty(TABLE_SEGMENTS + len(self._held), np.int64)
-        row[TABLE_SEARCH], row[TABLE_COUNT] = memory.address, len(self._held)
-        for number, held in enumerate(self._held):
-            row[TABLE_SEGMENTS + number] = address_of(held.segment.parts)
-            memory.fit_segment(held.segment.slots, held.segment.groups)
-        self._row, self.address = row, address_of(row)
+        """Makes the row that compiled code reads."""
+        self._row = self._layout.row([held.segment for held in self._held])
+        self.address = address_of(self._row)

@@ -1,0 +1,60 @@
+"""The reference for engines of sets of bits: each filter is compared as an integer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from sys import getsizeof
+
+from router.matching.bloom.interface import BitTable, check_length, words_of
+
+
+class NaiveBitMatcher:
+    """Compares the message with each filter; see `BitMatcher`."""
+
+    def __init__(self, bits: int) -> None:
+        words_of(bits)
+        self._bits = bits
+        self._filters: dict[int, dict[bytes, int]] = {}
+
+    def change(self, interface: int, gone: Iterable[bytes], added: Iterable[bytes]) -> None:
+        """See `BitMatcher`."""
+        held = self._filters.setdefault(interface, {})
+        for filter_ in gone:
+            if held.pop(check_length(filter_, self._bits), None) is None:
+                raise ValueError(f"interface {interface}: it has no filter {filter_.hex()}")
+        for filter_ in added:
+            held[check_length(filter_, self._bits)] = int.from_bytes(filter_, "little")
+        if not held:
+            del self._filters[interface]
+
+    def set_filters(self, interface: int, filters: Iterable[bytes]) -> None:
+        """See `BitMatcher`."""
+        self.remove(interface)
+        self.change(interface, (), filters)
+
+    def remove(self, interface: int) -> None:
+        """See `BitMatcher`."""
+        self._filters.pop(interface, None)
+
+    def load(self, table: BitTable) -> None:
+        """See `BitMatcher`."""
+        if table.rows.shape[1] != words_of(self._bits):
+            raise ValueError(f"rows of {table.rows.shape[1]} words; expected {words_of(self._bits)}")
+        self._filters = {}
+        for row, interface in zip(table.rows, table.interface.tolist(), strict=True):
+            self.change(interface, (), [row.astype("<u8").tobytes()[: self._bits // 8]])
+
+    def match(self, bits: bytes, among: Collection[int] | None = None) -> frozenset[int]:
+        """See `BitMatcher`."""
+        without = ~int.from_bytes(check_length(bits, self._bits), "little")
+        asked = self._filters if among is None else self._filters.keys() & set(among)
+        return frozenset(
+            interface
+            for interface in asked
+            if not all(filter_ & without for filter_ in self._filters[interface].values())
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """See `BitMatcher`."""
+        return sum(getsizeof(held) for held in self._filters.values())

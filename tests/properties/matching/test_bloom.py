@@ -1,0 +1,230 @@
+"""The engines for sets of bits give the answers of the naive one: any table, any history."""
+
+from __future__ import annotations
+
+import random
+from functools import reduce
+from operator import or_
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.matching.bloom.engine import PairMatcher
+from router.matching.bloom.interface import BIT_ENGINES, BitMatcher, BitTable, rows_of
+from router.matching.bloom.naive import NaiveBitMatcher
+from router.matching.bloom.predicates import BloomMatcher, serving
+from router.matching.bloom.warm import warm
+from router.matching.common import segments
+from router.predicates.encoded.model import (
+    ANY_FILTER,
+    BloomFilter,
+    BloomMessage,
+    BloomPredicate,
+    Suite,
+)
+
+_COMPARED = sorted(set(BIT_ENGINES) - {"naive"})
+#: One byte, less than a word, whole words, the default, more words than two of each window.
+_WIDTHS = (8, 40, 64, 192, 512, 1024)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled() -> None:
+    warm()
+
+
+def _row(bits: int, width: int) -> bytes:
+    return bits.to_bytes(width // 8, "little")
+
+
+@st.composite
+def _sets(draw: st.DrawFn, width: int) -> bytes:
+    """Sparse and dense sets, the empty one, the full one, and single bits; words of the sign bit alone."""
+    kind = draw(st.integers(0, 4))
+    if kind == 0:
+        return _row(draw(st.sampled_from([0, 1, 1 << width - 1, (1 << width) - 1])), width)
+    few = draw(st.lists(st.integers(0, width - 1), max_size=4))
+    bits = sum(1 << position for position in set(few))
+    return _row(bits if kind < 4 else bits ^ (1 << width) - 1, width)
+
+
+@st.composite
+def _worlds(draw: st.DrawFn) -> tuple[int, list[tuple[int, bytes]], list[bytes]]:
+    width = draw(st.sampled_from(_WIDTHS))
+    filters = draw(st.lists(st.tuples(st.integers(-2, 5), _sets(width)), max_size=12))
+    some = [filter_ for _, filter_ in filters]
+    unions = st.lists(st.sampled_from(some), max_size=3).map(
+        lambda chosen: _row(reduce(or_, (int.from_bytes(row, "little") for row in chosen), 0), width)
+    )
+    messages = draw(st.lists(_sets(width) | unions if some else _sets(width), min_size=1, max_size=5))
+    return width, filters, messages
+
+
+def _table(filters: list[tuple[int, bytes]], width: int) -> BitTable:
+    rows = rows_of([filter_ for _, filter_ in filters], width)
+    return BitTable(rows, np.array([interface for interface, _ in filters], np.int32))
+
+
+@given(_worlds(), st.none() | st.sets(st.integers(-3, 6)))
+@settings(max_examples=120, deadline=None)
+def test_engines_agree_on_hostile_tables(
+    world: tuple[int, list[tuple[int, bytes]], list[bytes]], among: set[int] | None
+) -> None:
+    width, filters, messages = world
+    naive = NaiveBitMatcher(width)
+    naive.load(_table(filters, width))
+    for name in _COMPARED:
+        loaded, grown = BIT_ENGINES[name](width), BIT_ENGINES[name](width)
+        loaded.load(_table(filters, width))
+        for interface, filter_ in filters:
+            grown.change(interface, (), [filter_])
+        for message in messages:
+            expected = naive.match(message, among)
+            assert loaded.match(message, among) == expected, name
+            assert grown.match(message, among) == expected, name
+
+
+def _random_set(source: random.Random, width: int) -> bytes:
+    if source.random() < 0.1:
+        return _row(source.choice([0, (1 << width) - 1]), width)
+    # Few bits are in most filters, as those of frequent strings are.
+    bits = 0
+    for _ in range(source.randrange(1, 12)):
+        bits |= 1 << int(width * source.random() ** 2)
+    return _row(bits, width)
+
+
+@pytest.mark.parametrize("width", [64, 192, 512])
+def test_engines_agree_on_large_tables(width: int) -> None:
+    source = random.Random(width)
+    filters = [(source.randrange(50), _random_set(source, width)) for _ in range(6_000)]
+    table = _table(filters, width)
+    matchers: dict[str, BitMatcher] = {name: BIT_ENGINES[name](width) for name in BIT_ENGINES}
+    for matcher in matchers.values():
+        matcher.load(table)
+    matched = 0
+    for _ in range(20):
+        parts = [int.from_bytes(_random_set(source, width), "little") for _ in range(source.randrange(1, 6))]
+        message = _row(reduce(or_, parts), width)
+        answers = {name: matcher.match(message) for name, matcher in matchers.items()}
+        assert len(set(answers.values())) == 1, {name: sorted(answer) for name, answer in answers.items()}
+        matched += len(answers["naive"])
+    assert matched > 20
+    assert all(matcher.nbytes for matcher in matchers.values())
+
+
+@pytest.mark.parametrize("background", [10, 10**9])
+def test_a_long_history(background: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "BACKGROUND_RECORDS", background)
+    source, width = random.Random(background), 128
+    pairs, naive = PairMatcher(width), NaiveBitMatcher(width)
+    held: dict[int, set[bytes]] = {}
+    merged = 0
+    for _ in range(400):
+        interface = source.randrange(12)
+        own = held.setdefault(interface, set())
+        what = source.random()
+        if what < 0.1:
+            pairs.remove(interface)
+            naive.remove(interface)
+            own.clear()
+        elif what < 0.2:
+            own.clear()
+            own.update(_random_set(source, width) for _ in range(source.randrange(20)))
+            pairs.set_filters(interface, own)
+            naive.set_filters(interface, own)
+        else:
+            gone = source.sample(sorted(own), min(len(own), source.randrange(4)))
+            added = [_random_set(source, width) for _ in range(source.randrange(4))]
+            pairs.change(interface, gone, added)
+            naive.change(interface, gone, added)
+            own.difference_update(gone)
+            own.update(added)
+        merged += pairs.merging
+        for _ in range(2):
+            message = _row(
+                int.from_bytes(_random_set(source, width), "little")
+                | int.from_bytes(_random_set(source, width), "little"),
+                width,
+            )
+            among = source.sample(range(12), 4) if source.random() < 0.3 else None
+            assert pairs.match(message, among) == naive.match(message, among)
+    assert merged > 0 or background > 10
+    pairs.finish_merges()
+    for interface in range(12):
+        pairs.remove(interface)
+    assert pairs.match(_row((1 << width) - 1, width)) == frozenset()
+
+
+@pytest.mark.parametrize("name", sorted(BIT_ENGINES))
+def test_malformed_sets_are_refused(name: str) -> None:
+    matcher = BIT_ENGINES[name](64)
+    with pytest.raises(ValueError, match="a set of 9 bytes; expected 8"):
+        matcher.change(1, (), [b"123456789"])
+    with pytest.raises(ValueError, match="a set of 7 bytes; expected 8"):
+        matcher.match(b"1234567")
+    with pytest.raises(ValueError, match="rows of 2 words; expected 1"):
+        matcher.load(BitTable(np.zeros((1, 2), np.uint64), np.zeros(1, np.int32)))
+    with pytest.raises(ValueError, match="interface 1: it has no filter 31323334"):
+        matcher.change(1, [b"12345678"], ())
+    with pytest.raises(ValueError, match="sets of 65 bits; expected a multiple of 8"):
+        BIT_ENGINES[name](65)
+    with pytest.raises(ValueError, match="expected \\(filters, words\\)"):
+        BitTable(np.zeros((1, 2), np.uint64), np.zeros(2, np.int32))
+
+
+def test_a_loaded_interface_is_replaced_whole() -> None:
+    filters = [(1, b"\1" * 8), (2, b"\0" * 8)]
+    for name in _COMPARED:
+        matcher = BIT_ENGINES[name](64)
+        matcher.load(_table(filters, 64))
+        with pytest.raises(ValueError, match="not known one by one"):
+            matcher.change(1, (), [b"\2" * 8])
+        matcher.set_filters(1, [b"\2" * 8])
+        assert matcher.match(b"\1" * 8) == {2}
+        assert matcher.match(b"\2" * 8) == {1, 2}
+        matcher.remove(2)
+        assert matcher.match(b"\3" * 8) == {1}
+
+
+_SUITES = (Suite(1, 64, 2, 1), Suite(2, 64, 2, 1), Suite(1, 192, 2, 1))
+_BLOOM_FILTERS = st.lists(
+    st.just(ANY_FILTER) | st.builds(BloomFilter, st.sampled_from(_SUITES), st.integers(0, 15)), max_size=4
+)
+_STEPS = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from(["set", "change", "remove"]), _BLOOM_FILTERS), max_size=8
+)
+
+
+@given(_STEPS, st.sampled_from(_SUITES), st.integers(0, 15), st.none() | st.sets(st.integers(0, 4)))
+@settings(max_examples=150, deadline=None)
+def test_encoded_predicates_are_matched_under_their_suite(
+    steps: list[tuple[int, str, list[BloomFilter]]], suite: Suite, bits: int, among: set[int] | None
+) -> None:
+    matchers = [BloomMatcher(), BloomMatcher("naive")]
+    held: dict[int, list[BloomFilter]] = {}
+    message = BloomMessage(suite, bits)
+    for interface, action, filters in steps:
+        before = held.pop(interface, [])
+        if action != "remove":
+            held[interface] = list(dict.fromkeys(filters))
+        for matcher in matchers:
+            if action == "remove":
+                matcher.remove(interface)
+            elif action == "set":
+                matcher.set_predicate(interface, BloomPredicate(filters))
+            else:
+                gone = [filter_ for filter_ in before if filter_ not in filters]
+                matcher.change(interface, gone, filters)  # type: ignore[arg-type]  # as tables hold them
+        expected = {
+            interface
+            for interface, own in held.items()
+            if any(filter_.matches(message) for filter_ in own) and (among is None or interface in among)
+        }
+        assert [matcher.match(message, among) for matcher in matchers] == [expected, expected]
+
+
+def test_the_default_engine_is_compiled() -> None:
+    assert serving() == "pairs"
