@@ -403,9 +403,13 @@ def _count_through(state: Address, row: Address, page: I64, bits: I64) -> Flag:
     if not counted:
         return True
     for counting in range(2):
+        before = 0
         for child in range(long_at(row, CLASS_FIRST), long_at(row, CLASS_END), 8 * CHILD_WIDTH):
-            if long_at(child, CHILD_PAGE) == page and bits & long_at(child, CHILD_BIT):
-                interface = long_at(child, CHILD_INTERFACE)
+            interface = long_at(child, CHILD_INTERFACE)
+            # A child has a row for each entry that decides about it, one behind the other.
+            first = interface != before
+            before = interface
+            if first and long_at(child, CHILD_PAGE) == page and bits & long_at(child, CHILD_BIT):
                 if counting:
                     put_long(counted, interface, long_at(counted, interface) + 1)
                 elif interface >= size or long_at(counted, interface) >= long_at(state, _COUNT_LIMIT):

@@ -117,7 +117,7 @@ EPOCH, EPOCH_CLASS_OF, EPOCH_SOURCES, EPOCH_CLASSES, EPOCH_WIDTH = range(5)
 #: and the address behind its last child's.
 CLASS_SENDER, CLASS_FIRST, CLASS_END, CLASS_WIDTH = range(4)
 #: Columns of a child: its interface; the entry of the routing table that decides about it (-1: none, messages
-#: always go there); page and bit in destination addresses.
+#: always go there); page and bit in destination addresses. A child has a row for each of its entries.
 CHILD_INTERFACE, CHILD_ENTRY, CHILD_PAGE, CHILD_BIT, CHILD_WIDTH = range(5)
 #: Columns of an application: its number; the descriptor of its socket (-1: the core delivers to it); the part
 #: of its records between time and source; its number in the matcher; its deliveries that wait.

@@ -52,10 +52,10 @@ def _rows(state: ForwardingState, table: EpochTable) -> tuple[_Longs, _Longs]:
     spans = [(0, 0)]
     senders = [-1]
     for branch in table.classes:
-        entries = state.scheme.deciding_entries(branch)
+        entries = state.scheme.deciding_entries(table, branch)
         first = len(rows)
         if entries is not None:
-            rows += [_child(interface, entry) for interface, entry in sorted(entries.items())]
+            rows += [_child(interface, entry) for interface, entry in entries]
         decided = entries is not None and branch.parent != LOCAL_INTERFACE
         senders.append(table.neighbours[branch.parent] if decided else -1)
         spans.append((first, len(rows)))

@@ -38,6 +38,8 @@ class Drop(StrEnum):
     UR_LATE = "ur_late"
     #: A UR that this router asked of no neighbour, for itself or for another.
     UR_UNEXPECTED = "ur_unexpected"
+    #: A part of a UR about a node that is not behind the neighbour that sent it; the UR may have others.
+    UR_CLASS = "ur_class"
     #: A SUB that came before, or of a round that a newer one has replaced.
     SUB_OLD = "sub_old"
     #: A SUB beyond what this router keeps of subscriptions, or whose lifetime is over.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
+from router.protocol.reply_rules import Report
 
 
 class IngressFilter(Protocol):
@@ -22,8 +22,12 @@ class IngressFilter(Protocol):
             False if the RA is covered and must go no further.
         """
 
-    def restrict_to(self, interface: int, reported: PredicateBuilder) -> None:
-        """A UR to another router says that `reported`, which is not changed, is all behind `interface`."""
+    def restrict_to(self, epoch: int, interface: int, report: Report) -> None:
+        """A UR to another router, about trees of `epoch`, says what is behind `interface`.
+
+        Args:
+            report: is not changed.
+        """
 
     def retire(self, epochs: frozenset[int]) -> None:
         """Only these epochs are still in use."""

@@ -26,6 +26,7 @@ from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
 from router.wire.frames import EncodedPredicate, Frame
 from router.wire.header import DecodeError
+from router.wire.predicate import with_classes
 
 #: Bytes of an encoded predicate that count as one unit of weight while it waits.
 _BYTES_A_WEIGHT = 16
@@ -163,10 +164,14 @@ class Intake(Part):
         self._done(sender, queue)
         frame = reading.frame
         predicate = frame.body
-        if reading.widened or not isinstance(predicate, Predicate):
-            predicate = self._content.predicate(reading.filters)
         if reading.widened:
+            # Filters of several classes of nodes may be in one: it is of nodes of any class.
+            predicate = self._content.predicate(reading.filters)
             self._context.counters.predicates_widened += 1
+        elif isinstance(predicate, EncodedPredicate):
+            read = self._content.predicate(reading.filters)
+            predicate = with_classes(read, predicate.frame_type, predicate.encoded)
+        assert isinstance(predicate, Predicate)
         received = None if reading.widened else frame.received
         self._pool.assume(predicate, reading.numbers)
         return self._handle(FrameReceived(sender, replace(frame, body=predicate, received=received)), now)

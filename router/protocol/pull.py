@@ -20,7 +20,6 @@ from router.protocol.reply_rules import ReplyRules
 from router.protocol.request_policy import RequestPolicy
 from router.protocol.requests import Reply, Requests
 from router.protocol.round_trips import RoundTripEstimator
-from router.protocol.routing import RoutingTable
 from router.wire.frames import Flags, Frame, FrameType, SenderRequest
 
 
@@ -32,17 +31,14 @@ class PullRouting(Part):
         ingress: the RA filter, which must not rely on what a UR has taken out of tables beyond.
     """
 
-    def __init__(
-        self, context: Context, routing: RoutingTable, rules: ReplyRules, ingress: IngressFilter
-    ) -> None:
+    def __init__(self, context: Context, rules: ReplyRules, ingress: IngressFilter) -> None:
         options, counters, content = context.options, context.counters, context.content
         self._context = context
-        self._routing = routing
         self._rules = rules
         self._round_trips = RoundTripEstimator()
         self._policy = RequestPolicy(options, context.rng)
         self._requests = Requests(rules, self._round_trips, counters, content)
-        self._replies = Replies(options, routing, ingress, rules, self._round_trips, counters, content)
+        self._replies = Replies(ingress, rules, self._round_trips, counters, content)
         self._issued = 0
 
     def frames(self) -> Mapping[FrameType, FrameHandler]:
@@ -88,10 +84,10 @@ class PullRouting(Part):
             self._policy.start(now)
         return []
 
-    def advertised(self, interface: int, predicate: Predicate) -> None:
+    def advertised(self, interface: int, issuer: int, predicate: Predicate) -> None:
         """An RA came in on the interface towards its issuer, covered or not."""
-        self._requests.advertised(interface, predicate)
-        self._replies.advertised(interface, predicate)
+        self._requests.advertised(interface, issuer, predicate)
+        self._replies.advertised(interface, issuer, predicate)
 
     def _update_requested(self, event: RequestUpdate, now: float) -> list[Action]:
         """Issues an SR as far as this router's own tree goes on beyond the interfaces."""
@@ -119,10 +115,10 @@ class PullRouting(Part):
         return self._replies.reply(frame.issuer, reply, now)
 
     def _forget_dead_ends(self) -> None:
-        """Drops what older epochs left for interfaces behind which nobody lies: no UR comes from there."""
+        """Drops what older epochs left for interfaces behind which nobody is."""
         current = self._context.tables.current
         if current is not None and self._rules.current(current.epoch):
-            self._routing.keep_only(self._children())
+            self._rules.forget_dead_ends(self._children())
 
     def _issue(self, interfaces: frozenset[int], now: float) -> list[Action]:
         current = self._context.tables.current
@@ -130,7 +126,7 @@ class PullRouting(Part):
             return []
         number, timeout = self._next_number(), self._context.options.sr_timeout_s
         self._policy.issued(interfaces, now)
-        self._requests.ask(interfaces, number, current.epoch, now, timeout)
+        self._requests.ask(interfaces, number, current.epoch, self._context.own_branch(), now, timeout)
         self._context.counters.srs_issued += 1
         body = SenderRequest(int(timeout * 1_000_000))
         return [Send(interfaces, self._context.issued(FrameType.SR, number, body))]
@@ -160,9 +156,7 @@ class CountingPullRouting(PullRouting):
         return self._policy.messages
 
 
-def pull_routing(
-    context: Context, routing: RoutingTable, rules: ReplyRules, ingress: IngressFilter
-) -> PullRouting:
+def pull_routing(context: Context, rules: ReplyRules, ingress: IngressFilter) -> PullRouting:
     """The SR/UR protocol by the router's request policy: only `count` has to hear of each message."""
     counts = context.options.sr_policy == "count"
-    return (CountingPullRouting if counts else PullRouting)(context, routing, rules, ingress)
+    return (CountingPullRouting if counts else PullRouting)(context, rules, ingress)

@@ -24,6 +24,11 @@ SCHEMES.register_lazily(
     "The rules of sections 3.5.1 to 3.5.3 to the letter, which may lose receivers.",
 )
 SCHEMES.register_lazily(
+    "pif-classes",
+    "router.protocol.schemes.per_class:PerClass",
+    "A predicate for each interface and class of receivers, so that no message is sent in vain.",
+)
+SCHEMES.register_lazily(
     "psf",
     "router.protocol.schemes.per_source:PerSourceForwarding",
     "A predicate for each source and child on its tree.",

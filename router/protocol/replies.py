@@ -17,11 +17,9 @@ from router.protocol.broadcast import Branch
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action, Send
 from router.protocol.ingress import IngressFilter
-from router.protocol.options import RouterOptions
-from router.protocol.reply_rules import ReplyRules
+from router.protocol.reply_rules import ReplyRules, Report
 from router.protocol.requests import Reply
 from router.protocol.round_trips import RoundTripEstimator
-from router.protocol.routing import RoutingTable
 from router.wire.frames import Flags, Frame, FrameType, SenderRequest
 
 _MICROSECONDS = 1_000_000
@@ -49,7 +47,7 @@ class _Pending:
     Attributes:
         awaited: children whose UR has not come.
         reported: child -> its UR, or what the table had for it.
-        ras_since_request: child -> the RAs that came from it since the SR came in.
+        ras_since_request: child -> the RAs that came from it since the SR came in, by parts of a report.
         partial: somebody downstream is missing, or will be.
     """
 
@@ -59,8 +57,8 @@ class _Pending:
     received_at: float
     deadline: float = 0.0
     awaited: set[int] = field(default_factory=set)
-    reported: dict[int, Predicate] = field(default_factory=dict)
-    ras_since_request: dict[int, PredicateBuilder] = field(default_factory=dict)
+    reported: dict[int, Report] = field(default_factory=dict)
+    ras_since_request: dict[int, dict[int, PredicateBuilder]] = field(default_factory=dict)
     partial: bool = False
 
 
@@ -81,16 +79,12 @@ class Replies:
 
     def __init__(
         self,
-        options: RouterOptions,
-        routing: RoutingTable,
         ingress: IngressFilter,
         rules: ReplyRules,
         round_trips: RoundTripEstimator,
         counters: Counters,
         content: Content,
     ) -> None:
-        self._options = options
-        self._routing = routing
         self._ingress = ingress
         self._rules = rules
         self._round_trips = round_trips
@@ -129,14 +123,17 @@ class Replies:
         given = ReplyInput.REPLY if matches else ReplyInput.OTHER_REPLY
         return self._enter(given, _ReplyStep(issuer, now, reply=reply))
 
-    def advertised(self, interface: int, predicate: Predicate) -> None:
+    def advertised(self, interface: int, issuer: int, predicate: Predicate) -> None:
         """An RA came in.
 
         Routers towards an issuer may have dropped it, relying on the UR due to them.
         """
         for pending in self._pending.values():
-            if interface in pending.branch.on_tree:
-                pending.ras_since_request.setdefault(interface, self._content.builder()).add(predicate)
+            place = self._rules.place(pending.epoch, pending.branch, interface, issuer)
+            if place is not None:
+                child, part = place
+                since = pending.ras_since_request.setdefault(child, {})
+                since.setdefault(part, self._content.builder()).add(predicate)
 
     def tick(self, now: float) -> list[Action]:
         actions: list[Action] = []
@@ -170,11 +167,11 @@ class Replies:
         pending = _Pending(frame.seq, frame.epoch, branch, now)
         self._pending[frame.issuer] = pending
         for child in sorted(branch.on_tree):
-            if self._reusable(child, branch) and self._rules.fresh(child, frame.epoch, now):
+            known = self._rules.answer(frame.epoch, branch, child, now)
+            if known is not None:
                 self._counters.srs_saved += 1
-                known = self._routing.copy_of(child)
-                pending.reported[child] = known.predicate
-                self._ingress.restrict_to(child, known)
+                pending.reported[child] = known
+                self._ingress.restrict_to(frame.epoch, child, known)
         asked = branch.on_tree.difference(pending.reported)
         timeout = self._round_trips.time_left(step.timeout, branch.parent)
         if not asked:
@@ -196,26 +193,27 @@ class Replies:
         assert reply is not None
         child = reply.interface
         pending.awaited.remove(child)
-        pending.reported[child] = reply.predicate
+        read = self._rules.read(pending.epoch, pending.branch, child, reply.predicate)
+        pending.reported[child] = read
         pending.partial |= reply.partial
         if reply.partial:
             return []
         self._round_trips.measured(child, step.now - pending.received_at)
-        since = pending.ras_since_request.get(child)
-        reported = self._rules.reported(
-            reply.predicate, self._content.nothing if since is None else since.predicate
-        )
-        self._ingress.restrict_to(child, reported)
-        if self._reusable(child, pending.branch):
-            self._counters.urs_reused += self._rules.apply_reply(
-                child, reply.epoch, reported, False, step.now
-            )
+        report = self._rules.with_advertised(read, pending.ras_since_request.get(child, {}))
+        self._ingress.restrict_to(pending.epoch, child, report)
+        if self._rules.learns(pending.branch, child):
+            self._counters.urs_reused += self._rules.apply_reply(child, reply.epoch, report, False, step.now)
         return []
 
     def _answer(self, step: _ReplyStep) -> list[Action]:
         """p0 or the URs of the children, to the parent (section 3.5.2)."""
         pending = self._pending[step.issuer]
-        answer = self._rules.assembled(pending.reported.values(), pending.ras_since_request.values())
+        since = pending.ras_since_request
+        reports = [
+            self._rules.with_advertised(pending.reported.get(child, {}), since.get(child, {}))
+            for child in sorted(pending.reported.keys() | since.keys())
+        ]
+        answer = self._rules.assembled(pending.epoch, pending.branch, reports)
         partial = pending.partial or bool(pending.awaited)
         self._counters.urs_sent += 1
         self._counters.urs_sent_partial += partial
@@ -236,9 +234,6 @@ class Replies:
 
     def _forget(self, _step: _ReplyStep) -> list[Action]:
         return []
-
-    def _reusable(self, child: int, branch: Branch) -> bool:
-        return self._options.ur_reuse and child in branch.reusable
 
 
 _Act = Callable[[Replies, _ReplyStep], list[Action]]

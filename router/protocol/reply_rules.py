@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Predicate
+from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.routing import RoutingTable
 from router.wire.addresses import LOCAL_INTERFACE
+
+#: The nodes behind an interface by the parts that a scheme keeps apart: part -> predicate of its nodes. A
+#: scheme that keeps nothing apart has one part, of the number of the interface.
+Report = Mapping[int, PredicateBuilder]
 
 
 class ReplyRules:
@@ -25,34 +30,42 @@ class ReplyRules:
 
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         self.content = context.content
-        self._options = context.options
-        self._tables = context.tables
+        self.options = context.options
+        self.tables = context.tables
         self._routing = routing
-        # interface -> (epoch of the SR, when the UR came).
+        # Part -> (epoch of the SR, when the UR came).
         self._applied: dict[int, tuple[int, float]] = {}
 
-    def reported(self, reply: Predicate, ras_since_request: Predicate) -> PredicateBuilder:
-        """The content of a UR on the nodes behind its interface.
+    def place(self, epoch: int, branch: Branch, interface: int, issuer: int) -> tuple[int, int] | None:  # noqa: ARG002
+        """The child and the part of its report that an RA belongs to; None: to no report of this branch.
 
         Args:
-            reply: the predicate of the UR.
-            ras_since_request: the RAs that came in on its interface since the SR left.
+            epoch, branch: of the SR.
+            interface, issuer: the RA came in on this interface, from this router.
         """
-        reported = self.content.builder(reply)
-        reported.add(ras_since_request)
-        return reported
+        return (interface, interface) if interface in branch.on_tree else None
 
-    def apply_reply(
-        self, interface: int, epoch: int, reported: PredicateBuilder, partial: bool, now: float
-    ) -> bool:
-        """Takes a UR about all nodes that lie behind `interface` in `epoch`.
+    def read(self, epoch: int, branch: Branch, child: int, reply: Predicate) -> Report:  # noqa: ARG002
+        """The content of a UR from a child, for an SR of this epoch and branch."""
+        return {child: self.content.builder(reply)}
+
+    def with_advertised(self, report: Report, ras_since_request: Report) -> Report:
+        """The content of a UR with the RAs since the SR left: all that is behind an interface."""
+        whole = {part: known.copy() for part, known in report.items()}
+        for part, advertised in ras_since_request.items():
+            whole.setdefault(part, self.content.builder()).add(advertised.predicate)
+        return whole
+
+    def apply_reply(self, interface: int, epoch: int, report: Report, partial: bool, now: float) -> bool:
+        """Takes a UR about nodes that lie behind `interface` in `epoch`: all, or whole parts of them.
 
         Args:
-            reported: what it says (`reported`); it must not be changed afterwards.
+            report: what it says (`with_advertised`); it must not be changed afterwards.
 
         Returns:
-            True if it replaced p_i.
+            True if it replaced what the table had.
         """
+        reported = report[interface]
         if self.widens(partial) or not self.current(epoch):
             self._routing.widen(interface, reported.predicate)
             return False
@@ -60,17 +73,27 @@ class ReplyRules:
         self._applied[interface] = epoch, now
         return True
 
-    def assembled(
-        self, replies: Iterable[Predicate], ras_since_request: Iterable[PredicateBuilder]
-    ) -> Predicate:
-        """The content of this router's UR: p0, the URs of its children, and the RAs received from them
-        since."""
+    def assembled(self, epoch: int, branch: Branch, reports: Iterable[Report]) -> Predicate:  # noqa: ARG002
+        """The content of this router's UR: p0, and what is behind its children."""
         answer = self._routing.copy_of(LOCAL_INTERFACE)
-        for reply in replies:
-            answer.add(reply)
-        for advertised in ras_since_request:
-            answer.add(advertised.predicate)
+        for report in reports:
+            for reported in report.values():
+                answer.add(reported.predicate)
         return answer.predicate
+
+    def learns(self, branch: Branch, child: int) -> bool:
+        """Whether a UR from a child for another's SR serves this router (section 3.5.4)."""
+        return self.options.ur_reuse and child in branch.reusable
+
+    def answer(self, epoch: int, branch: Branch, child: int, now: float) -> Report | None:
+        """The table's answer to an SR in the place of a child, if it is good enough."""
+        if not self.learns(branch, child) or not self.fresh(child, epoch, now):
+            return None
+        return {child: self._routing.copy_of(child)}
+
+    def forget_dead_ends(self, children: Iterable[int]) -> None:
+        """Drops what older epochs left for interfaces behind which nobody is: no UR comes from there."""
+        self._routing.keep_only(children)
 
     def widens(self, partial: bool) -> bool:
         """Whether a UR only widens p_i, whatever its epoch."""
@@ -78,15 +101,13 @@ class ReplyRules:
 
     def current(self, epoch: int) -> bool:
         """Whether trees of `epoch` are the only ones that RAs can have come on lately."""
-        current = self._tables.current
-        return current is not None and current.epoch == epoch == self._tables.newest
+        current = self.tables.current
+        return current is not None and current.epoch == epoch == self.tables.newest
 
-    def fresh(self, interface: int, epoch: int, now: float) -> bool:
-        """Whether p_i was learnt whole, in `epoch`, within the freshness limit."""
-        applied = self._applied.get(interface)
-        return (
-            applied is not None and applied[0] == epoch and now - applied[1] <= self._options.ur_freshness_s
-        )
+    def fresh(self, part: int, epoch: int, now: float) -> bool:
+        """Whether a part was learnt whole, in `epoch`, within the freshness limit."""
+        applied = self._applied.get(part)
+        return applied is not None and applied[0] == epoch and now - applied[1] <= self.options.ur_freshness_s
 
     def forget(self) -> None:
         """The epoch has changed: nothing learnt before answers for its trees."""

@@ -7,12 +7,13 @@ and each brings one UR back. `TRANSITIONS` is the whole of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from router.content.base import Content
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Predicate
+from router.protocol.broadcast import Branch
 from router.protocol.counters import Counters, Drop
 from router.protocol.reply_rules import ReplyRules
 from router.protocol.round_trips import RoundTripEstimator
@@ -46,9 +47,11 @@ class Reply:
 class _Outstanding:
     number: int
     epoch: int
+    branch: Branch
     sent_at: float
     deadline: float
-    ras_since_request: PredicateBuilder
+    #: By the parts of a report.
+    ras_since_request: dict[int, PredicateBuilder] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +87,19 @@ class Requests:
             return None
         return min(request.deadline for request in self._outstanding.values())
 
-    def ask(self, interfaces: Iterable[int], number: int, epoch: int, now: float, timeout: float) -> None:
-        """An SR with this number went out of `interfaces` at `now`."""
+    def ask(
+        self,
+        interfaces: Iterable[int],
+        number: int,
+        epoch: int,
+        branch: Branch,
+        now: float,
+        timeout: float,
+    ) -> None:
+        """An SR with this number went out of `interfaces` at `now`, down this router's own tree."""
         self._last_number = number
         for interface in interfaces:
-            request = _Outstanding(number, epoch, now, now + timeout, self._content.builder())
+            request = _Outstanding(number, epoch, branch, now, now + timeout)
             self._enter(RequestInput.ASK, _RequestStep(interface, now, request=request))
 
     def reply(self, reply: Reply, now: float) -> None:
@@ -100,14 +111,15 @@ class Requests:
             _RequestStep(reply.interface, now, reply=reply),
         )
 
-    def advertised(self, interface: int, predicate: Predicate) -> None:
+    def advertised(self, interface: int, issuer: int, predicate: Predicate) -> None:
         """An RA came in.
 
         A UR on its way may have been written before the RA was.
         """
-        request = self._outstanding.get(interface)
-        if request is not None:
-            request.ras_since_request.add(predicate)
+        for child, request in self._outstanding.items():
+            place = self._rules.place(request.epoch, request.branch, interface, issuer)
+            if place is not None and place[0] == child:
+                request.ras_since_request.setdefault(place[1], self._content.builder()).add(predicate)
 
     def tick(self, now: float) -> None:
         for interface in [i for i, request in self._outstanding.items() if now >= request.deadline]:
@@ -136,8 +148,9 @@ class Requests:
         if not reply.partial:
             self._round_trips.measured(reply.interface, step.now - request.sent_at)
         self._counters.urs_applied += 1
-        reported = self._rules.reported(reply.predicate, request.ras_since_request.predicate)
-        self._rules.apply_reply(reply.interface, reply.epoch, reported, reply.partial, step.now)
+        read = self._rules.read(request.epoch, request.branch, reply.interface, reply.predicate)
+        report = self._rules.with_advertised(read, request.ras_since_request)
+        self._rules.apply_reply(reply.interface, reply.epoch, report, reply.partial, step.now)
 
     def _count(self, step: _RequestStep) -> None:
         assert step.reply is not None

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from router.predicates.model import Predicate
 from router.predicates.printer import format_predicate
-from router.protocol.broadcast import Branch
+from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.context import Context
 from router.protocol.events import Action, Send
 from router.protocol.parts import Part
@@ -133,13 +133,21 @@ class Scheme(Part, ABC):
             DecodeError: the message breaks a rule of the format.
         """
 
-    def deciding_entries(self, branch: Branch) -> Mapping[int, int | None] | None:  # noqa: ARG002
+    def deciding_entries(
+        self,
+        table: EpochTable,  # noqa: ARG002
+        branch: Branch,  # noqa: ARG002
+    ) -> Sequence[tuple[int, int | None]] | None:
         """How compiled code may decide about messages on a branch (`router.forwarding`), as `outputs` does.
 
+        Args:
+            table: that the branch is of.
+
         Returns:
-            Child of the branch -> the entry of the routing table whose predicate decides whether a message
-            goes there (None: every message does), in a scheme whose `outputs` are such children and whether
-            p0 selects the message, and whose `sends` is the default. None: only `outputs` can decide.
+            Children of the branch, in ascending order, each with an entry of the routing table: a message
+            that matches the predicate of one of a child's entries goes there (None: every message does). For
+            a scheme whose `outputs` are such children and whether p0 selects the message, and whose `sends`
+            is the default. None: only `outputs` can decide.
         """
         return None
 

@@ -25,6 +25,7 @@ from router.wire.frames import (
     Ack,
     AddressedMessage,
     BroadcastTable,
+    ClassifiedPredicate,
     Commit,
     EncodedMessage,
     EncodedPredicate,
@@ -72,12 +73,13 @@ class BodyCodec:
         return type(body) is self.type or type(body) in self.others
 
 
-def _predicate(frame_type: FrameType, sent_on: bool) -> BodyCodec:
+def _predicate(frame_type: FrameType, sent_on: bool, others: tuple[Any, ...] = ()) -> BodyCodec:
     return BodyCodec(
         Predicate,
         encode_predicate,
         partial(decode_predicate, frame_type),
         describe_predicate,
+        others,
         filters=partial(filters_of, frame_type),
         sent_on=sent_on,
     )
@@ -116,7 +118,7 @@ BODIES: dict[FrameType, BodyCodec] = {
     ),
     FrameType.RA: _predicate(FrameType.RA, sent_on=True),
     FrameType.SR: _number(FrameType.SR, SenderRequest),
-    FrameType.UR: _predicate(FrameType.UR, sent_on=False),
+    FrameType.UR: _predicate(FrameType.UR, sent_on=False, others=(ClassifiedPredicate,)),
     FrameType.HELLO: _number(FrameType.HELLO, Hello),
     FrameType.COMMIT: _number(FrameType.COMMIT, Commit),
     FrameType.ACK: _number(FrameType.ACK, Ack, frame_type_of),

@@ -57,6 +57,7 @@ class Tlv(IntEnum):
     SUBTREES = 9
     DESTINATIONS = 10
     DESTINATION_MAP = 11
+    CLASS_NODE = 12
     SUBSCRIPTION = 16
     PUBLICATION = 17
     ROUND = 18
@@ -336,7 +337,7 @@ FRAMES = (
     FrameFormat(
         FrameType.UR,
         "router → router",
-        ((Tlv.FILTER, Occurs.ANY_NUMBER),),
+        ((Tlv.CLASS_NODE, Occurs.ANY_NUMBER), (Tlv.FILTER, Occurs.ANY_NUMBER)),
         "update reply: the predicate of the subtree that answers an SR (figure 7)",
     ),
     FrameFormat(
@@ -604,6 +605,12 @@ TLVS = (
         f"where it is shorter. At most {MAX_DESTINATIONS:,} bits",
     ),
     TlvFormat(
+        Tlv.CLASS_NODE,
+        (Field("class_node", Layout.U32, "Node of a class", "any node of the class"),),
+        "the FILTERs behind it, up to the next CLASS_NODE, are of the nodes that the receiver of the UR has "
+        "in the class of this node; FILTERs before the first CLASS_NODE are of nodes of any class",
+    ),
+    TlvFormat(
         Tlv.SUBSCRIPTION,
         (
             Field("round", Layout.U32, "Round", "0, and one more with each refresh"),
@@ -740,7 +747,7 @@ TLVS = (
 
 RESERVED_TLVS = (
     Reserved(6, 6, "nothing: the entries of the earlier TABLE"),
-    Reserved(12, 15, "other routing schemes"),
+    Reserved(13, 15, "other routing schemes"),
     Reserved(20, 31, "the attention-limited service"),
     Reserved(35, 47, "private content"),
     Reserved(48, 63, "authentication: key identifiers, tags of a hop, signatures of an issuer"),

@@ -6,6 +6,7 @@ controller's TABLE, COMMIT and ACK frames are the testbed's own (docs/wire-forma
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +23,7 @@ __all__ = [
     "AddressedMessage",
     "Body",
     "BroadcastTable",
+    "ClassifiedPredicate",
     "Commit",
     "EncodedMessage",
     "EncodedPredicate",
@@ -162,6 +164,26 @@ class AddressedMessage:
     message: Message | EncodedMessage
 
 
+@dataclass(frozen=True, slots=True)
+class ClassifiedPredicate(Predicate):
+    """Body of a UR that keeps classes of nodes apart.
+
+    Attributes:
+        classes: a node of each class, and the place of the first filter of its class among the filters, which
+            end where those of the next class begin. Filters before the first place are of nodes of any class.
+    """
+
+    classes: tuple[tuple[int, int], ...] = ()
+
+    def parts(self) -> Iterator[tuple[int | None, Predicate]]:
+        """A node of each class with the predicate of its nodes; None with that of nodes of any class."""
+        bounds = [*(first for _, first in self.classes), len(self.filters)]
+        if bounds[0]:
+            yield None, Predicate(self.filters[: bounds[0]])
+        for (node, first), end in zip(self.classes, bounds[1:], strict=True):
+            yield node, Predicate(self.filters[first:end])
+
+
 class EncodedPredicate:
     """Body of an RA or UR as received, neither decoded nor checked: a long one is decoded in parts.
 
@@ -257,7 +279,7 @@ class Frame:
 
     Attributes:
         type: what it is; determines the type of `body` (MSG: Message, EncodedMessage or AddressedMessage;
-            RA, UR: Predicate or EncodedPredicate).
+            RA: Predicate or EncodedPredicate; UR: also ClassifiedPredicate).
         issuer: source node of a MSG; issuer of an RA or SR; issuer of the SR that a UR answers;
             the router itself for HELLO and ACK; the addressed router for TABLE and COMMIT.
         seq: sequence number (MSG, RA, PUB, FLUSH), request number (SR, UR), number of the subscription (SUB,

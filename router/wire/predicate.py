@@ -1,4 +1,4 @@
-"""The body of an RA or UR: FILTER TLVs."""
+"""The body of an RA or UR: FILTER TLVs, in a UR perhaps by classes of nodes."""
 
 from __future__ import annotations
 
@@ -15,21 +15,29 @@ from router.predicates.model import (
     Type,
 )
 from router.wire.format import CONSTRAINT, DecodeReason, FrameType, Tlv
+from router.wire.frames import ClassifiedPredicate
 from router.wire.header import DecodeError
-from router.wire.layouts import struct_of
-from router.wire.tlv import encode_tlv, skip_unknown, tlvs
+from router.wire.layouts import TLV_FORMATS, struct_of
+from router.wire.tlv import encode_tlv, skip_unknown, tlvs, wrong_size
 from router.wire.value import TYPES, bad_utf8, decode_value, encode_value, unknown_type
 
 #: Of a constraint, after the name: type, operator, value length.
 _AFTER_NAME = struct_of(CONSTRAINT.fields[2:])
+_CLASS_NODE = struct_of(TLV_FORMATS[Tlv.CLASS_NODE].fields)
 _OPERATORS: dict[int, Operator] = {int(operator): operator for operator in Operator}
 
 
 def encode_predicate(predicate: Predicate) -> bytes:
-    """One FILTER for each filter, in the predicate's order."""
-    return b"".join(
-        [encode_tlv(Tlv.FILTER, b"".join(map(_encode_constraint, filter_))) for filter_ in predicate]
-    )
+    """One FILTER for each filter, in the predicate's order, and a CLASS_NODE before those of a class.
+
+    Raises:
+        struct.error: a node does not fit.
+    """
+    encoded = [encode_tlv(Tlv.FILTER, b"".join(map(_encode_constraint, filter_))) for filter_ in predicate]
+    if isinstance(predicate, ClassifiedPredicate):
+        for node, first in reversed(predicate.classes):
+            encoded.insert(first, encode_tlv(Tlv.CLASS_NODE, _CLASS_NODE.pack(node)))
+    return b"".join(encoded)
 
 
 def _encode_constraint(constraint: Constraint) -> bytes:
@@ -45,7 +53,21 @@ def decode_predicate(frame_type: FrameType, body: bytes) -> Predicate:
     Raises:
         DecodeError: the body breaks a rule of the format.
     """
-    return Predicate(tuple(filters_of(frame_type, body)))
+    return with_classes(Predicate(tuple(filters_of(frame_type, body))), frame_type, body)
+
+
+def with_classes(predicate: Predicate, frame_type: FrameType, body: bytes) -> Predicate:
+    """The predicate of a body, given all its filters in their order: with the classes that a UR names."""
+    if frame_type is not FrameType.UR:
+        return predicate
+    place = 0
+    classes: list[tuple[int, int]] = []
+    for number, start, _ in tlvs(body):
+        if number == Tlv.FILTER:
+            place += 1
+        elif number == Tlv.CLASS_NODE:
+            classes.append((_CLASS_NODE.unpack_from(body, start)[0], place))
+    return ClassifiedPredicate(predicate.filters, tuple(classes)) if classes else predicate
 
 
 def filters_of(frame_type: FrameType, body: bytes, most: int | None = None) -> Iterator[Filter]:
@@ -60,6 +82,9 @@ def filters_of(frame_type: FrameType, body: bytes, most: int | None = None) -> I
     for number, start, end in tlvs(body):
         if number == Tlv.FILTER:
             yield Filter(decode_filter(body, start, end, most))
+        elif number == Tlv.CLASS_NODE and frame_type is FrameType.UR:
+            if end - start != _CLASS_NODE.size:
+                raise wrong_size(Tlv.CLASS_NODE, end - start, _CLASS_NODE.size)
         else:
             skip_unknown(number, frame_type)
 
@@ -115,10 +140,14 @@ def _constraint(name: str, type_: int, number: int, body: bytes, start: int, end
 
 def describe_predicate(predicate: Predicate) -> list[tuple[Tlv, dict[str, Any]]]:
     """The TLVs of a predicate by the field names of the format."""
-    return [
+    found: list[tuple[Tlv, dict[str, Any]]] = [
         (Tlv.FILTER, {"constraints": [_describe_constraint(constraint) for constraint in filter_]})
         for filter_ in predicate
     ]
+    if isinstance(predicate, ClassifiedPredicate):
+        for node, first in reversed(predicate.classes):
+            found.insert(first, (Tlv.CLASS_NODE, {"class_node": node}))
+    return found
 
 
 def _describe_constraint(constraint: Constraint) -> dict[str, Any]:

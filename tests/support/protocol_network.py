@@ -136,6 +136,7 @@ class Network:
     Attributes:
         loss: probability that a frame of a router is lost on its link.
         background: is called between the frames that announce a new epoch to routers.
+        options: of every router.
         reordering: frames of one link overtake each other at random.
         delivered: (source, seq) -> node -> number of deliveries of the message.
         tables_of: the broadcast layer: (full graph, what is up) -> each node's table.
@@ -149,7 +150,7 @@ class Network:
         self.epoch = 0
         self.rng = random.Random(seed)
         self._incarnations = dict.fromkeys(sorted(graph), 1)
-        self._options = options
+        self.options = options
         self._seed = seed
         self._matcher = matcher
         self.routers = {node: self._router(node) for node in sorted(graph)}
@@ -282,8 +283,8 @@ class Network:
     def _router(self, node: int) -> Router:
         return Router(
             node,
-            self._options,
-            content_of(self._options.covering, self._options.privacy).matcher(self._matcher),
+            self.options,
+            content_of(self.options.covering, self.options.privacy).matcher(self._matcher),
             self._incarnations[node],
             random.Random(f"{self._seed}/{node}"),
         )

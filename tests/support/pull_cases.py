@@ -11,7 +11,7 @@ from router.predicates.semantics import matches
 from router.protocol.options import RouterOptions
 from tests.support.predicate_cases import PREDICATES
 from tests.support.protocol_network import Network
-from tests.support.router_tables import predicates_of
+from tests.support.router_tables import about
 
 #: Two messages of this list differ for any two predicates of `PREDICATES` that do not match the same.
 PROBES = [
@@ -29,29 +29,48 @@ def selected(predicate: Predicate) -> list[bool]:
     return [matches(predicate, message) for message in PROBES]
 
 
-def behind(network: Network, node: int, neighbour: int) -> list[int]:
-    """The nodes behind the link from `node` to `neighbour`, on the tree of `node`, from the tables alone."""
+def behind(network: Network, node: int, neighbour: int, source: int | None = None) -> list[int]:
+    """The nodes behind the link from `node` to `neighbour`, from the tables of the controller alone.
+
+    Args:
+        source: those on the tree of this node; None: on the tree of `node`.
+    """
     interface = next(i for i, other in network.routers[node].interfaces().items() if other == neighbour)
-    return [
+    found = [
         root for root in network.routers if root != node and network.parent_interface(node, root) == interface
     ]
+    if source is None:
+        return found
+    table = network.tables[node]
+    assert table.subtrees is not None
+    below = table.subtrees[table.class_of[source] - 1]
+    return [root for root in found if below[table.class_of[root] - 1]]
 
 
 def table_errors(network: Network, exact: bool) -> list[str]:
     """Returns the places where a table lacks a node's predicate, or (`exact`) has more than all
-    predicates."""
+    predicates.
+
+    A table that keeps classes of nodes apart is compared for each source of messages.
+    """
     wrong = []
     for node, router in network.routers.items():
-        for interface, neighbour in router.interfaces().items():
-            has = selected(predicates_of(router).get(interface, NOTHING))
-            nodes = behind(network, node, neighbour)
-            wanted = [selected(network.predicates.get(other, NOTHING)) for other in nodes]
-            wants = [any(column) for column in zip(*wanted, strict=True)] if wanted else [False] * len(PROBES)
-            for message, has_it, wants_it in zip(PROBES, has, wants, strict=True):
-                if wants_it and not has_it:
-                    wrong.append(f"{node}: behind {neighbour} {dict(message)} is missing")
-                elif exact and has_it and not wants_it:
-                    wrong.append(f"{node}: behind {neighbour} {dict(message)} is too much")
+        sources: list[int | None] = [None]
+        if network.options.scheme == "pif-classes":
+            class_of = network.tables[node].class_of
+            sources = [each for each in network.routers if each < class_of.size and class_of[each]]
+        for source in sources:
+            table = about(router.rows(), source)
+            for interface, neighbour in router.interfaces().items():
+                has = selected(table.get(interface, NOTHING))
+                nodes = behind(network, node, neighbour, source)
+                wanted = [selected(network.predicates.get(other, NOTHING)) for other in nodes]
+                wants = [any(column) for column in zip(*wanted, strict=True)] or [False] * len(PROBES)
+                for message, has_it, wants_it in zip(PROBES, has, wants, strict=True):
+                    if wants_it and not has_it:
+                        wrong.append(f"{node}, of {source}: behind {neighbour} {dict(message)} is missing")
+                    elif exact and has_it and not wants_it:
+                        wrong.append(f"{node}, of {source}: behind {neighbour} {dict(message)} is too much")
     return wrong
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from router.predicates.model import Predicate
+from router.predicates.model import NOTHING, Predicate
 from router.protocol.router import Router
 from router.protocol.scheme import Row
 
@@ -22,4 +22,15 @@ def by_interface(rows: Iterable[Row]) -> dict[int, Predicate]:
         assert row.scope == ""
         assert row.interface not in found
         found[row.interface] = row.predicate
+    return found
+
+
+def about(rows: Iterable[Row], source: int | None) -> dict[int, Predicate]:
+    """Interface -> the disjunction of the rows that are about messages of a source; None: of any source."""
+    found: dict[int, Predicate] = {}
+    for row in rows:
+        assert row.interface is not None
+        if row.sources is None or source is None or source in row.sources:
+            filters = found.get(row.interface, NOTHING).filters
+            found[row.interface] = Predicate(filters + row.predicate.filters)
     return found

@@ -22,6 +22,7 @@ from router.wire.frames import (
     AddressedMessage,
     Body,
     BroadcastTable,
+    ClassifiedPredicate,
     Commit,
     Flags,
     Frame,
@@ -96,7 +97,10 @@ def _body(kind: FrameType, body: dict[str, Any]) -> Body:
         message = Message({name: value for name, _, value in body["attributes"]})
         return AddressedMessage(tuple(body["destinations"]), message) if "destinations" in body else message
     if kind in (FrameType.RA, FrameType.UR):
-        return Predicate(tuple(Filter(tuple(_constraint(*one) for one in each)) for each in body["filters"]))
+        filters = tuple(Filter(tuple(_constraint(*one) for one in each)) for each in body["filters"])
+        if "classes" in body:
+            return ClassifiedPredicate(filters, tuple((node, first) for node, first in body["classes"]))
+        return Predicate(filters)
     if kind is FrameType.XMSG:
         sealed = bytes.fromhex(body["sealed"])
         private = BloomMessage(Suite(*body["key"]), _bits(body["bits"]), sealed)

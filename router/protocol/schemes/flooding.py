@@ -6,9 +6,9 @@ its node: there are no RAs, SRs and URs, and no table beside p0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from router.protocol.broadcast import Branch
+from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.scheme import Outputs, Row, Scheme, rows_by_interface
 from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import Frame
@@ -35,8 +35,8 @@ class Flooding(Scheme):
         body = self.context.content.message_in(frame)
         return Outputs(branch.children, bool(self.routing.match(body, among=_LOCAL)))
 
-    def deciding_entries(self, branch: Branch) -> Mapping[int, int | None] | None:
-        return dict.fromkeys(branch.children)
+    def deciding_entries(self, table: EpochTable, branch: Branch) -> Sequence[tuple[int, int | None]] | None:  # noqa: ARG002
+        return [(child, None) for child in sorted(branch.children)]
 
     def rows(self) -> Iterable[Row]:
         return rows_by_interface(self.routing)

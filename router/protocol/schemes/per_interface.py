@@ -6,11 +6,11 @@ message. RAs widen it, SRs and URs replace it (protocol paper, sections 3.3 to 3
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from router.predicates.model import Message, Predicate
 from router.protocol.advertising import Advertising
-from router.protocol.broadcast import Branch
+from router.protocol.broadcast import Branch, EpochTable
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action
@@ -32,7 +32,7 @@ class PerInterface(Scheme):
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         super().__init__(context, routing)
         self._ingress = self.ingress_filter()
-        self._pull = pull_routing(context, routing, self.reply_rules(), self._ingress)
+        self._pull = pull_routing(context, self.reply_rules(), self._ingress)
         self._advertising = Advertising(context, routing, self)
 
     def ingress_filter(self) -> IngressFilter:
@@ -53,7 +53,7 @@ class PerInterface(Scheme):
     def advertised(self, branch: Branch, frame: Frame) -> Drop | None:
         """Widens p_i by an RA, and drops one that the routers beyond need not hear of."""
         predicate = self.context.content.predicate_in(frame)
-        self._pull.advertised(branch.parent, predicate)
+        self._pull.advertised(branch.parent, frame.issuer, predicate)
         hops = min(frame.hop_limit - 1, branch.depth)
         accepted = self._ingress.accept(frame.epoch, branch, predicate, hops)
         return None if accepted else Drop.RA_COVERED
@@ -63,8 +63,8 @@ class PerInterface(Scheme):
         body: Message | EncodedMessage = frame.body  # type: ignore[assignment]
         return outputs_of(self.routing.match(body, among=with_local(branch.children)))
 
-    def deciding_entries(self, branch: Branch) -> Mapping[int, int | None] | None:
-        return {child: child for child in branch.children}
+    def deciding_entries(self, table: EpochTable, branch: Branch) -> Sequence[tuple[int, int | None]] | None:  # noqa: ARG002
+        return [(child, child) for child in sorted(branch.children)]
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
         tables = self.context.tables

@@ -6,13 +6,12 @@ trimmed, and when a UR is partial or overtakes an RA (docs/adr/0002 and 0003).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
 from router.protocol.ingress import IngressFilter
-from router.protocol.reply_rules import ReplyRules
+from router.protocol.reply_rules import ReplyRules, Report
 from router.protocol.routing import RoutingTable
 from router.protocol.schemes.per_interface import PerInterface
 
@@ -43,7 +42,7 @@ class CoveringFilter:
     def accept(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:  # noqa: ARG002
         return self._routing.widen(branch.parent, predicate)
 
-    def restrict_to(self, interface: int, reported: PredicateBuilder) -> None:
+    def restrict_to(self, epoch: int, interface: int, report: Report) -> None:
         """p_i says nothing of what others know."""
 
     def retire(self, epochs: frozenset[int]) -> None:
@@ -53,15 +52,8 @@ class CoveringFilter:
 class StrictReplyRules(ReplyRules):
     """Sections 3.5.2 and 3.5.3 to the letter: p_i is replaced by the UR alone, PARTIAL or not."""
 
-    def reported(self, reply: Predicate, ras_since_request: Predicate) -> PredicateBuilder:  # noqa: ARG002
-        return self.content.builder(reply)
-
-    def assembled(
-        self,
-        replies: Iterable[Predicate],
-        ras_since_request: Iterable[PredicateBuilder],  # noqa: ARG002
-    ) -> Predicate:
-        return super().assembled(replies, ())
+    def with_advertised(self, report: Report, ras_since_request: Report) -> Report:  # noqa: ARG002
+        return report
 
     def widens(self, partial: bool) -> bool:  # noqa: ARG002
         return False

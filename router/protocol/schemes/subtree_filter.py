@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from router.content.base import Content
 from router.predicates.covering.bitset import Bits
-from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Predicate
 from router.protocol.broadcast import Branch
+from router.protocol.reply_rules import Report
 from router.protocol.routing import RoutingTable
 
 
@@ -81,6 +81,10 @@ class SubtreeFilter:
 
     def accept(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:
         self._routing.widen(branch.parent, predicate)
+        return self.widened(epoch, branch, predicate, hops)
+
+    def widened(self, epoch: int, branch: Branch, predicate: Predicate, hops: int) -> bool:
+        """Widens F by an RA; returns whether F did not cover it."""
         classes = self._advertised.setdefault(epoch, {}).setdefault(branch.parent, {})
         levels = classes.setdefault(branch.subtree_id, {})
         nearest = min((level for level in levels if level >= hops), default=None)
@@ -95,13 +99,17 @@ class SubtreeFilter:
         levels[hops] = widened
         return True
 
-    def restrict_to(self, interface: int, reported: PredicateBuilder) -> None:
-        """Intersects F with `reported` in every class of the interface: any may hold the SR's issuer."""
+    def restrict_to(self, epoch: int, interface: int, report: Report) -> None:  # noqa: ARG002
+        """Intersects F with the report in every class of the interface: any may hold the SR's issuer."""
+        bound = report[interface].members
         for interfaces in self._advertised.values():
             for levels in interfaces.get(interface, {}).values():
-                for hops, known in levels.items():
-                    if not self._pool.covers_all(reported.members, known):
-                        levels[hops] = self._pool.restricted(known, reported.members)
+                self._restrict(levels, bound)
+
+    def _restrict(self, levels: dict[int, Bits], bound: Bits) -> None:
+        for hops, known in levels.items():
+            if not self._pool.covers_all(bound, known):
+                levels[hops] = self._pool.restricted(known, bound)
 
     def retire(self, epochs: frozenset[int]) -> None:
         for epoch in self._advertised.keys() - epochs:

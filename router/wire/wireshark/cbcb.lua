@@ -58,6 +58,7 @@ local TLV_TYPES = {
   [9] = "SUBTREES",
   [10] = "DESTINATIONS",
   [11] = "DESTINATION_MAP",
+  [12] = "CLASS_NODE",
   [16] = "SUBSCRIPTION",
   [17] = "PUBLICATION",
   [18] = "ROUND",
@@ -78,6 +79,7 @@ local ACKNOWLEDGED = 8
 local SUBTREES = 9
 local DESTINATIONS = 10
 local DESTINATION_MAP = 11
+local CLASS_NODE = 12
 local SUBSCRIPTION = 16
 local PUBLICATION = 17
 local ROUND = 18
@@ -130,6 +132,7 @@ local LAYOUTS = {
   [NEIGHBOUR] = { { "interface", 2 }, { "node", 4 } },
   [OLDEST_EPOCH] = { { "oldest_epoch", 4 } },
   [ACKNOWLEDGED] = { { "acknowledged", 1 } },
+  [CLASS_NODE] = { { "class_node", 4 } },
   [SUBSCRIPTION] = { { "round", 4 }, { "nonce", 4 }, { "remaining", 4 }, { "lifetime_left_us", 8 }, { "freshness_us", 8 }, { "subscription_flags", 1 } },
   [PUBLICATION] = { { "publication_source", 4 }, { "publication_seq", 8 }, { "age_us", 8 }, { "publication_flags", 1 } },
   [ROUND] = { { "round", 4 } },
@@ -141,7 +144,7 @@ local ALLOWED = {
   [MSG] = { [DESTINATIONS] = true, [DESTINATION_MAP] = true, [ATTRIBUTE] = true },
   [RA] = { [FILTER] = true },
   [SR] = { [TIMEOUT] = true },
-  [UR] = { [FILTER] = true },
+  [UR] = { [CLASS_NODE] = true, [FILTER] = true },
   [HELLO] = { [INCARNATION] = true },
   [COMMIT] = { [OLDEST_EPOCH] = true },
   [ACK] = { [ACKNOWLEDGED] = true },
@@ -199,6 +202,7 @@ local fields = {
   destinations = ProtoField.none("cbcb.destinations", "Destination"),
   first_destination = ProtoField.uint32("cbcb.first_destination", "First destination"),
   destination_bits = ProtoField.bytes("cbcb.destination_bits", "Destinations"),
+  class_node = ProtoField.uint32("cbcb.class_node", "Node of a class"),
   round = ProtoField.uint32("cbcb.round", "Round"),
   nonce = ProtoField.uint32("cbcb.nonce", "Nonce"),
   remaining = ProtoField.uint32("cbcb.remaining", "Remaining publications"),
@@ -245,6 +249,7 @@ local BODY_FIELDS = {
   "destinations",
   "first_destination",
   "destination_bits",
+  "class_node",
   "round",
   "nonce",
   "remaining",

@@ -37,6 +37,7 @@ OPTIONS = {
     "pif": RouterOptions(sr_timeout_s=1.0),
     "pif, SRs by count": RouterOptions(sr_policy="count", sr_threshold=3, sr_timeout_s=0.5),
     "pif, SRs by count, rarely": RouterOptions(sr_policy="count", sr_threshold=2, sr_min_interval_s=2.0),
+    "pif-classes, SRs by count": RouterOptions(scheme="pif-classes", sr_policy="count", sr_threshold=3),
     "hop limits": RouterOptions(hop_limit=2),
     **{scheme: RouterOptions(scheme=scheme) for scheme in SCHEMES},
     **{f"covering {name}": RouterOptions(covering=name) for name in CONTENTS},

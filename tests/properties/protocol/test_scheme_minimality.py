@@ -79,6 +79,29 @@ def test_a_message_crosses_the_paths_to_its_receivers_and_no_other_link(
     expect_minimal(network, message)
 
 
+@settings(max_examples=cases(40), deadline=None)
+@given(SEEDS, st.integers(3, 8), CHANGES, MESSAGES, st.booleans())
+def test_pif_classes_is_minimal_when_urs_have_replaced_what_ras_widened(
+    seed: int, nodes: int, changes: list[tuple[int, Predicate]], message: Message, reuse: bool
+) -> None:
+    options = RouterOptions(scheme="pif-classes", ur_reuse=reuse, sr_timeout_s=1.0)
+    network = Network(random_graph(random.Random(seed), nodes, nodes), options, seed)
+    network.new_epoch()
+    for node, predicate in changes:
+        network.set_predicate(node % nodes, predicate)
+        network.some_steps()
+    network.settle()
+    for down in ((), (network.rng.choice(sorted(network.graph.edges)),)):
+        if down:
+            network.new_epoch(down=down)
+            network.settle()
+        network.now += options.ur_freshness_s + 0.1
+        for node in network.routers:
+            network.request_update(node)
+            network.settle()
+        expect_minimal(network, message)
+
+
 @pytest.mark.parametrize("scheme", MINIMAL)
 @settings(max_examples=cases(20), deadline=None)
 @given(SEEDS, st.integers(3, 8), CHANGES, MESSAGES)
@@ -189,11 +212,12 @@ def test_ips_holds_one_predicate_for_sources_with_the_same_receivers_below(data:
         assert filters_held(network, TablePart.FORWARDING, sources) == expected
 
 
+@pytest.mark.parametrize("scheme", ["pif", "pif-classes"])
 @settings(max_examples=cases(30), deadline=None)
-@given(st.data())
-def test_pif_holds_each_receiver_once_at_every_other_router(data: st.DataObject) -> None:
-    """n r M_p (n - 1) / n, and not the slides' n^2 r M_p."""
-    network, filters, _ = data.draw(settled("pif"))
+@given(data=st.data())
+def test_pif_holds_each_receiver_once_at_every_other_router(scheme: str, data: st.DataObject) -> None:
+    """n r M_p (n - 1) / n, and not the slides' n^2 r M_p; also if it keeps classes of receivers apart."""
+    network, filters, _ = data.draw(settled(scheme))
     expected = sum(filters.values()) * (len(network.routers) - 1)
     assert filters_held(network, TablePart.FORWARDING, list(network.routers)) == expected
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import get_args
 
 import networkx as nx
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,9 +15,11 @@ from router.predicates.model import NOTHING, Message, Operator, Predicate
 from router.protocol.options import RequestPolicyName
 from tests.support.fuzz import cases
 from tests.support.predicate_cases import SEEDS
-from tests.support.protocol_network import Network, integer, one, random_graph
+from tests.support.protocol_network import Network, graph_of, integer, one, random_graph
 from tests.support.pull_cases import OPTIONS, STEPS, play, table_errors
 
+#: The schemes with SRs that lose no receiver.
+SCHEMES = ("pif", "pif-classes")
 #: Few predicates that cover each other or not.
 WIDE, NARROW, ELSEWHERE = (
     one(integer("a", operator, value))
@@ -24,13 +27,14 @@ WIDE, NARROW, ELSEWHERE = (
 )
 
 
-@settings(max_examples=cases(500), deadline=None)
+@pytest.mark.parametrize("scheme", SCHEMES)
+@settings(max_examples=cases(250), deadline=None)
 @given(SEEDS, st.integers(2, 9), st.integers(0, 8), STEPS, st.booleans())
 def test_trimming_never_loses_a_receiver(
-    seed: int, nodes: int, extra: int, steps: list[tuple[int, Predicate | None]], reuse: bool
+    scheme: str, seed: int, nodes: int, extra: int, steps: list[tuple[int, Predicate | None]], reuse: bool
 ) -> None:
     """Predicates widen and narrow while routers ask, at any time, in any order: nobody is lost."""
-    options = replace(OPTIONS, ur_reuse=reuse)
+    options = replace(OPTIONS, scheme=scheme, ur_reuse=reuse)
     network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
     network.new_epoch()
     play(network, steps)
@@ -39,9 +43,11 @@ def test_trimming_never_loses_a_receiver(
     assert set(network.dropped()) <= {"ra_covered", "ur_late", "sr_old"}
 
 
-@settings(max_examples=cases(1000), deadline=None)
+@pytest.mark.parametrize("scheme", SCHEMES)
+@settings(max_examples=cases(300), deadline=None)
 @given(SEEDS, st.integers(2, 8), st.integers(0, 8), STEPS, STEPS, st.booleans())
 def test_one_round_of_requests_makes_every_table_exact(
+    scheme: str,
     seed: int,
     nodes: int,
     extra: int,
@@ -50,7 +56,7 @@ def test_one_round_of_requests_makes_every_table_exact(
     reuse: bool,
 ) -> None:
     """After losses and reordering, one quiet round repairs all tables; later changes lose no receiver."""
-    options = replace(OPTIONS, ur_reuse=reuse)
+    options = replace(OPTIONS, scheme=scheme, ur_reuse=reuse)
     network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
     network.new_epoch()
     network.loss, network.reordering = 0.2, True
@@ -68,7 +74,8 @@ def test_one_round_of_requests_makes_every_table_exact(
     assert table_errors(network, exact=False) == []
 
 
-@settings(max_examples=cases(500), deadline=None)
+@pytest.mark.parametrize("scheme", SCHEMES)
+@settings(max_examples=cases(250), deadline=None)
 @given(
     SEEDS,
     st.integers(2, 8),
@@ -78,6 +85,7 @@ def test_one_round_of_requests_makes_every_table_exact(
     st.sampled_from(get_args(RequestPolicyName)),
 )
 def test_one_round_mends_losses_reordering_and_changes_of_the_network(
+    scheme: str,
     seed: int,
     nodes: int,
     extra: int,
@@ -90,7 +98,13 @@ def test_one_round_mends_losses_reordering_and_changes_of_the_network(
     Once it is quiet, one SR of each router makes every table exact, in the network as it then is.
     """
     options = replace(
-        OPTIONS, ur_reuse=reuse, readvertise_jitter_s=0.02, sr_policy=policy, sr_period_s=2.0, sr_threshold=1
+        OPTIONS,
+        scheme=scheme,
+        ur_reuse=reuse,
+        readvertise_jitter_s=0.02,
+        sr_policy=policy,
+        sr_period_s=2.0,
+        sr_threshold=1,
     )
     network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
     network.new_epoch()
@@ -120,11 +134,12 @@ def test_one_round_mends_losses_reordering_and_changes_of_the_network(
     assert table_errors(network, exact=True) == []
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
 @settings(max_examples=cases(400), deadline=None)
 @given(SEEDS, st.integers(3, 7), st.booleans())
-def test_requests_while_trees_change_lose_nobody(seed: int, nodes: int, reuse: bool) -> None:
+def test_requests_while_trees_change_lose_nobody(scheme: str, seed: int, nodes: int, reuse: bool) -> None:
     """Links fail and return; between any two frames of the controller routers ask, change, and wait."""
-    options = replace(OPTIONS, ur_reuse=reuse, readvertise_jitter_s=0.02)
+    options = replace(OPTIONS, scheme=scheme, ur_reuse=reuse, readvertise_jitter_s=0.02)
     graph = random_graph(random.Random(seed), nodes, nodes)
     network = Network(graph, options, seed)
     network.new_epoch()
@@ -154,13 +169,14 @@ def test_requests_while_trees_change_lose_nobody(seed: int, nodes: int, reuse: b
     assert table_errors(network, exact=False) == []
 
 
-@settings(max_examples=cases(1000), deadline=None)
+@pytest.mark.parametrize("scheme", SCHEMES)
+@settings(max_examples=cases(500), deadline=None)
 @given(SEEDS, st.integers(3, 7), st.integers(0, 4), st.booleans())
 def test_a_receiver_that_narrows_and_widens_is_never_lost(
-    seed: int, nodes: int, extra: int, reuse: bool
+    scheme: str, seed: int, nodes: int, extra: int, reuse: bool
 ) -> None:
     """The hard case: few predicates that cover each other, many SRs, frames in every order."""
-    options = replace(OPTIONS, ur_reuse=reuse)
+    options = replace(OPTIONS, scheme=scheme, ur_reuse=reuse)
     network = Network(random_graph(random.Random(seed), nodes, extra), options, seed)
     network.new_epoch()
     rng = network.rng
@@ -176,12 +192,16 @@ def test_a_receiver_that_narrows_and_widens_is_never_lost(
     assert table_errors(network, exact=False) == []
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
 @settings(max_examples=cases(200), deadline=None)
 @given(SEEDS, st.integers(2, 7), st.sampled_from(["periodic", "count"]))
-def test_policies_and_schedules_lose_nobody(seed: int, nodes: int, policy: RequestPolicyName) -> None:
+def test_policies_and_schedules_lose_nobody(
+    scheme: str, seed: int, nodes: int, policy: RequestPolicyName
+) -> None:
     """RAs that keep their distance, SRs by the policies, messages that make them due: nobody is lost."""
     options = replace(
         OPTIONS,
+        scheme=scheme,
         ra_min_interval_s=0.5,
         ra_jitter_s=0.2,
         sr_policy=policy,
@@ -202,3 +222,24 @@ def test_policies_and_schedules_lose_nobody(seed: int, nodes: int, policy: Reque
             network.step()
     network.settle()
     assert table_errors(network, exact=False) == []
+
+
+#: Both receivers are behind w from u, in one interface; v is below u on the tree of the first one only.
+U, V, W, X, FIRST, SECOND = range(6)
+TWO_CLASSES = [(FIRST, X, 2), (SECOND, X, 2), (X, W, 2), (W, U, 2), (U, V, 2), (V, SECOND, 6)]
+
+
+def test_another_class_does_not_stand_in_for_a_receiver() -> None:
+    """A receiver narrows, u trims, it widens back; a receiver of another class has had it all along."""
+    network = Network(graph_of(TWO_CLASSES), replace(OPTIONS, scheme="pif-classes"), 1)
+    network.new_epoch()
+    network.set_predicate(FIRST, WIDE)
+    network.set_predicate(SECOND, WIDE)
+    network.settle()
+    network.set_predicate(FIRST, NARROW)
+    network.settle()
+    network.request_update(U)
+    network.settle()
+    network.set_predicate(FIRST, WIDE)
+    network.settle()
+    assert table_errors(network, exact=True) == []

@@ -32,6 +32,7 @@ from router.wire.frames import (
     Ack,
     AddressedMessage,
     BroadcastTable,
+    ClassifiedPredicate,
     Commit,
     Flags,
     Frame,
@@ -115,12 +116,22 @@ PRIVATE_PREDICATES = st.lists(
 PRIVATE_MESSAGES = SUITES.flatmap(
     lambda suite: st.builds(BloomMessage, st.just(suite), bits_of(suite), st.binary(min_size=12, max_size=40))
 )
+
+
+@st.composite
+def classified(draw: st.DrawFn) -> ClassifiedPredicate:
+    filters = draw(PREDICATES).filters
+    nodes = draw(st.lists(U32, min_size=1, max_size=4))
+    places = st.lists(st.integers(0, len(filters)), min_size=len(nodes), max_size=len(nodes))
+    return ClassifiedPredicate(filters, tuple(zip(nodes, sorted(draw(places)), strict=True)))
+
+
 TABLES = tables()
 BODIES: dict[FrameType, st.SearchStrategy[Any]] = {
     FrameType.MSG: MESSAGES | st.builds(AddressedMessage, DESTINATIONS, MESSAGES),
     FrameType.RA: PREDICATES,
     FrameType.SR: st.builds(SenderRequest, U32),
-    FrameType.UR: PREDICATES,
+    FrameType.UR: PREDICATES | classified(),
     FrameType.XMSG: PRIVATE_MESSAGES | st.builds(AddressedMessage, DESTINATIONS, PRIVATE_MESSAGES),
     FrameType.XRA: PRIVATE_PREDICATES,
     FrameType.XUR: PRIVATE_PREDICATES,

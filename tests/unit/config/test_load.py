@@ -334,8 +334,8 @@ def test_every_field_of_a_section_is_an_option_with_a_sentence(options: type) ->
         (
             'scheme = "pif-strict"',
             'scheme = "broadcast"',
-            '[routing] scheme: "broadcast" is not valid; expected "pif" or "pif-strict" or "psf" or "ips" '
-            'or "drp" or "flooding"',
+            '[routing] scheme: "broadcast" is not valid; expected "pif" or "pif-strict" or "pif-classes" '
+            'or "psf" or "ips" or "drp" or "flooding"',
         ),
         (
             'hop_limit = 16\n\n[routing]\nscheme = "pif-strict"',

@@ -14,10 +14,18 @@ def test_on_a_line() -> None:
         "psf": 2 * 3 + 1,
         "ips": 2 * 3 + 1,
         "pif": 2 * 4,
+        # Node 2 is never between a source and node 1.
+        "pif-classes": 2 * 3 + 1,
         "drp": 4,
     }
     # From 1 there is one hop to 2, with the same receivers below as from 0.
-    assert predicted(forest, {2: 3, 1: 1}, [0, 1]) == {"psf": 10, "ips": 7, "pif": 8, "drp": 4 + 3}
+    assert predicted(forest, {2: 3, 1: 1}, [0, 1]) == {
+        "psf": 10,
+        "ips": 7,
+        "pif": 8,
+        "pif-classes": 7,
+        "drp": 4 + 3,
+    }
 
 
 def test_on_a_ring_the_receivers_below_depend_on_the_source() -> None:
@@ -28,5 +36,6 @@ def test_on_a_ring_the_receivers_below_depend_on_the_source() -> None:
         "psf": 5 * 6,
         "ips": 10 * 1 + 10 * 2,
         "pif": 5 * 4,
+        "pif-classes": 5 * 4,
         "drp": 5 * 4,
     }

@@ -58,14 +58,14 @@ def test_an_advertisement_that_is_not_identified_is_dropped() -> None:
     assert router.counters.dropped == {"ra_unidentified": 1}
 
 
-@pytest.mark.parametrize("scheme", ["psf", "ips"])
+@pytest.mark.parametrize("scheme", ["psf", "ips", "pif-classes"])
 def test_a_table_without_subtrees_is_refused(scheme: str) -> None:
     router = new_router(RouterOptions(scheme=scheme))
     assert control(router, FrameType.TABLE, 1, TABLE) == []
     assert router.counters.dropped == {"bad_table": 1}
 
 
-@pytest.mark.parametrize("scheme", ["pif", "psf", "ips", "drp"])
+@pytest.mark.parametrize("scheme", ["pif", "pif-classes", "psf", "ips", "drp"])
 def test_a_router_that_no_tree_has_takes_messages_of_its_applications(scheme: str) -> None:
     router = set_up(RouterOptions(scheme=scheme), with_subtrees(table_of((), ()), {}))
     router.handle(SetPredicate(1, parse_predicate("x = 7")), 0.0)

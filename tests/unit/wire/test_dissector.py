@@ -20,7 +20,16 @@ from router.predicates.printer import format_predicate
 from router.wire import codec, layers
 from router.wire.destinations import describe_destinations
 from router.wire.format import Tlv
-from router.wire.frames import Ack, AddressedMessage, BroadcastTable, Commit, Frame, Hello, SenderRequest
+from router.wire.frames import (
+    Ack,
+    AddressedMessage,
+    BroadcastTable,
+    ClassifiedPredicate,
+    Commit,
+    Frame,
+    Hello,
+    SenderRequest,
+)
 from tests.support.paths import DOCS
 from tests.support.wire_tshark import (
     ETHERNET,
@@ -174,6 +183,9 @@ def body_fields(frame: Frame) -> Row:
             "value": [unescaped(shown(value)) for value in body.values()],
             "attribute": [unescaped(f"{shown_name(name)}={shown(value)}") for name, value in body.items()],
         }
+    if isinstance(body, ClassifiedPredicate):
+        nodes = {"class_node": [str(node) for node, _ in body.classes]}
+        return nodes | body_fields(replace(frame, body=Predicate(body.filters)))
     if isinstance(body, Predicate):
         constraints = [one for each in body for one in each]
         return {

@@ -20,6 +20,7 @@ from router.wire.frames import (
     Ack,
     AddressedMessage,
     BroadcastTable,
+    ClassifiedPredicate,
     Commit,
     Frame,
     FrameType,
@@ -84,7 +85,12 @@ def expected_fields(frame: Frame) -> list[tuple[Any, ...]]:
     if isinstance(body, Message):
         return [(name, type_of(value), value) for name, value in body.items()]
     if isinstance(body, Predicate):
-        return [tuple((one.name, one.type, one.operator, one.value) for one in each) for each in body]
+        found: list[tuple[Any, ...]] = [
+            tuple((one.name, one.type, one.operator, one.value) for one in each) for each in body
+        ]
+        for node, first in reversed(body.classes if isinstance(body, ClassifiedPredicate) else ()):
+            found.insert(first, ("class_node", node))
+        return found
     if isinstance(body, BroadcastTable):
         classes = [
             (
