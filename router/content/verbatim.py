@@ -8,7 +8,7 @@ interface, as the formulas for the memory of routing schemes assume.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
 from weakref import WeakSet
@@ -75,8 +75,9 @@ class VerbatimPool:
     def assume(self, predicate: Predicate, numbers: Iterable[int]) -> None:
         """Not needed: a look-up takes less time than storing the answer."""
 
-    def search(self, numbers: Iterable[int]) -> None:
+    def search(self, numbers: Sequence[int], start: int, weight: int) -> int:  # noqa: ARG002
         """Not needed: filters are not related."""
+        return len(numbers)
 
     def covers_all(self, members: Bits, others: Bits) -> bool:
         return not others & ~members

@@ -156,9 +156,7 @@ class Intake(Part):
                 self._context.counters.dropped[error.reason.value] += 1
                 self._done(sender, queue)
             return []
-        step = self._limits.turn_weight // 2
-        self._pool.search(reading.numbers[reading.searched : reading.searched + step])
-        reading.searched += step
+        reading.searched = self._pool.search(reading.numbers, reading.searched, self._limits.turn_weight)
         if reading.searched < len(reading.numbers):
             return []
         self._done(sender, queue)

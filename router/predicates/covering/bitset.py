@@ -13,10 +13,23 @@ from router.predicates.covering.intervals import Key
 Bits = int
 
 _BLOCK = 64
+#: Bits of a word, and the size of a set for each of its numbers from which on it is read bit by bit.
+_WORD, _DENSE = 512, 512
 
 
 def numbers_in(bits: Bits) -> Iterator[int]:
     """Yields the numbers of a set, in ascending order."""
+    size = bits.bit_length()
+    if size > _WORD and bits.bit_count() * _DENSE > size:
+        # Word by word: a step on the whole takes time that grows with its size.
+        data = bits.to_bytes(size // 8 + 1, "little")
+        for at in range(0, len(data), _WORD // 8):
+            word = int.from_bytes(data[at : at + _WORD // 8], "little")
+            while word:
+                lowest = word & -word
+                word ^= lowest
+                yield 8 * at + lowest.bit_length() - 1
+        return
     while bits:
         lowest = bits & -bits
         bits ^= lowest

@@ -1,6 +1,6 @@
 """Bounds on the work that predicates of other routers cause, and the widening of what exceeds them.
 
-The unit of all bounds is the *weight* of a filter: one, plus one for each constraint, plus one for each 256
+The unit of all bounds is the *weight* of a filter: one, plus one for each constraint, plus one for each 128
 bytes of its names and strings. Decoding, normalising and interning a filter takes time that grows with its
 weight. All bounds are counts, not times, so a replay of the same events gives the same predicates.
 
@@ -19,7 +19,7 @@ from router.predicates.covering.normal import Attribute, NormalFilter, normalise
 from router.predicates.model import EVERYTHING, Constraint, Filter, Predicate
 
 #: Bytes of names and strings that count as one constraint.
-_BYTES = 256
+_BYTES = 128
 #: Different sets of attributes for which the widened part of a predicate has a filter of its own.
 _SIGNATURES = 64
 #: Senders whose allowances are kept whether they are full or not.
@@ -49,7 +49,7 @@ class PredicateLimits:
     filter_weight: int = 512
     predicate_weight: int = 100_000
     predicate_filters: int = 10_000
-    turn_weight: int = 192
+    turn_weight: int = 128
     turn_pairs: int = 2_000
     burst: int = 200_000
     rate: int = 5_000

@@ -87,6 +87,8 @@ class FilterIndex:
         self._attributes: dict[Attribute, AttributeIndex] = {}
         self._signatures: dict[frozenset[Attribute], Bits] = {}
         self._families: dict[Family, Bits] = {}
+        #: The families of filters whose own key another family has: keys contain hashes.
+        self._collided: dict[tuple[NormalFilter, Attribute], Family] = {}
 
     def filter(self, number: int) -> NormalFilter:
         """Returns the member with this number."""
@@ -109,13 +111,24 @@ class FilterIndex:
         bit = 1 << number
         self.members |= bit
         self._signatures[filter_.signature] = self._signatures.get(filter_.signature, 0) | bit
-        for family in filter_.families.values():
-            self._families[family] = self._families.get(family, 0) | bit
+        self._add_to_families(filter_, bit)
         for attribute, values in filter_.items():
             if attribute not in self._attributes:
                 self._attributes[attribute] = AttributeIndex(attribute[1])
             self._attributes[attribute].add(values, bit)
         return bit
+
+    def _add_to_families(self, filter_: NormalFilter, bit: Bits) -> None:
+        for attribute, key in filter_.families.items():
+            family = key
+            # One member stands for all: they are equal but for the intervals of the attribute.
+            while known := self._families.get(family, 0):
+                if filter_.differs_only_in(attribute[0], self.filter((known & -known).bit_length() - 1)):
+                    break
+                family = (*family, None)
+            if family != key:
+                self._collided[filter_, attribute] = family
+            self._families[family] = known | bit
 
     def keep_only(self, members: Bits) -> None:
         """Removes every filter that is not in `members`; its number can be given to another."""
@@ -124,7 +137,13 @@ class FilterIndex:
             self._free.append(number)
         self.members &= members
         self._signatures = _kept(self._signatures, members)
-        self._families = _kept(self._families, members)
+        if self._collided:
+            # A family that has gone may have stood before others with its key.
+            self._families, self._collided = {}, {}
+            for number in numbers_in(members):
+                self._add_to_families(self.filter(number), 1 << number)
+        else:
+            self._families = _kept(self._families, members)
         for attribute, index in list(self._attributes.items()):
             index.keep_only(members)
             if not index.members:
@@ -175,19 +194,18 @@ class FilterIndex:
         return found
 
     def mergeable(self, filter_: NormalFilter, attribute: Attribute, among: Bits = -1) -> Bits:
-        """Returns the members of `among` that differ from the filter in the intervals of one attribute only.
+        """Returns the members of `among` that differ from a member in the intervals of one attribute only.
 
         Members whose range of values is neither overlapping nor adjacent are left out.
         """
-        family = self._families.get(filter_.families[attribute], 0) & among
+        key = filter_.families[attribute]
+        if self._collided:
+            key = self._collided.get((filter_, attribute), key)
+        family = self._families.get(key, 0) & among
         if not family:
             return 0
-        name = attribute[0]
-        found = family & self._attributes[attribute].overlapping_or_adjacent(filter_.attributes[name])
-        for number in numbers_in(found):
-            if not filter_.differs_only_in(name, self.filter(number)):
-                found ^= 1 << number
-        return found
+        values = filter_.attributes[attribute[0]]
+        return family & self._attributes[attribute].overlapping_or_adjacent(values)
 
     def possible_matches(self, message: Message) -> Bits:
         """Returns the members that the message may match: no range of values excludes one of its values."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
+from struct import Struct
 
 from router.predicates.covering.values import ValueSet, constraints_of, includes, value_set
 from router.predicates.model import Constraint, Filter, Type
@@ -12,6 +13,10 @@ from router.predicates.model import Constraint, Filter, Type
 Attribute = tuple[str, Type]
 #: See `NormalFilter.families`.
 Family = tuple[object, ...]
+#: Characters of suffixes and substrings whose grams are looked up in the time of one threshold.
+_SEARCHED = 16
+_DOUBLE, _LONG = Struct(">d"), Struct(">Q")
+_SIGN = 1 << 63
 
 
 class NormalFilter:
@@ -40,9 +45,21 @@ class NormalFilter:
         )
 
     @cached_property
-    def key(self) -> tuple[tuple[object, ...], ...]:
-        """The sort key that defines the canonical order of filters."""
-        return tuple((c.name, int(c.type), int(c.operator), c.value) for c in self.filter)
+    def key(self) -> bytes:
+        """The sort key that defines the canonical order of filters.
+
+        Filters are in the order of their tuples of constraints, and constraints in that of name, type,
+        operator and value. Texts are sorted in a fraction of the time that tuples take.
+        """
+        return b"".join(map(_sort_key, self.filter))
+
+    @cached_property
+    def weight(self) -> int:
+        """The time that a search for related filters takes, in the unit of `turn_weight`."""
+        length = sum(
+            len(values.suffix) + sum(map(len, values.substrings)) for values in self.attributes.values()
+        )
+        return 1 + 2 * len(self.attributes) + length // _SEARCHED
 
     @cached_property
     def families(self) -> dict[Attribute, Family]:
@@ -84,6 +101,24 @@ class NormalFilter:
                 if len(failed) == 2:
                     break
         return failed
+
+
+def _sort_key(constraint: Constraint) -> bytes:
+    """Bytes in the order of name, type, operator and value; none is the beginning of another."""
+    head = _text_key(constraint.name) + bytes((constraint.type, constraint.operator))
+    value = constraint.value
+    if value is None:
+        return head
+    if isinstance(value, str):
+        return head + _text_key(value)
+    if isinstance(value, float):
+        (bits,) = _LONG.unpack(_DOUBLE.pack(value))
+        return head + _LONG.pack(bits ^ (2 * _SIGN - 1 if bits & _SIGN else _SIGN))
+    return head + _LONG.pack(value + _SIGN)
+
+
+def _text_key(text: str) -> bytes:
+    return text.encode().replace(b"\0", b"\0\xff") + b"\0"
 
 
 @lru_cache(maxsize=16_384)

@@ -10,13 +10,15 @@ Answers hold for a pair of members whichever was added first: "the gram of one i
 
 from __future__ import annotations
 
-from router.predicates.covering.bitset import Bits
+from router.predicates.covering.bitset import Bits, numbers_in
 from router.predicates.covering.values import ValueSet, common_texts
 
 _SIZES = (8, 4, 2, 1)
-#: Members whose texts have more characters in all are searched one by one: the index of all grams of a text
-#: takes some 400 bytes for each character.
-_LONG = 256
+#: Members whose texts have more grams are found by hashes of their grams, and then searched one by one: the
+#: index of all grams of a text takes some 400 bytes for each character.
+_MANY = 1_024
+#: Values of these hashes. A text of 300 characters has a given one with a probability of a tenth.
+_HASHES = 8_192
 
 
 def gram_of(text: str) -> str:
@@ -37,7 +39,9 @@ class PatternIndex:
         #: Members by grams of what all their strings end with, and of what all their strings contain.
         self._tails: dict[str, Bits] = {}
         self._texts: dict[str, Bits] = {}
-        self._long: dict[Bits, tuple[str, ...]] = {}
+        #: The texts of members with long ones, by number; the members by hashes of their grams.
+        self._long: dict[int, tuple[str, ...]] = {}
+        self._hashes: dict[int, Bits] = {}
         #: Members that `_tails` and `_texts` lack, as long as no member requires a suffix or substring.
         self._waiting: list[tuple[Bits, ValueSet]] = []
 
@@ -57,10 +61,10 @@ class PatternIndex:
         """Removes every member that is not in `members`."""
         self._suffixed &= members
         self._containing &= members
-        self._long = {bit: texts for bit, texts in self._long.items() if bit & members}
+        self._long = {number: texts for number, texts in self._long.items() if members >> number & 1}
         self._waiting = [(bit, values) for bit, values in self._waiting if bit & members]
-        for name in ("_suffixes", "_substrings", "_tails", "_texts"):
-            table: dict[str, Bits] = getattr(self, name)
+        for name in ("_suffixes", "_substrings", "_tails", "_texts", "_hashes"):
+            table: dict[object, Bits] = getattr(self, name)
             setattr(self, name, {key: bits & members for key, bits in table.items() if bits & members})
 
     def requiring_others(self, values: ValueSet) -> Bits:
@@ -91,9 +95,11 @@ class PatternIndex:
         if values.substrings:
             gram = gram_of(values.substrings[0])
             containing = self._texts.get(gram, 0)
-            for bit, texts in self._long.items():
-                if any(gram in text for text in texts):
-                    containing |= bit
+            for number in numbers_in(self._hashes.get(hash(gram) % _HASHES, 0) & found):
+                for text in self._long[number]:
+                    if gram in text:
+                        containing |= 1 << number
+                        break
             found &= containing
         return found
 
@@ -102,10 +108,13 @@ class PatternIndex:
             tail, texts = common_texts(values)
             for gram in {tail[-size:] for size in _SIZES if len(tail) >= size}:
                 _put(self._tails, gram, bit)
-            if sum(map(len, texts)) > _LONG:
-                self._long[bit] = texts
+            grams = _grams(texts)
+            if len(grams) > _MANY:
+                self._long[bit.bit_length() - 1] = texts
+                for hashed in {hash(gram) % _HASHES for gram in grams}:
+                    self._hashes[hashed] = self._hashes.get(hashed, 0) | bit
             else:
-                for gram in _grams(texts):
+                for gram in grams:
                     _put(self._texts, gram, bit)
         self._waiting.clear()
 

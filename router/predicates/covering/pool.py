@@ -13,7 +13,7 @@ the pairs that this process has yet to compare.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 from weakref import WeakSet, ref
@@ -78,8 +78,18 @@ class FilterAlgebra(Protocol):
     def assume(self, predicate: Predicate, numbers: Iterable[int]) -> None:
         """Takes over the numbers of all filters of a predicate, which `numbers` gave for parts of it."""
 
-    def search(self, numbers: Iterable[int]) -> None:
-        """Looks up the filters to which each of some filters is related; later questions take less time."""
+    def search(self, numbers: Sequence[int], start: int, weight: int) -> int:
+        """Looks up the filters to which each of some filters is related; later questions take less time.
+
+        Args:
+            numbers: of the filters.
+            start: the place in `numbers` to begin at.
+            weight: the weight of the filters to look up (`router.predicates.covering.budget`); at least one
+                is looked up.
+
+        Returns:
+            The place behind the last filter that was looked up.
+        """
 
     def covers_all(self, members: Bits, others: Bits) -> bool:
         """Whether the set is known to cover each filter of another set."""
@@ -194,10 +204,14 @@ class FilterPool:
         # than a turn may last.
         self._prepare(predicate, tuple(numbers))
 
-    def search(self, numbers: Iterable[int]) -> None:
+    def search(self, numbers: Sequence[int], start: int, weight: int) -> int:
         """See `FilterAlgebra`."""
-        for number in numbers:
-            self._related(number, self._index.members)
+        at = start
+        while at < len(numbers) and (weight > 0 or at == start):
+            self._related(numbers[at], self._index.members)
+            weight -= self.filter(numbers[at]).weight
+            at += 1
+        return at
 
     def simplified(self, predicate: Predicate) -> Bits:
         """Returns the filters of a predicate as a simplified set.

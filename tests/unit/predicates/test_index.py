@@ -1,0 +1,100 @@
+"""The index of filters: families whose keys are equal by accident, long texts, the order of filters."""
+
+from __future__ import annotations
+
+import random
+
+from router.predicates.covering import patterns
+from router.predicates.covering.bitset import bits_of, numbers_in
+from router.predicates.covering.index import FilterIndex
+from router.predicates.covering.normal import Attribute, NormalFilter, normalise
+from router.predicates.model import Constraint, Filter, Operator, Type, Value, type_of
+from router.predicates.parser import parse_predicate
+
+_X: Attribute = ("x", Type.INTEGER)
+
+
+def _normal(text: str) -> NormalFilter:
+    normal = normalise(parse_predicate(text).filters[0])
+    assert normal is not None
+    return normal
+
+
+def _colliding(number: int, other: int) -> NormalFilter:
+    """As if the hashes of all values of `collided` were equal."""
+    # Not from the cache of `normalise`, which other tests use.
+    found = NormalFilter(_normal(f"x = {number} and collided = {other}").attributes)
+    found.families[_X] = ("x",)
+    return found
+
+
+def test_filters_of_two_families_with_the_same_key_are_not_merged() -> None:
+    filters = [_colliding(n // 2, n % 2) for n in range(4)]
+    index = FilterIndex()
+    for each in filters:
+        index.add(each)
+    assert [index.mergeable(each, _X, ~(1 << n)) for n, each in enumerate(filters)] == [4, 8, 1, 2]
+    # The family that had the key first is gone.
+    index.keep_only(0b1010)
+    other = _colliding(2, 1)
+    bit = index.add(other)
+    assert index.mergeable(other, _X, ~bit) == 0b1010 & ~bit
+
+
+def test_long_texts_are_found_by_each_of_their_grams() -> None:
+    rng = random.Random(1)
+    texts = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=2_000)) for _ in range(20)]
+    index = FilterIndex()
+    for text in texts:
+        index.add(_normal(f's ** "{text}"'))
+    pattern = index.attribute(("s", Type.STRING))
+    assert pattern is not None
+    assert pattern.patterns is not None
+    assert len(patterns._grams((texts[0],))) > patterns._MANY
+    for number, text in enumerate(texts):
+        for length in (1, 2, 7, 8, 50):
+            at = rng.randrange(2_000 - length)
+            asked = _normal(f's ** "{text[at : at + length]}"')
+            found = set(numbers_in(pattern.patterns.with_patterns_of(asked.attributes["s"])))
+            gram = patterns.gram_of(text[at : at + length])
+            assert found == {other for other, each in enumerate(texts) if gram in each}
+            assert number in found
+    index.keep_only(0b110)
+    whole = _normal(f's ** "{texts[2][:9]}"').attributes["s"]
+    assert pattern.patterns.with_patterns_of(whole) == 0b100
+
+
+def test_numbers_of_dense_and_sparse_sets() -> None:
+    rng = random.Random(2)
+    for size, count in ((10, 5), (512, 512), (513, 2), (5_000, 3), (5_000, 4_000)):
+        numbers = sorted(rng.sample(range(size), count))
+        assert list(numbers_in(bits_of(numbers))) == numbers
+
+
+def test_filters_are_in_the_order_of_their_constraints() -> None:
+    names = ("a", "a\0", "a\0b", "aa", "b", "ä")
+    values: tuple[Value, ...] = (
+        *("", "\0", "\0\0", "a", "a\0", "b", "é", "\U0001f600"),
+        *(-(2**63), -1, 0, 1, 2**63 - 1),
+        *(-1.5e300, -1.0, -5e-324, 0.0, 5e-324, 2.5),
+        *(False, True),
+    )
+    rng = random.Random(3)
+    filters = [
+        Filter(
+            tuple(
+                Constraint(name, type_of(value), Operator.EQ, value)
+                for name in sorted(rng.sample(names, rng.randrange(3)))
+                for value in [rng.choice(values)]
+            )
+        )
+        for _ in range(400)
+    ]
+    normals = [normal for each in filters if (normal := normalise(each)) is not None]
+
+    def constraints(normal: NormalFilter) -> tuple[tuple[object, ...], ...]:
+        return tuple((c.name, int(c.type), int(c.operator), c.value) for c in normal.filter)
+
+    assert [constraints(each) for each in sorted(normals, key=lambda normal: normal.key)] == sorted(
+        map(constraints, normals)
+    )
