@@ -11,21 +11,24 @@ predicates is then an operation on two integers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from router.matching.common.interface import Matcher
 from router.matching.factory import factory
 from router.predicates import semantics
 from router.predicates.covering.bitset import Bits
-from router.predicates.covering.budget import Chunk, PredicateLimits, chunks, total_weight
+from router.predicates.covering.budget import Chunk, PredicateLimits, chunks, total_weight, weight_of
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.pool import FilterAlgebra
 from router.predicates.model import EVERYTHING, NOTHING, Filter, Message, Predicate
-from router.predicates.parser import parse_message, parse_predicate
+from router.predicates.parser import parse_message, parse_predicate, predicate_in_steps
 from router.wire.bodies import filters_in
 from router.wire.frames import EncodedMessage, EncodedPredicate, Frame, FrameType
 from router.wire.message import message_of
+
+#: Characters of a predicate in a request that are parsed in one turn.
+_PARSED = 2_000
 
 
 class Content:
@@ -78,6 +81,10 @@ class Content:
         """A predicate that grows, from a predicate or the set of its filters."""
         return PredicateBuilder(predicate, members, self.pool)
 
+    def weight_of(self, filter_: Filter) -> int:
+        """The weight of one filter."""
+        return weight_of(filter_)
+
     def widened(self, predicate: Predicate, filters: int) -> Predicate:
         """A predicate of at most so many filters that covers `predicate` (section 3.5.6)."""
         from router.predicates.covering.oversimplify import oversimplify
@@ -98,6 +105,12 @@ class Content:
         # A filter with more constraints than its weight may be is shortened, so that more need not be read.
         filters = filters_in(body, limits.filter_weight) if isinstance(body, EncodedPredicate) else body
         return chunks(filters, limits, allowed)
+
+    def encode_ahead(self, members: Bits) -> None:
+        """Computes the wire forms of filters of the pool, if they are kept with the filters.
+
+        A frame with all of them is then a matter of joining bytes.
+        """
 
     def message_of(self, body: Message | EncodedMessage) -> Message:
         """The message that a body holds.
@@ -134,6 +147,13 @@ class Content:
         if not isinstance(text, str):
             raise ValueError(f"predicate: expected a text, got {text!r}")  # noqa: TRY004
         return parse_predicate(text)
+
+    def reading_predicate(self, request: Mapping[str, Any]) -> Generator[None, None, Predicate]:
+        """As `requested_predicate`, in steps if it is long."""
+        text = request.get("predicate")
+        if isinstance(text, str) and len(text) > _PARSED:
+            return (yield from predicate_in_steps(text))
+        return self.requested_predicate(request)
 
     def requested_message(self, request: Mapping[str, Any]) -> Message:
         """The message in a request of an application.

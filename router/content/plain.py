@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from router.content.base import Content
+from router.predicates.covering.bitset import Bits
 from router.predicates.covering.pool import POOL
+from router.wire.predicate import encode_filter
 
 
 class Plain(Content):
     """Filters that others cover are dropped, filters that can be merged are merged (section 3.5.6)."""
 
     pool = POOL
+
+    def encode_ahead(self, members: Bits) -> None:
+        """See `Content`."""
+        for filter_ in self.pool.filters(members):
+            encode_filter(filter_)

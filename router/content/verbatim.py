@@ -19,6 +19,7 @@ from router.predicates.covering.pool import Holder
 from router.predicates.model import Filter, Message, Predicate
 from router.predicates.printer import format_predicate
 from router.predicates.semantics import matches_filter
+from router.wire.predicate import encode_filter
 
 #: A pool is searched for filters that no table holds when it has so many, or twice those that one did before.
 _SWEEP_AT = 4096
@@ -127,6 +128,11 @@ class Verbatim(Content):
 
     pool = VerbatimPool()
     widens: ClassVar[bool] = False
+
+    def encode_ahead(self, members: Bits) -> None:
+        """See `Content`."""
+        for filter_ in self.pool.filters(members):
+            encode_filter(filter_)
 
     def widened(self, predicate: Predicate, filters: int) -> Predicate:  # noqa: ARG002
         """Raises ValueError: the options exclude it."""

@@ -7,6 +7,7 @@ The lexer is independent of the grammar, so that all textual front ends share it
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -114,7 +115,15 @@ def tokenize(text: str) -> list[Token]:
     Raises:
         ParseError: a part of `text` is not a token.
     """
-    tokens: list[Token] = []
+    return list(tokens_of(text))
+
+
+def tokens_of(text: str) -> Iterator[Token]:
+    """Yields the tokens of `text`; the last one has the kind END.
+
+    Raises:
+        ParseError: the part of `text` that is due is not a token.
+    """
     offset, line, line_start = 0, 1, 0
     while offset < len(text):
         column = offset - line_start + 1
@@ -126,10 +135,9 @@ def tokenize(text: str) -> list[Token]:
                 line += newlines
                 line_start = text.rindex("\n", offset, found.end()) + 1
         else:
-            tokens.append(_token(found, line, column))
+            yield _token(found, line, column)
         offset = found.end()
-    tokens.append(Token(TokenKind.END, "", line, offset - line_start + 1))
-    return tokens
+    yield Token(TokenKind.END, "", line, offset - line_start + 1)
 
 
 def _token(found: re.Match[str], line: int, column: int) -> Token:

@@ -140,6 +140,8 @@ class Filter:
     """
 
     constraints: tuple[Constraint, ...] = ()
+    #: Its wire form, kept by `router.wire.predicate`: predicates of many routers contain the same filters.
+    encoded: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
     def __iter__(self) -> Iterator[Constraint]:
         return iter(self.constraints)

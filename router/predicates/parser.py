@@ -21,9 +21,18 @@ Messages::
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Generator, Iterator
+from typing import Protocol, TypeVar
 
-from router.predicates.lexer import COMPARISONS, KEYWORDS, ParseError, Token, TokenKind, tokenize
+from router.predicates.lexer import (
+    COMPARISONS,
+    KEYWORDS,
+    ParseError,
+    Token,
+    TokenKind,
+    tokenize,
+    tokens_of,
+)
 from router.predicates.model import (
     NOTHING,
     Constraint,
@@ -36,7 +45,12 @@ from router.predicates.model import (
     type_of,
 )
 
-__all__ = ["ParseError", "Parser", "parse_message", "parse_predicate"]
+__all__ = ["ParseError", "Parser", "parse_message", "parse_predicate", "predicate_in_steps"]
+
+T = TypeVar("T")
+
+#: Tokens that are read in one step: about a millisecond.
+_STEP = 400
 
 _VALUE_KINDS = frozenset({TokenKind.STRING, TokenKind.INTEGER, TokenKind.DOUBLE})
 TYPE_NAMES = {
@@ -61,6 +75,18 @@ def parse_predicate(text: str) -> Predicate:
     return predicate
 
 
+def predicate_in_steps(text: str) -> Generator[None, None, Predicate]:
+    """As `parse_predicate`, in steps of a bounded number of tokens; the first error in the text is raised.
+
+    Raises:
+        ParseError: as `parse_predicate`, in the step that reads the error.
+    """
+    parser = Parser(_Stream(tokens_of(text)))
+    predicate = yield from parser.predicate_in_steps()
+    parser.expect(TokenKind.END, "expected 'and', 'or' or the end")
+    return predicate
+
+
 def parse_message(text: str) -> Message:
     """The message that `text` writes; blank text is the message without attributes.
 
@@ -76,10 +102,35 @@ def parse_message(text: str) -> Message:
     return message
 
 
+def _finished(steps: Generator[None, None, T]) -> T:
+    """Takes all steps, and returns the result of the last."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
 class TokenSequence(Protocol):
     """Tokens by index."""
 
     def __getitem__(self, index: int, /) -> Token: ...
+
+
+class _Stream:
+    """Tokens that are made when a parser asks for them; an index never gets smaller."""
+
+    def __init__(self, tokens: Iterator[Token]) -> None:
+        self._tokens = tokens
+        self._index = -1
+        self._token: Token | None = None
+
+    def __getitem__(self, index: int, /) -> Token:
+        while self._token is None or self._index < index:
+            self._token = next(self._tokens)
+            self._index += 1
+        return self._token
 
 
 class Parser:
@@ -95,6 +146,8 @@ class Parser:
     def __init__(self, tokens: TokenSequence) -> None:
         self._tokens = tokens
         self._position = 0
+        #: The position at which a step ends.
+        self._step_end = _STEP
 
     @property
     def position(self) -> int:
@@ -137,21 +190,34 @@ class Parser:
 
     def predicate(self) -> Predicate:
         """Read a predicate."""
+        return _finished(self.predicate_in_steps())
+
+    def predicate_in_steps(self) -> Generator[None, None, Predicate]:
+        """Read a predicate in steps of a bounded number of tokens."""
         if self.current.kind is TokenKind.WORD and self.current.text == "none":
             self.take()
             return NOTHING
-        filters = [self.filter()]
+        filters = [(yield from self._filter_in_steps())]
         while self.accept(TokenKind.OR):
-            filters.append(self.filter())
+            filters.append((yield from self._filter_in_steps()))
         return Predicate(tuple(filters))
 
     def filter(self) -> Filter:
         """Read a filter."""
+        return _finished(self._filter_in_steps())
+
+    def _filter_in_steps(self) -> Generator[None, None, Filter]:
+        if self._position >= self._step_end:
+            self._step_end = self._position + _STEP
+            yield
         if self.accept(TokenKind.STAR):
             return Filter()
         constraints = [self.constraint()]
         while self.accept(TokenKind.AND, TokenKind.COMMA):
             constraints.append(self.constraint())
+            if self._position >= self._step_end:
+                self._step_end = self._position + _STEP
+                yield
         return Filter(tuple(constraints))
 
     def constraint(self) -> Constraint:

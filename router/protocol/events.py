@@ -146,7 +146,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The other answer to a SendMessage: it was not taken, and why."""
+    """The other answer to a SendMessage or SetPredicate: it was not taken, and why."""
 
     app: int
     reason: str
@@ -175,4 +175,23 @@ class ServiceAction:
         return None
 
 
-Action = Send | SendToController | Deliver | Accepted | Refused | ServiceAction
+@dataclass(frozen=True, slots=True)
+class PredicatePostponed:
+    """An answer to a SetPredicate: p0 is changed in further turns; `PredicateSet` or `Refused` follows."""
+
+    app: int
+
+
+@dataclass(frozen=True, slots=True)
+class PredicateSet:
+    """A change of p0 that was postponed has been made.
+
+    Those of an application are made in the order of its events.
+    """
+
+    app: int
+
+
+Action = (
+    Send | SendToController | Deliver | Accepted | Refused | PredicatePostponed | PredicateSet | ServiceAction
+)

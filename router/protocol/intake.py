@@ -15,7 +15,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from router.predicates.covering.bitset import Bits
+from router.predicates.covering.bitset import Bits, bits_of
 from router.predicates.covering.budget import Allowances, Chunk
 from router.predicates.model import Filter, Predicate
 from router.protocol.context import Context
@@ -201,10 +201,12 @@ class Intake(Part):
         self._use(sender, reading.frame, chunk.weight, now)
         reading.filters += chunk.predicate.filters
         reading.whole, reading.widened = chunk.last, chunk.widened
-        for number in self._pool.numbers(chunk.predicate):
+        numbers = self._pool.numbers(chunk.predicate)
+        for number in numbers:
             if not reading.members >> number & 1:
                 reading.members |= 1 << number
                 reading.numbers.append(number)
+        self._context.content.encode_ahead(bits_of(numbers))
 
     def _begin(self, sender: int, frame: Frame, now: float) -> _Reading:
         limits, body = self._limits, frame.body

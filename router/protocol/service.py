@@ -8,7 +8,7 @@ services by name.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -24,8 +24,13 @@ from router.protocol.routing import RoutingTable
 Request = Mapping[str, Any]
 #: Passes an event to the core; returns the actions that are for applications.
 Handle = Callable[[Event], Iterable[Action]]
-#: Serves a request. Returns the answer and the actions to carry out after it. Raises RequestError.
-Command = Callable[[Request, Handle], tuple[dict[str, Any], Iterable[Action]]]
+#: The answer to a request, and the actions to carry out after it.
+Answer = tuple[dict[str, Any], Iterable[Action]]
+#: A request that is served in several turns. It yields False at the end of a step, and True to wait until the
+#: core names the application in an action, which is then sent in.
+Steps = Generator[bool, Action | None, Answer]
+#: Serves a request, at once or in steps. Raises RequestError.
+Command = Callable[[Request, Handle], Answer | Steps]
 
 
 class RequestError(ValueError):

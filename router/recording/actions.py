@@ -25,6 +25,8 @@ from router.protocol.events import (
     Deliver,
     Event,
     FrameReceived,
+    PredicatePostponed,
+    PredicateSet,
     Send,
     SendMessage,
     SendToController,
@@ -50,6 +52,8 @@ class _ActionType(IntEnum):
     DELIVER_OTHER = 5
     ACCEPTED = 6
     REFUSED = 7
+    PREDICATE_POSTPONED = 8
+    PREDICATE_SET = 9
 
 
 _FORWARD, _SEND, _SEND_TO_CONTROLLER = (
@@ -125,6 +129,10 @@ def _action(event: Event, action: Action) -> bytes:
     if isinstance(action, ServiceAction):
         known = _FORMATS[type(action)]
         return bytes((known.code,)) + _sized(known.encode(action))
+    if isinstance(action, PredicatePostponed):
+        return struct.pack("<BI", _ActionType.PREDICATE_POSTPONED, action.app)
+    if isinstance(action, PredicateSet):
+        return struct.pack("<BI", _ActionType.PREDICATE_SET, action.app)
     return struct.pack("<BI", _ActionType.REFUSED, action.app) + _sized(action.reason.encode())
 
 
@@ -212,6 +220,11 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
             app, source, seq = struct.unpack_from("<IIQ", data, at)
             at += 16
             yield f"accepted from application {app} as {source}/{seq}"
+        elif action_type in (_ActionType.PREDICATE_POSTPONED, _ActionType.PREDICATE_SET):
+            (app,) = _U32.unpack_from(data, at)
+            at += 4
+            what = "is set" if action_type is _ActionType.PREDICATE_SET else "takes further turns"
+            yield f"the predicate of application {app} {what}"
         else:
             (app,) = _U32.unpack_from(data, at)
             reason, at = _take(data, at + 4)

@@ -24,11 +24,13 @@ from router.protocol.events import (
     ApplicationGone,
     Deliver,
     Event,
+    PredicateSet,
+    Refused,
     RequestUpdate,
     ServiceAction,
     Settle,
 )
-from router.protocol.service import Handle, RequestError, Session
+from router.protocol.service import Answer, Handle, RequestError, Session, Steps
 from router.records.applications import SERVED, ApplicationRecords, delivery_head
 from router.records.attention import ServiceRecords
 from router.records.record_file import RecordFile
@@ -49,6 +51,18 @@ _NAME_LIMIT = 200
 _EVENTS: Mapping[str, Callable[[], Event]] = {"request_update": RequestUpdate, "settle": Settle}
 
 
+class _Serving:
+    """A request that is served in several turns."""
+
+    def __init__(self, request: dict[str, Any], requested_ns: int, steps: Steps) -> None:
+        self.request = request
+        self.requested_ns = requested_ns
+        self.steps = steps
+        #: Whether it waits for an action of the core, and the action.
+        self.waiting = False
+        self.action: Action | None = None
+
+
 class _Application:
     """One connected application."""
 
@@ -62,6 +76,8 @@ class _Application:
         self.gone = False
         #: Requests that were read and not served, and whether more can come.
         self.waiting: deque[bytes | LineTooLongError] = deque()
+        #: The request that is being served, if one turn is not enough; others wait for it.
+        self.serving: _Serving | None = None
         self.open = True
         self.connected_ns = time.time_ns()
         #: Whether the records name the application, which keeps its name from then on.
@@ -157,7 +173,9 @@ class Applications:
     @property
     def idle(self) -> bool:
         """True if nothing waits to be read by an application, and no other request to be served."""
-        return not self._behind and not any(app.lines.pending for app in self._applications.values())
+        return not self._behind and not any(
+            app.lines.pending or app.serving is not None for app in self._applications.values()
+        )
 
     def close(self) -> None:
         """Disconnects all applications, removes the socket, and writes the last records.
@@ -190,12 +208,20 @@ class Applications:
             self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def perform(self, actions: Iterable[Action]) -> None:
-        """Performs the deliveries among `actions`, and the actions of the service."""
+        """Performs the deliveries among `actions`, and the actions of the service.
+
+        Continues requests that wait for one of them.
+        """
         for action in actions:
             if isinstance(action, Deliver):
                 self._deliver(action)
             elif isinstance(action, ServiceAction):
                 self._perform_of_service(action)
+            elif isinstance(action, PredicateSet | Refused):
+                app = self._applications.get(action.app)
+                if app is not None and app.serving is not None and app.serving.waiting:
+                    app.serving.waiting, app.serving.action = False, action
+                    self._behind[app.number] = app
 
     # Connections.
 
@@ -223,7 +249,7 @@ class Applications:
             app.gone = not app.lines.flush()
             self._record_deliveries(app)
         # Requests that wait are served before more are read: their number is bounded.
-        if mask & selectors.EVENT_READ and not app.gone and not app.waiting:
+        if mask & selectors.EVENT_READ and not app.gone and not app.waiting and app.serving is None:
             lines, app.open = app.lines.receive()
             app.waiting.extend(lines)
             if lines:
@@ -239,14 +265,16 @@ class Applications:
         """Serves requests that were read, one of each application in turn: all, or until a time (monotonic).
 
         However many applications ask, and however much, the router gets back to its link; each call serves at
-        least one request.
+        least one request, or a step of one.
         """
         while self._behind:
             number, app = self._behind.popitem(last=False)
-            line = app.waiting.popleft()
-            if app.waiting:
+            if app.serving is None:
+                self._begin(app, app.waiting.popleft())
+            else:
+                self._continue(app, app.serving)
+            if app.waiting if app.serving is None else not app.serving.waiting:
                 self._behind[number] = app
-            self._serve(app, line)
             self._settle(app)
             if time.monotonic() >= until:
                 return
@@ -255,7 +283,7 @@ class Applications:
         """Updates the selector to the application's state after a request or a delivery."""
         if app.number not in self._applications:
             return
-        if app.gone or not (app.open or app.waiting):
+        if app.gone or not (app.open or app.waiting or app.serving):
             app.gone = True
             self._departed = (app.number, app.name)
             self._forget(app)
@@ -372,18 +400,39 @@ class Applications:
 
     # Requests.
 
-    def _serve(self, app: _Application, line: bytes | LineTooLongError) -> None:
+    def _begin(self, app: _Application, line: bytes | LineTooLongError) -> None:
+        """Serves a request, or the first step of it."""
         request: dict[str, Any] = {}
-        actions: Iterable[Action] = ()
         requested_ns = time.time_ns()
         try:
             if isinstance(line, LineTooLongError):
                 raise line
             request = _parse(line)
-            answer, actions = self._answer(app, request)
-            self._record(app, requested_ns, request, answer)
+            served = self._answer(app, request)
         except ValueError as error:
-            answer = {"ok": False, "error": str(error)}
+            self._send(app, _line({"id": request.get("id"), "ok": False, "error": str(error)}))
+            return
+        if isinstance(served, tuple):
+            self._finish(app, requested_ns, request, served)
+        else:
+            app.serving = _Serving(request, requested_ns, served)
+            self._continue(app, app.serving)
+
+    def _continue(self, app: _Application, serving: _Serving) -> None:
+        """Serves one step of a request."""
+        action, serving.action = serving.action, None
+        try:
+            serving.waiting = serving.steps.send(action)
+        except StopIteration as end:
+            app.serving = None
+            self._finish(app, serving.requested_ns, serving.request, end.value)
+        except ValueError as error:
+            app.serving = None
+            self._send(app, _line({"id": serving.request.get("id"), "ok": False, "error": str(error)}))
+
+    def _finish(self, app: _Application, requested_ns: int, request: dict[str, Any], served: Answer) -> None:
+        answer, actions = served
+        self._record(app, requested_ns, request, answer)
         self._send(app, _line({"id": request.get("id"), **answer}))
         self.perform(actions)
 
@@ -394,7 +443,7 @@ class Applications:
             self._recorded(app)
             self.records.served(time.time_ns(), self._node, app.name, requested_ns, request, answer)
 
-    def _answer(self, app: _Application, request: dict[str, Any]) -> tuple[dict[str, Any], Iterable[Action]]:
+    def _answer(self, app: _Application, request: dict[str, Any]) -> Answer | Steps:
         operation = request.get("op")
         commands = app.commands
         if isinstance(operation, str) and operation in commands:

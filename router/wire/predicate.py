@@ -33,11 +33,20 @@ def encode_predicate(predicate: Predicate) -> bytes:
     Raises:
         struct.error: a node does not fit.
     """
-    encoded = [encode_tlv(Tlv.FILTER, b"".join(map(_encode_constraint, filter_))) for filter_ in predicate]
+    encoded = list(map(encode_filter, predicate))
     if isinstance(predicate, ClassifiedPredicate):
         for node, first in reversed(predicate.classes):
             encoded.insert(first, encode_tlv(Tlv.CLASS_NODE, _CLASS_NODE.pack(node)))
     return b"".join(encoded)
+
+
+def encode_filter(filter_: Filter) -> bytes:
+    """The FILTER of a filter; computed once for each object."""
+    encoded = filter_.encoded
+    if encoded is None:
+        encoded = encode_tlv(Tlv.FILTER, b"".join(map(_encode_constraint, filter_)))
+        object.__setattr__(filter_, "encoded", encoded)
+    return encoded
 
 
 def _encode_constraint(constraint: Constraint) -> bytes:

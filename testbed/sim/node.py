@@ -13,6 +13,8 @@ from router.protocol.events import (
     ControllerFrame,
     Deliver,
     Event,
+    PredicatePostponed,
+    PredicateSet,
     Refused,
     Send,
     SendToController,
@@ -86,7 +88,8 @@ class SimulatedRouter:
                 self._fabric.send(self.node, action.interfaces, action.frame)
             elif isinstance(action, SendToController):
                 self._fabric.send_to_controller(self.node, action.frame)
-            else:
+            elif not isinstance(action, PredicatePostponed | PredicateSet):
+                # An application in a simulation waits for no answer.
                 self._tell(self.node, action)
 
     def counters(self) -> dict[str, Any]:

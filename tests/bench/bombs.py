@@ -1,10 +1,15 @@
 """The longest turn of a router's core under predicates made to be expensive, by shape and size.
 
-A router in an epoch receives one RA; afterwards it works off what it has put aside, turn by turn. Then it
-receives messages that p_i has to be searched for, until the matching engine has all of p_i. A turn is the
-time of one call of `Router.handle`, in CPU milliseconds of the process; *RA ms* and *MSG ms* are the longest
-turns of both parts, *total* is the sum of all turns. *Kept* is the number of filters in p_i at the end. The
-body is taken from the wire within the measured time, as the link of a router does.
+A router in an epoch receives one RA; afterwards it works off what it has put aside, turn by turn (*RA*).
+Then it receives messages that p_i has to be searched for, until the matching engine has all of p_i (*MSG*).
+Another router sends the same predicate as its UR, with which a third is answered (*UR*). In a further router
+with `max_filters`, p_i is over-simplified (*max*). In another, an application sets the predicate; the router
+issues an RA with it (*p0*).
+
+A turn is the time of one call of `Router.handle`, or of one step of a request, in CPU milliseconds of the
+process. Bodies are taken from the wire and cut into fragments within the measured time, as the link of a
+router does. The columns are the longest turns; *total* is the sum of all turns, *kept* the number of filters
+in p_i at the end.
 """
 
 from __future__ import annotations
@@ -21,16 +26,23 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from router.predicates.model import NOTHING, Constraint, Filter, Message, Operator, Predicate, Type
-from router.protocol.events import FrameReceived, Tick
+from router.predicates.printer import format_predicate
+from router.protocol.events import FrameReceived, PredicateSet, Refused, Send, Tick
+from router.protocol.options import RouterOptions
 from router.protocol.router import Router
+from router.protocol.service import RequestError
 from router.wire.codec import decode_header, forwarded_frame, fragment
-from router.wire.frames import Frame, FrameType
+from router.wire.frames import Frame, FrameType, SenderRequest
+from router.wire.header import Header
 from router.wire.message import encode_message
-from router.wire.predicate import encode_predicate
+from router.wire.predicate import encode_predicate, filters_of
 from tests.support.one_router import set_up
 from tests.support.router_tables import predicates_of
 
 _SIZES = (20_000, 200_000, 2_000_000)
+_COLUMNS = ("RA", "MSG", "UR", "max", "p0")
+#: `max_filters` of the column *max*.
+_MAX_FILTERS = 50
 _Draw = Callable[[random.Random, int], Filter]
 
 
@@ -117,11 +129,16 @@ def _bomb(shape: str, size: int) -> bytes:
     return b"".join(parts)
 
 
+def _header(frame_type: FrameType, issuer: int, number: int, size: int) -> Header:
+    """The header of a frame with a body of this size, as after reassembly."""
+    header = decode_header(fragment(Frame(frame_type, issuer, number, 1, 9, NOTHING))[0])
+    return header._replace(total_length=size)
+
+
 def _turns(router: Router, body: bytes) -> list[float]:
     """CPU seconds of each turn from the arrival of an RA until the router has nothing left to do."""
     started = time.process_time()
-    header = decode_header(fragment(Frame(FrameType.RA, 11, 1, 1, 9, NOTHING))[0])
-    event: Any = FrameReceived(11, forwarded_frame(header._replace(total_length=len(body)), body))
+    event = FrameReceived(11, forwarded_frame(_header(FrameType.RA, 11, 1, len(body)), body))
     return _until_idle(router, event, started)
 
 
@@ -137,15 +154,70 @@ def _message_turns(router: Router) -> list[float]:
     return turns
 
 
-def _until_idle(router: Router, event: Any, started: float) -> list[float]:
+def _reply_turns(router: Router, body: bytes) -> list[float]:
+    """CPU seconds of each turn from an SR of node 21, which goes on to node 12, until its UR was sent."""
+    request = Frame(FrameType.SR, 21, 1, 1, 9, SenderRequest(4_000_000))
+    started = time.process_time()
+    turns = _until_idle(router, FrameReceived(11, request), started, at=20.0)
+    started = time.process_time()
+    event = FrameReceived(12, forwarded_frame(_header(FrameType.UR, 21, 1, len(body)), body))
+    turns += _until_idle(router, event, started, at=20.0)
+    assert router.counters.urs_sent == 1, "the UR was not taken for an answer"
+    return turns
+
+
+def _local_turns(router: Router, body: bytes) -> list[float]:
+    """CPU seconds of each turn from `set_predicate` of an application until the answer and the RA are out.
+
+    The request is longer than the application socket takes if the predicate is.
+    """
+    text = format_predicate(Predicate(tuple(filters_of(FrameType.RA, body))))
+    session = router.session(1)
+    waiting: list[Any] = []
+    turns: list[float] = []
+
+    def handle(event: Any) -> list[Any]:
+        return _handled(router, event, 10.0)
+
+    started = time.process_time()
+    served: Any = session.commands()["set_predicate"]({"predicate": text}, handle)
+    while not isinstance(served, tuple):
+        try:
+            waits = served.send(waiting.pop() if waiting else None)
+        except StopIteration:
+            break
+        except RequestError as error:
+            # A filter that is too heavy for an application.
+            print(f"# refused: {error}", file=sys.stderr)
+            break
+        turns.append(time.process_time() - started)
+        while waits and not waiting:
+            started = time.process_time()
+            actions = _handled(router, Tick(), 10.0)
+            turns.append(time.process_time() - started)
+            waiting += [action for action in actions if isinstance(action, PredicateSet | Refused)]
+        started = time.process_time()
+    turns.append(time.process_time() - started)
+    return turns
+
+
+def _handled(router: Router, event: Any, at: float) -> list[Any]:
+    """The actions of the core; frames to send are encoded as the link does."""
+    actions = router.handle(event, at)
+    for action in actions:
+        if isinstance(action, Send):
+            fragment(action.frame)
+    return actions
+
+
+def _until_idle(router: Router, event: Any, started: float, at: float = 10.0) -> list[float]:
     """CPU seconds of the turn of an event, which began at `started`, and of the turns that follow from it."""
     turns = []
-    now = 10.0
     while True:
-        router.handle(event, now)
+        _handled(router, event, at)
         turns.append(time.process_time() - started)
         deadline = router.next_deadline()
-        if deadline is None or deadline > now:
+        if deadline is None or deadline > at:
             return turns
         event = Tick()
         started = time.process_time()
@@ -154,19 +226,24 @@ def _until_idle(router: Router, event: Any, started: float) -> list[float]:
 def measure(shape: str, size: int, matcher: str) -> str:
     """The row of one bomb."""
     body = _bomb(shape, size)
-    # The first message of a process loads the engine's machine code.
-    _message_turns(set_up(matcher=matcher))
-    router = set_up(matcher=matcher)
+    # The first message of a process loads the engine's machine code, the first RA other code.
+    warm = set_up(matcher=matcher)
+    _message_turns(warm)
+    _turns(warm, _bomb("integers", 5_000))
     gc.collect()
     gc.disable()
-    turns = _turns(router, body)
-    asking = _message_turns(router)
+    router = set_up(matcher=matcher)
+    parts = {"RA": _turns(router, body), "MSG": _message_turns(router), "UR": _reply_turns(router, body)}
     kept = predicates_of(router).get(1)
+    parts["max"] = _turns(set_up(RouterOptions(max_filters=_MAX_FILTERS), matcher=matcher), body)
+    del router
+    parts["p0"] = _local_turns(set_up(matcher=matcher), body)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    longest = " ".join(f"{1e3 * max(parts[column]):>7,.1f}" for column in _COLUMNS)
+    total, count = sum(map(sum, parts.values())), sum(map(len, parts.values()))
     return (
-        f"{shape:20} {size:>9,} {1e3 * max(turns):>9,.1f} {1e3 * max(asking):>9,.1f}"
-        f" {1e3 * (sum(turns) + sum(asking)):>12,.1f} {len(turns) + len(asking):>6}"
-        f" {0 if kept is None else len(kept):>7} {memory:>7}"
+        f"{shape:20} {size:>9,} {longest} {1e3 * total:>10,.0f} {count:>6}"
+        f" {0 if kept is None else len(kept):>6} {memory:>5}"
     )
 
 
@@ -187,9 +264,9 @@ def main(
     matcher: str = "compiled",
 ) -> None:
     """Prints a row for each bomb, each measured in a process of its own."""
+    columns = " ".join(f"{column + ' ms':>7}" for column in _COLUMNS)
     print(
-        f"{'shape':20} {'bytes':>9} {'RA ms':>9} {'MSG ms':>9} {'total ms':>12} {'turns':>6}"
-        f" {'kept':>7} {'MB':>7}"
+        f"{'shape':20} {'bytes':>9} {columns} {'total ms':>10} {'turns':>6} {'kept':>6} {'MB':>5}", flush=True
     )
     for size in sizes or _SIZES:
         for shape in shapes or (*_SHAPES, *_SINGLE):

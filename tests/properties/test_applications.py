@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from router.content.plain import Plain
 from router.matching.factory import factory
+from router.predicates.covering.budget import DEFAULT_LIMITS, PredicateLimits
 from router.predicates.model import Predicate
 from router.protocol.routing import RoutingTable
 from router.protocol.services.applications import ApplicationPredicates
@@ -27,11 +28,13 @@ STEPS = st.lists(
 
 
 @settings(max_examples=300, deadline=None)
-@given(STEPS)
-def test_p0_is_the_union_of_all_parts(steps: list[tuple[int, tuple[str, Predicate | int]]]) -> None:
+@given(STEPS, st.sampled_from((DEFAULT_LIMITS, PredicateLimits(turn_weight=4, turn_pairs=20))))
+def test_p0_is_the_union_of_all_parts(
+    steps: list[tuple[int, tuple[str, Predicate | int]]], limits: PredicateLimits
+) -> None:
     content = Plain()
     table = RoutingTable(factory("naive"), content)
-    predicates = ApplicationPredicates(table, content)
+    predicates = ApplicationPredicates(table, content, limits)
     applications = {app: Subscriptions(content) for app in (1, 2, 3)}
     for number, (app, (action, what)) in enumerate(steps):
         wanted = applications[app]

@@ -25,6 +25,7 @@ from router.protocol.events import (
     HandlingTime,
     RequestUpdate,
     Settle,
+    Tick,
 )
 from router.protocol.options import RouterOptions
 from router.protocol.registries import SCHEMES
@@ -320,6 +321,8 @@ def test_large_predicates(tmp_path: Path, filters: int, sent: str) -> None:
     network.new_epoch()
     network.settle()
     network.set_predicate(0, Predicate(tuple(_named(f"{n}{'x' * 65_000}") for n in range(filters))))
+    while not network.routers[0].idle:
+        network.handle(0, Tick())
     if filters == 260:
         network.lose(0, 1, FrameType.RA)
     network.settle()

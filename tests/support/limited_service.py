@@ -74,7 +74,7 @@ class Limited(Exhaustive):
         self._quotas: dict[int, int] = {}
 
     def parts(self) -> Sequence[Part]:
-        return (self._windows,)
+        return (*super().parts(), self._windows)
 
     def events(self) -> Mapping[type, EventHandler]:
         return {**super().events(), SetQuota: self._set_quota}

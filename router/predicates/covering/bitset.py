@@ -13,22 +13,23 @@ from router.predicates.covering.intervals import Key
 Bits = int
 
 _BLOCK = 64
-#: Bits of a word, and the size of a set for each of its numbers from which on it is read bit by bit.
-_WORD, _DENSE = 512, 512
+#: A set with fewer numbers than one in so many bits is read bit by bit.
+_DENSE = 256
+#: The numbers of each set of eight bits.
+_IN_BYTE = [tuple(number for number in range(8) if byte >> number & 1) for byte in range(256)]
 
 
 def numbers_in(bits: Bits) -> Iterator[int]:
     """Yields the numbers of a set, in ascending order."""
     size = bits.bit_length()
-    if size > _WORD and bits.bit_count() * _DENSE > size:
-        # Word by word: a step on the whole takes time that grows with its size.
-        data = bits.to_bytes(size // 8 + 1, "little")
-        for at in range(0, len(data), _WORD // 8):
-            word = int.from_bytes(data[at : at + _WORD // 8], "little")
-            while word:
-                lowest = word & -word
-                word ^= lowest
-                yield 8 * at + lowest.bit_length() - 1
+    if size > _DENSE and bits.bit_count() * _DENSE > size:
+        # Byte by byte: a step on the whole takes time that grows with its size.
+        base = -8
+        for byte in bits.to_bytes(size // 8 + 1, "little"):
+            base += 8
+            if byte:
+                for number in _IN_BYTE[byte]:
+                    yield base + number
         return
     while bits:
         lowest = bits & -bits

@@ -1,6 +1,6 @@
 """Bounds on the work that predicates of other routers cause, and the widening of what exceeds them.
 
-The unit of all bounds is the *weight* of a filter: one, plus one for each constraint, plus one for each 128
+The unit of all bounds is the *weight* of a filter: one, plus one for each constraint, plus one for each 160
 bytes of its names and strings. Decoding, normalising and interning a filter takes time that grows with its
 weight. All bounds are counts, not times, so a replay of the same events gives the same predicates.
 
@@ -19,7 +19,7 @@ from router.predicates.covering.normal import Attribute, NormalFilter, normalise
 from router.predicates.model import EVERYTHING, Constraint, Filter, Predicate
 
 #: Bytes of names and strings that count as one constraint.
-_BYTES = 128
+_BYTES = 160
 #: Different sets of attributes for which the widened part of a predicate has a filter of its own.
 _SIGNATURES = 64
 #: Senders whose allowances are kept whether they are full or not.

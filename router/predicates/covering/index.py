@@ -78,10 +78,12 @@ class FilterIndex:
 
     Attributes:
         members: the numbers of all members.
+        keys: the sort key of each member, by number.
     """
 
     def __init__(self) -> None:
         self.members: Bits = 0
+        self.keys: list[bytes] = []
         self._filters: list[NormalFilter | None] = []
         self._free: list[int] = []
         self._attributes: dict[Attribute, AttributeIndex] = {}
@@ -105,9 +107,11 @@ class FilterIndex:
         if self._free:
             number = self._free.pop()
             self._filters[number] = filter_
+            self.keys[number] = filter_.key
         else:
             number = len(self._filters)
             self._filters.append(filter_)
+            self.keys.append(filter_.key)
         bit = 1 << number
         self.members |= bit
         self._signatures[filter_.signature] = self._signatures.get(filter_.signature, 0) | bit
@@ -134,6 +138,7 @@ class FilterIndex:
         """Removes every filter that is not in `members`; its number can be given to another."""
         for number in numbers_in(self.members & ~members):
             self._filters[number] = None
+            self.keys[number] = b""
             self._free.append(number)
         self.members &= members
         self._signatures = _kept(self._signatures, members)

@@ -253,7 +253,7 @@ class FilterPool:
 
     def in_order(self, members: Bits) -> list[int]:
         """Returns the numbers of a set in the canonical order of the filters."""
-        return sorted(numbers_in(members), key=lambda number: self.filter(number).key)
+        return sorted(numbers_in(members), key=self._index.keys.__getitem__)
 
     def _prepare(
         self, predicate: Predicate, numbers: tuple[int, ...], simplified: Bits | None = None

@@ -8,7 +8,7 @@ by operations on sets of numbers.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import cast
 from weakref import WeakSet
@@ -150,8 +150,9 @@ class BloomPool:
     def assume(self, predicate: Predicate, numbers: Iterable[int]) -> None:
         """Not needed: a look-up takes less time than storing the answer."""
 
-    def search(self, numbers: Iterable[int]) -> None:
+    def search(self, numbers: Sequence[int], start: int, weight: int) -> int:  # noqa: ARG002
         """Not needed: relations are found when a filter is interned."""
+        return len(numbers)
 
     def covers_all(self, members: Bits, others: Bits) -> bool:
         """See `FilterAlgebra`."""

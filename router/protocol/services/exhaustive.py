@@ -6,19 +6,27 @@ Protocol paper, section 2, and the stateful layer of the INFOCOM paper's section
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from router.content.base import Content
 from router.predicates.model import Message, Predicate
 from router.predicates.printer import format_predicate
 from router.protocol.context import Context
-from router.protocol.events import Accepted, Action, ApplicationGone, Refused, SendMessage, SetPredicate
+from router.protocol.events import (
+    Accepted,
+    ApplicationGone,
+    PredicatePostponed,
+    Refused,
+    SendMessage,
+    SetPredicate,
+)
 from router.protocol.messages import Messages
-from router.protocol.parts import EventHandler
+from router.protocol.parts import EventHandler, Part
 from router.protocol.routing import RoutingTable
-from router.protocol.service import Command, Handle, Request, RequestError, Service, Session
+from router.protocol.service import Answer, Command, Handle, Request, RequestError, Service, Session, Steps
 from router.protocol.services.applications import ApplicationPredicates
+from router.protocol.services.predicate_changes import PredicateChanges
 from router.protocol.services.subscriptions import Subscriptions
 
 
@@ -27,12 +35,16 @@ class Exhaustive(Service):
 
     def __init__(self, context: Context, routing: RoutingTable, messages: Messages) -> None:
         super().__init__(context, routing, messages)
-        self.predicates = ApplicationPredicates(routing, context.content)
+        self.predicates = ApplicationPredicates(routing, context.content, context.options.limits)
+        self._changes = PredicateChanges(context, self.predicates)
+
+    def parts(self) -> Sequence[Part]:
+        return (self._changes,)
 
     def events(self) -> Mapping[type, EventHandler]:
         return {
-            SetPredicate: lambda event, now: self._set(event.app, event.predicate, now),
-            ApplicationGone: lambda event, now: self._set(event.app, self.context.content.nothing, now),
+            SetPredicate: lambda event, now: self._changes.set(event.app, event.predicate, now),
+            ApplicationGone: lambda event, now: self._changes.leave(event.app, now),
             SendMessage: lambda event, now: self.messages.submit(event.app, event.message, now),
         }
 
@@ -45,11 +57,6 @@ class Exhaustive(Service):
     @classmethod
     def session(cls, number: int, content: Content) -> Session:
         return ExhaustiveSession(number, content)
-
-    def _set(self, app: int, predicate: Predicate, now: float) -> list[Action]:
-        if not self.predicates.set(app, predicate):
-            return []
-        return self.context.parts.local_changed(now)
 
 
 class ExhaustiveSession(Session):
@@ -69,32 +76,58 @@ class ExhaustiveSession(Session):
             "send_message": self._send_message,
         }
 
-    def _changed(self, handle: Handle) -> Iterable[Action]:
-        """Gives the core the application's predicate."""
-        return handle(SetPredicate(self.number, self._subscriptions.predicate))
+    def _changed(self, handle: Handle, answer: dict[str, Any], undo: Callable[[], object]) -> Answer | Steps:
+        """Gives the core the application's predicate; the core may need several turns, or refuse it."""
+        actions = list(handle(SetPredicate(self.number, self._subscriptions.predicate)))
+        for action in actions:
+            if isinstance(action, PredicatePostponed):
+                return _postponed(answer, undo)
+            if isinstance(action, Refused):
+                undo()
+                raise RequestError(action.reason)
+        return answer, actions
 
-    def _set_predicate(self, request: Request, handle: Handle) -> tuple[dict[str, Any], Iterable[Action]]:
-        self._subscriptions.declare(self.content.requested_predicate(request))
-        return {"ok": True}, self._changed(handle)
+    def _read(self, request: Request, serve: Callable[[Predicate], Answer | Steps]) -> Answer | Steps:
+        """Reads the predicate of a request, in steps if it is long, and serves the request with it."""
+        reading = self.content.reading_predicate(request)
+        try:
+            next(reading)
+        except StopIteration as end:
+            return serve(end.value)
+        return _read_on(reading, serve)
 
-    def _subscribe(self, request: Request, handle: Handle) -> tuple[dict[str, Any], Iterable[Action]]:
-        predicate = self.content.requested_predicate(request)
+    def _set_predicate(self, request: Request, handle: Handle) -> Answer | Steps:
+        return self._read(request, lambda predicate: self._declare(predicate, handle))
+
+    def _declare(self, predicate: Predicate, handle: Handle) -> Answer | Steps:
+        before = self._subscriptions.declared
+        self._subscriptions.declare(predicate)
+        return self._changed(handle, {"ok": True}, lambda: self._subscriptions.declare(before))
+
+    def _subscribe(self, request: Request, handle: Handle) -> Answer | Steps:
+        return self._read(request, lambda predicate: self._add(predicate, handle))
+
+    def _add(self, predicate: Predicate, handle: Handle) -> Answer | Steps:
         self._subscribed += 1
-        self._subscriptions.add(self._subscribed, predicate)
-        return {"ok": True, "subscription": self._subscribed}, self._changed(handle)
+        number = self._subscribed
+        self._subscriptions.add(number, predicate)
+        return self._changed(
+            handle, {"ok": True, "subscription": number}, lambda: self._subscriptions.remove(number)
+        )
 
-    def _unsubscribe(self, request: Request, handle: Handle) -> tuple[dict[str, Any], Iterable[Action]]:
+    def _unsubscribe(self, request: Request, handle: Handle) -> Answer | Steps:
         if "subscription" not in request:
             self._subscriptions.clear()
-            return {"ok": True}, self._changed(handle)
-        number = request["subscription"]
-        # In JSON as in Python, true is no number.
-        if type(number) is not int or number not in self._subscriptions.numbered:
-            raise RequestError(f"subscription: {number!r} is none of this application's")
-        self._subscriptions.remove(number)
-        return {"ok": True}, self._changed(handle)
+        else:
+            number = request["subscription"]
+            # In JSON as in Python, true is no number.
+            if type(number) is not int or number not in self._subscriptions.numbered:
+                raise RequestError(f"subscription: {number!r} is none of this application's")
+            self._subscriptions.remove(number)
+        # What is left of a predicate that was taken is not refused.
+        return self._changed(handle, {"ok": True}, lambda: None)
 
-    def _list(self, _request: Request, _handle: Handle) -> tuple[dict[str, Any], Iterable[Action]]:
+    def _list(self, _request: Request, _handle: Handle) -> Answer:
         numbered = self._subscriptions.numbered.items()
         return {
             "ok": True,
@@ -102,7 +135,7 @@ class ExhaustiveSession(Session):
             "subscriptions": {str(number): format_predicate(predicate) for number, predicate in numbered},
         }, ()
 
-    def _send_message(self, request: Request, handle: Handle) -> tuple[dict[str, Any], Iterable[Action]]:
+    def _send_message(self, request: Request, handle: Handle) -> Answer:
         actions = list(handle(SendMessage(self.number, self.content.requested_message(request))))
         for action in actions:
             if isinstance(action, Accepted):
@@ -110,3 +143,26 @@ class ExhaustiveSession(Session):
             if isinstance(action, Refused):
                 raise RequestError(action.reason)
         raise AssertionError("the core neither accepted nor refused a message")
+
+
+def _read_on(
+    reading: Generator[None, None, Predicate], serve: Callable[[Predicate], Answer | Steps]
+) -> Steps:
+    predicate: Predicate | None = None
+    while predicate is None:
+        yield False
+        try:
+            next(reading)
+        except StopIteration as end:
+            predicate = end.value
+    result = serve(predicate)
+    return (yield from result) if isinstance(result, Generator) else result
+
+
+def _postponed(answer: dict[str, Any], undo: Callable[[], object]) -> Steps:
+    """Waits until the core has set the predicate, or refused it."""
+    action = yield True
+    if isinstance(action, Refused):
+        undo()
+        raise RequestError(action.reason)
+    return answer, ()

@@ -9,23 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from router.content.base import Content
-from router.predicates.covering.builder import PredicateBuilder
-from router.predicates.model import Predicate
+from router.predicates.model import Filter, Predicate
 
 
 class Subscriptions:
     """The predicate of an application: what it declared by `set_predicate`, or any of its subscriptions.
 
     Args:
-        content: how predicates are united.
+        content: what predicates are.
     """
 
     def __init__(self, content: Content) -> None:
         self._content = content
         self._declared = content.nothing
         self._numbered: dict[int, Predicate] = {}
-        #: All of it, while there are subscriptions; None: to be rebuilt.
-        self._whole: PredicateBuilder | None = None
 
     @property
     def declared(self) -> Predicate:
@@ -39,24 +36,20 @@ class Subscriptions:
 
     @property
     def predicate(self) -> Predicate:
-        """The whole, simplified; a declared predicate that is alone stays as it is."""
+        """The filters of the whole, as they were given; p0 is simplified by the router."""
         if not self._numbered:
             return self._declared
-        if self._whole is None:
-            self._whole = self._content.builder(self._declared)
-            for predicate in self._numbered.values():
-                self._whole.add(predicate)
-        return self._whole.predicate
+        filters: list[Filter] = [*self._declared]
+        for predicate in self._numbered.values():
+            filters += predicate
+        return self._content.predicate(filters)
 
     def declare(self, predicate: Predicate) -> None:
         """Overwrites what was declared before; subscriptions stay."""
         self._declared = predicate
-        self._whole = None
 
     def add(self, number: int, predicate: Predicate) -> None:
         """A subscription; its number must be new."""
-        if self._numbered and self._whole is not None:
-            self._whole.add(predicate)
         self._numbered[number] = predicate
 
     def remove(self, number: int) -> None:
@@ -66,9 +59,7 @@ class Subscriptions:
             KeyError: there is none of that number.
         """
         del self._numbered[number]
-        self._whole = None
 
     def clear(self) -> None:
         """Revokes all subscriptions; what was declared stays."""
         self._numbered.clear()
-        self._whole = None

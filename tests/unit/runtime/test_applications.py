@@ -20,7 +20,7 @@ from router.content.plain import Plain
 from router.matching.factory import factory
 from router.predicates.model import Message, Value
 from router.predicates.parser import parse_predicate
-from router.protocol.events import ControllerFrame, Event
+from router.protocol.events import ControllerFrame, Event, Tick
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.protocol.services.exhaustive import ExhaustiveSession
@@ -73,10 +73,19 @@ class Node:
     def _run(self) -> None:
         while self._running:
             due = self.applications.next_deadline()
-            for key, mask in self.selector.select(None if due is None else due - time.monotonic()):
+            timeout = None if due is None else due - time.monotonic()
+            if self.applications.behind or self._is_due():
+                timeout = 0
+            for key, mask in self.selector.select(timeout):
                 key.data(mask)
-            self.applications.serve(time.monotonic() + 1)
+            self.applications.serve(time.monotonic())
             self.applications.tick(time.monotonic())
+            if self._is_due():
+                self.applications.perform(self.router.handle(Tick(), 0.0))
+
+    def _is_due(self) -> bool:
+        due = self.router.next_deadline()
+        return due is not None and due <= 0.0
 
     def events(self) -> list[dict[str, Any]]:
         """Ends the service; returns the records of the applications."""
@@ -364,6 +373,31 @@ def test_requests_may_be_pipelined_without_waiting(node: Node) -> None:
     # The router withdraws the last predicate a moment after it has forgotten the connection.
     wait_for(lambda: str(predicates_of(node.router)) if predicates_of(node.router) else None)
     assert len(node.applications) == 0
+
+
+def test_a_large_predicate_is_answered_late_and_stops_no_other_application(node: Node) -> None:
+    wanted = " or ".join(f"x = {2 * n}" for n in range(1_000))
+    with node.client("many") as many, node.client("few") as few:
+        request = many.request_set_predicate(wanted)
+        behind = many.request_send_message(Message({"x": 2}))
+        many.flush()
+        few.set_predicate("x = 4")
+        few.send_message(Message({"x": 1}))
+        deadline = time.monotonic() + TIMEOUT
+        delivered: list[Any] = []
+        while behind.answer is None or not delivered:
+            assert time.monotonic() < deadline
+            delivered += many.read_events()
+        assert request.answer is not None
+        assert request.answer["ok"]
+        # Its own message came after its predicate.
+        assert [each.attributes["x"] for each in delivered] == [2]
+        few.send_message(Message({"x": 1_998}))
+        assert next(many.deliveries(TIMEOUT)).attributes["x"] == 1_998
+        with pytest.raises(ClientError, match="a filter has the weight 615; at most 512"):
+            many.subscribe(" and ".join(f"a{n} = 1" for n in range(600)))
+        assert many.subscribe("y = 1") == 2
+    assert [each["app"] for each in node.events() if each["event"] == "subscribe"] == ["many"]
 
 
 def raw(node: Node) -> socket.socket:

@@ -1,0 +1,145 @@
+"""Large predicates of applications: p0 changes in several turns, and the application is answered then."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
+from router.predicates.parser import parse_predicate
+from router.predicates.printer import format_predicate
+from router.protocol.events import (
+    Action,
+    ApplicationGone,
+    Deliver,
+    Event,
+    PredicatePostponed,
+    PredicateSet,
+    Refused,
+    SendMessage,
+    SetPredicate,
+    Tick,
+)
+from router.protocol.options import RouterOptions
+from router.protocol.router import Router
+from tests.support.one_router import sent, set_up
+from tests.support.router_tables import predicates_of
+
+_OPTIONS = RouterOptions(turn_weight=20, filter_weight=30)
+
+
+def _points(start: int, end: int) -> Predicate:
+    """Filters that cannot be merged."""
+    return Predicate(
+        tuple(Filter((Constraint("x", Type.INTEGER, Operator.EQ, 2 * n),)) for n in range(start, end))
+    )
+
+
+def _until_idle(router: Router) -> list[list[Action]]:
+    """The actions of each turn until the router is idle."""
+    turns = []
+    while not router.idle:
+        assert router.next_deadline() == 1.0
+        turns.append(router.handle(Tick(), 1.0))
+    return turns
+
+
+def _delivered(router: Router, x: int) -> tuple[int, ...]:
+    actions = router.handle(SendMessage(9, Message({"x": x})), 1.0)
+    return next((action.apps for action in actions if isinstance(action, Deliver)), ())
+
+
+def test_a_large_predicate_is_set_in_several_turns_and_advertised_once() -> None:
+    router = set_up(_OPTIONS)
+    assert router.handle(SetPredicate(1, _points(0, 100)), 1.0) == [PredicatePostponed(1)]
+    assert _delivered(router, 0) == ()
+    *turns, last = _until_idle(router)
+    assert len(turns) >= 30  # 10 parts of 10 filters, each read, related and united
+    assert not any(turns)
+    assert last[0] == PredicateSet(1)
+    assert [(frame.type.name, frame.body) for _, frame in sent(last)] == [("RA", _points(0, 100))]
+    assert predicates_of(router)[0] == _points(0, 100)
+    assert _delivered(router, 0) == (1,)
+
+
+def test_a_predicate_that_shrinks_leaves_p0_as_it_was_until_the_change_is_whole() -> None:
+    router = set_up(_OPTIONS)
+    router.handle(SetPredicate(1, _points(0, 100)), 1.0)
+    _until_idle(router)
+    router.handle(SetPredicate(1, _points(50, 120)), 1.0)
+    assert _delivered(router, 0) == (1,)
+    _until_idle(router)
+    assert _delivered(router, 0) == ()
+    assert predicates_of(router)[0] == _points(50, 120)
+
+
+def test_changes_are_made_in_their_order() -> None:
+    router = set_up(_OPTIONS)
+    router.handle(SetPredicate(1, _points(0, 100)), 1.0)
+    # A small one waits behind a large one, and the last of an application's prevails.
+    assert router.handle(SetPredicate(2, _points(7, 8)), 1.0) == [PredicatePostponed(2)]
+    router.handle(SetPredicate(1, _points(200, 300)), 1.0)
+    done = [turn[0] for turn in _until_idle(router) if turn]
+    assert done == [PredicateSet(1), PredicateSet(2), PredicateSet(1)]
+    assert _delivered(router, 14) == (2,)
+    assert _delivered(router, 400) == (1,)
+
+
+def test_an_application_that_left_gets_nothing_more() -> None:
+    router = set_up(_OPTIONS)
+    for app in (1, 2):
+        router.handle(SetPredicate(app, _points(0, 100)), 1.0)
+    _until_idle(router)
+    router.handle(SetPredicate(1, _points(100, 200)), 1.0)
+    router.handle(Tick(), 1.0)
+    router.handle(ApplicationGone(1), 1.0)
+    assert _delivered(router, 0) == (2,)
+    _until_idle(router)
+    assert predicates_of(router)[0] == _points(0, 100)
+    # A new application may have its number.
+    router.handle(SetPredicate(1, _points(0, 1)), 1.0)
+    _until_idle(router)
+    assert _delivered(router, 0) == (2, 1)
+
+
+def test_a_filter_that_is_too_heavy_is_refused() -> None:
+    heavy = parse_predicate(" and ".join(f"a{n} = 1" for n in range(40)))
+    router = set_up(_OPTIONS)
+    router.handle(SetPredicate(1, _points(0, 3)), 1.0)
+    router.handle(SetPredicate(1, heavy), 1.0)
+    (refused,) = next(turn for turn in _until_idle(router) if turn)
+    assert isinstance(refused, Refused)
+    assert refused.reason == ("a filter has the weight 41; at most 30 ([protocol] filter_weight)")
+    assert predicates_of(router)[0] == _points(0, 3)
+
+
+def _serve(router: Router, operation: str, predicate: Predicate) -> tuple[list[str], dict[str, Any]]:
+    """Serves a request to the end: what happened in each turn, and the answer."""
+    session = router.session(1)
+    turns: list[str] = []
+
+    def handle(event: Event) -> list[Action]:
+        return router.handle(event, 1.0)
+
+    served = session.commands()[operation]({"predicate": format_predicate(predicate)}, handle)
+    assert isinstance(served, Generator)
+    action: Action | None = None
+    while True:
+        try:
+            waits = served.send(action)
+        except StopIteration as end:
+            return turns, end.value[0]
+        turns.append("wait" if waits else "parse")
+        action = None
+        while waits and action is None:
+            action = next(iter(router.handle(Tick(), 1.0)), None)
+
+
+def test_a_long_request_is_parsed_in_several_turns_and_answered_when_p0_has_changed() -> None:
+    for operation in ("set_predicate", "subscribe"):
+        router = set_up(_OPTIONS)
+        turns, answer = _serve(router, operation, _points(0, 500))
+        assert turns.count("parse") >= 500 * 4 // 400 - 1
+        assert turns[-1] == "wait"
+        assert answer["ok"] is True
+        assert predicates_of(router)[0] == _points(0, 500)
