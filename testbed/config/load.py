@@ -47,6 +47,8 @@ _T = TypeVar("_T")
 
 #: Messages of a workload, or changes of predicates: each takes about a kilobyte.
 _ITEMS_MAX = 10_000_000
+#: The requests of the random workload.
+_WORKLOAD_COMMANDS = ("set_predicate", "send_message")
 _WORKLOAD_RANGES = ("filters", "constraints", "attributes")
 
 
@@ -102,7 +104,7 @@ def load_experiment(
         if topology is not None and duration_s is not None:
             _check_amount(problems, workload, len(topology.nodes), duration_s)
     events = read_events(problems, document.get("events", []), topology, duration_s)
-    _check_served(problems, service, protocol, events)
+    _check_served(problems, service, protocol, workload, events)
     if topology is not None:
         _check_auto(problems, values.get("time_scale"), with_link_defaults(topology, links))
     problems.raise_if_any()
@@ -154,10 +156,20 @@ def _service(problems: Problems, table: Mapping[str, Any]) -> ServiceOptions:
 
 
 def _check_served(
-    problems: Problems, service: ServiceOptions, protocol: ProtocolOptions, events: Iterable[Event]
+    problems: Problems,
+    service: ServiceOptions,
+    protocol: ProtocolOptions,
+    workload: WorkloadOptions | None,
+    events: Iterable[Event],
 ) -> None:
-    """Refuses events of applications that the service does not serve."""
+    """Refuses a workload, and events of applications, that the service does not serve."""
     commands = SERVICES[service.kind].session(0, CONTENTS[protocol.covering]()).commands()
+    missing = [command for command in _WORKLOAD_COMMANDS if command not in commands]
+    if workload is not None and missing:
+        text = (
+            f'"{service.kind}" has no {missing[0]}, which [workload] asks for; expected [workload.attention]'
+        )
+        problems.add("service", "kind", text)
     for event in events:
         if isinstance(event, ApplicationEvent) and event.action not in commands:
             text = f'"{service.kind}" has no {event.action}, which an event at {event.at_s:g} s asks for'

@@ -117,6 +117,33 @@ def rates(control_rates: pd.DataFrame) -> Drawing | None:
     return Drawing(figure, f"{highest} per second.")
 
 
+def service(table: pd.DataFrame) -> Drawing | None:
+    """Draws the rates of uploads, deliveries and registrations of the attention-limited service.
+
+    `table`: t_s, publications_per_s, deliveries_per_s, registrations_per_s (per experiment second).
+    """
+    points = table.sort_values("t_s")
+    if points.empty:
+        return None
+    series = {
+        "publications_per_s": ("publications uploaded", ACCENT),
+        "deliveries_per_s": ("deliveries to subscriptions", ORANGE),
+        "registrations_per_s": ("registrations and refreshes", GREY),
+    }
+    with styled():
+        figure, axes = new_figure(6.2, 2.9)
+        for column, (label, colour) in series.items():
+            axes.plot(points["t_s"], points[column], color=colour, label=label)
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel("per experiment second")
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0, handlelength=1.2)
+        _time_axis(axes, float(points["t_s"].max()))
+    means = ", ".join(
+        f"{numbers.significant(points[column].mean())} {label}" for column, (label, _) in series.items()
+    )
+    return Drawing(figure, f"On average {means} per second.")
+
+
 def utilisation(table: pd.DataFrame, directions: int, with_bandwidth: int, width: float) -> Drawing | None:
     """Draws link utilisation in each time bin: of the fullest direction of a link, and the mean over all.
 

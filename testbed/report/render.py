@@ -13,7 +13,16 @@ from markupsafe import Markup
 from captures.rundir.layout import RunLayout
 from testbed.report.data import RunData, read_run
 from testbed.report.distributions import delays, matches, stretch
-from testbed.report.figures import Drawing, bin_width, curve, frames_over_time, rates, recovery, utilisation
+from testbed.report.figures import (
+    Drawing,
+    bin_width,
+    curve,
+    frames_over_time,
+    rates,
+    recovery,
+    service,
+    utilisation,
+)
 from testbed.report.sheets import all_sheets
 from testbed.report.style import save, styled
 from testbed.report.topology_figure import topology
@@ -47,6 +56,7 @@ def write_report(run_dir: Path) -> Path:
             frames_by_type=_frames_by_type(run.summary),
             sheets=all_sheets(run),
             recovery=run.summary.get("recovery_s") or [],
+            attention=run.summary.get("attention"),
             reconciliations=numbers.reconciliations(run.summary),
             manifest=sorted(_flat(manifest)),
             css=Markup(_resource("report.css")),
@@ -70,6 +80,7 @@ def _figures(run: RunData) -> dict[str, Drawing | None]:
             tables["control_share_curve"], "control frames (%)", part=("ra_fraction", "RA alone")
         ),
         "rates": rates(tables["control_rate_curve"]),
+        "service": service(tables["attention_curve"]),
         "utilisation": utilisation(
             tables["link_utilisation"],
             2 * len(links),

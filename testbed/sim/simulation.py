@@ -6,6 +6,7 @@ import gc
 import resource
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -123,7 +124,8 @@ class Simulation:
         captures: the captures to keep.
         bulk: whether compiled code propagates messages where it may (`testbed.sim.bulk`), which needs Numba;
             None: in a large network. The run folder is the same.
-        service_records: gets the records of the service; None: a file of the run folder.
+        service_records: gets the records of the service; the workload's requests are then in no file either.
+            None: both are files of the run folder.
     """
 
     def __init__(
@@ -139,7 +141,8 @@ class Simulation:
         self.experiment = experiment
         self._folder = run = RunLayout(run_dir)
         self.workload = generate(experiment)
-        write_inputs(run_dir, experiment, self.workload, SIMULATED, virtual_start_ns=EPOCH_NS)
+        kept = self.workload if service_records is None else replace(self.workload, items=())
+        write_inputs(run_dir, experiment, kept, SIMULATED, virtual_start_ns=EPOCH_NS)
         self._progress = progress
         self._memory_before = resident_bytes()
         self._set_up_from = time.process_time()

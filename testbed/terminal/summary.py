@@ -39,6 +39,29 @@ def terminal_summary(summary: Mapping[str, Any]) -> RenderableType:
     return Group(headline, *(Text(f"  - {reason}") for reason in reasons), Text(), table)
 
 
+def _attention(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Returns the rows about the attention-limited service; none with another."""
+    if found is None:
+        return []
+    outcomes, broken = found["outcomes"], sum(found["violations"].values())
+    satisfied, starved, saved, control = (
+        numbers.share(found[key], 1)
+        for key in ("satisfied", "starvation", "saved_bandwidth", "control_overhead")
+    )
+    return [
+        (
+            "subscriptions",
+            f"{numbers.count(found['registrations'])} rounds: {satisfied} satisfied, {starved} starved, "
+            f"{numbers.count(outcomes['open'])} open; {numbers.count(broken)} deliveries break a rule",
+        ),
+        (
+            "publications",
+            f"{numbers.count(found['publications'])} uploaded, {numbers.count(found['deliveries'])} "
+            f"delivered; {saved} of the bandwidth saved, control {control} of that of exhaustive semantics",
+        ),
+    ]
+
+
 def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     def total(key: str) -> str:
         return numbers.count(summary.get(key))
@@ -75,6 +98,7 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"({unneeded})",
         ),
         ("crossings", _crossings(summary)),
+        *_attention(summary.get("attention")),
         ("frames on links", frames or numbers.ABSENT),
         (
             "captures",

@@ -63,9 +63,13 @@ def _attention(experiment: Experiment, events: list[Item]) -> Workload:
     demand, end_s = Demand.of(experiment), experiment.duration_s
     played = PLAYED[experiment.service.kind]
     events.sort(key=_order)
-    items = Generated(lambda: heapq.merge(events, played(demand, end_s), key=_order))
+
+    def items() -> Iterator[Item]:
+        drawn = played(demand, end_s)
+        return heapq.merge(events, drawn, key=_order) if events else drawn
+
     nodes = tuple(node.id for node in experiment.topology.nodes)
-    return Workload(items, nodes, tuple(sorted({each.node for each in demand.subscriptions})))
+    return Workload(Generated(items), nodes, tuple(sorted({each.node for each in demand.subscriptions})))
 
 
 def _order(item: Item) -> tuple[float, bool]:
@@ -86,6 +90,8 @@ def match_distribution(workload: Workload) -> list[float]:
     in_force: dict[int, dict[str | None, int]] = {}
     shares: list[float] = []
     for item in workload.items:
+        if item.max is not None:
+            continue  # The item does not say when such a subscription is full.
         if item.predicate is not None:
             in_force.setdefault(item.node, {})[item.subscription] = number_of[item.predicate]
         elif item.subscription is not None:

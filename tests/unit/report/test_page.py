@@ -683,3 +683,36 @@ def test_long_predicates_are_folded_and_short_ones_are_not() -> None:
     sheet = sheets.advertised(pd.DataFrame(rows, columns=list(TABLES["advertised"])))
     assert [row[0].text + row[0].rest for row in sheet.rows] == [rows[1][1], rows[0][1]]
     assert [bool(row[0].rest) for row in sheet.rows] == [True, False]
+
+
+def test_subscriptions_have_a_section_and_rows_of_the_terminal(tmp_path: Path) -> None:
+    """Only runs of the attention-limited service have them; a broken rule is highlighted."""
+    without, run = tmp_path / "without", tmp_path / "with"
+    without.mkdir()
+    run.mkdir()
+    assert 'id="subscriptions"' not in write_report(synthetic_run(without)).read_text(encoding="utf-8")
+    attention = {
+        "saved_bandwidth": 0.81,
+        "control_overhead": 0.021,
+        "starvation": 0.004,
+        "satisfied": 0.99,
+        "publication_crossings": 10_043,
+        "control_crossings": 433,
+        "flush_crossings": 0,
+        "cbr_crossings": 52_670,
+        "cbr_control": 16_632,
+        "registrations": 693,
+        "publications": 20_000,
+        "deliveries": 6930,
+        "outcomes": {"satisfied": 689, "starved": 3, "short": 1, "open": 0, "withdrawn": 0},
+        "violations": {"repeated": 2, "stale": 0},
+        "examples": [],
+        "starved_decided": 0,
+        "undecided": "12 publications were evicted from caches",
+    }
+    text = write_report(synthetic_run(run, attention=attention)).read_text(encoding="utf-8")
+    assert 'id="subscriptions"' in text
+    assert "81 %" in text
+    assert '<strong class="bad">2</strong>' in text
+    assert "12 publications were evicted from caches" in text
+    assert "693 rounds: 99 % satisfied" in " ".join(printed(summary(attention=attention)).split())
