@@ -470,7 +470,7 @@ class Applications:
             if self._unused(name) != name:
                 raise RequestError(f"app: the name {name!r} is in use")
         app.name = name
-        return {"ok": True, "app": name, "node": self._node}
+        return {"ok": True, "app": name, "node": self._node, "commands": sorted(app.commands)}
 
     def _unused(self, name: str) -> str:
         """Returns the name, lengthened if another application has it."""

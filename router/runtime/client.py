@@ -104,6 +104,7 @@ class Client:
     Attributes:
         app: the application's name.
         node: the router's node.
+        commands: those of the router's service, values of `op`.
 
     Raises:
         ClientError: no router listens at `path`, the name is in use, or the router does not answer.
@@ -132,6 +133,7 @@ class Client:
             raise
         self.app = str(answer["app"])
         self.node = int(answer["node"])
+        self.commands = frozenset(answer.get("commands", ()))
 
     def __enter__(self) -> Self:
         return self

@@ -25,7 +25,8 @@ def main(arguments: Namespace) -> int:
     except ValueError as error:
         raise InputError(str(error)) from error
     with connected(arguments) as client:
+        send = client.publish if "publish" in client.commands else client.send_message
         for each in messages:
-            source, seq = client.send_message(each)
+            source, seq = send(each)
             print(message(source, seq))
     return 0

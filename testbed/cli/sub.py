@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
 
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
@@ -15,6 +16,9 @@ from testbed.cli.arguments import positive, timeout_s
 from testbed.errors import InputError
 from testbed.terminal.numbers import message
 
+#: Wall seconds between two looks for lifetimes that are over.
+_LOOK_S = 0.1
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_application(parser)
@@ -24,34 +28,88 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="""a predicate, for example 'dest = "ORD" and price < 400'; each is a subscription""",
     )
     parser.add_argument("--count", type=positive, help="end after so many messages")
+    limited = parser.add_argument_group(
+        "attention-limited service", "each predicate is a subscription with these limits; give all three"
+    )
+    limited.add_argument("--max", type=positive, help="greatest number of messages of a lifetime")
+    limited.add_argument("--lifetime", type=timeout_s, metavar="S", help="lifetime in experiment seconds")
+    limited.add_argument("--freshness", type=timeout_s, metavar="S", help="greatest age, experiment seconds")
+    limited.add_argument(
+        "--refresh",
+        action="store_true",
+        help="begin another lifetime when one is over",
+    )
     parser.add_argument("--timeout-s", type=timeout_s, help="end after so many seconds")
 
 
 def main(arguments: Namespace) -> int:
     """Prints each message that arrives.
 
+    With --max, --lifetime and --freshness it ends with the last lifetime, unless there is --refresh.
+
     Returns 1 if fewer than --count arrived in time, else 0.
     """
+    limits = (arguments.max, arguments.lifetime, arguments.freshness)
+    if any(limits) and not all(limits):
+        raise InputError("--max, --lifetime, --freshness: expected all three, or none")
+    if arguments.refresh and not all(limits):
+        raise InputError("--refresh: expected --max, --lifetime and --freshness beside it")
     try:
         predicates = [parse_predicate(text) for text in arguments.predicate]
     except ValueError as error:
         raise InputError(str(error)) from error
     with connected(arguments) as client:
+        if not all(limits):
+            for predicate in predicates:
+                client.subscribe(predicate)
+            return _print_deliveries(client, arguments.count, arguments.timeout_s, None)
         for predicate in predicates:
-            client.subscribe(predicate)
-        return _print_deliveries(client, arguments.count, arguments.timeout_s)
+            client.register(predicate, *limits)
+        lifetimes = _Lifetimes(client, arguments.refresh, len(predicates))
+        return _print_deliveries(client, arguments.count, arguments.timeout_s, lifetimes)
 
 
-def _print_deliveries(client: Client, count: int | None, timeout_s: float | None) -> int:
-    """Prints one message a line until there have been `count`, or the time is over."""
+@dataclass
+class _Lifetimes:
+    """The lifetimes of the subscriptions with limits.
+
+    Attributes:
+        refresh: a subscription whose lifetime is over gets another one.
+        left: subscriptions whose lifetime is not over.
+    """
+
+    client: Client
+    refresh: bool
+    left: int
+
+    def over(self) -> bool:
+        """Reports the lifetimes that are over; returns whether no subscription is left."""
+        for ended in self.client.outcomes():
+            print(f"cbcb: round {ended.round} {ended.outcome}: {ended.got} messages", file=sys.stderr)
+            if self.refresh:
+                self.client.refresh(ended.subscription)
+            else:
+                self.left -= 1
+        return self.left == 0
+
+
+def _print_deliveries(
+    client: Client, count: int | None, timeout_s: float | None, lifetimes: _Lifetimes | None
+) -> int:
+    """Prints one message a line until there have been `count`, the time is over, or all lifetimes are."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     printed = 0
     while count is None or printed < count:
-        left = None if deadline is None else deadline - time.monotonic()
-        if left is not None and left <= 0:
+        wait_s = None if deadline is None else deadline - time.monotonic()
+        if wait_s is not None and wait_s <= 0:
             break
-        delivery = next(client.deliveries(left), None)
+        if lifetimes is not None:
+            # The end of a lifetime comes as a line that is no delivery.
+            wait_s = _LOOK_S if wait_s is None else min(wait_s, _LOOK_S)
+        delivery = next(client.deliveries(wait_s), None)
         if delivery is None:
+            if lifetimes is not None and not lifetimes.over():
+                continue
             break
         name = message(delivery.source, delivery.seq)
         print(f"{name} {format_message(Message(delivery.attributes))}")

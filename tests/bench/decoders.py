@@ -32,7 +32,17 @@ from router.predicates.model import Message, Predicate, type_of
 from router.predicates.printer import format_predicate
 from router.wire import codec
 from router.wire.addresses import node_address
-from router.wire.frames import Ack, AddressedMessage, Body, Commit, FrameType, Hello, SenderRequest
+from router.wire.frames import (
+    Ack,
+    AddressedMessage,
+    Body,
+    Commit,
+    FrameType,
+    Hello,
+    Publication,
+    SenderRequest,
+    Subscription,
+)
 from router.wire.header import DecodeError
 from router.wire.layers import CBCB, to_frame
 from tests.support.mutated_frames import mutated
@@ -60,8 +70,10 @@ def _content(body: Body) -> Any:
         return None
     if isinstance(body, Message):
         return [(name, type_of(value).name.lower(), value) for name, value in body.items()]
-    if isinstance(body, AddressedMessage):
+    if isinstance(body, AddressedMessage | Publication):
         return _content(body.message)
+    if isinstance(body, Subscription):
+        return _content(body.predicate)
     if isinstance(body, Predicate):
         return format_predicate(body)
     if isinstance(body, SenderRequest):

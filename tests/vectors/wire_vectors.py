@@ -28,7 +28,12 @@ from router.wire.frames import (
     Frame,
     FrameType,
     Hello,
+    Overload,
+    Publication,
+    PublicationFlags,
     SenderRequest,
+    Subscription,
+    SubscriptionFlags,
     TreeClass,
     TreeClasses,
 )
@@ -107,6 +112,18 @@ def _body(kind: FrameType, body: dict[str, Any]) -> Body:
         return AddressedMessage(tuple(body["destinations"]), private) if "destinations" in body else private
     if kind in (FrameType.XRA, FrameType.XUR):
         return BloomPredicate(BloomFilter(Suite(*key), _bits(bits)) for key, bits in body["encoded"])
+    if kind is FrameType.SUB:
+        *numbers, flags = body["subscription"]
+        filters = (Filter(tuple(_constraint(*one) for one in each)) for each in body["filters"])
+        offered = tuple((source, seq) for source, seq in body["offered"])
+        return Subscription(*numbers, Predicate(tuple(filters)), SubscriptionFlags(flags), offered)
+    if kind in (FrameType.PUB, FrameType.FLUSH):
+        source, seq, age_us, flags = body["publication"]
+        message = Message({name: value for name, _, value in body["attributes"]})
+        homes = tuple(body.get("destinations", ()))
+        return Publication(source, seq, age_us, message, PublicationFlags(flags), homes)
+    if kind is FrameType.OVERLOAD:
+        return Overload(body["round"])
     if kind is FrameType.SR:
         return SenderRequest(body["timeout_us"])
     if kind is FrameType.HELLO:

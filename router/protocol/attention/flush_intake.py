@@ -6,15 +6,14 @@ from router.options import SECONDS_MAX
 from router.protocol.attention.cache import Cached, PublicationId
 from router.protocol.attention.events import Index, Whence
 from router.protocol.attention.flushing import Flushing
-from router.protocol.attention.recent import Recent
 from router.protocol.attention.relay import Relay
 from router.protocol.attention.state import State
 from router.protocol.counters import Drop
 from router.protocol.events import Action
 from router.wire.frames import Frame, Publication, PublicationFlags
 
-#: Publications taken into custody that a router remembers: the FLUSH may be repeated.
-_TAKEN_REMEMBERED = 4096
+#: Answers to offers of custody that a router remembers: the FLUSH may be repeated.
+_ANSWERS_REMEMBERED = 4096
 _ANSWERS = PublicationFlags.TAKEN | PublicationFlags.REFUSED
 
 
@@ -31,7 +30,8 @@ class FlushIntake:
         self._state = state
         self._relay = relay
         self._flushing = flushing
-        self._taken: Recent[PublicationId] = Recent(_TAKEN_REMEMBERED)
+        #: Interface and publication -> the answer to the FLUSH that offered custody.
+        self._answers: dict[tuple[int, PublicationId], PublicationFlags] = {}
 
     def received(self, interface: int, frame: Frame, now: float) -> list[Action]:
         """A neighbour flushes a publication, or answers."""
@@ -52,16 +52,23 @@ class FlushIntake:
             # Row T4, or T1 if a local subscription takes it: a copy whose history is not known.
             actions = self._relay.arrived(body, now, False, False, {}, admitted, flushed=True)
             return actions + self._relay.evict(now, flush=False)
-        if id_ in self._taken:
-            return self._flushing.answer(interface, body, PublicationFlags.TAKEN)
-        if state.cache.get(id_) is not None or id_ in state.delivered:
-            # Who is known to have had it contradicts that it is pending at the neighbour.
+        # The first answer holds: the neighbour asks others after a refusal, and may have repeated its FLUSH.
+        answered = self._answers.get((interface, id_))
+        if answered is not None:
+            return self._flushing.answer(interface, body, answered)
+        # Who is known to have had the publication contradicts that it is pending at the neighbour.
+        unknown = state.cache.get(id_) is None and id_ not in state.delivered
+        if not unknown:
             state.context.drop(Drop.FLUSH_UNEXPECTED)
-            return self._flushing.answer(interface, body, PublicationFlags.REFUSED)
-        if not admitted:
-            return self._flushing.answer(interface, body, PublicationFlags.REFUSED)
-        self._taken.add(id_)
-        return [
-            *self._flushing.answer(interface, body, PublicationFlags.TAKEN),
-            *self._relay.admit(id_, body.message, uploaded_at, Whence.REMOTE, now, flushed=True),
-        ]
+        taken = unknown and admitted
+        answer = PublicationFlags.TAKEN if taken else PublicationFlags.REFUSED
+        self._remember((interface, id_), answer)
+        actions = self._flushing.answer(interface, body, answer)
+        if taken:
+            actions += self._relay.admit(id_, body.message, uploaded_at, Whence.REMOTE, now, flushed=True)
+        return actions
+
+    def _remember(self, offer: tuple[int, PublicationId], answer: PublicationFlags) -> None:
+        if len(self._answers) >= _ANSWERS_REMEMBERED:
+            del self._answers[next(iter(self._answers))]
+        self._answers[offer] = answer

@@ -665,6 +665,9 @@ end
 -- How the number of a TLV that a frame must have is shown; others as their field and the number.
 local TEXTS = { [TIMEOUT] = "timeout %.0f us", [INCARNATION] = "incarnation %.0f", [OLDEST_EPOCH] = "oldest %.0f" }
 
+-- TLVs whose first number is not shown beside the other TLVs of the body, but before them (info_text).
+local HEADS = { [SUBSCRIPTION] = true, [PUBLICATION] = true }
+
 local function number_text(tlv, field, number)
   if tlv == ACKNOWLEDGED then return FRAME_TYPES[number] or "type " .. number end
   return TEXTS[tlv] and string.format(TEXTS[tlv], number) or field .. " " .. string.format("%.0f", number)
@@ -680,8 +683,9 @@ local function numbers(tlv, layout)
       if state.single then refuse("bad_tlv", TLV_TYPES[tlv] .. " twice") end
       state.single = 0
       for index = 1, layout[1][2] do state.single = state.single * 256 + state.raw:byte(at + index) end
-      state.texts[#state.texts + 1] = number_text(tlv, layout[1][1], state.single)
-      append(tree, ": " .. state.texts[#state.texts])
+      local text = number_text(tlv, layout[1][1], state.single)
+      if not HEADS[tlv] then state.texts[#state.texts + 1] = text end
+      append(tree, ": " .. text)
     end
     for _, field in ipairs(layout) do
       put(state, tree, fields[field[1]], at, field[2])
@@ -846,6 +850,9 @@ local function read_tlvs(state, tree, at, stop, kind)
   local needed, seen = REQUIRED_ALL[kind] or {}, {}
   state.required = REQUIRED[kind]
   local begin = at
+  if kind == PUB and not (at < stop and LEADING[raw:byte(at + 1)]) then
+    refuse("bad_tlv", "PUB without destinations in its first TLV")
+  end
   while at < stop do
     if at + TLV_HEADER_LENGTH > stop then refuse("bad_tlv", "TLV runs past the body's end") end
     local tlv, size = raw:byte(at + 1), number32(raw, at + 1)
@@ -890,8 +897,18 @@ end
 
 local function info_text(header, state)
   local kind, issuer = header.type, header.issuer_text
-  local content = table.concat(state.texts, kind == MSG and ", " or " or ")
+  local messages = kind == MSG or kind == PUB or kind == FLUSH
+  local content = table.concat(state.texts, messages and ", " or " or ")
   if kind == MSG then return issuer .. "/" .. header.seq .. (content ~= "" and " " .. content or "") end
+  if kind == PUB or kind == FLUSH then
+    return issuer .. "/" .. header.seq .. string.format(" uploaded at %.0f", state.single)
+      .. (content ~= "" and " " .. content or "")
+  end
+  if kind == SUB then
+    return issuer .. "/" .. header.seq .. string.format(" round %.0f: ", state.single)
+      .. (content ~= "" and content or "none")
+  end
+  if kind == OVERLOAD then return issuer .. "/" .. header.seq .. " " .. content end
   if kind == XMSG then return issuer .. "/" .. header.seq .. " encoded, key " .. state.key end
   if kind == XRA or kind == XUR then
     return (kind == XRA and "from " or "to ") .. issuer .. (header.partial and " (partial): " or ": ")
@@ -915,7 +932,7 @@ local function read_body(state, tree, at, size, header)
   local body = tree
   state.texts, state.subtrees, state.kind = {}, nil, header.type
   state.key, state.octets, state.sets = nil, nil, 0
-  if header.type == MSG then
+  if header.type == MSG or header.type == PUB or header.type == FLUSH then
     state.names = {}
   elseif header.type == TABLE then
     state.interfaces, state.neighbours, state.classes, state.trees, state.largest = {}, 0, 0, 0, 0
@@ -924,7 +941,7 @@ local function read_body(state, tree, at, size, header)
   read_tlvs(state, body, at, at + size, header.type)
   if body and (header.type == XRA or header.type == XUR) then
     generate(state, body, fields.predicate, encoded_text(state))
-  elseif body and (header.type == RA or header.type == UR) then
+  elseif body and (header.type == RA or header.type == UR or header.type == SUB) then
     generate(state, body, fields.predicate, #state.texts > 0 and table.concat(state.texts, " or ") or "none")
   end
   return name .. " " .. info_text(header, state)

@@ -38,13 +38,19 @@ from router.wire.frames import (
     Frame,
     FrameType,
     Hello,
+    Overload,
+    Publication,
+    PublicationFlags,
     SenderRequest,
+    Subscription,
+    SubscriptionFlags,
     TreeClass,
     TreeClasses,
 )
 from router.wire.tree_classes import CHILD_MAX
 
 U16, U32 = st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1)
+U64 = st.integers(0, 2**64 - 1)
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 VALUES: dict[Type, st.SearchStrategy[Any]] = {
     Type.STRING: st.text(st.characters(codec="utf-8"), max_size=30),
@@ -126,12 +132,26 @@ def classified(draw: st.DrawFn) -> ClassifiedPredicate:
     return ClassifiedPredicate(filters, tuple(zip(nodes, sorted(draw(places)), strict=True)))
 
 
+def publications(homes: st.SearchStrategy[tuple[int, ...]]) -> st.SearchStrategy[Publication]:
+    return st.builds(Publication, U32, U64, U64, MESSAGES, st.sampled_from(PublicationFlags), homes)
+
+
 TABLES = tables()
 BODIES: dict[FrameType, st.SearchStrategy[Any]] = {
     FrameType.MSG: MESSAGES | st.builds(AddressedMessage, DESTINATIONS, MESSAGES),
     FrameType.RA: PREDICATES,
     FrameType.SR: st.builds(SenderRequest, U32),
     FrameType.UR: PREDICATES | classified(),
+    FrameType.SUB: st.builds(
+        Subscription,
+        *(U32, U32, U32, U64, U64),
+        PREDICATES,
+        st.sampled_from(SubscriptionFlags),
+        st.lists(st.tuples(U32, U64), max_size=4).map(tuple),
+    ),
+    FrameType.PUB: publications(DESTINATIONS),
+    FrameType.OVERLOAD: st.builds(Overload, U32),
+    FrameType.FLUSH: publications(st.just(())),
     FrameType.XMSG: PRIVATE_MESSAGES | st.builds(AddressedMessage, DESTINATIONS, PRIVATE_MESSAGES),
     FrameType.XRA: PRIVATE_PREDICATES,
     FrameType.XUR: PRIVATE_PREDICATES,

@@ -24,11 +24,21 @@ from router.wire.frames import (
     Ack,
     AddressedMessage,
     BroadcastTable,
+<<<<<<< HEAD
     ClassifiedPredicate,
     Commit,
     Frame,
     Hello,
     SenderRequest,
+=======
+    Commit,
+    Frame,
+    Hello,
+    Overload,
+    Publication,
+    SenderRequest,
+    Subscription,
+>>>>>>> 14e6028 (Hold the frames of the attention-limited service to vectors and models)
 )
 from tests.support.paths import DOCS
 from tests.support.wire_tshark import (
@@ -80,6 +90,16 @@ FIELDS = (
     "off_tree",
     "oldest_epoch",
     "acknowledged",
+    "round",
+    "nonce",
+    "remaining",
+    "lifetime_left_us",
+    "freshness_us",
+    "subscription_flags",
+    "publication_source",
+    "publication_seq",
+    "age_us",
+    "publication_flags",
     "key_id",
     "set_bits",
     "hashes",
@@ -214,6 +234,29 @@ def body_fields(frame: Frame) -> Row:
             ],
             "subtrees": [] if body.subtrees is None else [np.packbits(body.subtrees, axis=1).tobytes().hex()],
         }
+    if isinstance(body, Subscription):
+        return {
+            "round": [str(body.round)],
+            "nonce": [str(body.nonce)],
+            "remaining": [str(body.remaining)],
+            "lifetime_left_us": [str(body.lifetime_left_us)],
+            "freshness_us": [str(body.freshness_us)],
+            "subscription_flags": [str(int(body.flags))],
+            "publication_source": [str(source) for source, _ in body.offered],
+            "publication_seq": [str(seq) for _, seq in body.offered],
+            **body_fields(replace(frame, body=body.predicate)),
+        }
+    if isinstance(body, Publication):
+        return {
+            **(destination_fields(body.homes) if body.homes else {}),
+            "publication_source": [str(body.source)],
+            "publication_seq": [str(body.seq)],
+            "age_us": [str(body.age_us)],
+            "publication_flags": [str(int(body.flags))],
+            **body_fields(replace(frame, body=body.message)),
+        }
+    if isinstance(body, Overload):
+        return {"round": [str(body.round)]}
     if isinstance(body, SenderRequest):
         return {"timeout_us": [str(body.timeout_us)]}
     if isinstance(body, Hello):

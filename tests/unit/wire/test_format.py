@@ -128,8 +128,11 @@ def test_the_codec_takes_the_tlvs_of_the_table(row: format.FrameFormat) -> None:
             before += _EXAMPLES[Tlv.TREE_CLASS] * 3
         if tlv is Tlv.BLOOM and occurs is Occurs.ANY_NUMBER:
             before += _EXAMPLES[Tlv.KEY]
-        if tlv in (Tlv.DESTINATIONS, Tlv.DESTINATION_MAP):
+        destinations = tlv in (Tlv.DESTINATIONS, Tlv.DESTINATION_MAP)
+        if destinations:
             before, after = b"", before
+        elif row.type is FrameType.PUB:
+            before = _EXAMPLES[Tlv.DESTINATIONS] + before
         once, twice = before + _EXAMPLES[tlv] + after, before + _EXAMPLES[tlv] * 2 + after
         assert _reason(_frame(row.type, once)) == (None if occurs else "bad_tlv")
         if occurs in (Occurs.ONCE, Occurs.OPTIONAL):
@@ -138,6 +141,7 @@ def test_the_codec_takes_the_tlvs_of_the_table(row: format.FrameFormat) -> None:
             # A second attribute, neighbour or entry is refused for its content, not for its place.
             assert _reason(_frame(row.type, twice)) in (None, "duplicate_attribute", "duplicate_entry")
     required = any(occurs is Occurs.ONCE for _, occurs in row.tlvs)
+    # A PUB must have one of two TLVs.
     assert _reason(_frame(row.type, b"")) == ("bad_tlv" if required else None)
     assert _reason(_frame(row.type, b"\xff\0\0\0\0")) == ("bad_tlv" if required else None)
 

@@ -66,7 +66,7 @@ def test_every_undecodable_frame_is_counted_by_type_and_reason() -> None:
     for broken in (
         b"",
         b"\x09" + payload[1:],
-        payload[:1] + b"\x09" + payload[2:],
+        payload[:1] + b"\x06" + payload[2:],
         payload[:32] + bytes(len(payload) - 32),
     ):
         assert intake.take(ethernet(node_address(5), _PORT_1, broken), 0.0) is None

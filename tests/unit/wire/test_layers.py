@@ -25,7 +25,10 @@ from router.wire.frames import (
     Frame,
     FrameType,
     Hello,
+    Overload,
+    Publication,
     SenderRequest,
+    Subscription,
 )
 from tests.support.tree_entries import TreeEntry, table_of
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE, Fragmented, Malformed, Whole
@@ -69,6 +72,8 @@ def fields_of(tlv: Any) -> tuple[Any, ...]:
         return tuple(tlv.first_destination + n for n in range(size) if bits >> (size - 1 - n) & 1)
     if isinstance(tlv, layers.Neighbour):
         return tlv.interface, tlv.node
+    if isinstance(tlv, layers.Subscription | layers.Publication | layers.Offered):
+        return tuple((each.name, tlv.getfieldval(each.name)) for each in tlv.fields_desc[2:])
     name = tlv.fields_desc[-1].name
     return name, tlv.getfieldval(name)
 
@@ -101,6 +106,28 @@ def expected_fields(frame: Frame) -> list[tuple[Any, ...]]:
         ]
         rows = [] if body.subtrees is None else [("subtrees", np.packbits(body.subtrees, axis=1).tobytes())]
         return [*body.neighbours, *classes, tuple(body.class_of.tolist()), *rows]
+    if isinstance(body, Subscription):
+        offered = [(("publication_source", source), ("publication_seq", seq)) for source, seq in body.offered]
+        head = (
+            ("round", body.round),
+            ("nonce", body.nonce),
+            ("remaining", body.remaining),
+            ("lifetime_left_us", body.lifetime_left_us),
+            ("freshness_us", body.freshness_us),
+            ("subscription_flags", body.flags),
+        )
+        return [head, *offered, *expected_fields(replace(frame, body=body.predicate))]
+    if isinstance(body, Publication):
+        publication = (
+            ("publication_source", body.source),
+            ("publication_seq", body.seq),
+            ("age_us", body.age_us),
+            ("publication_flags", body.flags),
+        )
+        homes = [body.homes] if body.homes else []
+        return [*homes, publication, *expected_fields(replace(frame, body=body.message))]
+    if isinstance(body, Overload):
+        return [("round", body.round)]
     if isinstance(body, SenderRequest):
         return [("timeout_us", body.timeout_us)]
     if isinstance(body, Hello):

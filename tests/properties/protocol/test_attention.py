@@ -1,0 +1,109 @@
+"""The attention-limited service on random graphs, with delays, reordering, loss, duplicates, new epochs."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.protocol.attention.boxes import Box
+from router.protocol.attention.cache import PublicationId
+from router.protocol.attention.options import AttentionOptions
+from router.protocol.attention.policies import POLICIES
+from router.protocol.attention.strategies import STRATEGIES
+from tests.support.attention_network import AttentionNetwork, play, predicate_of
+from tests.support.protocol_network import random_graph
+
+_OPTIONS = st.builds(
+    AttentionOptions,
+    strategy=st.sampled_from(tuple(STRATEGIES)),
+    remote=st.sampled_from(["pending", "all"]),
+    cache_publications=st.sampled_from([1, 2, 5, 1000]),
+    selection=st.sampled_from(tuple(POLICIES)),
+    selection_types=st.booleans(),
+    replacement=st.sampled_from(tuple(POLICIES)),
+    replacement_types=st.sampled_from(["ignored", "pending-first", "disseminated-first"]),
+    en_route=st.booleans(),
+    flushing=st.sampled_from(["off", "neighbour"]),
+    beta_s=st.sampled_from([0.0, 0.2, 1.0]),
+    top_up_s=st.sampled_from([None, 0.3]),
+    history=st.sampled_from(["none", "exact"]),
+    count_in_transit=st.booleans(),
+    record_caches=st.booleans(),
+)
+_LOSS = st.sampled_from([0.0, 0.1])
+_DUPLICATION = st.sampled_from([0.0, 0.2])
+
+
+@given(_OPTIONS, st.integers(0, 2**32), st.booleans(), _LOSS, _DUPLICATION)
+@settings(deadline=None, max_examples=60)
+def test_no_subscription_gets_what_it_must_not(
+    options: AttentionOptions, seed: int, reordering: bool, loss: float, duplication: float
+) -> None:
+    rng = random.Random(seed)
+    network = AttentionNetwork(random_graph(rng, 6, 2), options, seed)
+    network.reordering, network.loss, network.duplication = reordering, loss, duplication
+    play(network, rng, 60)
+
+
+@pytest.mark.parametrize("strategy", tuple(STRATEGIES))
+@given(st.integers(0, 2**32), st.booleans(), st.booleans())
+@settings(deadline=None, max_examples=15)
+def test_without_loss_and_eviction_no_subscription_starves(
+    strategy: str, seed: int, en_route: bool, everything: bool
+) -> None:
+    options = AttentionOptions(
+        strategy=strategy,
+        remote="all" if everything else "pending",
+        en_route=en_route,
+        beta_s=0.5,
+    )
+    rng = random.Random(seed)
+    network = AttentionNetwork(random_graph(rng, 6, 2), options, seed)
+    nodes = sorted(network.graph)
+    network.new_epoch()
+    network.settle()
+    keys = []
+    for _ in range(40):
+        chance = rng.random()
+        if chance < 0.2 or not keys:
+            predicate = predicate_of((rng.randrange(3),))
+            keys.append(network.register(rng.choice(nodes), predicate, rng.randint(1, 5), 10.0, 1000.0))
+        elif chance < 0.35:
+            key = rng.choice(keys)
+            if network.rounds[key][-1].outcome is not None:
+                network.refresh(key)
+        else:
+            network.publish(rng.choice(nodes), x=rng.randrange(3))
+        # No frame is under way when the next request comes, or when time passes.
+        network.settle()
+        network.wait(0.4)
+        network.settle()
+    for _ in range(30):
+        network.wait(0.4)
+        network.settle()
+    for key, rounds in network.rounds.items():
+        for each in rounds:
+            assert len(each.got) >= min(each.began.max, network.available(each)), (key, each)
+
+
+def test_the_check_fails_without_the_rule_of_the_pending_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `remote = "all"` the flag PF keeps what others had away from refreshed subscriptions."""
+
+    def lacks(self: Box, id_: PublicationId, new: bool) -> bool:  # noqa: ARG001
+        return id_ not in self.got
+
+    monkeypatch.setattr(Box, "lacks", lacks)
+    failed = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        options = AttentionOptions(remote="all", en_route=True, cache_publications=5)
+        network = AttentionNetwork(random_graph(rng, 6, 2), options, seed)
+        network.reordering = True
+        try:
+            play(network, rng, 80)
+        except AssertionError as error:
+            failed += "twice to" in str(error)
+    assert failed
