@@ -47,7 +47,7 @@ record_caches = true
 
 def records(run_dir: Path) -> list[dict[str, Any]]:
     """The records of the service in order of time, with numbers that do not depend on incarnations."""
-    found = [dict(record) for _, record in read_attention(RunLayout(run_dir))]
+    found: list[dict[str, Any]] = [dict(record) for _, record in read_attention(RunLayout(run_dir))]
     for record in found:
         for name in ("subscription", "seq"):
             if name in record:

@@ -113,10 +113,15 @@ def _body(kind: FrameType, body: dict[str, Any]) -> Body:
     if kind in (FrameType.XRA, FrameType.XUR):
         return BloomPredicate(BloomFilter(Suite(*key), _bits(bits)) for key, bits in body["encoded"])
     if kind is FrameType.SUB:
-        *numbers, flags = body["subscription"]
-        filters = (Filter(tuple(_constraint(*one) for one in each)) for each in body["filters"])
+        round_, nonce, remaining, left_us, freshness_us, flags = body["subscription"]
+        predicate = Predicate(
+            tuple(Filter(tuple(_constraint(*one) for one in each)) for each in body["filters"])
+        )
         offered = tuple((source, seq) for source, seq in body["offered"])
-        return Subscription(*numbers, Predicate(tuple(filters)), SubscriptionFlags(flags), offered)
+        return Subscription(
+            *(round_, nonce, remaining, left_us, freshness_us, predicate),
+            *(SubscriptionFlags(flags), offered),
+        )
     if kind in (FrameType.PUB, FrameType.FLUSH):
         source, seq, age_us, flags = body["publication"]
         message = Message({name: value for name, _, value in body["attributes"]})

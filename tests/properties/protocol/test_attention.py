@@ -13,7 +13,7 @@ from router.protocol.attention.cache import PublicationId
 from router.protocol.attention.options import AttentionOptions
 from router.protocol.attention.policies import POLICIES
 from router.protocol.attention.strategies import STRATEGIES
-from tests.support.attention_network import AttentionNetwork, play, predicate_of
+from tests.support.attention_network import AttentionNetwork, Key, play, predicate_of
 from tests.support.protocol_network import random_graph
 
 _OPTIONS = st.builds(
@@ -65,7 +65,7 @@ def test_without_loss_and_eviction_no_subscription_starves(
     nodes = sorted(network.graph)
     network.new_epoch()
     network.settle()
-    keys = []
+    keys: list[Key] = []
     for _ in range(40):
         chance = rng.random()
         if chance < 0.2 or not keys:

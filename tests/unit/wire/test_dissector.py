@@ -24,13 +24,7 @@ from router.wire.frames import (
     Ack,
     AddressedMessage,
     BroadcastTable,
-<<<<<<< HEAD
     ClassifiedPredicate,
-    Commit,
-    Frame,
-    Hello,
-    SenderRequest,
-=======
     Commit,
     Frame,
     Hello,
@@ -38,7 +32,6 @@ from router.wire.frames import (
     Publication,
     SenderRequest,
     Subscription,
->>>>>>> 14e6028 (Hold the frames of the attention-limited service to vectors and models)
 )
 from tests.support.paths import DOCS
 from tests.support.wire_tshark import (
