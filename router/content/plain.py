@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from router.content.base import Content
 from router.predicates.covering.bitset import Bits
 from router.predicates.covering.pool import POOL
+from router.predicates.model import Predicate
 from router.wire.predicate import encode_filter
 
 
@@ -12,6 +15,12 @@ class Plain(Content):
     """Filters that others cover are dropped, filters that can be merged are merged (section 3.5.6)."""
 
     pool = POOL
+
+    def widening(self, predicate: Predicate, filters: int) -> Generator[None, None, Predicate]:
+        """See `Content`."""
+        from router.predicates.covering.oversimplify import oversimplified
+
+        return Predicate(tuple((yield from oversimplified(predicate.filters, filters))))
 
     def encode_ahead(self, members: Bits) -> None:
         """See `Content`."""

@@ -1,4 +1,4 @@
-"""The part of a router that gives large changes of the routing table to the matching engine, turn by turn."""
+"""The parts of a router that work on large changes of the routing table, turn by turn."""
 
 from __future__ import annotations
 
@@ -28,4 +28,23 @@ class MatcherFeed(Part):
     def tick(self, now: float) -> list[Action]:  # noqa: ARG002
         if self._routing.syncing:
             self._routing.sync()
+        return []
+
+
+class OverSimplification(Part):
+    """Over-simplifies p_i that have grown beyond `max_filters` (section 3.5.6).
+
+    Messages are forwarded by the exact p_i meanwhile, so the router is idle.
+    """
+
+    def __init__(self, context: Context, routing: RoutingTable) -> None:
+        self._context = context
+        self._routing = routing
+
+    def next_deadline(self) -> float | None:
+        return self._context.now if self._routing.widening else None
+
+    def tick(self, now: float) -> list[Action]:  # noqa: ARG002
+        if self._routing.widening:
+            self._routing.widen_further()
         return []

@@ -24,7 +24,7 @@ from router.protocol.events import Action, ControllerFrame, Event, FrameReceived
 from router.protocol.forwarding import ForwardingState
 from router.protocol.frame_table import FrameTable
 from router.protocol.intake import Intake
-from router.protocol.matcher_feed import MatcherFeed
+from router.protocol.matcher_feed import MatcherFeed, OverSimplification
 from router.protocol.messages import Messages
 from router.protocol.options import RouterOptions
 from router.protocol.parts import EventHandler
@@ -78,7 +78,7 @@ class Router:
         self._parts.join([self._service, *self._service.parts(), messages])
         self._frames = FrameTable(node, context.tables, context.counters)
         self._intake = Intake(context, self._frames, routing)
-        self._parts.join([self._intake, MatcherFeed(context, routing)])
+        self._parts.join([self._intake, MatcherFeed(context, routing), OverSimplification(context, routing)])
         self._events: dict[type, EventHandler] = {
             FrameReceived: self._intake.frame_received,
             ControllerFrame: lambda event, now: self._frames.from_controller(event.frame, now),

@@ -7,7 +7,8 @@ forwarding, as far as messages have asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Generator, Iterable, Iterator, Set
+from dataclasses import dataclass
 
 from router.content.base import Content
 from router.matching.common.interface import (
@@ -25,8 +26,18 @@ from router.predicates.model import Message, Predicate
 from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import EncodedMessage
 
+#: Filters of p_i up to which it is over-simplified at once.
+_WIDENED_AT_ONCE = 32
 #: Filters of the pool up to which it answers for a message within a turn.
 _ANSWERED_BY_POOL = 4_096
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class _Widening:
+    """The over-simplification of p_i: the filters that it had at the begin, and the steps."""
+
+    members: Bits
+    steps: Generator[None, None, PredicateBuilder]
 
 
 class RoutingTable:
@@ -71,6 +82,8 @@ class RoutingTable:
         #: Those of them that the matcher is to have: a message has asked about them. Compiled code that
         #: forwards messages needs all.
         self._syncing: set[int] = set()
+        #: The interfaces whose p_i is to be over-simplified, in turn; None: not begun.
+        self._widening: dict[int, _Widening | None] = {}
         #: What a matcher that takes changes has of p_i.
         self._synced: dict[int, PredicateBuilder] = {}
 
@@ -123,6 +136,8 @@ class RoutingTable:
         known = self._predicates.get(interface)
         if predicate.members == (0 if known is None else known.members):
             return False
+        # What is being over-simplified is no longer asked for.
+        self._widening.pop(interface, None)
         self._set(interface, predicate)
         return True
 
@@ -130,6 +145,7 @@ class RoutingTable:
         """Forgets what was learnt for every other interface (p0 stays)."""
         kept = {LOCAL_INTERFACE, *interfaces}
         for interface in self._predicates.keys() - kept:
+            self._widening.pop(interface, None)
             self._set(interface, self._content.builder())
 
     def match(self, body: Message | EncodedMessage, among: Set[int]) -> frozenset[int]:
@@ -258,11 +274,51 @@ class RoutingTable:
             self._predicates.pop(interface, None)
 
     def _bounded(self, interface: int, known: PredicateBuilder) -> PredicateBuilder:
-        """`known`, or what it is over-simplified to if it has grown too large.
+        """`known`, or what it is over-simplified to if it has grown too large; later, if that takes long.
 
         Twice the bound, so that the work is done once for many filters that come in.
         """
         most = self._max_filters
-        if most is None or interface == LOCAL_INTERFACE or len(known) <= 2 * most:
+        if most is None or interface == LOCAL_INTERFACE:
             return known
+        if len(known) <= 2 * most:
+            self._widening.pop(interface, None)
+            return known
+        if len(known) > _WIDENED_AT_ONCE:
+            if interface not in self._widening:
+                self._widening[interface] = None
+            return known
+        self._widening.pop(interface, None)
         return self._content.builder(self._content.widened(known.predicate, most))
+
+    @property
+    def widening(self) -> bool:
+        """Whether `widen_further` has to be called."""
+        return bool(self._widening)
+
+    def widen_further(self) -> None:
+        """Makes a step of the over-simplification of a large p_i, which stays as it is until the last."""
+        interface, work = next(iter(self._widening.items()))
+        known = self._predicates[interface]
+        if work is None:
+            work = self._widening[interface] = _Widening(known.members, self._over_simplify(known))
+            self._content.pool.register(work)
+        try:
+            next(work.steps)
+        except StopIteration as end:
+            del self._widening[interface]
+            widened: PredicateBuilder = end.value
+            # What has been added meanwhile.
+            widened.members |= known.members & ~work.members
+            self._set(interface, widened)
+
+    def _over_simplify(self, known: PredicateBuilder) -> Generator[None, None, PredicateBuilder]:
+        assert self._max_filters is not None
+        exact = known.predicate
+        yield
+        widened = yield from self._content.widening(exact, self._max_filters)
+        union = self._content.builder()
+        for start in range(0, len(widened), _WIDENED_AT_ONCE):
+            union.add(self._content.predicate(widened.filters[start : start + _WIDENED_AT_ONCE]))
+            yield
+        return union

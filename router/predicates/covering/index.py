@@ -20,9 +20,11 @@ from router.predicates.covering.intervals import Key
 from router.predicates.covering.normal import Attribute, Family, NormalFilter
 from router.predicates.covering.patterns import PatternIndex
 from router.predicates.covering.values import ValueSet, key_of, next_key, previous_key
-from router.predicates.model import Message, Type, type_of
+from router.predicates.model import Filter, Message, Type, type_of
 
 K = TypeVar("K")
+
+_NO_FILTER = Filter()
 
 
 class AttributeIndex:
@@ -79,11 +81,13 @@ class FilterIndex:
     Attributes:
         members: the numbers of all members.
         keys: the sort key of each member, by number.
+        canonical: the canonical filter of each member, by number.
     """
 
     def __init__(self) -> None:
         self.members: Bits = 0
         self.keys: list[bytes] = []
+        self.canonical: list[Filter] = []
         self._filters: list[NormalFilter | None] = []
         self._free: list[int] = []
         self._attributes: dict[Attribute, AttributeIndex] = {}
@@ -107,11 +111,12 @@ class FilterIndex:
         if self._free:
             number = self._free.pop()
             self._filters[number] = filter_
-            self.keys[number] = filter_.key
+            self.keys[number], self.canonical[number] = filter_.key, filter_.filter
         else:
             number = len(self._filters)
             self._filters.append(filter_)
             self.keys.append(filter_.key)
+            self.canonical.append(filter_.filter)
         bit = 1 << number
         self.members |= bit
         self._signatures[filter_.signature] = self._signatures.get(filter_.signature, 0) | bit
@@ -138,7 +143,7 @@ class FilterIndex:
         """Removes every filter that is not in `members`; its number can be given to another."""
         for number in numbers_in(self.members & ~members):
             self._filters[number] = None
-            self.keys[number] = b""
+            self.keys[number], self.canonical[number] = b"", _NO_FILTER
             self._free.append(number)
         self.members &= members
         self._signatures = _kept(self._signatures, members)

@@ -20,6 +20,7 @@ Only this module needs NumPy: a router that does not over-simplify does not impo
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,13 @@ from router.predicates.covering.algebra import simplify
 from router.predicates.covering.merging import merge
 from router.predicates.covering.normal import Attribute, NormalFilter, normalise
 from router.predicates.covering.values import ValueSet, common_patterns, pattern_length, whole_domain
-from router.predicates.model import Predicate
+from router.predicates.model import Filter, Predicate
 
 _PRESENT = 0.5
+#: Filters up to which the closest two are searched for among all, if `max_filters` is not greater.
+_CLOSEST = 256
+#: Merges of neighbours in one step.
+_MERGED = 50
 _Row = NDArray[np.float64]
 
 
@@ -53,9 +58,60 @@ def oversimplify(predicate: Predicate, max_filters: int) -> Predicate:
         return simple
     filters = [normal for normal in map(normalise, simple) if normal is not None]
     merging = _Merging(filters)
-    for _ in range(len(filters) - max_filters):
-        merging.merge_closest()
+    for _ in merging.merge_to(max_filters):
+        pass
     return simplify(Predicate(tuple(member.filter for member in merging.remaining())))
+
+
+def oversimplified(filters: Sequence[Filter], max_filters: int) -> Generator[None, None, list[Filter]]:
+    """At most `max_filters` filters that cover a simplified predicate, in steps of bounded work.
+
+    As `oversimplify`, apart from its exact simplifications. Beyond some hundred filters, neighbours of the
+    canonical order are merged first: the work is linear in the number of filters, and not quadratic.
+
+    Args:
+        filters: of the predicate, in canonical order.
+    """
+    normals = [normal for normal in map(normalise, filters) if normal is not None]
+    yield
+    most = max(_CLOSEST, 2 * max_filters)
+    if len(normals) > most:
+        normals = yield from _neighbours_merged(normals, most)
+    if len(normals) > max_filters:
+        merging = _Merging(normals)
+        yield
+        yield from merging.merge_to(max_filters)
+        normals = merging.remaining()
+    return [normal.filter for normal in normals]
+
+
+def _neighbours_merged(
+    filters: Sequence[NormalFilter], most: int
+) -> Generator[None, None, list[NormalFilter]]:
+    """At most so many filters that cover those given: filters of one signature are merged in runs.
+
+    Filters of different signatures are merged only if there are too many signatures.
+    """
+    by_signature: dict[frozenset[Attribute], list[NormalFilter]] = {}
+    for filter_ in filters:
+        by_signature.setdefault(filter_.signature, []).append(filter_)
+    groups = list(by_signature.values()) if 2 * len(by_signature) <= most else [list(filters)]
+    # Each group has at least one run, and the others are divided by the sizes of the groups.
+    runs = most - len(groups)
+    found: list[NormalFilter] = []
+    done = 0
+    for group in groups:
+        count = 1 + runs * len(group) // len(filters)
+        size = -(-len(group) // count)
+        for start in range(0, len(group), size):
+            merged = group[start]
+            for other in group[start + 1 : start + size]:
+                merged = merge(merged, other, exclusions=False)
+                done += 1
+                if done % _MERGED == 0:
+                    yield
+            found.append(merged)
+    return found
 
 
 class _Column:
@@ -140,17 +196,24 @@ class _Merging:
         self._partner = np.zeros(len(filters), dtype=np.int64)
         self._gone = np.zeros(len(filters), dtype=np.bool_)
         self._stale = np.zeros(len(filters), dtype=np.bool_)
-        for row in range(len(filters)):
+
+    def merge_to(self, count: int) -> Iterator[None]:
+        """Merges the closest filters until `count` are left; a step computes one row of widenings."""
+        for row in range(len(self._filters)):
             self._look(row)
+            yield
+        for _ in range(len(self._filters) - count):
+            yield from self._merge_closest()
 
     def remaining(self) -> list[NormalFilter]:
         """Returns the current filters."""
         return [filter_ for filter_ in self._filters if filter_ is not None]
 
-    def merge_closest(self) -> None:
+    def _merge_closest(self) -> Iterator[None]:
         """Merges the two filters with the least widening."""
         while self._stale[row := int(np.argmin(self._least))]:
             self._look(row)
+            yield
         kept, dropped = sorted((row, int(self._partner[row])))
         a, b = self._filters[kept], self._filters[dropped]
         assert a is not None and b is not None
@@ -173,6 +236,7 @@ class _Merging:
         self._least[closer] = widening[closer]
         self._partner[closer] = kept
         self._stale[closer] = False
+        yield
 
     def _look(self, row: int) -> _Row:
         """Finds the partner of a filter; returns its widening with each filter (infinite with itself)."""

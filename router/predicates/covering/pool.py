@@ -242,12 +242,13 @@ class FilterPool:
 
         While a holder has a number, every call returns the same object for it.
         """
-        return [normal.filter for normal in self._index.select(members)]
+        canonical = self._index.canonical
+        return [canonical[number] for number in numbers_in(members)]
 
     def predicate(self, members: Bits) -> Predicate:
         """Returns the disjunction of the filters with these numbers, in canonical order."""
         ordered = self.in_order(members)
-        found = Predicate(tuple(self.filter(number).filter for number in ordered))
+        found = Predicate(tuple(map(self._index.canonical.__getitem__, ordered)))
         self._prepare(found, tuple(ordered), members)
         return found
 
