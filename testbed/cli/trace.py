@@ -8,6 +8,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 
+from captures.rundir.layout import RunLayout
 from testbed.cli.arguments import add_run
 from testbed.errors import InputError
 from testbed.runs.folders import find_run
@@ -22,7 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "message",
         nargs="?",
         metavar="SOURCE:NUMBER",
-        help="a message, such as 3:17; without one, they are listed",
+        help="a message or publication, such as 3:17; without one, they are listed",
     )
     parser.add_argument(
         "--where", metavar="PREDICATE", help="list messages that it selects, for example 'price > 100'"
@@ -50,6 +51,8 @@ def main(arguments: Namespace) -> int:
         option = "--missed" if arguments.where is None else "--where"
         raise InputError(f"{option} lists messages; expected it without {message}")
     run = find_run(arguments.runs, wanted, accounted=True)
+    if RunLayout(run).attention.exists():
+        return _of_publications(RunLayout(run), message, arguments)
     width = None if arguments.full or not sys.stdout.isatty() else shutil.get_terminal_size().columns
     try:
         database = connect(run)
@@ -69,4 +72,26 @@ def main(arguments: Namespace) -> int:
         print(json.dumps(asdict(found), indent=1))
     else:
         print("\n".join(lines(found, width)))
+    return 0
+
+
+def _of_publications(run: RunLayout, wanted: str | None, arguments: Namespace) -> int:
+    """Prints the way of a publication, or the list of publications, of the attention-limited service."""
+    from testbed.trace import publications as found
+
+    if arguments.missed:
+        raise InputError("--missed: the oracle expects messages; this run has publications and subscriptions")
+    if wanted is None:
+        listed = found.publications(run, arguments.where)
+        if arguments.json:
+            for each in listed:
+                print(json.dumps(asdict(each)))
+        else:
+            print("\n".join(found.listing(listed)))
+        return 0
+    source, _, number = wanted.partition(":")
+    if not (source.isdigit() and number.isdigit()):
+        raise InputError(f"{wanted}: expected SOURCE:NUMBER, such as 3:17")
+    one = found.publication(run, int(source), int(number))
+    print(json.dumps(asdict(one), indent=1) if arguments.json else "\n".join(found.lines(one)))
     return 0

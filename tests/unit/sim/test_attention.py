@@ -18,9 +18,11 @@ from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
 from testbed.controller.trees import spt_trees
+from testbed.errors import InputError
 from testbed.judges import judge_run
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
+from testbed.trace import publications
 
 #: A fifth of `diallo-small`.
 _SMALL = {
@@ -124,3 +126,26 @@ def test_a_full_cache_leaves_starvation_open(tmp_path: Path) -> None:
     assert found["undecided"] is not None
     assert "evicted" in found["undecided"]
     assert set(found["violations"].values()) == {0}
+
+
+def test_trace_of_a_publication(ran: Any) -> None:
+    """From the upload, through the indexes of the caches, to every delivery."""
+    _, run, _, summary = ran
+    found = publications.publications(run)
+    assert len(found) == 1500
+    assert sum(each.deliveries for each in found) == summary["attention"]["deliveries"]
+    most = max(found, key=lambda each: each.deliveries)
+    one = publications.publication(run, most.source, most.number)
+    assert (one.seq, one.message, one.deliveries) == (most.seq, most.message, most.deliveries)
+    assert one.caches
+    assert (one.steps[0].node, one.steps[0].what) == (one.source, "uploaded")
+    assert any(step.what.startswith("- -> ") for step in one.steps)
+    text = list(publications.lines(one))
+    assert text[0] == f"publication {one.source}:{one.number}  {one.message}"
+    assert sum("delivered to subscription" in line for line in text) == one.deliveries
+    of_event = publications.publications(run, "event = 0")
+    assert of_event == [each for each in found if each.message == "event = 0"]
+    with pytest.raises(InputError, match="no such publication"):
+        publications.publication(run, 0, 999_999)
+    with pytest.raises(InputError, match="--where"):
+        publications.publications(run, "event == = 0")

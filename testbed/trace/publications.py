@@ -1,0 +1,173 @@
+"""The way of a publication of the attention-limited service through caches and to subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from captures.rundir.attention import AttentionEvent, read_attention
+from captures.rundir.clock import Clock, read_clock
+from captures.rundir.layout import RunLayout
+from router.predicates.model import Message
+from router.predicates.parser import parse_predicate
+from router.predicates.printer import format_message
+from router.predicates.semantics import matches
+from testbed.errors import InputError
+
+#: The low half of a sequence number is the router's count.
+_COUNT = (1 << 32) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An event of a publication at a router.
+
+    Attributes:
+        at_s: experiment seconds.
+        what: the event, in words.
+    """
+
+    at_s: float
+    node: int
+    what: str
+
+
+@dataclass(slots=True)
+class Publication:
+    """A publication and its events, in order of time.
+
+    Attributes:
+        number: low half of `seq`.
+        deliveries: subscriptions that it was delivered to.
+        caches: whether the routers recorded changes of their caches.
+    """
+
+    source: int
+    seq: int
+    uploaded_s: float
+    message: str
+    deliveries: int = 0
+    caches: bool = False
+    steps: list[Step] = field(default_factory=list)
+
+    @property
+    def number(self) -> int:
+        return self.seq & _COUNT
+
+
+def publications(run: RunLayout, where: str | None = None) -> list[Publication]:
+    """Returns the publications of a run in order of time, without their steps.
+
+    Args:
+        where: a predicate that selects the publications.
+
+    Raises:
+        InputError: `where` is no predicate.
+        RunFolderError: a record is malformed.
+    """
+    try:
+        predicate = None if where is None else parse_predicate(where)
+    except ValueError as error:
+        raise InputError(f"--where: {error}") from error
+    found: dict[tuple[int, int], Publication] = {}
+    counts: dict[tuple[int, int], int] = {}
+    for at_s, record in _records(run):
+        if record["event"] == "upload":
+            message = Message(record["attributes"])
+            if predicate is None or matches(predicate, message):
+                key = record["source"], record["seq"]
+                found[key] = Publication(*key, at_s, format_message(message))
+        elif record["event"] == "deliver":
+            key = record["source"], record["seq"]
+            counts[key] = counts.get(key, 0) + 1
+    for key, each in found.items():
+        each.deliveries = counts.get(key, 0)
+    return sorted(found.values(), key=lambda each: (each.uploaded_s, each.source))
+
+
+def publication(run: RunLayout, source: int, number: int) -> Publication:
+    """Returns a publication with its steps.
+
+    Args:
+        number: the router's count (from 1), or the whole sequence number.
+
+    Raises:
+        InputError: no publication, or several, have this name.
+        RunFolderError: a record is malformed.
+    """
+    found: dict[int, Publication] = {}
+    steps: dict[int, list[Step]] = {}
+    caches = False
+    for at_s, record in _records(run):
+        caches = caches or record["event"] == "cache"
+        if record["event"] not in ("upload", "deliver", "cache") or record["source"] != source:
+            continue
+        seq = record["seq"]
+        if number not in (seq, seq & _COUNT):
+            continue
+        if record["event"] == "upload":
+            found[seq] = Publication(source, seq, at_s, format_message(Message(record["attributes"])))
+        steps.setdefault(seq, []).append(Step(at_s, record["node"], _words(record)))
+    if not found:
+        raise InputError(f"{source}:{number}: no such publication; `cbcb trace` lists them")
+    if len(found) > 1:
+        choices = ", ".join(f"{source}:{seq} (at {each.uploaded_s:.3f} s)" for seq, each in found.items())
+        raise InputError(f"{source}:{number}: {len(found)} publications: {choices}; choose one")
+    ((seq, one),) = found.items()
+    # The records of a router are in order of time, and the upload is first.
+    one.steps = sorted(steps[seq], key=lambda step: step.at_s)
+    one.deliveries = sum(step.what.startswith("delivered") for step in one.steps)
+    one.caches = caches
+    return one
+
+
+def lines(one: Publication) -> Iterator[str]:
+    """Returns the way of a publication as lines."""
+    yield f"publication {one.source}:{one.number}  {one.message}"
+    yield f"uploaded at {one.uploaded_s:.3f} s (experiment time) at r{one.source}, sequence number {one.seq}"
+    times = "once" if one.deliveries == 1 else f"{one.deliveries} times"
+    routers = len({step.node for step in one.steps})
+    yield f"delivered {times}; events at {routers} router{'' if routers == 1 else 's'}"
+    yield ""
+    width = max(len(str(step.node)) for step in one.steps)
+    for step in one.steps:
+        yield f"{step.at_s - one.uploaded_s:+12.6f} s  r{str(step.node).ljust(width)}  {step.what}"
+    if not one.caches:
+        yield ""
+        yield "[service] record_caches = true records how it moves between the indexes of the caches"
+
+
+def listing(found: list[Publication]) -> Iterator[str]:
+    """Returns a line for each publication."""
+    rows = [
+        (f"{each.source}:{each.number}", f"{each.uploaded_s:.3f}", str(each.deliveries), each.message)
+        for each in found
+    ]
+    heading = ("publication", "uploaded (s)", "delivered", "content")
+    widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
+    for name, at_s, delivered, content in (heading, *rows):
+        yield f"{name.ljust(widths[0])}  {at_s.rjust(widths[1])}  {delivered.rjust(widths[2])}  {content}"
+    yield f"({len(rows)} publication{'' if len(rows) == 1 else 's'})"
+
+
+def _words(record: AttentionEvent) -> str:
+    if record["event"] == "deliver":
+        source = {"remote": "another router sent it", "upload": "uploaded here"}.get(
+            record["whence"], f"from {record['whence'].upper()}"
+        )
+        return (
+            f"delivered to subscription {record['subscription']}, round {record['round']}, "
+            f"age {record['age_s']:.3f} s: {source}"
+        )
+    if record["event"] == "cache":
+        before, after = (
+            "-" if each is None else each.upper() for each in (record["before"], record["after"])
+        )
+        return f"{before} -> {after}: {record['cause']}"
+    return "uploaded"
+
+
+def _records(run: RunLayout) -> Iterator[tuple[float, AttentionEvent]]:
+    clock: Clock = read_clock(run)
+    for _, record in read_attention(run):
+        yield clock.experiment_s(record["t_ns"]), record
