@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pyarrow as pa
 
 from captures.accounting.direct import Direct, experiment_seconds
+from captures.rundir.routing_tables import read_routing_tables
+from router.predicates.model import Predicate
+from router.predicates.parser import parse_predicate
 from testbed.config.model import Experiment
 from testbed.figures.floor import perfect_tables
 
@@ -76,11 +80,21 @@ def requests(run: Direct, experiment: Experiment) -> dict[str, Any]:
     return {"rate": rate, "frames": len(times), "curve": curve}
 
 
+def _local_predicates(run: Direct) -> dict[int, Predicate]:
+    """The predicates of the applications of each receiver at the end of a run."""
+    return {
+        node: parse_predicate(row["predicate"])
+        for node, rows in read_routing_tables(run.inputs.run).items()
+        for row in rows
+        if row.get("part") == "local"
+    }
+
+
 def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
     """Routing schemes: memory, measured and by formula; traffic; crossings beyond the minimal tree."""
     from captures.accounting.schemes import held
     from testbed.controller.trees import LAYERS
-    from testbed.figures.scheme_memory import predicted
+    from testbed.figures.scheme_memory import predicted, predicted_by_alpha
 
     summary = run.summary()
     state, frames, size = summary["state"], summary["frames_by_type"], summary["bytes_by_type"]
@@ -94,6 +108,11 @@ def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
     formula = predicted(forest, sizes, run.inputs.senders)
     scheme = experiment.routing.scheme
     filters = state["forwarding_senders_filters"]
+    by_alpha: dict[str, float] = {}
+    if experiment.protocol.covering == "full":
+        by_alpha = predicted_by_alpha(
+            forest, _local_predicates(run), run.inputs.senders, random.Random(experiment.seed)
+        )
     changes = run.sql(
         "select count(*) as n from (select distinct issuer, seq from frames where type = 'RA')"
     ).to_pylist()[0]["n"]
@@ -105,6 +124,8 @@ def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
         "filters_all": state["forwarding_filters"],
         "formula": formula[scheme],
         "ratio": filters / formula[scheme] if formula[scheme] else None,
+        "by_alpha": filters / by_alpha[scheme] if by_alpha.get(scheme) else None,
+        "by_mean_alpha": filters / by_alpha["pif by mean"] if by_alpha and scheme == "pif" else None,
         "n_squared": filters / (len(topology.nodes) ** 2 * sum(sizes.values())) if sizes else None,
         "bytes": state["forwarding_senders_bytes"],
         "rib_filters": state["rib_filters"],

@@ -16,6 +16,7 @@ from typing import Any
 #: Name -> what it measures.
 BENCHMARKS = {
     "algebra": "predicates that grow to 10,000 filters",
+    "alpha": "alpha of the disjunction of 1,000,000 random conjunctions: time on one core",
     "bombs": "the longest turn of a router under expensive predicates",
     "codec": "the struct codec beside Scapy",
     "dissector": "tshark with the Wireshark dissector",
