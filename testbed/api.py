@@ -12,6 +12,12 @@ result.plot("false_positive_curve")     # matplotlib axes
 swept = testbed.sweeps({"seeds": 3, "grid": {"routing.scheme": ["pif", "flooding"]}})
 figure = testbed.figure("match", size="small")
 figure.holds, figure.statements, figure.plot()
+
+network = testbed.running()             # the emulation that `cbcb run --hold` keeps up
+with testbed.connect("r3") as client:   # an application on a node of it
+    client.subscribe('dest = "ORD"')
+    network.settle()                    # the subscription has spread
+    for delivery in client.deliveries(timeout=10): ...
 """
 
 from __future__ import annotations
@@ -26,6 +32,8 @@ from rich.console import Console
 
 from captures.rundir.layout import RunLayout
 from captures.rundir.summary import read_summary, write_summary
+from router.runtime.async_client import AsyncClient
+from router.runtime.client import Client
 from testbed.config.errors import Problems
 from testbed.config.hop_limit import check_hop_limit
 from testbed.config.load import load_experiment
@@ -33,6 +41,7 @@ from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
 from testbed.config.toml_text import toml_value
 from testbed.config.topology import parse_topology_argument
+from testbed.control.running import Running
 from testbed.errors import InputError
 from testbed.runs.folders import DEFAULT_RUNS, reproduction_folder, sweep_folder
 from testbed.terminal.progress import Progress
@@ -47,7 +56,22 @@ if TYPE_CHECKING:
     from testbed.figures.reproduction import Panel, Statement
     from testbed.sweeps.sweep import Swept
 
-__all__ = ["Reproduced", "Result", "experiment", "figure", "open_run", "run", "simulate", "sweep"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Reproduced",
+    "Result",
+    "Running",
+    "connect",
+    "connect_async",
+    "experiment",
+    "figure",
+    "open_run",
+    "run",
+    "running",
+    "simulate",
+    "sweep",
+]
 
 
 def experiment(
@@ -190,6 +214,42 @@ def open_run(path: str | Path) -> Result:
     if not RunLayout(Path(path)).summary.is_file():
         raise InputError(f"{path}: is not the folder of a run that has been accounted for")
     return Result(Path(path))
+
+
+def running(run: str | None = None) -> Running:
+    """Returns a running emulation.
+
+    Args:
+        run: its tag; None: the emulation of this checkout.
+
+    Raises:
+        InputError: no such emulation is running, or several are.
+    """
+    return Running.find(run)
+
+
+def connect(node: int | str, app: str | None = None, *, run: str | None = None) -> Client:
+    """Connects an application to the router of a node of a running emulation.
+
+    The router records what the application does: it is accounted for with the run.
+
+    Args:
+        node: number, host (r3) or name of the node.
+        app: name of the application, unique at its router (None: the router names it).
+        run: see `running`.
+
+    Raises:
+        InputError: the run or the node does not exist.
+        ClientError: the router does not answer, or has an application of that name.
+    """
+    network = running(run)
+    return network.client(network.node(str(node)), app)
+
+
+def connect_async(node: int | str, app: str | None = None, *, run: str | None = None) -> AsyncClient:
+    """As `connect`, for an asyncio program: the application connects when its `async with` begins."""
+    network = running(run)
+    return network.async_client(network.node(str(node)), app)
 
 
 def sweep(

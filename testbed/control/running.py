@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,10 +15,13 @@ from typing import Any, NoReturn
 from captures.rundir.layout import RunLayout
 from captures.rundir.topology import read_topology
 from router.namespaces import enter_network_namespace
+from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client
 from testbed.control.nodes import node_id
+from testbed.control.quiescence import quiet_period_s
 from testbed.errors import InputError, RunError
 from testbed.network.state import CHECKOUT, RunState, live_runs
+from testbed.polling import wait_until
 from topos.model import Topology
 
 #: Wall seconds to wait for the answer to a command.
@@ -80,6 +85,44 @@ class Running:
             ClientError: the router does not answer, or has an application of that name.
         """
         return Client(self.state.socket(node), app=app)
+
+    def async_client(self, node: int, app: str | None = None) -> AsyncClient:
+        """Returns an application of the router of a node, for an asyncio program."""
+        return AsyncClient(self.state.socket(node), app)
+
+    def settle(self, timeout_s: float = 60.0) -> None:
+        """Waits until the predicates of all applications have spread.
+
+        No router then has an RA to send, and no RA is under way.
+
+        Raises:
+            ClientError: a router does not answer.
+            RunError: RAs go on until the time has passed, as they do where routers advertise periodically.
+        """
+        period_s = quiet_period_s(self.topology)
+        seen: dict[int, int] = {}
+        idle: set[int] = set()
+        since = time.monotonic()
+        with ExitStack() as stack:
+            clients = [stack.enter_context(self.client(node.id)) for node in self.topology.nodes]
+
+            def difference() -> str | None:
+                nonlocal since
+                for client in clients:
+                    status = client.status(tables=False)
+                    sent = status["counters"]["frames_sent"].get("RA", 0)
+                    if seen.get(client.node) != sent:
+                        seen[client.node], since = sent, time.monotonic()
+                        idle.clear()
+                    if status["idle"]:
+                        idle.add(client.node)
+                if len(idle) < len(clients):
+                    working = [client.node for client in clients if client.node not in idle]
+                    return f"routers {working[:10]} are at work"
+                quiet_s = time.monotonic() - since
+                return None if quiet_s >= period_s else f"the last RA was sent {quiet_s:.2f} s ago"
+
+            wait_until(difference, timeout_s, "the predicates have spread", interval_s=period_s / 4)
 
     def set_link(self, u: int, v: int, state: str) -> None:
         """Takes a link "up" or "down"; see `ask`."""

@@ -12,9 +12,9 @@ from typing import Any
 
 from testbed.config.model import AUTO, Experiment
 from testbed.control.commands import Commands
+from testbed.control.quiescence import Quiescence, not_quiet
 from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.lag_watch import OPENING_RATE, LagWatch
-from testbed.emulation.quiescence import Quiescence, not_quiet
 from testbed.events.fault import NetworkControl, steps_of
 from testbed.terminal.numbers import clock as shown_time
 from testbed.workload.driver import Driver, Played, TimedAction

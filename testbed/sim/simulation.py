@@ -27,7 +27,7 @@ from router.records.record_file import RecordFile
 from router.wire.frames import Frame
 from testbed.config.model import Experiment
 from testbed.config.router_options import router_options
-from testbed.emulation.quiescence import not_quiet, quiet_period_s
+from testbed.control.quiescence import not_quiet, quiet_period_s
 from testbed.errors import RunError
 from testbed.events.fault import steps_of
 from testbed.full_disk import naming_a_full_disk

@@ -1,0 +1,150 @@
+"""An application in an asyncio program."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from router.predicates.model import Message, Predicate
+from router.runtime.client import Client, ClientError, Delivery, Request
+
+
+class AsyncClient:
+    """One application, connected to the router of its node, for one asyncio loop.
+
+    Use it as an asynchronous context manager; iteration yields deliveries as they arrive:
+
+        async with AsyncClient(path) as client:
+            await client.subscribe("price < 400")
+            async for delivery in client:
+                ...
+
+    Args:
+        path: the router's application socket.
+        app: name of the application, unique at its router (None: the router names it).
+        timeout: seconds to wait for an answer.
+
+    Raises:
+        ClientError: on entering, no router listens at `path`, or the name is in use.
+    """
+
+    def __init__(self, path: Path | str, app: str | None = None, timeout: float = 10.0) -> None:
+        self._path = path
+        self._app = app
+        self._timeout = timeout
+        self._client: Client | None = None
+        self._deliveries: asyncio.Queue[Delivery | ClientError] = asyncio.Queue()
+        self._answered = asyncio.Event()
+        self._writing = False
+        self._error: ClientError | None = None
+
+    async def __aenter__(self) -> Self:
+        # The router answers the greeting at once: it waits for nothing.
+        self._client = Client(self._path, self._app, self._timeout)
+        asyncio.get_running_loop().add_reader(self._client.fileno(), self._read)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        client = self._connected
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(client.fileno())
+        loop.remove_writer(client.fileno())
+        client.close()
+        self._client = None
+
+    @property
+    def node(self) -> int:
+        """The router's node."""
+        return self._connected.node
+
+    @property
+    def app(self) -> str:
+        """The application's name."""
+        return self._connected.app
+
+    async def send_message(self, message: Message | str) -> tuple[int, int]:
+        """As `Client.send_message`."""
+        answer = await self._answer(self._connected.request_send_message(message))
+        return int(answer["source"]), int(answer["seq"])
+
+    async def set_predicate(self, predicate: Predicate | str) -> None:
+        """As `Client.set_predicate`."""
+        await self._answer(self._connected.request_set_predicate(predicate))
+
+    async def subscribe(self, predicate: Predicate | str) -> int:
+        """As `Client.subscribe`."""
+        return int((await self._answer(self._connected.request_subscribe(predicate)))["subscription"])
+
+    async def unsubscribe(self, subscription: int) -> None:
+        """As `Client.unsubscribe`."""
+        await self._answer(self._connected.request_unsubscribe(subscription))
+
+    async def __aiter__(self) -> AsyncIterator[Delivery]:
+        """Yields deliveries as they arrive.
+
+        Raises:
+            ClientError: the router closed the connection.
+        """
+        while True:
+            found = await self._deliveries.get()
+            if isinstance(found, ClientError):
+                raise found
+            yield found
+
+    @property
+    def _connected(self) -> Client:
+        if self._client is None:
+            raise ClientError(f"{self._path}: not connected; expected `async with`")
+        return self._client
+
+    async def _answer(self, request: Request) -> dict[str, Any]:
+        """Waits for the answer to a request that must be served."""
+        self._write()
+        try:
+            async with asyncio.timeout(self._timeout):
+                while request.answer is None:
+                    if self._error is not None:
+                        raise self._error
+                    self._answered.clear()
+                    await self._answered.wait()
+        except TimeoutError as error:
+            raise ClientError(f"{self._path}: no answer to {request.op} in {self._timeout:g} s") from error
+        if not request.answer.get("ok"):
+            raise ClientError(f"{self._path}: {request.op}: {request.answer.get('error')}")
+        return request.answer
+
+    def _write(self) -> None:
+        """Has the loop send queued requests once the socket takes them."""
+        client, loop = self._connected, asyncio.get_running_loop()
+        if client.wants_write and not self._writing:
+            self._writing = True
+            loop.add_writer(client.fileno(), self._flush)
+
+    def _flush(self) -> None:
+        client = self._connected
+        try:
+            client.flush()
+        except ClientError as error:
+            self._fail(error)
+        if self._error is not None or not client.wants_write:
+            self._writing = False
+            asyncio.get_running_loop().remove_writer(client.fileno())
+
+    def _read(self) -> None:
+        try:
+            for delivery in self._connected.read_events():
+                self._deliveries.put_nowait(delivery)
+        except ClientError as error:
+            self._fail(error)
+        self._answered.set()
+
+    def _fail(self, error: ClientError) -> None:
+        self._error = error
+        self._deliveries.put_nowait(error)
+        self._answered.set()
+        asyncio.get_running_loop().remove_reader(self._connected.fileno())
