@@ -44,7 +44,22 @@ def judge_subscriptions(run: RunLayout, experiment: Experiment) -> None:
         len(topology.nodes),
         experiment.duration_s,
         experiment.oracle.in_flight_window_s,
+        starvation_expected(experiment),
     )
+
+
+def starvation_expected(experiment: Experiment) -> str | None:
+    """Returns why subscriptions may starve in an experiment without a fault of the routers, or None."""
+    for link in experiment.topology.links:
+        if link.loss_percent:
+            return f"link {link.u}-{link.v} loses frames"
+        if link.bandwidth_mbps:
+            return f"link {link.u}-{link.v} has a bandwidth: its queue may drop frames"
+    options = experiment.service.of_kind
+    # A publication is sent `beta_s` before the first deadline, and must arrive before that.
+    if options.strategy == "pdp" and options.beta_s < experiment.oracle.in_flight_window_s:
+        return "beta_s is below the time for which a frame may be under way (in_flight_window_s)"
+    return None
 
 
 JUDGES.register("exhaustive", judge_messages)

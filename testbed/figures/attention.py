@@ -59,6 +59,9 @@ class Attention(Reproduction):
         "max, lifetime and freshness are constants, p_i is a normalised Zipf distribution, an event is "
         "picked in proportion to the publications that it has left, the topology is a tree (Barabasi-Albert, "
         "one link a node): docs/attention-evaluation.md has the reasons, and the keys of the variants.",
+        "A subscription also takes publications that are older than itself (freshness), which CBR never "
+        "delivers: a large Max can cost more than CBR, and the saved bandwidth is then negative. The fluid "
+        "model counts the publications of the lifetime alone.",
         "CBR is computed for each publication on the trees of the simulated network: minimal delivery, and a "
         "flood of N - 1 crossings for each registration, renewals included.",
         "Size `small` is the experiment `diallo-small`: 25 routers, 40 events, 20,000 publications; size "

@@ -17,6 +17,7 @@ from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
 from testbed.controller.trees import LAYERS
 from testbed.figures.attention import prediction
+from testbed.judges import starvation_expected
 from testbed.oracle.attention.history import Collector
 from testbed.oracle.attention.judge import Judged, judge, undecided_by
 from testbed.runs.folders import new_run_folder
@@ -90,7 +91,7 @@ def _simulated(experiment: Experiment) -> tuple[Judged, Mapping[str, int], dict[
         nodes,
         end_s=begin_s + experiment.duration_s,
         window_s=experiment.oracle.in_flight_window_s,
-        undecided=undecided_by(counters.values()),
+        undecided=starvation_expected(experiment) or undecided_by(counters.values()),
     )
     return judged, received(counters), cost
 

@@ -123,7 +123,14 @@ def judge(
     )
 
 
-def write_judgement(run: RunLayout, forest: Forest, nodes: int, duration_s: float, window_s: float) -> None:
+def write_judgement(
+    run: RunLayout,
+    forest: Forest,
+    nodes: int,
+    duration_s: float,
+    window_s: float,
+    undecided: str | None = None,
+) -> None:
     """Judges a run and writes the answers into its folder.
 
     Args:
@@ -131,6 +138,7 @@ def write_judgement(run: RunLayout, forest: Forest, nodes: int, duration_s: floa
         nodes: N.
         duration_s: of the experiment.
         window_s: `oracle.in_flight_window_s` of the experiment, wall seconds.
+        undecided: why starvation is no fault in the experiment; None: the records of the run decide.
 
     Raises:
         RunFolderError: a file of the run folder is missing or malformed.
@@ -155,7 +163,7 @@ def write_judgement(run: RunLayout, forest: Forest, nodes: int, duration_s: floa
         nodes,
         end_s=zero_s + duration_s,
         window_s=window_s * max(clock.rates),
-        undecided=_undecided(run),
+        undecided=undecided or _undecided(run),
     )
     write_answers(run, judged.rounds(zero_s), judged.summary)
 

@@ -19,7 +19,7 @@ from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
 from testbed.controller.trees import spt_trees
 from testbed.errors import InputError
-from testbed.judges import judge_run
+from testbed.judges import judge_run, starvation_expected
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from testbed.trace import publications
@@ -149,3 +149,17 @@ def test_trace_of_a_publication(ran: Any) -> None:
         publications.publication(run, 0, 999_999)
     with pytest.raises(InputError, match="--where"):
         publications.publications(run, "event == = 0")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        ({"links__loss_percent": "1"}, " loses frames"),
+        ({"links__bandwidth_mbps": "1"}, " has a bandwidth"),
+        ({"service__strategy": "pdp", "service__beta_s": "0.1"}, "beta_s is below the time"),
+        ({"service__beta_s": "0.1"}, None),
+    ],
+)
+def test_where_starvation_is_no_fault(overrides: dict[str, str], reason: str | None) -> None:
+    found = starvation_expected(_experiment(**overrides))
+    assert (found is None) if reason is None else (reason in str(found))
