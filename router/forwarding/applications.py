@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from router.forwarding.json_request import REQUEST
 from router.forwarding.layout import (
     APP_DENSE,
     APP_DESCRIPTOR,
@@ -27,6 +28,7 @@ from router.forwarding.layout import (
     MOST_CHOSEN,
     RECORD_OVERHEAD,
     RECORDS_SIZE,
+    REQUESTS_SIZE,
     TEXT,
     State,
 )
@@ -41,23 +43,30 @@ _RECORDS_AT, _RECORDS_DUE, _ENTRY_COUNT = (
     int(State.ENTRY_COUNT),
 )
 _LINES_AT = int(State.LINES_AT)
+_REQUESTS_AT, _REQUESTS_END, _REQUESTS_APP = (
+    int(State.REQUESTS_AT),
+    int(State.REQUESTS_END),
+    int(State.REQUESTS_APP),
+)
 #: Bytes of lines that wait for the end of a batch, at least.
 _LINES_SIZE = 65_536
 _TEXTS = np.frombuffer(b"".join(TEXT), np.uint8)
 _TEXTS_ADDRESS = int(_TEXTS.ctypes.data)
+_REQUEST = np.frombuffer(b"".join(REQUEST), np.uint8)
+_REQUEST_ADDRESS = int(_REQUEST.ctypes.data)
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A delivery of which the socket has not taken all bytes.
+    """A line of which the socket has not taken all bytes.
 
     Attributes:
         length: bytes that it has not taken.
-        source, seq: identify the message.
+        source, seq: identify the message that the line delivers; source None: the line is an answer.
     """
 
     length: int
-    source: int
+    source: int | None
     seq: int
 
 
@@ -69,6 +78,9 @@ class Deliverer(Protocol):
 
     def left(self, number: int, lines: bytes, deliveries: Sequence[Waiting]) -> None:
         """Sends what the socket of an application has not taken; it is shut for compiled code."""
+
+    def requested(self, number: int, data: bytes) -> None:
+        """Takes what was read from the socket of an application and not served; it is shut, as above."""
 
 
 @dataclass(slots=True)
@@ -112,6 +124,8 @@ class LocalApplications:
         row[State.LINES], row[State.LINES_SIZE] = address_of(self._lines), len(self._lines)
         row[State.ENTRIES], row[State.LINE_PIECES] = address_of(self._entries), address_of(self._pieces)
         row[State.CHOSEN], row[State.RECORDS] = address_of(self._chosen), address_of(self._records)
+        self._requests: npt.NDArray[np.uint8] = np.empty(REQUESTS_SIZE + 64, np.uint8)
+        row[State.REQUESTS], row[State.REQUEST_TEXTS] = address_of(self._requests), _REQUEST_ADDRESS
         row[State.TEXTS], row[State.RECORDS_DELAY] = _TEXTS_ADDRESS, int(DELAY_S * 1e9)
 
     def open(self, number: int, descriptor: int, head: bytes) -> None:
@@ -122,7 +136,10 @@ class LocalApplications:
         """
         self._outlets[number] = _Outlet(descriptor, np.frombuffer(head, np.uint8))
         place = self._places.get(number)
-        if place is not None:
+        if place is None:
+            # An application without a predicate may send.
+            self._seen = -1
+        else:
             self._connect(place, number)
 
     def shut(self, number: int) -> None:
@@ -131,6 +148,10 @@ class LocalApplications:
         place = self._places.get(number)
         if place is not None:
             self._connect(place, number)
+
+    def address(self, number: int) -> int:
+        """The address of the row of an application that is open."""
+        return address_of(self._apps) + 8 * APP_WIDTH * self._places[number]
 
     def prepare(self) -> None:
         """Lays out what has changed; before each call of compiled code."""
@@ -147,6 +168,14 @@ class LocalApplications:
             self.deliverer.recorded(records, state[_RECORDS_DUE] / 1e9 - DELAY_S)
         if state[_ENTRY_COUNT]:
             self._hand_over()
+        if state[_REQUESTS_END]:
+            data = self._requests[state[_REQUESTS_AT] : state[_REQUESTS_END]].tobytes()
+            state[_REQUESTS_END] = 0
+            place = (state[_REQUESTS_APP] - address_of(self._apps)) // (8 * APP_WIDTH)
+            number = int(self._apps[place, APP_NUMBER])
+            self._outlets.pop(number, None)
+            if self.deliverer is not None:
+                self.deliverer.requested(number, data)
 
     def _hand_over(self) -> None:
         numbers = self._apps[:, APP_NUMBER].tolist()
@@ -157,7 +186,8 @@ class LocalApplications:
             start, length = entry[ENTRY_AT] - lines, entry[ENTRY_LENGTH]
             text, deliveries = left.setdefault(number, (bytearray(), []))
             text += self._lines[start : start + length].tobytes()
-            deliveries.append(Waiting(length, entry[ENTRY_SOURCE], entry[ENTRY_SEQ] % (1 << 64)))
+            source = entry[ENTRY_SOURCE]
+            deliveries.append(Waiting(length, None if source < 0 else source, entry[ENTRY_SEQ] % (1 << 64)))
         self._state[_ENTRY_COUNT] = self._state[_LINES_AT] = 0
         for number, (text, deliveries) in left.items():
             # Compiled code has left the application's row without a descriptor.
@@ -169,21 +199,22 @@ class LocalApplications:
         row, matcher = self._row, self._matcher
         self._seen = self._predicates.changes
         predicates = self._predicates.by_application()
+        numbers = [*predicates, *(number for number in self._outlets if number not in predicates)]
         for number in self._known - predicates.keys():
             matcher.remove(number)
         for number, predicate in predicates.items():
             matcher.set_predicate(number, predicate)
         self._known = set(predicates)
         dense = matcher.lay_out()
-        self._apps = np.zeros((len(predicates), APP_WIDTH), np.int64)
-        self._places = {number: place for place, number in enumerate(predicates)}
+        self._apps = np.zeros((len(numbers), APP_WIDTH), np.int64)
+        self._places = {number: place for place, number in enumerate(numbers)}
         for number, place in self._places.items():
-            self._apps[place, [APP_NUMBER, APP_DENSE]] = number, dense[number]
+            self._apps[place, [APP_NUMBER, APP_DENSE]] = number, dense.get(number, 0)
             self._connect(place, number)
         size = max(dense.values(), default=0) + 1
         self._flags = np.zeros((2, size), np.uint8)
-        self._flags[0, self._apps[:, APP_DENSE]] = 1
-        row[State.APPS], row[State.APP_COUNT] = address_of(self._apps), len(predicates)
+        self._flags[0, 1:] = 1
+        row[State.APPS], row[State.APP_COUNT] = address_of(self._apps), len(numbers)
         row[State.APP_OPEN], row[State.APP_MARK] = map(address_of, self._flags)
 
     def _connect(self, place: int, number: int) -> None:

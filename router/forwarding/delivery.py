@@ -14,6 +14,8 @@ from time import CLOCK_MONOTONIC, CLOCK_REALTIME
 from router.forwarding.compiler import callee
 from router.forwarding.json_text import put_attributes, put_unsigned
 from router.forwarding.layout import (
+    ANSWER_ID,
+    ANSWER_SOURCE,
     APP_DENSE,
     APP_DESCRIPTOR,
     APP_HEAD,
@@ -33,8 +35,11 @@ from router.forwarding.layout import (
     LINE_SOURCE,
     MOST_CHOSEN,
     RECORD_END,
+    RECORD_SOURCE,
     RECORD_TIME,
     RECORDS_SIZE,
+    REQUEST_TIME,
+    REQUESTED,
     SEQ,
     TEXT_LENGTHS,
     TEXT_PLACES,
@@ -55,6 +60,7 @@ _LINE_PIECES, _TEXTS = int(State.LINE_PIECES), int(State.TEXTS)
 _RECORDS, _RECORDS_AT, _RECORD_ROOM = int(State.RECORDS), int(State.RECORDS_AT), int(State.RECORD_ROOM)
 _RECORDS_DUE, _RECORDS_DELAY = int(State.RECORDS_DUE), int(State.RECORDS_DELAY)
 _DELIVERED = int(State.DELIVERED)
+_ATTRIBUTES, _ATTRIBUTES_LENGTH = int(State.ATTRIBUTES), int(State.ATTRIBUTES_LENGTH)
 _FOUND = int(Search.FOUND)
 _MONOTONIC, _REALTIME = int(CLOCK_MONOTONIC), int(CLOCK_REALTIME)
 _APP_BYTES, _ENTRY_BYTES = 8 * APP_WIDTH, 8 * ENTRY_WIDTH
@@ -85,14 +91,14 @@ def choose(state: Address, body: Address, size: I64) -> I64:
                 put_long(long_at(state, _CHOSEN), chosen, app)
                 chosen += 1
         app += _APP_BYTES
-    if not served or (chosen and not _has_room(state, chosen, size)):
+    if not served or (chosen and not has_room(state, chosen, size)):
         return -1
     return chosen
 
 
 @callee
 def write_line(state: Address, source: I64, seq: I64) -> I64:
-    """Writes the line of the message that `choose` has matched behind those that wait.
+    """Writes the line of the message that was matched last behind those that wait.
 
     Returns:
         Its bytes, or 0: the message is the core's.
@@ -102,26 +108,53 @@ def write_line(state: Address, source: I64, seq: I64) -> I64:
     at = _put_text(texts, LINE_SOURCE, start)
     at = _put_text(texts, SEQ, put_unsigned(source, at))
     at = _put_text(texts, LINE_ATTRIBUTES, put_unsigned(seq, at))
-    at = put_attributes(long_at(long_at(state, _APP_TABLE), TABLE_SEARCH), at)
+    attributes, at = at, put_attributes(long_at(long_at(state, _APP_TABLE), TABLE_SEARCH), at)
+    put_long(state, _ATTRIBUTES, attributes)
+    put_long(state, _ATTRIBUTES_LENGTH, at - attributes)
     return _put_text(texts, LINE_END, at) - start if at else 0
 
 
 @callee
 def queue(state: Address, chosen: I64, length: I64, source: I64, seq: I64) -> None:
-    """Lets the line that was written last wait for the chosen applications."""
+    """Lets the line that was written last wait for the chosen applications; the caller keeps its place."""
     start = long_at(state, _LINES) + long_at(state, _LINES_AT)
     for number in range(chosen):
-        app = long_at(long_at(state, _CHOSEN), number)
-        entry = long_at(state, _ENTRIES) + long_at(state, _ENTRY_COUNT) * _ENTRY_BYTES
-        put_long(entry, ENTRY_APP, app)
-        put_long(entry, ENTRY_AT, start)
-        put_long(entry, ENTRY_LENGTH, length)
-        put_long(entry, ENTRY_SOURCE, source)
-        put_long(entry, ENTRY_SEQ, seq)
-        put_long(app, APP_QUEUED, long_at(app, APP_QUEUED) + 1)
-        add(state, _ENTRY_COUNT, 1)
-    add(state, _LINES_AT, length)
+        _add_entry(state, long_at(long_at(state, _CHOSEN), number), start, length, source, seq)
     add(state, _DELIVERED, 1)
+
+
+@callee
+def answer(
+    state: Address, app: Address, digits: Address, count: I64, line: I64, source: I64, seq: I64
+) -> I64:
+    """Writes the answer to a request to send a message, `line` bytes behind the lines that wait.
+
+    Args:
+        digits, count: the number of the request, as text.
+
+    Returns:
+        Its bytes.
+    """
+    texts = long_at(state, _TEXTS)
+    start = long_at(state, _LINES) + long_at(state, _LINES_AT) + line
+    at = _put_text(texts, ANSWER_ID, start)
+    memcpy(at, digits, count)
+    at = put_unsigned(source, _put_text(texts, ANSWER_SOURCE, at + count))
+    at = _put_text(texts, RECORD_END, put_unsigned(seq, _put_text(texts, SEQ, at)))
+    _add_entry(state, app, start, at - start, -1, seq)
+    return at - start
+
+
+@callee
+def _add_entry(state: Address, app: Address, at: Address, length: I64, source: I64, seq: I64) -> None:
+    entry = long_at(state, _ENTRIES) + long_at(state, _ENTRY_COUNT) * _ENTRY_BYTES
+    put_long(entry, ENTRY_APP, app)
+    put_long(entry, ENTRY_AT, at)
+    put_long(entry, ENTRY_LENGTH, length)
+    put_long(entry, ENTRY_SOURCE, source)
+    put_long(entry, ENTRY_SEQ, seq)
+    put_long(app, APP_QUEUED, long_at(app, APP_QUEUED) + 1)
+    add(state, _ENTRY_COUNT, 1)
 
 
 @callee
@@ -160,7 +193,8 @@ def _write(state: Address, app: Address) -> None:
             if length <= taken:
                 taken -= length
                 put_long(entry, ENTRY_LENGTH, 0)
-                _record(state, app, entry, now)
+                if long_at(entry, ENTRY_SOURCE) >= 0:
+                    _record(state, app, entry, now)
             else:
                 put_long(entry, ENTRY_AT, long_at(entry, ENTRY_AT) + taken)
                 put_long(entry, ENTRY_LENGTH, length - taken)
@@ -183,14 +217,15 @@ def _keep_what_is_left(state: Address) -> None:
 
 
 @callee
-def _has_room(state: Address, chosen: I64, size: I64) -> Flag:
-    """Makes room for further deliveries of a message, by those that wait if need be."""
+def has_room(state: Address, lines: I64, size: I64) -> Flag:
+    """Makes room for lines about a message with a body of `size` bytes; writes those that wait if need be."""
     for _ in range(2):
-        waiting = long_at(state, _ENTRY_COUNT) + chosen
+        waiting = long_at(state, _ENTRY_COUNT) + lines
         if (
             waiting <= ENTRIES_SIZE
             and long_at(state, _LINES_AT) + 2 * size + LINE_OVERHEAD <= long_at(state, _LINES_SIZE)
-            and long_at(state, _RECORDS_AT) + waiting * long_at(state, _RECORD_ROOM) <= RECORDS_SIZE
+            and long_at(state, _RECORDS_AT) + waiting * long_at(state, _RECORD_ROOM) + 2 * size
+            <= RECORDS_SIZE
         ):
             return True
         deliver(state)
@@ -202,15 +237,37 @@ def _has_room(state: Address, chosen: I64, size: I64) -> Flag:
 @callee
 def _record(state: Address, app: Address, entry: Address, now: I64) -> None:
     """Writes the record of a delivery, as `router.records.applications` does."""
-    texts = long_at(state, _TEXTS)
-    start = long_at(state, _RECORDS) + long_at(state, _RECORDS_AT)
-    if long_at(state, _RECORDS_AT) == 0:
-        put_long(state, _RECORDS_DUE, time_of(state, _MONOTONIC) + long_at(state, _RECORDS_DELAY))
+    texts, start = long_at(state, _TEXTS), _next_record(state)
     at = put_unsigned(now, _put_text(texts, RECORD_TIME, start))
     memcpy(at, long_at(app, APP_HEAD), long_at(app, APP_HEAD_LENGTH))
     at = put_unsigned(long_at(entry, ENTRY_SOURCE), at + long_at(app, APP_HEAD_LENGTH))
     at = put_unsigned(long_at(entry, ENTRY_SEQ), _put_text(texts, SEQ, at))
     add(state, _RECORDS_AT, _put_text(texts, RECORD_END, at) - start)
+
+
+@callee
+def record_request(
+    state: Address, app: Address, source: I64, seq: I64, requested: I64, text: Address, length: I64
+) -> None:
+    """Writes the record of a message that an application has sent, with its attributes as text."""
+    texts, start = long_at(state, _TEXTS), _next_record(state)
+    at = put_unsigned(time_of(state, _REALTIME), _put_text(texts, REQUEST_TIME, start))
+    head = long_at(app, APP_HEAD_LENGTH) - TEXT_LENGTHS[RECORD_SOURCE]
+    memcpy(at, long_at(app, APP_HEAD), head)
+    at = put_unsigned(requested, _put_text(texts, REQUESTED, at + head))
+    at = put_unsigned(source, _put_text(texts, RECORD_SOURCE, at))
+    at = put_unsigned(seq, _put_text(texts, SEQ, at))
+    at = _put_text(texts, LINE_ATTRIBUTES, at)
+    memcpy(at, text, length)
+    add(state, _RECORDS_AT, _put_text(texts, LINE_END, at + length) - start)
+
+
+@callee
+def _next_record(state: Address) -> Address:
+    """The place of the next record."""
+    if long_at(state, _RECORDS_AT) == 0:
+        put_long(state, _RECORDS_DUE, time_of(state, _MONOTONIC) + long_at(state, _RECORDS_DELAY))
+    return long_at(state, _RECORDS) + long_at(state, _RECORDS_AT)
 
 
 @callee

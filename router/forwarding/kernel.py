@@ -16,16 +16,11 @@ from time import CLOCK_MONOTONIC, CLOCK_REALTIME
 import numpy as np
 
 from router.forwarding.compiler import callee, kernel
+from router.forwarding.deciding import SEVERAL, count_through, outputs
 from router.forwarding.delivery import choose, deliver, queue, write_line
 from router.forwarding.layout import (
-    APP_NUMBER,
-    CHILD_BIT,
-    CHILD_ENTRY,
-    CHILD_INTERFACE,
-    CHILD_PAGE,
-    CHILD_WIDTH,
-    CLASS_END,
-    CLASS_FIRST,
+    APP_DESCRIPTOR,
+    APP_WIDTH,
     CLASS_SENDER,
     CLASS_WIDTH,
     EPOCH,
@@ -33,6 +28,7 @@ from router.forwarding.layout import (
     EPOCH_CLASSES,
     EPOCH_SOURCES,
     EPOCH_WIDTH,
+    EVENT_BYTES,
     EVENT_DATA,
     EVENTS_SIZE,
     HEADER_LENGTH_WORD,
@@ -43,10 +39,11 @@ from router.forwarding.layout import (
     NEVER,
     State,
 )
+from router.forwarding.log import log_message
+from router.forwarding.requests import serve_requests
 from router.forwarding.row import add, time_of
-from router.matching.compiled.layout import Search
-from router.matching.compiled.matching import TABLE_SEARCH, match_at
-from router.native.compiler import I64, Address, Flag, Tuple
+from router.forwarding.sending import add_frame, send_frames
+from router.native.compiler import I64, Address, Flag
 from router.native.memory import (
     byte_at,
     int_at,
@@ -56,33 +53,28 @@ from router.native.memory import (
     load_u64,
     long_at,
     put_byte,
-    put_int,
     put_long,
     put_real,
-    put_short,
     real_at,
     short_at,
 )
-from router.native.system import epoll_wait, ioctl, memcpy, recvmmsg, sendmmsg
-from router.recording.format import ACTIONS, DELIVER, FORWARD, FRAME_RECEIVED
+from router.native.system import epoll_wait, ioctl, recvmmsg
 from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
-from router.wire.addresses import ETHERTYPE, PORTS_PER_PAGE, node_address
+from router.wire.addresses import node_address
 from router.wire.format import MAX_BODY_LENGTH, VERSION, FrameType
 from router.wire.header import HEADER_LENGTH as _HEADER
 from router.wire.layouts import HEADER_OFFSETS
 
 _SOCKET, _SLOTS, _ROOM = int(State.SOCKET), int(State.SLOTS), int(State.ROOM)
-_HEADERS_IN, _HEADERS_OUT, _PIECES_OUT = (
+_HEADERS_IN, _FRAMES, _COUNT, _NEXT = (
     int(State.HEADERS_IN),
-    int(State.HEADERS_OUT),
-    int(State.PIECES_OUT),
+    int(State.FRAMES),
+    int(State.COUNT),
+    int(State.NEXT),
 )
-_FRAMES, _COUNT, _NEXT = int(State.FRAMES), int(State.COUNT), int(State.NEXT)
 _OUT, _SENT, _HOLD = int(State.OUT), int(State.SENT), int(State.HOLD)
-_NODE, _ADDRESS, _MTU = int(State.NODE), int(State.ADDRESS), int(State.MTU)
+_NODE, _MTU, _BODY_ROOM = int(State.NODE), int(State.MTU), int(State.BODY_ROOM)
 _EPOCHS, _EPOCH_COUNT = int(State.EPOCHS), int(State.EPOCH_COUNT)
-_TABLE, _DENSE, _DENSE_SIZE = int(State.TABLE), int(State.DENSE), int(State.DENSE_SIZE)
-_OPEN, _MARK, _BODY_ROOM = int(State.OPEN), int(State.MARK), int(State.BODY_ROOM)
 _COUNTED, _COUNTED_SIZE, _COUNT_LIMIT = (
     int(State.COUNTED),
     int(State.COUNTED_SIZE),
@@ -107,10 +99,9 @@ _LOG_ROOM, _LOG_UNTIL = int(State.LOG_ROOM), int(State.LOG_UNTIL)
 _LAG, _LAG_LOOK, _CLOCK_STALE = int(State.LAG), int(State.LAG_LOOK), int(State.CLOCK_STALE)
 _FRAMES_DONE, _BYTES_DONE = int(State.FRAMES_DONE), int(State.BYTES_DONE)
 _FORWARDED, _UNWANTED = int(State.FORWARDED), int(State.UNWANTED)
-_FRAMES_SENT, _BYTES_SENT = int(State.FRAMES_SENT), int(State.BYTES_SENT)
-_CHOSEN, _ENTRY_COUNT = int(State.CHOSEN), int(State.ENTRY_COUNT)
+_APPS, _APP_COUNT = int(State.APPS), int(State.APP_COUNT)
+_ENTRY_COUNT, _LINES_AT = int(State.ENTRY_COUNT), int(State.LINES_AT)
 _RECORDS_AT, _RECORDS_DUE = int(State.RECORDS_AT), int(State.RECORDS_DUE)
-_FOUND = int(Search.FOUND)
 
 _MONOTONIC, _REALTIME, _EPOLLIN, _SIOCGSTAMPNS = (
     int(CLOCK_MONOTONIC),
@@ -118,7 +109,7 @@ _MONOTONIC, _REALTIME, _EPOLLIN, _SIOCGSTAMPNS = (
     int(EPOLLIN),
     0x8907,
 )
-_SEND_FLAGS, _RECEIVE_FLAGS = int(MSG_DONTWAIT), int(MSG_DONTWAIT | MSG_TRUNC)
+_RECEIVE_FLAGS = int(MSG_DONTWAIT | MSG_TRUNC)
 _MESSAGE = int(FrameType.MSG)
 #: Offsets in the header of a frame.
 _TYPE, _HOP_LIMIT, _ISSUER, _SEQ, _EPOCH, _TOTAL_LENGTH, _INDEX, _FRAGMENTS, _LENGTH, _RESERVED = (
@@ -139,21 +130,23 @@ _TYPE, _HOP_LIMIT, _ISSUER, _SEQ, _EPOCH, _TOTAL_LENGTH, _INDEX, _FRAGMENTS, _LE
 #: Offsets in an Ethernet frame, and the first two bytes of a router's address.
 _SOURCE, _PAYLOAD = 6, ETHERNET
 _ROUTERS = int.from_bytes(node_address(0)[:2], "big")
-#: Pages of an output set that is empty, and of one that one frame cannot address.
-_NO_PAGE, _SEVERAL = -1, -2
 
 
 @kernel
-def forward(state: Address, fresh: I64) -> I64:
+def forward(state: Address, fresh: I64, app: Address) -> I64:
     """Decides the frames of a batch in their order, as far as the first that is the core's, and sends.
 
     Args:
         state: the router.
         fresh: 1: receive a batch first; 0: go on at frame `State.NEXT`.
+        app: 0, or the row of an application whose requests are served in place of a batch.
 
     Returns:
         The number of the first frame that was not decided, which is the core's, or `State.COUNT`: all were.
     """
+    if app:
+        serve_requests(state, app)
+        return long_at(state, _COUNT)
     if fresh:
         _receive(state)
     return _forward(state)
@@ -161,10 +154,11 @@ def forward(state: Address, fresh: I64) -> I64:
 
 @kernel
 def serve(state: Address) -> None:
-    """Waits, and forwards batches of messages for as long as nothing else is ready or due.
+    """Waits, forwards batches of messages and serves requests for as long as nothing else is ready or due.
 
     Returns when something else is ready (`State.READY` events), a frame is the core's or could not be sent
-    (`State.STOPPED`), the deadline has come, or the caller must look at clock, recording or deliveries.
+    (`State.STOPPED`), a request is the core's (`State.REQUESTS_END`), the deadline has come, or the caller
+    must look at clock, recording or lines for applications.
     """
     while True:
         put_long(state, _READY, 0)
@@ -174,14 +168,9 @@ def serve(state: Address) -> None:
         if deadline != NEVER:
             # Rounded up: not again just before the deadline.
             timeout = max(0, min(1 << 30, (deadline - time_of(state, _MONOTONIC) + 999_999) // 1_000_000))
-        ready = epoll_wait(long_at(state, _EPOLL), long_at(state, _EVENTS), EVENTS_SIZE, timeout)
-        put_long(state, _READY, max(0, ready))
-        events = long_at(state, _EVENTS)
-        if (
-            ready != 1
-            or int_at(events + EVENT_DATA, 0) != long_at(state, _SOCKET)
-            or int_at(events, 0) != _EPOLLIN
-        ):
+        ready = max(0, epoll_wait(long_at(state, _EPOLL), long_at(state, _EVENTS), EVENTS_SIZE, timeout))
+        put_long(state, _READY, ready)
+        if ready == 0 or not _is_ordinary(state, ready):
             return
         now = time_of(state, _MONOTONIC)
         lines = long_at(state, _CLOCK_LINES)
@@ -201,13 +190,54 @@ def serve(state: Address) -> None:
             return
         put_real(state, _NOW, max(seconds, real_at(state, _NOW)))
         put_long(state, _READY, 0)
-        _receive(state)
-        _forward(state)
-        if long_at(state, _NEXT) < long_at(state, _COUNT) or long_at(state, _SENT) < long_at(state, _OUT):
-            put_long(state, _STOPPED, 1)
+        if not _served(state, ready):
             return
         if long_at(state, _LAG) >= LAG_SHOWN_NS or long_at(state, _ENTRY_COUNT):
             return
+
+
+@callee
+def _is_ordinary(state: Address, ready: I64) -> Flag:
+    """Whether all that is ready are messages and applications with requests."""
+    events = long_at(state, _EVENTS)
+    for event in range(events, events + ready * EVENT_BYTES, EVENT_BYTES):
+        which = int_at(event + EVENT_DATA, 0)
+        if int_at(event, 0) != _EPOLLIN or (which != long_at(state, _SOCKET) and _app_of(state, which) == 0):
+            return False
+    return True
+
+
+@callee
+def _app_of(state: Address, descriptor: I64) -> Address:
+    """The row of the application with a socket, or 0."""
+    app = long_at(state, _APPS)
+    for _ in range(long_at(state, _APP_COUNT)):
+        if long_at(app, APP_DESCRIPTOR) == descriptor:
+            return app
+        app += 8 * APP_WIDTH
+    return np.int64(0)
+
+
+@callee
+def _served(state: Address, ready: I64) -> Flag:
+    """Forwards messages, and serves requests; False: something is left to the caller."""
+    events, applications = long_at(state, _EVENTS), 0
+    for event in range(events, events + ready * EVENT_BYTES, EVENT_BYTES):
+        if int_at(event + EVENT_DATA, 0) == long_at(state, _SOCKET):
+            _receive(state)
+            _forward(state)
+            if long_at(state, _NEXT) < long_at(state, _COUNT) or long_at(state, _SENT) < long_at(state, _OUT):
+                put_long(state, _STOPPED, 1)
+                return False
+        else:
+            applications += 1
+    if applications and long_at(state, _ENTRY_COUNT) == 0:
+        for event in range(events, events + ready * EVENT_BYTES, EVENT_BYTES):
+            app = _app_of(state, int_at(event + EVENT_DATA, 0))
+            if app != 0 and not serve_requests(state, app):
+                put_long(state, _STOPPED, long_at(state, _SENT) < long_at(state, _OUT))
+                return False
+    return True
 
 
 @callee
@@ -253,16 +283,7 @@ def _forward(state: Address) -> I64:
             number += 1
             frame += room
     put_long(state, _NEXT, number)
-    out = long_at(state, _OUT)
-    if out and not long_at(state, _HOLD):
-        sent = sendmmsg(long_at(state, _SOCKET), long_at(state, _HEADERS_OUT), out, _SEND_FLAGS)
-        sent = max(0, sent)
-        put_long(state, _SENT, sent)
-        add(state, _FRAMES_SENT, sent)
-        pieces, total = long_at(state, _PIECES_OUT), 0
-        for piece in range(sent):
-            total += long_at(pieces, 2 * piece + 1)
-        add(state, _BYTES_SENT, total)
+    send_frames(state)
     # Before the caller gives the next frame to the core: the deliveries of an application keep their order.
     deliver(state)
     return number
@@ -287,22 +308,25 @@ def _decided(state: Address, frame: Address, size: I64) -> Flag:
         return False
     body = load_u16(frame + _PAYLOAD + _LENGTH)
     content = frame + _PAYLOAD + _HEADER
-    page, bits, local = _outputs(state, row, content, body)
-    if page == _SEVERAL:
+    page, bits, local = outputs(state, row, content, body)
+    if page == SEVERAL:
         return False
     source, seq = load_u32(frame + _PAYLOAD + _ISSUER), load_u64(frame + _PAYLOAD + _SEQ)
     chosen = choose(state, content, body) if local else 0
     line = write_line(state, source, seq) if chosen > 0 else 0
-    if chosen < 0 or (chosen > 0 and line == 0) or (bits and not _count_through(state, row, page, bits)):
+    if chosen < 0 or (chosen > 0 and line == 0) or (bits and not count_through(state, row, page, bits)):
         return False
     add(state, _FRAMES_DONE, 1)
     add(state, _BYTES_DONE, size)
     if long_at(state, _LOG):
-        _log(state, frame, body, page, bits, chosen)
+        log_message(state, frame, body, page, bits, chosen)
     if bits:
-        _pass_on(state, frame, body, page, bits)
+        put_byte(frame, _PAYLOAD + _HOP_LIMIT, byte_at(frame, _PAYLOAD + _HOP_LIMIT) - 1)
+        add_frame(state, frame, body, page, bits)
+        add(state, _FORWARDED, 1)
     if chosen:
         queue(state, chosen, line, source, seq)
+        add(state, _LINES_AT, line)
     elif not bits:
         add(state, _UNWANTED, 1)
     return True
@@ -342,131 +366,3 @@ def _class_of_message(state: Address, frame: Address, size: I64) -> Address:
             return row if long_at(row, CLASS_SENDER) == load_u32(frame + _SOURCE + 2) else 0
         rows += 8 * EPOCH_WIDTH
     return 0
-
-
-@callee
-def _outputs(state: Address, row: Address, body: Address, size: I64) -> Tuple:
-    """Page and bits of the interfaces that a message goes to, and whether p0 selects the message.
-
-    The page `_SEVERAL`: the message is the core's.
-    """
-    dense, entries = long_at(state, _DENSE), long_at(state, _DENSE_SIZE)
-    open_, mark = long_at(state, _OPEN), long_at(state, _MARK)
-    first, end, limit = long_at(row, CLASS_FIRST), long_at(row, CLASS_END), 0
-    local = int_at(dense, 0)
-    if local:
-        put_byte(open_, local, 1)
-        limit = 1
-    for child in range(first, end, 8 * CHILD_WIDTH):
-        number = _number_of(child, dense, entries)
-        if number > 0 and not byte_at(open_, number):
-            put_byte(open_, number, 1)
-            limit += 1
-    table = long_at(state, _TABLE)
-    found = match_at(body, size, table, open_, limit, 0)
-    names = long_at(long_at(table, TABLE_SEARCH), _FOUND)
-    for at in range(found):
-        put_byte(mark, int_at(names, at), 1)
-    page, bits = _NO_PAGE, 0
-    for child in range(first, end, 8 * CHILD_WIDTH):
-        number = _number_of(child, dense, entries)
-        if number < 0 or byte_at(mark, number):
-            if page != _NO_PAGE and page != long_at(child, CHILD_PAGE):
-                page = _SEVERAL
-                break
-            page = long_at(child, CHILD_PAGE)
-            bits |= long_at(child, CHILD_BIT)
-    if found < 0:
-        page = _SEVERAL
-    selected = byte_at(mark, local)
-    put_byte(open_, local, 0)
-    for child in range(first, end, 8 * CHILD_WIDTH):
-        put_byte(open_, max(0, _number_of(child, dense, entries)), 0)
-    for at in range(found):
-        put_byte(mark, int_at(names, at), 0)
-    return page, bits, selected
-
-
-@callee
-def _number_of(child: Address, dense: Address, entries: I64) -> I64:
-    """The matcher's number for a child's predicate; 0: none, it is empty; -1: messages always go there."""
-    entry = long_at(child, CHILD_ENTRY)
-    if entry < 0:
-        return np.int64(-1)
-    return int_at(dense, entry) if entry < entries else np.int64(0)
-
-
-@callee
-def _count_through(state: Address, row: Address, page: I64, bits: I64) -> Flag:
-    """Counts a message at its interfaces; False: nothing was counted, since something would become due."""
-    counted, size = long_at(state, _COUNTED), long_at(state, _COUNTED_SIZE)
-    if not counted:
-        return True
-    for counting in range(2):
-        before = 0
-        for child in range(long_at(row, CLASS_FIRST), long_at(row, CLASS_END), 8 * CHILD_WIDTH):
-            interface = long_at(child, CHILD_INTERFACE)
-            # A child has a row for each entry that decides about it, one behind the other.
-            first = interface != before
-            before = interface
-            if first and long_at(child, CHILD_PAGE) == page and bits & long_at(child, CHILD_BIT):
-                if counting:
-                    put_long(counted, interface, long_at(counted, interface) + 1)
-                elif interface >= size or long_at(counted, interface) >= long_at(state, _COUNT_LIMIT):
-                    return False
-    return True
-
-
-@callee
-def _pass_on(state: Address, frame: Address, body: I64, page: I64, bits: I64) -> None:
-    """Rewrites addresses and hop limit of the frame in its buffer, and adds it to the frames to send."""
-    put_byte(frame, 0, 3)
-    put_byte(frame, 1, page)
-    for place in range(4):
-        put_byte(frame, 2 + place, bits >> (24 - 8 * place))
-    memcpy(frame + _SOURCE, state + 8 * _ADDRESS, 6)
-    put_byte(frame, 12, ETHERTYPE >> 8)
-    put_byte(frame, 13, ETHERTYPE & 0xFF)
-    put_byte(frame, _PAYLOAD + _HOP_LIMIT, byte_at(frame, _PAYLOAD + _HOP_LIMIT) - 1)
-    piece = long_at(state, _PIECES_OUT) + 16 * long_at(state, _OUT)
-    put_long(piece, 0, frame)
-    # Without the padding of the frame that came in.
-    put_long(piece, 1, ETHERNET + _HEADER + body)
-    add(state, _OUT, 1)
-    add(state, _FORWARDED, 1)
-
-
-@callee
-def _log(state: Address, frame: Address, body: I64, page: I64, bits: I64, chosen: I64) -> None:
-    """Writes the records of the event and of its actions, as `router.recording.file.Recorder` does."""
-    at = long_at(state, _LOG) + long_at(state, _LOG_AT)
-    start = at
-    put_int(at + 1, 0, 8 + 4 + _HEADER + body)
-    put_long(at + 5, 0, long_at(state, _NOW))
-    put_int(at + 13, 0, load_u32(frame + _SOURCE + 2))
-    memcpy(at + 17, frame + _PAYLOAD, _HEADER + body)
-    at += 17 + _HEADER + body
-    ports = 0
-    for bit in range(PORTS_PER_PAGE):
-        if bits >> bit & 1:
-            put_short(at + 8, ports, PORTS_PER_PAGE * page + bit + 1)
-            ports += 1
-    content = 3 + 2 * ports if ports else 0
-    if chosen:
-        delivery = at + 5 + content
-        put_byte(delivery, 0, DELIVER)
-        put_int(delivery + 1, 0, load_u32(frame + _PAYLOAD + _ISSUER))
-        put_long(delivery + 5, 0, load_u64(frame + _PAYLOAD + _SEQ))
-        put_short(delivery + 13, 0, chosen)
-        for number in range(chosen):
-            app = long_at(long_at(state, _CHOSEN), number)
-            put_int(delivery + 15, number, long_at(app, APP_NUMBER))
-        content += 15 + 4 * chosen
-    put_byte(at, 0, ACTIONS)
-    put_int(at + 1, 0, content)
-    if ports:
-        put_byte(at + 5, 0, FORWARD)
-        put_short(at + 6, 0, ports)
-    # Last, so that the records count all or not at all if the process is killed.
-    put_byte(start, 0, FRAME_RECEIVED)
-    put_long(state, _LOG_AT, at + 5 + content - start + long_at(state, _LOG_AT))

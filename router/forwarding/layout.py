@@ -98,7 +98,22 @@ class State(IntEnum):
     RECORDS_DELAY = 69  # ns from the first of them to that time
     RECORD_ROOM = 70  # bytes of the longest record
     DELIVERED = 71  # messages delivered, since the counters were last collected
-    SIZE = 72
+    # Requests of applications to send a message.
+    REQUESTS = 72  # uint8 [REQUESTS_SIZE]: what was read
+    REQUESTS_APP = 73  # row of the application whose requests are left to the caller
+    REQUESTS_AT = 74  # place of the first request that is left to the caller
+    REQUESTS_END = 75  # place behind the last; 0: none is left
+    REQUEST_TEXTS = 76  # uint8: `json_request.REQUEST`
+    OWN_CLASS = 77  # row of the class of the router's own tree in the current epoch; 0: the core sends
+    OWN_FRAME = 78  # uint8: Ethernet header and header of an own message of the current epoch
+    ACCEPTED = 79  # int64 [1]: messages accepted
+    FIRST_SEQ = 80  # the sequence number before the first, 64 bits
+    MESSAGES_SENT = 81  # since the counters were last collected
+    UNMATCHED = 82
+    # The attributes of the message whose line was written last, as text without braces.
+    ATTRIBUTES = 83
+    ATTRIBUTES_LENGTH = 84
+    SIZE = 85
 
 
 #: Bytes of struct epoll_event, which is packed on x86-64 alone, and offset of its data in them.
@@ -122,12 +137,13 @@ CHILD_INTERFACE, CHILD_ENTRY, CHILD_PAGE, CHILD_BIT, CHILD_WIDTH = range(5)
 #: Columns of an application: its number; the descriptor of its socket (-1: the core delivers to it); the part
 #: of its records between time and source; its number in the matcher; its deliveries that wait.
 APP_NUMBER, APP_DESCRIPTOR, APP_HEAD, APP_HEAD_LENGTH, APP_DENSE, APP_QUEUED, APP_WIDTH = range(7)
-#: Columns of a delivery: the row of the application; address and length of what its socket has not taken of
-#: the line; source and sequence number of the message.
+#: Columns of a line for an application: the row of the application; address and length of what its socket has
+#: not taken of the line; source (-1: the line is an answer) and sequence number of the message.
 ENTRY_APP, ENTRY_AT, ENTRY_LENGTH, ENTRY_SOURCE, ENTRY_SEQ, ENTRY_WIDTH = range(6)
-#: Deliveries that may wait; applications that one message may be delivered to; bytes of records.
-ENTRIES_SIZE, MOST_CHOSEN, RECORDS_SIZE = 256, 32, 65_536
-#: Parts of the line of a delivery (docs/application-socket.md) and of its record, one behind the other.
+#: Lines that may wait; applications that one message may be delivered to; bytes of records, and of requests
+#: that are read at once.
+ENTRIES_SIZE, MOST_CHOSEN, RECORDS_SIZE, REQUESTS_SIZE = 256, 32, 65_536, 65_536
+#: Parts of lines for applications (docs/application-socket.md) and of their records, one behind the other.
 TEXT = (
     b'{"event":"deliver","source":',
     b',"seq":',
@@ -135,12 +151,18 @@ TEXT = (
     b"}}\n",
     b'{"event":"deliver","t_ns":',
     b"}\n",
+    b'{"event":"send_message","t_ns":',
+    b',"requested_ns":',
+    b',"source":',
+    b'{"id":',
+    b',"ok":true,"source":',
 )
 TEXT_LENGTHS = tuple(map(len, TEXT))
 TEXT_PLACES = tuple(sum(TEXT_LENGTHS[:number]) for number in range(len(TEXT)))
 LINE_SOURCE, SEQ, LINE_ATTRIBUTES, LINE_END, RECORD_TIME, RECORD_END = range(6)
-#: Bytes of a line beyond twice those of the message's body, and of a record beyond its head.
-LINE_OVERHEAD, RECORD_OVERHEAD = 160, 128
+REQUEST_TIME, REQUESTED, RECORD_SOURCE, ANSWER_ID, ANSWER_SOURCE = range(6, 11)
+#: Bytes of a delivery and an answer beyond twice those of the message's body; of a record beyond its head.
+LINE_OVERHEAD, RECORD_OVERHEAD = 300, 192
 #: Bytes of a message's log beyond those of its frame: the heads of the records of event and actions, the
 #: interfaces of one page, and the applications.
-LOG_OVERHEAD = 160 + 4 * MOST_CHOSEN
+LOG_OVERHEAD = 256 + 4 * MOST_CHOSEN

@@ -18,7 +18,9 @@ from router.forwarding.tables import LaidOutEpochs, dense_numbers
 from router.native.memory import address_of
 from router.protocol.counters import Counters
 from router.protocol.forwarding import ForwardingState
-from router.wire.addresses import node_address
+from router.wire.addresses import ETHERNET_HEADER_LENGTH, node_address
+from router.wire.codec import encode
+from router.wire.frames import EncodedMessage, Frame, FrameType
 
 # Plain numbers: an element of an enumeration costs more than the assignment that it is an index of.
 _COUNT, _NEXT, _OUT, _SENT = int(State.COUNT), int(State.NEXT), int(State.OUT), int(State.SENT)
@@ -85,6 +87,7 @@ class DataPlane:
 
     Attributes:
         applications: those that compiled code may deliver to; None: the core delivers.
+        requests: messages taken from applications, when `collect` was last called.
         log: takes records; None: nothing is recorded.
         log_error: why `log` is taken no longer; None: it is, or there was none.
 
@@ -101,6 +104,7 @@ class DataPlane:
         mtu: int,
         log: Log | None,
     ) -> None:
+        self.requests = 0
         self.log = log
         self.log_error: OSError | None = None
         self._source = state
@@ -125,6 +129,8 @@ class DataPlane:
         row[State.PIECES_OUT] = address_of(buffers.pieces_out)
         row[State.ADDRESS] = int.from_bytes(node_address(state.node), "little")
         row[State.CLOCK_STALE] = 1
+        row[State.ACCEPTED] = state.accepted.buffer_info()[0]
+        row[State.FIRST_SEQ] = np.uint64(state.first_seq).astype(np.int64)
         self._events: npt.NDArray[np.uint8] = np.zeros(EVENTS_SIZE * EVENT_BYTES, np.uint8)
         row[State.EVENTS] = address_of(self._events)
         self._log_bytes = buffers.slots * (buffers.room + LOG_OVERHEAD)
@@ -151,7 +157,8 @@ class DataPlane:
             self._lay_out_clock()
             at = self._clock.now()
         self._prepare(hold, at)
-        state[_EPOLL], state[_DEADLINE], state[_COUNT] = epoll, deadline_ns, 0
+        state[_EPOLL], state[_DEADLINE] = epoll, deadline_ns
+        state[_COUNT] = state[_OUT] = state[_SENT] = 0
         serve(self._address)
         self._finish()
         if state[_STOPPED]:
@@ -210,11 +217,17 @@ class DataPlane:
         self._state[_LAG] = 0
         return lag / 1e9
 
-    def _forward(self, hold: bool, fresh: int) -> bytes | None:
+    def take_requests(self, number: int) -> None:
+        """Serves the requests that the socket of an application has, as `wait` does, but holds."""
+        assert self.applications is not None
+        self.applications.prepare()
+        self._forward(hold=True, fresh=0, app=self.applications.address(number))
+
+    def _forward(self, hold: bool, fresh: int, app: int = 0) -> bytes | None:
         at = self._clock.now()
         self._prepare(hold, at)
         self._reals[_NOW] = at
-        number: int = forward(self._address, fresh)
+        number: int = forward(self._address, fresh, app)
         self._finish()
         return self._buffers.frame(number) if number < self._state[_COUNT] else None
 
@@ -266,10 +279,22 @@ class DataPlane:
         self._tables_seen = source.tables.changes
         self._epochs = LaidOutEpochs(source)
         row[State.EPOCHS], row[State.EPOCH_COUNT] = address_of(self._epochs.rows), len(self._epochs.rows)
+        self._lay_out_own_tree()
         if source.counts is not None:
             for table in source.tables.held():
                 source.counts.fit(max(table.neighbours, default=0))
             row[State.COUNTED], row[State.COUNTED_SIZE] = source.counts.counts.buffer_info()
+
+    def _lay_out_own_tree(self) -> None:
+        """Lays out the router's own tree in the current epoch, and the head of messages that it sends."""
+        source, row = self._source, self._row
+        current = source.tables.current
+        row[State.OWN_CLASS] = 0 if current is None else self._epochs.own_class(current)
+        if current is not None:
+            frame = Frame(FrameType.MSG, source.node, 0, current.epoch, source.hop_limit, EncodedMessage(b""))
+            head = bytes(ETHERNET_HEADER_LENGTH) + encode(frame)
+            self._own_frame = np.frombuffer(head, np.uint8)
+            row[State.OWN_FRAME] = address_of(self._own_frame)
 
     def _lay_out_predicates(self) -> None:
         """Lays out which number the matcher has for which entry of the routing table."""
@@ -302,5 +327,8 @@ class DataPlane:
         counters.messages_forwarded += forwarded
         counters.messages_unwanted += unwanted
         counters.messages_delivered += int(row[State.DELIVERED])
-        row[first : last + 1] = row[State.DELIVERED] = 0
+        self.requests += int(row[State.MESSAGES_SENT])
+        counters.messages_sent += int(row[State.MESSAGES_SENT])
+        counters.messages_unmatched += int(row[State.UNMATCHED])
+        row[first : last + 1] = row[State.DELIVERED] = row[State.MESSAGES_SENT] = row[State.UNMATCHED] = 0
         return done, bytes_done, sent, bytes_sent

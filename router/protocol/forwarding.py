@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 
 from router.protocol.broadcast import BroadcastTables
@@ -22,6 +23,9 @@ class ForwardingState:
         scheme: says which entry decides about which interface.
         counts: messages by interface, which a part counts; None: no part does.
         applications: the predicates that decide which applications get a message; None: the service decides.
+        accepted: how many messages of applications were accepted (int64 [1]); compiled code counts there too.
+        first_seq: the sequence number before that of the first.
+        hop_limit: of the router's own messages.
     """
 
     node: int
@@ -30,3 +34,6 @@ class ForwardingState:
     scheme: Scheme
     counts: MessageCounts | None
     applications: DecidingPredicates | None
+    accepted: array[int]
+    first_seq: int
+    hop_limit: int

@@ -6,6 +6,7 @@ applications get it.
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Callable, Mapping
 
@@ -25,6 +26,8 @@ class Messages(Part):
     """Sends, forwards and delivers messages; holds those that applications send before the first epoch.
 
     Attributes:
+        accepted: how many messages of applications were accepted, as an array of one number: compiled code
+            accepts some (`router.forwarding`).
         receivers: which applications get a message that p0 selects; the service's.
     """
 
@@ -38,7 +41,7 @@ class Messages(Part):
         self._parts = context.parts
         #: Number and content of the messages that wait for the first epoch.
         self._held: deque[tuple[int, Message]] = deque()
-        self._accepted = 0
+        self.accepted = array("q", [0])
 
     def frames(self) -> Mapping[FrameType, FrameHandler]:
         bodies = self._scheme.message_bodies
@@ -65,9 +68,9 @@ class Messages(Part):
         if not ready and len(self._held) >= context.options.held_messages:
             context.drop(Drop.HELD_QUEUE_FULL)
             return [Refused(app, "the router has no broadcast table yet, and holds no more messages")]
-        self._accepted += 1
+        self.accepted[0] += 1
         context.counters.messages_sent += 1
-        seq = context.sequence_number(self._accepted)
+        seq = context.sequence_number(self.accepted[0])
         accepted = Accepted(app, context.node, seq)
         if not ready:
             self._held.append((seq, message))

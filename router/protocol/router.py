@@ -136,6 +136,9 @@ class Router:
             self._scheme,
             counts[0] if counts else None,
             self._service.deciding_predicates(),
+            self._messages.accepted,
+            context.sequence_number(0),
+            self.options.hop_limit,
         )
 
     @property

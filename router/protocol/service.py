@@ -105,11 +105,12 @@ class Service(Part, ABC):
         """The applications that get a message which p0 selects; each call is about another message."""
 
     def deciding_predicates(self) -> DecidingPredicates | None:
-        """How compiled code may stand in for `receivers` (`router.forwarding`).
+        """How compiled code may deliver messages, and take them from applications (`router.forwarding`).
 
         Returns:
             The predicates of the applications, in a service whose `receivers` are those whose predicate
-            selects the message. None: only `receivers` can decide.
+            selects the message, and whose command `send_message` passes a message to `messages.submit` by the
+            event SendMessage. None: only the service can do either.
         """
         return None
 

@@ -34,7 +34,7 @@ from router.protocol.events import (
 )
 from router.recording.contents import message_json, read_message
 from router.recording.events import listed
-from router.recording.format import DELIVER, FORWARD
+from router.recording.format import ACCEPTED, DELIVER, FORWARD, SEND
 from router.recording.frames import describe_frame, read_whole_frame, whole_frame
 from router.wire.frames import AddressedMessage, Body, EncodedMessage, Frame
 from router.wire.message import message_of
@@ -45,12 +45,12 @@ _U32 = struct.Struct("<I")
 class _ActionType(IntEnum):
     #: Send the received frame with the hop limit reduced by one.
     FORWARD = FORWARD
-    SEND = 2
+    SEND = SEND
     SEND_TO_CONTROLLER = 3
     #: Deliver the message of the event.
     DELIVER = DELIVER
     DELIVER_OTHER = 5
-    ACCEPTED = 6
+    ACCEPTED = ACCEPTED
     REFUSED = 7
     PREDICATE_POSTPONED = 8
     PREDICATE_SET = 9

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-#: Types of records: a frame of another router came in; the answer to the event before.
-FRAME_RECEIVED, ACTIONS = 3, 65
-#: Types of actions: send the received frame with the hop limit reduced by one; deliver the message of the
-#: event.
-FORWARD, DELIVER = 1, 4
+#: Types of records: a frame of another router came in; an application sent a message; the answer to the event
+#: before.
+FRAME_RECEIVED, SEND_MESSAGE, ACTIONS = 3, 6, 65
+#: Types of actions: send the received frame with the hop limit reduced by one; send another frame; deliver
+#: the message of the event; accept it from an application.
+FORWARD, SEND, DELIVER, ACCEPTED = 1, 2, 4, 6

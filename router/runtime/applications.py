@@ -82,7 +82,7 @@ class _Application:
         self.connected_ns = time.time_ns()
         #: Whether the records name the application, which keeps its name from then on.
         self.recorded = False
-        #: Whether compiled code delivers to it.
+        #: Whether compiled code delivers to it and serves its requests.
         self.direct = False
         #: Deliveries that the socket has not taken: value of `lines.accepted` at their end, source, seq.
         self.undelivered: deque[tuple[float, int, int]] = deque()
@@ -248,6 +248,9 @@ class Applications:
         if mask & selectors.EVENT_WRITE and not app.gone:
             app.gone = not app.lines.flush()
             self._record_deliveries(app)
+        if app.direct:
+            # Compiled code has left the socket to this method.
+            self._set_direct(app, False)
         # Requests that wait are served before more are read: their number is bounded.
         if mask & selectors.EVENT_READ and not app.gone and not app.waiting and app.serving is None:
             lines, app.open = app.lines.receive()
@@ -297,8 +300,9 @@ class Applications:
             app.writing = writing
             mask = selectors.EVENT_READ | (selectors.EVENT_WRITE if writing else 0)
             self._selector.modify(app.lines, mask, self._selector.get_key(app.lines).data)
-        # Behind what waits; and the records must name the application before they have its deliveries.
-        if app.direct != (app.recorded and not writing):
+        # Behind what waits; and the records must name the application before they have what it does.
+        serves = app.open and not app.waiting and app.serving is None and not app.lines.has_input
+        if app.direct != (app.recorded and not writing and serves):
             self._set_direct(app, not app.direct)
 
     def _set_direct(self, app: _Application, direct: bool) -> None:
@@ -377,7 +381,8 @@ class Applications:
         self._send(app, lines)
         for each in deliveries:
             end = math.inf if app.gone else end + each.length
-            app.undelivered.append((end, each.source, each.seq))
+            if each.source is not None:
+                app.undelivered.append((end, each.source, each.seq))
         self._record_deliveries(app)
         self._settle(app)
 
@@ -396,6 +401,16 @@ class Applications:
         if content is not None:
             assert app is not None
             self._send(app, _line(dict(content)))
+            self._settle(app)
+
+    def requested(self, number: int, data: bytes) -> None:
+        """Takes what was read from the socket of an application and not served."""
+        app = self._applications.get(number)
+        # Its socket may have broken at an answer before.
+        if app is not None:
+            app.waiting.extend(app.lines.feed(data))
+            if app.waiting:
+                self._behind[number] = app
             self._settle(app)
 
     # Requests.

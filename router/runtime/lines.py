@@ -61,6 +61,16 @@ class LineSocket:
         self._input += data
         return self._take_lines(), True
 
+    @property
+    def has_input(self) -> bool:
+        """True if a part of a line was read."""
+        return bool(self._input) or self._skipping
+
+    def feed(self, data: bytes) -> list[bytes | LineTooLongError]:
+        """Takes input that was read from the socket already; returns the lines that it completes."""
+        self._input += data
+        return self._take_lines()
+
     def _take_lines(self) -> list[bytes | LineTooLongError]:
         lines: list[bytes | LineTooLongError] = []
         start = 0

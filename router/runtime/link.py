@@ -121,7 +121,8 @@ class Link:
     Attributes:
         messages, control: the queues of frames to send.
         changed: whether `next_deadline` or the queues may have changed; for the caller to reset.
-        compiled: messages that the plane has decided, when `collect` was last called.
+        compiled: messages that the plane has decided or taken from applications, when `collect` was last
+            called.
     """
 
     def __init__(
@@ -144,7 +145,7 @@ class Link:
             for socket in (sockets.messages, sockets.control)
         )
         self.changed = False
-        self.compiled = 0
+        self.compiled = self._decided = 0
         #: Control frames that were read and not handled.
         self._arrived: deque[bytes] = deque()
         self._source = node_address(node)
@@ -183,7 +184,8 @@ class Link:
         if self._plane is None:
             return
         received, bytes_received, sent, bytes_sent = self._plane.collect(counters)
-        self.compiled += received
+        self._decided += received
+        self.compiled = self._decided + self._plane.requests
         if received:
             self._intake.frames[_MESSAGE] += received
             self._intake.bytes += bytes_received

@@ -16,7 +16,17 @@ from router.clock.clock import FixedClock, Reading
 from router.forwarding.applications import Waiting
 from router.forwarding.buffers import FrameBuffers
 from router.forwarding.plane import DataPlane
-from router.protocol.events import Action, ControllerFrame, Deliver, Event, FrameReceived, Send
+from router.predicates.model import Message
+from router.protocol.events import (
+    Accepted,
+    Action,
+    ControllerFrame,
+    Deliver,
+    Event,
+    FrameReceived,
+    Send,
+    SendMessage,
+)
 from router.protocol.options import RouterOptions
 from router.recording.actions import encode_actions
 from router.recording.file import Origin, Recorder
@@ -34,6 +44,10 @@ def ethernet(frame: Frame, sender: int, mtu: int = MTU) -> list[bytes]:
     """The Ethernet frames by which the router of node `sender` sends a frame to its first port."""
     head = port_addresses([1])[0] + node_address(sender) + _ETHERTYPE
     return [head + payload for payload in fragment(frame, mtu)]
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
 
 def _record(node: int, app: int, source: int, seq: int) -> str:
@@ -95,6 +109,26 @@ class CoreRouter:
             event = ControllerFrame(frame) if sender == CONTROLLER else FrameReceived(sender, frame)
             self.handle(event, now, wire)
 
+    def request(self, app: int, lines: list[bytes], now: float) -> None:
+        """Takes requests of an application to send a message."""
+        for line in lines:
+            self._serve(app, line, now)
+
+    def _serve(self, app: int, line: bytes, now: float) -> None:
+        """As `router.runtime.applications` does."""
+        request = json.loads(line)
+        event = SendMessage(app, Message(request["attributes"]))
+        self.recorder.event(event, now)
+        actions = self.core.handle(event, now)
+        self.recorder.actions(event, actions)
+        (accepted,) = (action for action in actions if isinstance(action, Accepted))
+        answer = {"id": request["id"], "ok": True, "source": accepted.source, "seq": accepted.seq}
+        self.lines[app] += _json(answer)
+        record = {"event": "send_message", "node": self.node, "app": f"app {app}"}
+        record |= {"source": accepted.source, "seq": accepted.seq, "attributes": request["attributes"]}
+        self.records.append(_json(record).decode().rstrip())
+        self._perform(event, actions)
+
     def send(self, kind: str, data: bytes) -> None:
         self.out.append(data)
         self.sent[kind] += 1
@@ -114,7 +148,9 @@ class CoreRouter:
 
     def _perform(self, event: Event, actions: list[Action]) -> None:
         self.actions += [
-            encode_actions(event, [action]) for action in actions if not isinstance(action, Send | Deliver)
+            encode_actions(event, [action])
+            for action in actions
+            if not isinstance(action, Send | Deliver | Accepted)
         ]
         for action in actions:
             if isinstance(action, Send):
@@ -129,7 +165,7 @@ class CoreRouter:
         """As `router.runtime.applications` does."""
         line = {"event": "deliver", "source": action.source, "seq": action.seq, "attributes": action.message}
         for app in action.apps:
-            self.lines[app] += json.dumps(line, separators=(",", ":")).encode() + b"\n"
+            self.lines[app] += _json(line)
             self.records.append(_record(self.node, app, action.source, action.seq))
 
 
@@ -137,7 +173,8 @@ class CompiledRouter(CoreRouter):
     """A router whose messages compiled code forwards, where it may.
 
     Attributes:
-        decided, lines_decided: messages that compiled code has decided, and deliveries that it has made.
+        decided, lines_decided, requests_decided: messages that compiled code has decided, records of what it
+            did for applications, and requests among these.
     """
 
     def __init__(self, node: int, options: RouterOptions, recording: Path) -> None:
@@ -146,7 +183,8 @@ class CompiledRouter(CoreRouter):
         assert state is not None
         self.buffers = FrameBuffers(64, MTU + 14)
         self.plane = DataPlane(state, self.clock, self.buffers, -1, MTU, self.recorder)
-        self.decided = self.lines_decided = 0
+        self.decided = self.lines_decided = self.requests_decided = 0
+        self._rest: list[bytes] = []
         applications = self.plane.applications
         assert applications is not None
         self.applications = applications
@@ -170,16 +208,43 @@ class CompiledRouter(CoreRouter):
     # What a plane needs of its caller (`router.forwarding.applications.Deliverer`).
 
     def recorded(self, records: bytes, since: float) -> None:  # noqa: ARG002
-        fresh = re.sub(r'"t_ns":\d+,', "", records.decode()).splitlines()
+        fresh = re.sub(r'"(t|requested)_ns":\d+,', "", records.decode()).splitlines()
         self.lines_decided += len(fresh)
+        self.requests_decided += sum("send_message" in record for record in fresh)
         self.records += fresh
 
     def left(self, number: int, lines: bytes, deliveries: Sequence[Waiting]) -> None:
         self._read(number)
         self.lines[number] += lines
-        self.records += [_record(self.node, number, each.source, each.seq) for each in deliveries]
+        self.records += [
+            _record(self.node, number, each.source, each.seq)
+            for each in deliveries
+            if each.source is not None
+        ]
         assert len(lines) == sum(each.length for each in deliveries)
         self._connect(number)
+
+    def requested(self, number: int, data: bytes) -> None:  # noqa: ARG002
+        self._rest = data.splitlines()
+
+    def request(self, app: int, lines: list[bytes], now: float) -> None:
+        self.clock.at = now
+        if app not in self._sockets:
+            super().request(app, lines, now)
+            return
+        while lines:
+            self._rest = []
+            self._sockets[app][1].send(b"".join(lines))
+            self.plane.take_requests(app)
+            self._send_what_is_left()
+            for each in self._sockets:
+                self._read(each)
+            lines = []
+            if self._rest:
+                # The first of them is not an ordinary request.
+                self._serve(app, self._rest[0], now)
+                lines = [line + b"\n" for line in self._rest[1:]]
+                self._connect(app)
 
     def _connect(self, app: int) -> None:
         self.applications.open(app, self._sockets[app][0].fileno(), delivery_head(self.node, f"app {app}"))

@@ -85,10 +85,10 @@ def match_at(
     """As `match`, for a body of `size` bytes at an address."""
     search = long_at(table, TABLE_SEARCH)
     count = read_attributes(search, address, size, trusted)
-    if count < 0 or limit == 0:
-        return min(count, 0)
     put_long(search, _BODY, address)
     put_long(search, _COUNT, count)
+    if count < 0 or limit == 0:
+        return min(count, 0)
     put_long(search, _OPEN, open_interfaces)
     put_long(search, _LIMIT, limit)
     put_long(search, _NUMBER, 0)

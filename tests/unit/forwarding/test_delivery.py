@@ -15,8 +15,9 @@ from router.clock.clock import FixedClock
 from router.forwarding.applications import LocalApplications, Waiting
 from router.forwarding.buffers import FrameBuffers
 from router.forwarding.plane import DataPlane
+from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
-from router.protocol.events import SetPredicate
+from router.protocol.events import Accepted, SendMessage, SetPredicate
 from router.protocol.options import RouterOptions
 from router.records.applications import delivery_head
 from tests.support.one_router import NODE, msg, received, set_up
@@ -29,7 +30,7 @@ class Node:
     """A router with applications 1 and 2, which get all messages with `a`, and keeps what is left to it."""
 
     def __init__(self) -> None:
-        router = set_up(RouterOptions(), matcher="compiled")
+        router = self.router = set_up(RouterOptions(), matcher="compiled")
         for app in (1, 2):
             router.handle(SetPredicate(app, parse_predicate("a any integer")), 0.0)
         state = router.forwarding()
@@ -42,6 +43,7 @@ class Node:
         received(router, 11, msg(11, a=1))
         self.records: list[dict[str, object]] = []
         self.rest: dict[int, bytes] = {}
+        self.requests: dict[int, bytes] = {}
         self.waiting: dict[int, list[Waiting]] = {}
         self.sockets = {app: socket.socketpair() for app in (1, 2)}
         for app, (ours, theirs) in self.sockets.items():
@@ -56,6 +58,13 @@ class Node:
     def left(self, number: int, lines: bytes, deliveries: Sequence[Waiting]) -> None:
         self.rest[number] = lines
         self.waiting[number] = list(deliveries)
+
+    def requested(self, number: int, data: bytes) -> None:
+        self.requests[number] = data
+
+    def request(self, data: bytes) -> None:
+        self.sockets[1][1].send(data)
+        self.plane.take_requests(1)
 
     def put(self) -> bytes | None:
         return self.plane.put([ethernet(msg(11, a=number), 11)[0] for number in range(FRAMES)])
@@ -121,3 +130,59 @@ def test_an_application_that_is_shut_is_the_core_s(node: Node) -> None:
     node.applications.shut(2)
     assert node.put() == ethernet(msg(11, a=0), 11)[0]
     assert not node.records
+
+
+def request(number: int, **attributes: int) -> bytes:
+    content = {"id": number, "op": "send_message", "attributes": attributes}
+    return json.dumps(content, separators=(",", ":")).encode() + b"\n"
+
+
+def test_requests_are_answered_before_their_messages_are_delivered(node: Node) -> None:
+    before = node.router.handle(SendMessage(1, Message({"a": 0})), 0.0)[0]
+    assert isinstance(before, Accepted)
+    node.request(request(7, a=1) + request(8, b=2))
+    answer, delivery, second = map(json.loads, node.read(1).splitlines())
+    assert answer == {"id": 7, "ok": True, "source": NODE, "seq": before.seq + 1}
+    assert (delivery["seq"], delivery["attributes"]) == (before.seq + 1, {"a": 1})
+    assert second == {"id": 8, "ok": True, "source": NODE, "seq": before.seq + 2}
+    # The core counts on where compiled code has stopped.
+    after = node.router.handle(SendMessage(1, Message({"a": 0})), 0.0)[0]
+    assert isinstance(after, Accepted)
+    assert after.seq == before.seq + 3
+    assert not node.requests
+
+
+@pytest.mark.parametrize(
+    "unusual",
+    [
+        b'{"id":1,"op":"send_message","attributes":{"a":1}',
+        b'{"id":1,"op":"send_message","attributes":{}}\n',
+        b'{"id":1,"op":"send_message","attributes":{"a":1}}}\n',
+        b'{"id":1,"op":"send_message","attributes":{"a":01}}\n',
+        b'{"id":1,"op":"send_message","attributes":{"a":1.}}\n',
+        b'{"id":1,"op":"send_message","attributes":{"a":1e999}}\n',
+        b'{"id":1,"op":"send_message","attributes":{"a":null}}\n',
+        b'{"id":1,"op":"send_message","attributes":{"a":-}}\n',
+        b'{"id":1,"op":"send_message","attributes":{"a":99999999999999999999}}\n',
+        b'{"id":1,"op":"send_message","attributes":{"":1}}\n',
+        b'{"id":1,"op":"send_message","attributes":{"a":"\\u0041"}}\n',
+        b'{"id":1,"op":"send_message","attributes":{"a":1,"a":2}}\n',
+        b'{"id":-1,"op":"send_message","attributes":{"a":1}}\n',
+        b'{"op":"send_message","id":1,"attributes":{"a":1}}\n',
+        b'{"op":"status"}\n',
+        b"\n",
+    ],
+)
+def test_a_request_that_is_not_ordinary_is_left_to_the_caller(node: Node, unusual: bytes) -> None:
+    rest = unusual + request(9, b=3)
+    node.request(request(8, b=2) + rest)
+    assert [json.loads(line)["id"] for line in node.read(1).splitlines()] == [8]
+    assert node.requests[1] == rest
+    assert node.router.handle(SendMessage(1, Message({"b": 0})), 0.0)
+
+
+def test_the_end_of_an_application_is_left_to_the_caller(node: Node) -> None:
+    node.sockets[1][1].close()
+    node.plane.take_requests(1)
+    assert node.put() == ethernet(msg(11, a=0), 11)[0]
+    assert not node.requests
