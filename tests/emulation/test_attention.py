@@ -9,6 +9,7 @@ import pytest
 
 from captures.pcap.reader import PcapReader
 from captures.rundir.layout import RunLayout
+from router.protocol.attention.strategies import STRATEGIES
 from router.recording.replay import check
 from router.wire.header import decode_header
 from tests.support.attention_experiment import DELIVERIES, deliveries, experiment, outcomes
@@ -33,12 +34,12 @@ def _run(command: str, path: Path, runs: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("strategy", tuple(DELIVERIES))
+@pytest.mark.parametrize("strategy", tuple(STRATEGIES))
 def test_real_routers_deliver_as_simulated_routers_do(tmp_path: Path, strategy: str) -> None:
     path = experiment(tmp_path / f"{strategy}.toml", strategy, 3)
     emulated = _run("run", path, tmp_path / "emulated")
     simulated = _run("simulate", path, tmp_path / "simulated")
-    assert deliveries(emulated) == deliveries(simulated) == DELIVERIES[strategy]
+    assert deliveries(emulated) == deliveries(simulated) == DELIVERIES
     assert outcomes(emulated) == outcomes(simulated)
     run = RunLayout(emulated)
     frames = {

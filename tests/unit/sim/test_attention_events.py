@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from router.protocol.attention.strategies import STRATEGIES
 from testbed.config.errors import ExperimentError
 from testbed.config.load import load_experiment
 from testbed.sim.simulation import simulate
@@ -14,12 +15,12 @@ from testbed.terminal.progress import Progress
 from tests.support.attention_experiment import DELIVERIES, deliveries, experiment, outcomes, records
 
 
-@pytest.mark.parametrize("strategy", tuple(DELIVERIES))
+@pytest.mark.parametrize("strategy", tuple(STRATEGIES))
 def test_a_simulation_plays_the_events_of_the_service(tmp_path: Path, strategy: str) -> None:
     loaded = load_experiment(experiment(tmp_path / "e.toml", strategy, 3))
     with (tmp_path / "output").open("w") as output:
         run_dir = simulate(loaded, tmp_path / "runs", Progress(Console(file=output)), "none")
-    assert deliveries(run_dir) == DELIVERIES[strategy]
+    assert deliveries(run_dir) == DELIVERIES
     assert outcomes(run_dir) == [
         (0, 0, "satisfied", 3),
         (1, 0, "expired", 1),

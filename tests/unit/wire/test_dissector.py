@@ -83,6 +83,7 @@ FIELDS = (
     "off_tree",
     "oldest_epoch",
     "acknowledged",
+    "class_node",
     "round",
     "nonce",
     "remaining",
@@ -278,12 +279,14 @@ def test_shows_each_vector_field_by_field(vector: Whole, shown_rows: dict[bytes,
     assert row == {name: values for name, values in expected.items() if values}
     if isinstance(vector.frame.body, BloomPredicate):
         assert texts["predicate"] == [format_predicate(vector.frame.body)]
-    elif isinstance(vector.frame.body, Predicate):
+    elif isinstance(vector.frame.body, Predicate | Subscription):
+        body = vector.frame.body
+        shown_one = body.predicate if isinstance(body, Subscription) else body
         _, _, predicate = vector.info.partition(": ")
-        assert predicate == format_predicate(vector.frame.body)
+        assert predicate == format_predicate(shown_one)
         assert texts["predicate"] == [predicate]
         assert " or ".join(texts["filter"]) == predicate.replace("none", "")
-        assert len(texts["filter"]) == len(vector.frame.body)
+        assert len(texts["filter"]) == len(shown_one)
     else:
         assert not texts["predicate"]
 

@@ -1,0 +1,387 @@
+"""The attention-limited service at one router: caches, budgets, requests, recordings, frames of all kinds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.predicates.model import Message
+from router.predicates.parser import parse_predicate
+from router.protocol.attention.cache import Cache, Cached
+from router.protocol.attention.events import (
+    DeliverPublication,
+    Index,
+    Refresh,
+    Register,
+    Registered,
+    Unregister,
+    Upload,
+)
+from router.protocol.attention.options import AttentionOptions
+from router.protocol.attention.service import Attention
+from router.protocol.attention.transitions import TABLE, Occasion, transition
+from router.protocol.events import (
+    ApplicationGone,
+    ControllerFrame,
+    Event,
+    FrameReceived,
+    Refused,
+    Started,
+    Tick,
+)
+from router.protocol.options import RouterOptions
+from router.protocol.router import Router
+from router.protocol.service import RequestError
+from router.recording.file import Origin, Recorder, Recording
+from router.recording.replay import check, describe
+from router.wire.codec import decode, encode
+from router.wire.frames import (
+    Body,
+    Commit,
+    Frame,
+    FrameType,
+    Overload,
+    Publication,
+    PublicationFlags,
+    Subscription,
+    SubscriptionFlags,
+)
+from tests.support.attention_network import AttentionNetwork
+from tests.support.one_router import INCARNATION, NODE, received, sent, set_up
+from tests.support.one_router import TABLE as TREES
+from tests.support.protocol_network import random_graph
+
+_SUB = Subscription(0, 1, 2, 10_000_000, 100_000_000, parse_predicate("x = 1"))
+
+
+def _router(**options: Any) -> Router:
+    return set_up(RouterOptions(service="attention", service_options=AttentionOptions(**options)))
+
+
+def _state(router: Router) -> Any:
+    assert isinstance(router._service, Attention)
+    return router._service.state
+
+
+def _frame(kind: FrameType, issuer: int, seq: int, body: Body) -> Frame:
+    return Frame(kind, issuer, seq, 1, 9, body)
+
+
+def _sub(issuer: int = 11, seq: int = 1, body: Subscription = _SUB) -> Frame:
+    return _frame(FrameType.SUB, issuer, seq, body)
+
+
+def _upload(router: Router, now: float = 0.0, **attributes: int) -> list[Any]:
+    return router.handle(Upload(1, Message(attributes)), now)
+
+
+def _types(actions: list[Any]) -> list[str]:
+    return [frame.type.name for _, frame in sent(actions)]
+
+
+def test_every_row_of_the_table_applies_somewhere() -> None:
+    from itertools import product
+
+    used = {
+        id(transition(occasion, *facts))
+        for occasion in Occasion
+        for facts in product((False, True), repeat=len(occasion.value))
+    }
+    assert used == {id(row) for row in TABLE}
+
+
+def test_a_pending_publication_goes_once_to_a_subscription_that_passes() -> None:
+    router = _router()
+    assert _types(_upload(router, x=1)) == []
+    actions = received(router, 11, _sub())
+    ((pub_to, pub), (sub_to, sub)) = sent(actions)
+    assert (pub_to, sub_to) == ({1}, {2, 3})
+    assert isinstance(pub.body, Publication)
+    assert isinstance(sub.body, Subscription)
+    assert (pub.body.homes, pub.body.flags) == ((11,), PublicationFlags.PENDING)
+    assert sub.body.remaining == 1
+    # A second subscription of the same home does not get it: it is in OPT now.
+    assert _types(received(router, 11, _sub(seq=2))) == ["SUB"]
+    assert [cached.index for cached in _state(router).cache] == [Index.OPT]
+
+
+def test_a_subscription_that_is_served_here_goes_no_further() -> None:
+    router = _router()
+    for _ in range(3):
+        _upload(router, x=1)
+    assert _types(received(router, 11, _sub())) == ["PUB", "PUB"]
+    # No entry: a further upload stays here.
+    assert _types(_upload(router, x=1)) == []
+
+
+def test_copies_and_old_rounds_of_a_sub_are_dropped() -> None:
+    router = _router()
+    newer = Subscription(
+        1, 7, 2, 10_000_000, 100_000_000, parse_predicate("x = 1"), SubscriptionFlags.REFRESHED
+    )
+    received(router, 11, _sub(body=newer))
+    assert received(router, 11, _sub(body=newer)) == []
+    assert received(router, 11, _sub()) == []
+    assert router.counters.dropped["sub_old"] == 2
+
+
+def test_an_overload_ends_a_round_and_leaves_a_newer_one() -> None:
+    router = _router()
+    received(router, 11, _sub())
+    assert _types(_upload(router, x=1)) == ["PUB"]
+    assert _types(received(router, 11, _frame(FrameType.OVERLOAD, 11, 1, Overload(0)))) == ["OVERLOAD"]
+    assert _types(_upload(router, x=1)) == []
+    newer = Subscription(
+        1, 7, 5, 10_000_000, 100_000_000, parse_predicate("x = 1"), SubscriptionFlags.REFRESHED
+    )
+    received(router, 11, _sub(body=newer))
+    assert received(router, 11, _frame(FrameType.OVERLOAD, 11, 1, Overload(0))) == []
+    assert router.counters.dropped["overload_late"] == 1
+    assert _types(_upload(router, x=1)) == ["PUB"]
+
+
+def test_pdp_pushes_before_the_deadline_and_no_more_than_is_lacking() -> None:
+    router = _router(strategy="pdp", beta_s=1.0)
+    received(router, 11, _sub())
+    for _ in range(3):
+        assert _types(_upload(router, x=1)) == []
+    assert router.next_deadline() == 9.0
+    assert _types(router.handle(Tick(), 9.0)) == ["PUB", "PUB"]
+    assert _types(router.handle(Tick(), 10.0)) == []
+    assert not len(_state(router).table)
+
+
+def test_a_second_copy_of_a_pub_is_dropped_and_homes_that_were_served_are_left_out() -> None:
+    router = _router(en_route=True)
+    body = Publication(21, 1, 0, Message({"x": 1}), PublicationFlags.PENDING, (12, 13))
+    ((to, frame),) = sent(received(router, 21 - 10, _frame(FrameType.PUB, 21, 1, body)))
+    assert to == {2}  # node 13 is not in the subtree of this tree
+    assert isinstance(frame.body, Publication)
+    assert frame.body.homes == (12,)
+    assert received(router, 11, _frame(FrameType.PUB, 21, 1, body)) == []
+    assert received(router, 11, _frame(FrameType.PUB, 21, 2, body)) == []
+    assert router.counters.dropped["pub_duplicate"] == 1
+    assert router.counters.dropped["home_served"] == 1
+    # A home that asks again may need it again.
+    received(router, 12, _sub(issuer=12))
+    assert len(sent(received(router, 11, _frame(FrameType.PUB, 21, 3, body)))) == 1
+
+
+def test_policies_say_which_publication_leaves_first() -> None:
+    def left(replacement: str, types: str = "ignored") -> int:
+        cache = Cache(
+            AttentionOptions(cache_publications=3, replacement=replacement, replacement_types=types)  # type: ignore[arg-type]
+        )
+        # Number: uploaded at, cached at, index.
+        for number, (at, now, index) in enumerate(
+            [(5.0, 10.0, Index.PPT), (1.0, 11.0, Index.DPT), (9.0, 12.0, Index.OPT), (7.0, 13.0, Index.PPT)]
+        ):
+            cached = Cached((0, number), Message({"x": 1}), at, now)
+            cache.add(cached, index)
+            if number == 1:
+                cache.used(cached, 14.0)
+        (evicted,) = cache.evict()
+        return evicted.id[1]
+
+    assert [left(name) for name in ("lf", "mf", "lru", "mru", "mfu")] == [1, 2, 0, 1, 1]
+    assert [left("mf", types) for types in ("pending-first", "disseminated-first")] == [3, 1]
+
+
+def test_selection_by_index_comes_before_the_policy() -> None:
+    cache = Cache(AttentionOptions(selection="mf", selection_types=True))
+    for number, index in enumerate((Index.PPT, Index.OPT, Index.DPT)):
+        cache.add(Cached((0, number), Message({"x": 1}), float(-number), 0.0), index)
+    found = cache.select(parse_predicate("x = 1"), 2, frozenset(Index), -10.0, lambda _: True)
+    assert [cached.id[1] for cached in found] == [2, 1]
+
+
+def test_a_router_keeps_no_more_subscriptions_than_it_may() -> None:
+    router = _router(subscriptions=2)
+    received(router, 11, _sub(seq=1))
+    router.handle(Register(1, parse_predicate("x = 1"), 1, 5.0, 5.0), 0.0)
+    assert received(router, 11, _sub(seq=2)) == []
+    (refused,) = router.handle(Register(1, parse_predicate("x = 1"), 1, 5.0, 5.0), 0.0)
+    assert refused == Refused(1, "the router keeps no more subscriptions")
+    assert router.counters.dropped["sub_refused"] == 1
+    heavy = Subscription(0, 1, 1, 10_000_000, 1, parse_predicate(" or ".join(f"x = {n}" for n in range(50))))
+    light = _router(subscriptions_weight=60)
+    assert received(light, 11, _sub(body=heavy)) == []
+    assert light.counters.dropped["sub_refused"] == 1
+    # The room is free again after the deadlines.
+    router.handle(Tick(), 11.0)
+    router.handle(ApplicationGone(1), 11.0)
+    assert _types(received(router, 11, _sub(seq=3), 11.0)) == ["SUB"]
+
+
+@pytest.mark.parametrize(
+    ("op", "request_", "error"),
+    [
+        ("register", {}, "predicate: expected a text, got None"),
+        ("register", {"predicate": "x = 1", "max": True}, "max: expected an integer from 1 to"),
+        (
+            "register",
+            {"predicate": "x = 1", "max": 1, "lifetime_s": 0},
+            "lifetime_s: expected a number above",
+        ),
+        (
+            "register",
+            {"predicate": "x = 1", "max": 1, "lifetime_s": 1, "freshness_s": 1, "refreshed": 1},
+            "refreshed: expected true or false",
+        ),
+        ("refresh", {"subscription": 7}, "subscription: 7 is none of this application's"),
+        ("unregister", {"subscription": -1}, "subscription: expected an integer from 0"),
+        ("publish", {}, "expected either 'message' or 'attributes'"),
+    ],
+)
+def test_a_request_that_cannot_be_served_says_why(op: str, request_: dict[str, Any], error: str) -> None:
+    router = _router()
+    command = router.session(1).commands()[op]
+    with pytest.raises(ValueError, match=error):
+        command(request_, lambda event: router.handle(event, 0.0))
+
+
+def test_a_round_that_is_not_over_cannot_be_refreshed() -> None:
+    router = _router()
+    commands: Mapping[str, Any] = router.session(1).commands()
+    limits = {"max": 1, "lifetime_s": 5, "freshness_s": 5}
+    answer, _ = commands["register"](
+        {"predicate": "x = 1", **limits}, lambda event: router.handle(event, 0.0)
+    )
+    with pytest.raises(RequestError, match="round 0 is not over"):
+        commands["refresh"](answer, lambda event: router.handle(event, 1.0))
+    router.handle(Tick(), 5.0)
+    again, _ = commands["refresh"](answer, lambda event: router.handle(event, 5.0))
+    assert again == {"ok": True, "subscription": answer["subscription"], "round": 1}
+    assert commands["unregister"](answer, lambda event: router.handle(event, 6.0))[0] == {"ok": True}
+
+
+def test_a_recording_of_the_service_replays(tmp_path: Path) -> None:
+    options = RouterOptions(
+        service="attention", service_options=AttentionOptions(strategy="pdp", record_caches=True)
+    )
+    origin = Origin(NODE, options, "naive", 1, INCARNATION)
+    router, recorder = origin.router(), Recorder(tmp_path / "r.rec", origin)
+    events: list[tuple[float, Event]] = [
+        (0.0, Started()),
+        (0.0, ControllerFrame(Frame(FrameType.TABLE, NODE, 1, 1, 1, TREES))),
+        (0.0, ControllerFrame(Frame(FrameType.COMMIT, NODE, 2, 1, 1, Commit(1)))),
+        (0.1, Register(1, parse_predicate("x = 1"), 2, 5.0, 60.0)),
+        (0.2, FrameReceived(11, _sub())),
+        (0.3, Upload(1, Message({"x": 1, "text": "é"}))),
+        (9.5, Tick()),
+        (9.6, Refresh(1, INCARNATION << 32 | 1)),
+        (9.7, Unregister(1, INCARNATION << 32 | 1)),
+    ]
+    for at, event in events:
+        recorder.event(event, at)
+        recorder.actions(event, router.handle(event, at))
+    recorder.end()
+    recorder.close()
+    assert Recording(tmp_path / "r.rec").origin == origin
+    replayed = check(tmp_path / "r.rec")
+    assert (replayed.inputs, replayed.difference, replayed.cut) == (len(events), None, None)
+    text = "\n".join(describe(Recording(tmp_path / "r.rec")))
+    for line in ("application 1: register at most 2 in 5 s", "deliver for application 1", "cause=U2", "PUB"):
+        assert line in text
+
+
+_U32 = st.integers(0, 2**32 - 1)
+_U64 = st.integers(0, 2**64 - 1)
+_SMALL = st.integers(0, 3)
+_NODES = st.sampled_from([NODE, 11, 12, 13, 21, 22, 2**32 - 1])
+_PREDICATES = st.sampled_from(["x = 1", "x > 0 or y = 2", "none", "x any integer"]).map(parse_predicate)
+_MESSAGES = st.sampled_from([{}, {"x": 1}, {"x": 2, "y": 2}]).map(Message)
+_IDS = st.tuples(_NODES, _SMALL | _U64)
+
+
+def _publications(homes: st.SearchStrategy[tuple[int, ...]]) -> st.SearchStrategy[Publication]:
+    return st.builds(
+        lambda id_, *rest: Publication(*id_, *rest),
+        *(_IDS, _SMALL | _U64, _MESSAGES, st.integers(0, 15).map(PublicationFlags), homes),
+    )
+
+
+_HOMES = st.sets(_NODES, min_size=1).map(lambda nodes: tuple(sorted(nodes)))
+_BODIES: dict[FrameType, st.SearchStrategy[Any]] = {
+    FrameType.SUB: st.builds(
+        Subscription,
+        *(_SMALL | _U32, _SMALL | _U32, _SMALL | _U32, _SMALL | _U64, _SMALL | _U64, _PREDICATES),
+        *(st.integers(0, 3).map(SubscriptionFlags), st.lists(_IDS, max_size=3).map(tuple)),
+    ),
+    FrameType.PUB: _publications(_HOMES),
+    FrameType.OVERLOAD: st.builds(Overload, _SMALL | _U32),
+    FrameType.FLUSH: _publications(st.just(())),
+}
+_FRAMES = st.sampled_from(tuple(_BODIES)).flatmap(
+    lambda kind: st.builds(
+        Frame, st.just(kind), _NODES, _SMALL | _U64, st.integers(0, 2), st.integers(0, 2), _BODIES[kind]
+    )
+)
+_EVENTS = st.one_of(
+    st.builds(FrameReceived, _NODES, _FRAMES),
+    st.builds(Register, _SMALL, _PREDICATES, st.integers(1, 3), st.floats(0.1, 9), st.floats(0.1, 9)),
+    st.builds(Upload, _SMALL, _MESSAGES),
+    st.builds(Refresh, _SMALL, st.integers(0, 3).map(lambda n: INCARNATION << 32 | n)),
+    st.builds(ApplicationGone, _SMALL),
+    st.just(Tick()),
+)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 2), _EVENTS), max_size=30),
+    st.sampled_from(["eon", "pdp"]),
+    st.sampled_from(["pending", "all"]),
+    st.sampled_from(["off", "neighbour"]),
+)
+@settings(deadline=None, max_examples=80)
+def test_no_frame_harms_a_router(
+    events: list[tuple[float, Event]], strategy: str, remote: str, flushing: str
+) -> None:
+    router = _router(strategy=strategy, remote=remote, flushing=flushing, cache_publications=2, en_route=True)
+    now, frames = 0.0, 0
+    for wait, event in events:
+        now += wait
+        for _, frame in sent(router.handle(event, now)):
+            assert decode(encode(frame)) == frame
+        frames += isinstance(event, FrameReceived)
+    # A frame was handled, or its drop counted.
+    counters = router.counters
+    handled = counters.subs_received + counters.pubs_received
+    handled += counters.overloads_received + counters.flushes_received
+    assert handled + counters.dropped.total() >= frames
+    assert len(_state(router).cache) <= 2
+    now += 2e9
+    for _ in range(8):
+        router.handle(Tick(), now)
+        now += 2.0
+    assert not len(_state(router).table)
+    assert router.next_deadline() is None
+    assert router.idle
+
+
+def test_a_home_that_restarts_asks_for_what_was_pending_only() -> None:
+    rng = random.Random(3)
+    network = AttentionNetwork(random_graph(rng, 4, 1), AttentionOptions(remote="all", en_route=True), 3)
+    network.new_epoch()
+    for node in range(4):
+        network.publish(node, x=1)
+    network.register(0, "x = 1", 10, 5.0, 100.0)
+    network.settle()
+    network.forget(0)
+    network.new_epoch()
+    network.publish(2, x=1)
+    event = Register(1, parse_predicate("x = 1"), 10, 5.0, 100.0, refreshed=True)
+    actions = network.handle(0, event)
+    began = next(each for each in actions if isinstance(each, Registered))
+    assert began.round == 1
+    assert not any(isinstance(each, DeliverPublication) for each in actions)
+    network.settle()
+    # The others were sent to the home before; the one that was uploaded since is pending.
+    (last,) = network.rounds[0, began.subscription]
+    assert [source for source, _ in last.got] == [2]
