@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.common.columns import ConstraintColumns
-from router.matching.common.interface import Matcher
+from router.matching.common.interface import Matcher, TableMatcher
 from router.matching.common.loading import load
 from router.matching.factory import factory
 from router.predicates.model import Message
@@ -86,7 +86,9 @@ def measure(
     Returns:
         single_us, path_us: matching time of a message at the single router, and along the path to a receiver,
         means; hops: mean length of these paths; single_total_us, busiest_us: matching time of all messages at
-        the single router and at the busiest of the network; pairs: (message, receiver) pairs.
+        the single router and at the busiest of the network; pairs: (message, receiver) pairs; single_bytes,
+        router_bytes: memory of the engine's table at the single router and, on average, at a router that
+        messages visit; routers_visited.
     """
     workload = MatchingWorkload(constraints=constraints, interfaces=receivers, messages=messages, seed=seed)
     table, drawn = draw_table(workload), list(draw_messages(workload))
@@ -97,15 +99,19 @@ def measure(
     load(single, table)
     wanted = [sorted({receiver % routers for receiver in single.match(message)}) for message in drawn]
     single_us = [_best_us(single, message, None) for message in drawn]
+    single_bytes = single.nbytes if isinstance(single, TableMatcher) else None
     del single
     visits: dict[int, set[int]] = {}
     for number, source in enumerate(sources):
         for node in [source, *(each for end in wanted[number] for each in _path(forest, source, end))]:
             visits.setdefault(node, set()).add(number)
     at: dict[tuple[int, int], float] = {}
+    bytes_at: list[int] = []
     for router in sorted(visits):
         matcher = factory(engine)
         load(matcher, regrouped(table, at_router(forest, router, receivers, routers)))
+        if isinstance(matcher, TableMatcher):
+            bytes_at.append(matcher.nbytes)
         own = [_LOCAL + receiver for receiver in range(1, receivers + 1) if receiver % routers == router]
         for number in sorted(visits[router]):
             parents = forest.trees[sources[number]].parents
@@ -125,6 +131,9 @@ def measure(
         "single_total_us": sum(single_us),
         "busiest_us": busiest,
         "pairs": len(paths),
+        "single_bytes": single_bytes,
+        "router_bytes": statistics.fmean(bytes_at) if bytes_at else None,
+        "routers_visited": len(visits),
     }
 
 
@@ -208,6 +217,26 @@ class NetworkEffect(Reproduction):
                     f"{case.label}: load of the busiest router over that of the single one",
                     "",
                     f"{busiest / total:.3g}",
+                    None,
+                )
+            )
+            if results.values(case, "single_bytes"):
+                alone, each = results.median(case, "single_bytes"), results.median(case, "router_bytes")
+                found.append(
+                    Statement(
+                        f"{case.label}: memory of the engine at one router; at each router of the network",
+                        "about the same: every router has the filters of all other receivers",
+                        f"{alone / 1e6:.3g} MB; {each / 1e6:.3g} MB, over "
+                        f"{results.median(case, 'routers_visited'):.3g} routers",
+                        None,
+                    )
+                )
+            delay = path + hops * _HOP_US
+            found.append(
+                Statement(
+                    f"{case.label}: delay from end to end with {_HOP_US:.0f} us a hop, without links",
+                    "",
+                    f"{single:.3g} us at one router, {delay:.3g} us along the path",
                     None,
                 )
             )
