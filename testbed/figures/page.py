@@ -37,6 +37,8 @@ def write_page(
     """
     lines = [f"# {figure.title}", "", f"Made by `{command}`.", ""]
     lines += [f"> {sentence}" for sentence in figure.paper]
+    for paragraph in figure.explanation:
+        lines += ["", paragraph]
     lines += ["", "Parameters:", "", *(f"- {each}" for each in parameters)]
     if figure.deviations:
         lines += ["", "Decisions and deviations:", "", *(f"- {each}" for each in figure.deviations)]

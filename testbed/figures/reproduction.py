@@ -109,6 +109,7 @@ class Reproduction(ABC):
     Attributes:
         title: of the page.
         paper: what the paper says, in its words or close to them, with the section.
+        explanation: paragraphs for the reader of the page: what the result means.
         deviations: where the text of the paper is silent, contradicts itself, or is not followed, and why.
         measure: place `module:function` of a function of (`Direct`, `Experiment`) that returns the
             measurements of a run, as JSON holds them.
@@ -119,6 +120,7 @@ class Reproduction(ABC):
 
     title: ClassVar[str]
     paper: ClassVar[Sequence[str]]
+    explanation: ClassVar[Sequence[str]] = ()
     deviations: ClassVar[Sequence[str]] = ()
     measure: ClassVar[str] = ""
     calculates: ClassVar[bool] = False
@@ -161,6 +163,16 @@ for _name, _place, _doc in (
         "attention",
         "testbed.figures.attention:Attention",
         "Attention-limited dissemination against exhaustive semantics (Diallo et al., figure 2).",
+    ),
+    (
+        "precision",
+        "testbed.figures.precision:Precision",
+        "False matches of encoded filters: by the hash, by the operators (slides, part IV).",
+    ),
+    (
+        "leakage",
+        "testbed.figures.leakage:Leakage",
+        "Attacks on encoded messages and filters, with and without hardening.",
     ),
 ):
     FIGURES.register_lazily(_name, _place, _doc)

@@ -1,0 +1,1 @@
+"""Attacks on encoded predicates and messages: how much a router without the key learns."""

@@ -1,0 +1,123 @@
+"""Each attack finds what is planted, and no more than a guess where there is nothing to find."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from router.predicates.encoded.encoder import Hardening
+from router.predicates.encoded.encodings import ENCODINGS, Slides
+from router.predicates.encoded.hashing import StringHash
+from router.predicates.encoded.model import Suite
+from router.predicates.model import Constraint, Filter, Message, Operator, Type
+from testbed.attacks.frequency import Frequency
+from testbed.attacks.key import WithKey
+from testbed.attacks.known import KnownMessages
+from testbed.attacks.model import ATTACKS, Knowledge, Seen, Truth
+from testbed.attacks.patterns import Patterns, mined
+from testbed.attacks.traffic import (
+    Traffic,
+    draw_traffic,
+    encoded,
+    knowledge_of,
+    public_knowledge,
+    zipf_workload,
+)
+from testbed.attacks.weight import Weight, strings_in
+
+_SUITE = Suite(1, 512, 8, Slides.number)
+_NONE = Hardening()
+
+
+def _traffic(seed: int, messages: int = 300) -> Traffic:
+    """Values of clearly different frequencies: value v is in a share of 2^-v of messages and filters."""
+    source = random.Random(seed)
+
+    def value() -> int:
+        return next(v for v in range(1, 7) if v == 6 or source.random() < 0.5)
+
+    attributes = [{f"x{n}": value() for n in range(source.randint(1, 6))} for _ in range(messages)]
+    filters = [
+        (subscriber, Filter((Constraint("x0", Type.INTEGER, Operator.EQ, value()),)))
+        for subscriber in range(200)
+    ]
+    return Traffic([Message(each) for each in attributes], filters)
+
+
+_KNOWLEDGE = knowledge_of(_traffic(99, 3_000), Slides())
+
+
+def test_the_weight_gives_the_number_of_attributes() -> None:
+    seen, truth = encoded(_traffic(1), _SUITE, Slides(), _NONE, 1)
+    outcome = Weight().run(seen, _KNOWLEDGE, truth)
+    assert outcome.share > 0.95 > 2 * outcome.baseline
+    assert strings_in(0, _SUITE) == 0
+    assert strings_in(512, _SUITE) < 1_000
+
+
+def test_a_fill_hides_the_number_of_attributes() -> None:
+    seen, truth = encoded(_traffic(1), _SUITE, Slides(), Hardening(fill=0.5), 1)
+    outcome = Weight().run(seen, _KNOWLEDGE, truth)
+    assert outcome.share <= outcome.baseline
+
+
+def test_frequent_filters_are_recognised() -> None:
+    seen, truth = encoded(_traffic(1), _SUITE, Slides(), _NONE, 1)
+    outcome = Frequency().run(seen, _KNOWLEDGE, truth)
+    assert outcome.targets == 6
+    assert outcome.right >= 4
+
+
+def test_filters_of_secret_subsets_are_not_recognised() -> None:
+    seen, truth = encoded(_traffic(1), _SUITE, Slides(), Hardening(kept_hashes=4), 1)
+    outcome = Frequency().run(seen, _KNOWLEDGE, truth)
+    assert outcome.targets > 100
+    assert outcome.share < 0.03
+
+
+def test_planted_patterns_are_mined_and_named() -> None:
+    source, hashed = random.Random(3), StringHash(_SUITE, bytes(32))
+    planted = {b"often": 0.5, b"seldom": 0.2}
+    strings = []
+    for number in range(600):
+        own = {string for string, share in planted.items() if source.random() < share}
+        strings.append(frozenset(own | {b"alone %d" % number, b"too %d" % number}))
+    seen = Seen(_SUITE, [hashed.set_of(own) for own in strings])
+    patterns = dict(mined(seen.messages, 512))
+    assert {hashed.bits_of(string) for string in planted} <= set(patterns)
+    assert patterns[hashed.bits_of(b"often")] == pytest.approx(0.5, abs=0.07)
+    knowledge = Knowledge({**planted, b"other": 0.01}, {}, {1: 1.0}, 2.0)
+    outcome = Patterns().run(seen, knowledge, Truth(strings, [1] * 600, [], hashed.bits_of))
+    assert outcome.right == sum(string in own for own in strings for string in planted)
+    # Bits that occur together by chance are no pattern.
+    noise = [hashed.set_of(b"%d" % source.randrange(10**9) for _ in range(8)) for _ in range(600)]
+    assert len(mined(noise, 512)) <= 2
+
+
+def test_known_messages_open_others() -> None:
+    seen, truth = encoded(_traffic(1), _SUITE, Slides(), _NONE, 1)
+    few, many = (KnownMessages(share).run(seen, _KNOWLEDGE, truth) for share in (0.02, 0.5))
+    assert many.share > 0.9
+    assert few.share < many.share
+    assert KnownMessages(0.0).run(seen, _KNOWLEDGE, truth).right == 0
+
+
+def test_the_key_opens_everything() -> None:
+    seen, truth = encoded(_traffic(1), _SUITE, Slides(), _NONE, 1)
+    assert WithKey().run(seen, _KNOWLEDGE, truth).share > 0.99
+
+
+@pytest.mark.parametrize("name", sorted(ATTACKS))
+@pytest.mark.parametrize("encoding", sorted(ENCODINGS))
+def test_every_attack_works_on_little_and_on_drawn_traffic(name: str, encoding: str) -> None:
+    chosen = ENCODINGS[encoding]()
+    suite = Suite(1, 192, 7, chosen.number)
+    nothing = Truth([], [], [], lambda _: 0)
+    assert ATTACKS[name]().run(Seen(suite, []), Knowledge({}, {}, {}, 1.0), nothing).share == 0
+    workload = zipf_workload(60, 20, 30, 1)
+    knowledge = public_knowledge(workload, chosen, sample=200)
+    seen, truth = encoded(draw_traffic(workload), suite, chosen, _NONE, 1)
+    outcome = ATTACKS[name]().run(seen, knowledge, truth)
+    assert 0 <= outcome.right <= outcome.targets
+    assert 0 <= outcome.baseline <= 1
