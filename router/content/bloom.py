@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, cast
 
 from router.content.base import Content
+from router.matching.bloom.predicates import BloomMatcher
 from router.matching.common.interface import Matcher
 from router.predicates.covering.budget import Chunk, PredicateLimits
 from router.predicates.encoded import budget
@@ -47,8 +48,8 @@ class Bloom(Content):
 
     @classmethod
     def matcher(cls, spec: str) -> Matcher | None:  # noqa: ARG003
-        """None: the pool answers for messages; the engines are for attributes."""
-        return None
+        """The engine for sets of bits; `spec` is about attributes."""
+        return BloomMatcher()
 
     def predicate(self, filters: Iterable[Filter]) -> Predicate:
         return BloomPredicate(cast(Iterable[BloomFilter], filters))

@@ -33,7 +33,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Truth:
-    """What the sets of bits stand for: the measure of success.
+    """The meaning of the sets of bits: the measure of success.
 
     Attributes:
         messages: S_m of each message of `Seen.messages`.

@@ -47,6 +47,7 @@ COMMANDS = {
     "link": "take a link of a running emulation down or up",
     "node": "cut a node of a running emulation off, or join it to the network",
     "cli": "open a prompt for a running emulation: nodes, links, programs on nodes, pub, sub, faults",
+    "attack": "attack the private frames of a run as a router without the key would",
     "wireshark": "let your Wireshark and tshark show CBCB frames",
     "match": "match messages against a table, in the language of the Siena Fast Forwarding driver",
     "workload": "generate synthetic workloads",

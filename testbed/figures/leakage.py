@@ -94,7 +94,7 @@ class Leakage(Reproduction):
             for name in _NAMES
         ]
         plain, fill, kept = (
-            shares[f"slides, {label}"] for label in list(_HARDENINGS)[:1] + ["filled to 0.5", "k' = 4"]
+            shares[f"slides, {label}"] for label in ("not hardened", "filled to 0.5", "k' = 4")
         )
         for text, measured, holds in (
             (
