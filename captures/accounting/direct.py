@@ -22,6 +22,7 @@ from captures.accounting import baselines, paths, schemes
 from captures.accounting.attention import attention_keys
 from captures.accounting.curves import STEP_S, WINDOW_S
 from captures.accounting.inputs import Inputs, defects, read_inputs
+from captures.accounting.kinds import with_plain_types
 from captures.accounting.lag import lag_keys
 from captures.accounting.log_tables import opening_table
 from captures.accounting.reconcile import Total, reconcile_applications, reconcile_ovs, reconcile_routers
@@ -232,7 +233,7 @@ class Direct:
             blocks = PcapReader(self._files[capture.identity.name]).blocks()
             batches += [decoder.decode(block) for block in blocks]
         schema = pa.schema([SCHEMA.field(name) for name in _COLUMNS])
-        return pa.Table.from_batches(batches) if batches else schema.empty_table()
+        return with_plain_types(pa.Table.from_batches(batches) if batches else schema.empty_table())
 
     def _row(self, query: str) -> dict[str, Any]:
         (row,) = self.sql(query).to_pylist()

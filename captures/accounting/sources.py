@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
 from captures.accounting.inputs import Inputs
+from captures.accounting.kinds import PLAIN_NAMES
 from captures.accounting.registry import SMALL, step, table
 from captures.tables import store
 
@@ -55,14 +56,15 @@ class Run:
 
 @table("frames", kept=SMALL)
 def frames(run: Run) -> DataFrame:
-    """The captured frames, decoded once.
+    """The captured frames, decoded once, with the types under which they are counted.
 
     A small run keeps them in memory. A large one writes them as Parquet, of which the queries read the
     columns that they need.
     """
+    decoded = run.decoded.replace(PLAIN_NAMES, subset=["type"])
     if run.small:
-        return run.decoded
-    store.write(run.decoded, run.folder, store.FRAMES, collect=False)
+        return decoded
+    store.write(decoded, run.folder, store.FRAMES, collect=False)
     path = str(run.folder / store.FRAMES)
     return run.spark.read.schema(run.decoded.schema).parquet(path)
 

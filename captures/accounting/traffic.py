@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
 from captures.accounting.expressions import experiment_seconds, total, wall_seconds
+from captures.accounting.kinds import plain_name
 from captures.accounting.reconcile import Total
 from captures.accounting.registry import ALWAYS, step, summary, table
 from captures.frames.columns import FROM_ROUTER, TO_ROUTER
@@ -178,7 +179,7 @@ def frames_by_type(totals: Iterable[Total]) -> dict[str, Any]:
 
 def _every_type(counts: Mapping[str, int], host_links: bool) -> dict[str, int]:
     """Counts by type, 0 for types without frames. Frames of the controller cross host links alone."""
-    usual = [*TYPE_NAMES.values()] if host_links else ["MSG", *CONTROL_TYPES]
+    usual = [*map(plain_name, TYPE_NAMES.values())] if host_links else ["MSG", *CONTROL_TYPES]
     return {kind: counts.get(kind, 0) for kind in sorted({*usual, *(k for k, n in counts.items() if n)})}
 
 

@@ -53,13 +53,15 @@ class Opened:
 class _KeyUse:
     """A key in use: its encoder, and the sealed content under it."""
 
-    def __init__(self, key: Key, hardening: Hardening, secret: bytes, rng: random.Random | None) -> None:
+    def __init__(
+        self, key: Key, hardening: Hardening, secret: bytes, rng: random.Random | None, client: int | None
+    ) -> None:
         self.encoding = key.parameters.make_encoding()
         self.suite = key.parameters.suite(key.key_id)
         self.encoder = Encoder(
             self.suite, derived(key.secret, "bloom"), self.encoding, hardening, secret, rng
         )
-        self.sealer = Sealer(key.secret, rng)
+        self.sealer = Sealer(key.secret, rng, client)
         self.opener = Opener(key.secret)
 
 
@@ -70,14 +72,20 @@ class Member:
         ring: the keys.
         hardening: of filters and messages.
         rng: the source of the client's number, its secret and random bits; None: the operating system's.
+        client: see `Sealer`.
 
     Attributes:
         discarded: messages discarded, by reason.
     """
 
     def __init__(
-        self, ring: KeyRing, hardening: Hardening = NO_HARDENING, rng: random.Random | None = None
+        self,
+        ring: KeyRing,
+        hardening: Hardening = NO_HARDENING,
+        rng: random.Random | None = None,
+        client: int | None = None,
     ) -> None:
+        self._client = client
         self._hardening = hardening
         self._rng = rng
         self._secret = (rng or random.SystemRandom()).randbytes(SECRET_BYTES)
@@ -95,7 +103,7 @@ class Member:
         for key in ring.keys:
             suite = key.parameters.suite(key.key_id)
             known = self._keys.get(suite)
-            keys[suite] = known or _KeyUse(key, self._hardening, self._secret, self._rng)
+            keys[suite] = known or _KeyUse(key, self._hardening, self._secret, self._rng, self._client)
             if key.key_id == ring.sending:
                 self._sending = keys[suite]
         self._keys = keys

@@ -68,13 +68,14 @@ class Sealer:
     Args:
         secret: the members'.
         rng: draws the client's number; None: the operating system's source.
+        client: the client's number, where somebody else sees to it that no two are equal; None: it is drawn.
 
     Attributes:
-        client: the client's number, drawn when it starts: a client that restarts is another one.
+        client: the client's number. It is drawn when the client starts: one that restarts is another client.
     """
 
-    def __init__(self, secret: bytes, rng: random.Random | None = None) -> None:
-        self.client = (rng or random.SystemRandom()).getrandbits(32)
+    def __init__(self, secret: bytes, rng: random.Random | None = None, client: int | None = None) -> None:
+        self.client = (rng or random.SystemRandom()).getrandbits(32) if client is None else client
         self._cipher = _Ciphers(secret).of(self.client)
         self._counter = 0
 

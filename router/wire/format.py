@@ -436,6 +436,13 @@ FRAMES = (
 MESSAGES = frozenset({FrameType.MSG, FrameType.XMSG})
 REPLIES = frozenset({FrameType.UR, FrameType.XUR})
 
+#: Type of a private frame -> the type of the plain frame in whose place it is.
+STANDS_FOR = {
+    FrameType.XMSG: FrameType.MSG,
+    FrameType.XRA: FrameType.RA,
+    FrameType.XUR: FrameType.UR,
+}
+
 RESERVED_FRAMES = (
     Reserved(6, 6, "nothing: an earlier TABLE, which described the tree of each source separately"),
 )

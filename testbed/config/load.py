@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from router.content.registry import CONTENTS
 from router.options import NAME_MAX_BYTES, options_of
 from router.predicates.lexer import ParseError
-from router.protocol.options import conflicts
+from router.protocol.options import conflicts, privacy_conflict
 from router.protocol.registries import SERVICES
 from testbed.cbcbsim.script import is_script, read_script
 from testbed.config.errors import ExperimentError, Problems
@@ -27,6 +27,7 @@ from testbed.config.model import (
     Experiment,
     LinkOptions,
     OracleOptions,
+    PrivacyOptions,
     ProtocolOptions,
     RoutingOptions,
     ServiceOptions,
@@ -95,6 +96,7 @@ def load_experiment(
     routing = _section(problems, sections, "routing", RoutingOptions)
     service = _service(problems, sections.get("service", {}))
     protocol = _protocol(problems, sections, routing)
+    privacy = _privacy(problems, sections, protocol, service)
     oracle = _section(problems, sections, "oracle", OracleOptions)
     workload = attention = None
     if "workload.attention" in sections:
@@ -119,6 +121,7 @@ def load_experiment(
         routing=routing,
         service=service,
         protocol=protocol,
+        privacy=privacy,
         workload=workload,
         attention=attention,
         events=events,
@@ -244,6 +247,26 @@ def _protocol(
     found = conflicts(routing.scheme, options.covering, options.sr_policy, options.max_filters)
     for key, text in found.items():
         problems.add("protocol", key, text)
+    return options
+
+
+def _privacy(
+    problems: Problems,
+    sections: Mapping[str, dict[str, Any]],
+    protocol: ProtocolOptions,
+    service: ServiceOptions,
+) -> PrivacyOptions:
+    options = _section(problems, sections, "privacy", PrivacyOptions)
+    conflict = privacy_conflict(options.mode, protocol.covering, service.kind)
+    if conflict is not None:
+        problems.add("privacy", "mode", conflict)
+    if options.kept_hashes > options.hashes:
+        text = f"{options.kept_hashes}; expected at most `hashes`, {options.hashes}"
+        problems.add("privacy", "kept_hashes", text)
+    try:
+        options.parameters  # noqa: B018 - it checks itself
+    except ValueError as error:
+        problems.add("privacy", "", str(error))
     return options
 
 

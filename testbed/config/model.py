@@ -14,8 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from router.content.registry import OFF, PRIVACY_MODES
 from router.matching.factory import DEFAULT, ENGINES
 from router.options import SECONDS_MAX, Unit, option
+from router.predicates.encoded.encoder import Hardening
+from router.predicates.encoded.encodings import ENCODINGS
+from router.predicates.encoded.model import BITS_MAX, HASHES_MAX
+from router.privacy.keys import DEFAULT_PARAMETERS, EncodingParameters
 from router.protocol.options import ChosenOptions, options_of_service
 from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
 from testbed.controller.trees import LAYERS
@@ -267,6 +272,77 @@ class AttentionWorkload:
 
 
 @dataclass(frozen=True)
+class PrivacyOptions:
+    """[privacy]: whether routers read predicates and messages, and the encoding where they do not."""
+
+    mode: str = field(
+        default=OFF,
+        metadata=option("Whether routers read predicates and messages.", choices=PRIVACY_MODES),
+    )
+    bits: int = field(
+        default=DEFAULT_PARAMETERS.bits,
+        metadata=option("Length of a set of bits, a multiple of 8.", low=8, high=BITS_MAX),
+    )
+    hashes: int = field(
+        default=DEFAULT_PARAMETERS.hashes,
+        metadata=option("Bits that are set for each string.", low=1, high=HASHES_MAX),
+    )
+    encoding: str = field(
+        default=DEFAULT_PARAMETERS.encoding,
+        metadata=option("How constraints and attributes become strings.", choices=ENCODINGS),
+    )
+    range_low: float = field(
+        default=DEFAULT_PARAMETERS.range_low,
+        metadata=option('Low end of the range of numbers that the encoding "ranges" divides.'),
+    )
+    range_high: float = field(
+        default=DEFAULT_PARAMETERS.range_high,
+        metadata=option('High end of the range of numbers that the encoding "ranges" divides.'),
+    )
+    kept_hashes: int = field(
+        default=0,
+        metadata=option(
+            "Hardening: each subscriber keeps a secret choice of so many of the bits of each string; 0: all.",
+            low=0,
+            high=HASHES_MAX,
+        ),
+    )
+    fill: float = field(
+        default=0.0,
+        metadata=option(
+            "Hardening: messages are filled with random bits up to this share of a set; 0: none are added.",
+            low=0,
+            high=0.9,
+        ),
+    )
+
+    @property
+    def on(self) -> bool:
+        """Whether routers cannot read predicates and messages."""
+        return self.mode != OFF
+
+    @property
+    def parameters(self) -> EncodingParameters:
+        """The parameters of the encoding.
+
+        Raises:
+            ValueError: two of them contradict each other.
+        """
+        return EncodingParameters(
+            bits=self.bits,
+            hashes=self.hashes,
+            encoding=self.encoding,
+            range_low=float(self.range_low),
+            range_high=float(self.range_high),
+        )
+
+    @property
+    def hardening(self) -> Hardening:
+        """The hardening of filters and messages."""
+        return Hardening(self.kept_hashes, self.fill)
+
+
+@dataclass(frozen=True)
 class OracleOptions:
     """[oracle]: which messages are judged."""
 
@@ -314,6 +390,7 @@ class Experiment:
     routing: RoutingOptions = field(default_factory=RoutingOptions)
     service: ServiceOptions = field(default_factory=ServiceOptions)
     protocol: ProtocolOptions = field(default_factory=ProtocolOptions)
+    privacy: PrivacyOptions = field(default_factory=PrivacyOptions)
     workload: WorkloadOptions | None = field(default_factory=WorkloadOptions)
     attention: AttentionWorkload | None = None
     events: tuple[Event, ...] = ()

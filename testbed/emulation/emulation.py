@@ -346,7 +346,9 @@ class Emulation:
 
     def _router_specs(self, hosts: list[str]) -> list[RouterSpec]:
         experiment = self.experiment
-        options = router_options(experiment.protocol, experiment.routing, experiment.service)
+        options = router_options(
+            experiment.protocol, experiment.routing, experiment.service, experiment.privacy
+        )
         run = self._folder
         run.routers_folder.mkdir()
         run.applications_folder.mkdir()

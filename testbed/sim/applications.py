@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from router.content.base import Content
+from router.predicates.encoded.model import BloomMessage
 from router.predicates.model import Message, Value
 from router.predicates.parser import parse_predicate
+from router.privacy.member import Member
 from router.protocol.attention.events import (
     DeliverPublication,
     Refresh,
@@ -60,6 +62,7 @@ class Applications:
         records: gets what the applications do; as routers write it, with virtual times.
         content: the content type, which unites the subscriptions of an application.
         service_records: gets the records of the service's actions; None: they are not kept.
+        members: node -> the member of the private network that its application is; None: there is no privacy.
 
     Attributes:
         sent: messages and publications that routers accepted.
@@ -75,8 +78,10 @@ class Applications:
         records: ApplicationRecords,
         content: Content,
         service_records: RecordSink | None = None,
+        members: Mapping[int, Member] | None = None,
     ) -> None:
         self._content = content
+        self._members = {} if members is None else members
         self._items = Lookahead(workload.items)
         self._time_scale = time_scale
         self._agenda = agenda
@@ -111,7 +116,9 @@ class Applications:
 
     def tell(self, node: int, action: Deliver | Accepted | Refused | ServiceAction) -> None:
         """Handles an action of a router for its application."""
-        if isinstance(action, Deliver):
+        if isinstance(action, Deliver) and (member := self._members.get(node)) is not None:
+            self._opened(node, member, action)
+        elif isinstance(action, Deliver):
             self.delivered += len(action.apps)
             now_ns = EPOCH_NS + self._agenda.now
             for _ in action.apps:
@@ -146,6 +153,17 @@ class Applications:
                 return
             self._items.take().perform(self)
 
+    def _opened(self, node: int, member: Member, action: Deliver) -> None:
+        """Opens a message that the router delivered, and records whether the member keeps it."""
+        assert isinstance(action.message, BloomMessage)
+        now_ns = EPOCH_NS + self._agenda.now
+        discarded = member.open(action.message).discarded
+        if discarded is not None:
+            self._records.discarded(now_ns, node, APPLICATION, action.source, action.seq, discarded)
+        else:
+            self.delivered += 1
+            self._records.delivered(now_ns, node, APPLICATION, action.source, action.seq)
+
     # `testbed.events.applications.ApplicationControl`.
 
     def set_predicate(self, node: int, predicate: str) -> None:
@@ -168,7 +186,9 @@ class Applications:
 
     def send_message(self, node: int, attributes: Mapping[str, Value]) -> None:
         self._pending = attributes
-        self._handle(node, SendMessage(_NUMBER, Message(attributes)))
+        message = Message(attributes)
+        member = self._members.get(node)
+        self._handle(node, SendMessage(_NUMBER, message if member is None else member.message(message)))
 
     def register(
         self, node: int, subscription: str, predicate: str, max: int, lifetime_s: float, freshness_s: float
@@ -190,7 +210,10 @@ class Applications:
 
     def _changed(self, node: int) -> None:
         """Passes the predicate of an application to its router."""
-        self._handle(node, SetPredicate(_NUMBER, self._subscriptions[node].predicate))
+        predicate, member = self._subscriptions[node].predicate, self._members.get(node)
+        if member is not None:
+            predicate = member.set_predicate(predicate)
+        self._handle(node, SetPredicate(_NUMBER, predicate))
 
     def _served(self, node: int, request: Mapping[str, Any], answer: Mapping[str, Any] = _NO_FIELDS) -> None:
         """Records a request of an application."""

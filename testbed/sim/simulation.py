@@ -44,6 +44,7 @@ from testbed.sim.node import SimulatedRouter
 from testbed.terminal.numbers import clock
 from testbed.terminal.progress import Progress
 from testbed.workload.generate import generate
+from testbed.workload.members import members_of
 from topos.model import Topology
 
 if TYPE_CHECKING:
@@ -175,8 +176,11 @@ class Simulation:
             records,
             CONTENTS[experiment.protocol.covering](),
             service_records,
+            members_of(experiment, self.workload.nodes) if experiment.privacy.on else None,
         )
-        options = router_options(experiment.protocol, experiment.routing, experiment.service)
+        options = router_options(
+            experiment.protocol, experiment.routing, experiment.service, experiment.privacy
+        )
         self.routers = [
             SimulatedRouter(
                 node.id, options, experiment.seed, self.agenda, self.fabric, self.applications.tell

@@ -1,0 +1,27 @@
+"""The members of an experiment's private network: its applications, with keys made from the seed.
+
+The keys of an experiment are as repeatable as all else that is random in it, and no secret.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+from router.privacy.keys import KeyRing
+from router.privacy.member import Member
+from testbed.config.model import Experiment
+
+
+def key_ring(experiment: Experiment) -> KeyRing:
+    """The keys of all members."""
+    return KeyRing.new(experiment.privacy.parameters, random.Random(f"{experiment.seed}/keys").randbytes)
+
+
+def members_of(experiment: Experiment, nodes: Iterable[int]) -> dict[int, Member]:
+    """The member on each node; the number of its client is that of the node."""
+    ring, hardening = key_ring(experiment), experiment.privacy.hardening
+    return {
+        node: Member(ring, hardening, random.Random(f"{experiment.seed}/{node}/member"), client=node)
+        for node in nodes
+    }
