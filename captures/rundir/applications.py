@@ -23,8 +23,9 @@ from router.records.applications import APPLICATION_EVENTS, ApplicationEvent
 __all__ = ["FILE", "ApplicationEvent", "ApplicationsFollower", "Change", "Recorded", "read_applications"]
 
 FILE = RunFile(
-    lambda run: [run.applications_of("<n>"), run.simulated_applications],
-    "What the applications of the router of node n did, or all applications of a simulation: one event a "
+    lambda run: [run.applications_of("<n>"), run.private_applications, run.simulated_applications],
+    "What the applications of the router of node n did, the applications of the workload of a run with "
+    "privacy (which write the file themselves), or all applications of a simulation: one event a "
     "line, in order of time; times are wall clock in ns since 1970 UTC. The router writes a line at most "
     "about 0.1 s after the event, and the last lines when it ends.",
     tuple((f"Event `{name}`", record) for name, record in APPLICATION_EVENTS.items()),

@@ -35,6 +35,7 @@ FILES: tuple[RunFile, ...] = (
     topology.FILE,
     workload.FILE,
     manifest.FILE,
+    others.KEYS,
     clock.FILE,
     capture_list.FILES_FILE,
     others.CAPTURE_INDEX,

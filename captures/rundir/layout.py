@@ -42,6 +42,11 @@ class RunLayout:
         return self.path / "manifest.json"
 
     @property
+    def keys(self) -> Path:
+        """The keys of the members of a run with privacy."""
+        return self.path / "keys.json"
+
+    @property
     def clock(self) -> Path:
         """The pieces of the experiment clock."""
         return self.path / "clock.jsonl"
@@ -88,6 +93,15 @@ class RunLayout:
     def simulated_applications(self) -> Path:
         """The records of all applications of a simulation."""
         return self.applications_folder / "simulation.jsonl"
+
+    @property
+    def private_applications(self) -> Path:
+        """The records of the applications of a workload with privacy, which write them themselves."""
+        return self.applications_folder / "members.jsonl"
+
+    def application_of_member(self, node: int, process: int) -> Path:
+        """The records of an application with a key that is not the workload's."""
+        return self.applications_folder / f"member-{node}-{process}.jsonl"
 
     @property
     def service_folder(self) -> Path:

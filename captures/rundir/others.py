@@ -9,6 +9,11 @@ EXPERIMENT = RunFile(
     lambda run: [run.experiment],
     "The experiment as it was run, with every default filled in; `testbed.config` reads and writes it.",
 )
+KEYS = RunFile(
+    lambda run: [run.keys],
+    "The keys of the members of a run with privacy, made from the seed, as `cbcb pub --key-file` takes them; "
+    "`router.privacy.keys` reads and writes it.",
+)
 CAPTURE_INDEX = RunFile(
     lambda run: [run.captures_folder / f"*{INDEX_SUFFIX}"],
     "Where the parts of a large capture begin (`captures.frames.index`); the accounting writes it.",

@@ -17,12 +17,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from router.predicates.model import Message, Predicate, Value
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
 from router.runtime.lines import REQUEST_LIMIT, LineSocket, LineTooLongError
+
+if TYPE_CHECKING:
+    from router.privacy.application import PrivateApplication
+    from router.privacy.keys import KeyRing
 
 #: Seconds that a blocking call waits for its answer.
 TIMEOUT = 10.0
@@ -93,6 +97,14 @@ class Request:
     answer: dict[str, Any] | None = None
 
 
+def _private(key: KeyRing | PrivateApplication) -> PrivateApplication:
+    # The ciphers are loaded by applications that need them.
+    from router.privacy.application import PrivateApplication
+    from router.privacy.member import Member
+
+    return key if isinstance(key, PrivateApplication) else PrivateApplication(Member(key))
+
+
 class Client:
     """One application, connected to the router of its node.
 
@@ -100,17 +112,27 @@ class Client:
         path: the router's application socket.
         app: name of the application, unique at its router (None: the router names it).
         timeout: seconds that a blocking call waits for an answer.
+        key: the keys of a private network, whose routers get encoded predicates and messages only; or the
+            application's private side, with its records. None: routers read them.
 
     Attributes:
         app: the application's name.
         node: the router's node.
         commands: those of the router's service, values of `op`.
+        private: the application's private side; None: routers read predicates and messages.
 
     Raises:
         ClientError: no router listens at `path`, the name is in use, or the router does not answer.
     """
 
-    def __init__(self, path: Path | str, app: str | None = None, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        app: str | None = None,
+        timeout: float = TIMEOUT,
+        key: KeyRing | PrivateApplication | None = None,
+    ) -> None:
+        self.private = None if key is None else _private(key)
         self._path = path
         self._timeout = timeout
         self._requests: dict[int, Request] = {}
@@ -134,6 +156,8 @@ class Client:
         self.app = str(answer["app"])
         self.node = int(answer["node"])
         self.commands = frozenset(answer.get("commands", ()))
+        if self.private is not None:
+            self.private.connected(self.node, self.app)
 
     def __enter__(self) -> Self:
         return self
@@ -251,8 +275,22 @@ class Client:
 
     def subscriptions(self) -> dict[int, Predicate]:
         """Returns this application's subscriptions at the router, by number."""
+        if self.private is not None:
+            return self.private.subscriptions
         answer = self._wait(self.request("subscriptions"))
         return {int(number): parse_predicate(text) for number, text in answer["subscriptions"].items()}
+
+    def set_keys(self, ring: KeyRing) -> None:
+        """Uses other keys of the private network from now on: a step of a rotation (`router.privacy.keys`).
+
+        Raises:
+            ClientError: the router did not answer.
+            ValueError: this application has no keys.
+        """
+        if self.private is None:
+            raise ValueError("an application without keys has none to replace")
+        self.private.member.set_keys(ring)
+        self._wait(self._request("set_predicate", {"predicate": self.private.declared}))
 
     def status(self, tables: bool = True) -> dict[str, Any]:
         """Returns counters and tables of the router: see `router.runtime.loop.RouterLoop.status`.
@@ -409,6 +447,8 @@ class Client:
 
     def _request(self, op: str, fields: Mapping[str, Any]) -> Request:
         number = self._next_id
+        if self.private is not None:
+            fields = self.private.request(number, op, fields)
         line = json.dumps({"id": number, "op": op, **fields}, separators=(",", ":")).encode()
         if len(line) > REQUEST_LIMIT:
             raise ValueError(f"{op}: a request of {len(line)} bytes; a router accepts {REQUEST_LIMIT}")
@@ -461,18 +501,28 @@ class Client:
                 found.append(content)
             elif isinstance(content, RoundOver):
                 self._outcomes.append(content)
-            else:
+            elif content is not None:
+                if self.private is not None:
+                    self.private.answered(content["id"], content)
                 self._requests.pop(content["id"]).answer = content
         # Lines that arrived before the end are returned first; the next read finds the end.
         if not open_ and not lines:
             raise self._closed()
         return found
 
-    def _parsed(self, line: bytes) -> Delivery | RoundOver | dict[str, Any]:
+    def _parsed(self, line: bytes) -> Delivery | RoundOver | dict[str, Any] | None:
         """Parses a line from the router: a delivery, the end of a round, or the answer to an outstanding
-        request with all its fields."""
+        request with all its fields.
+
+        None: a delivery of a message that is not for this application.
+        """
         try:
             content: dict[str, Any] = json.loads(line)
+            message: Mapping[str, Value] | None
+            if content.get("event") == "deliver" and self.private is not None:
+                source, seq = content["source"], content["seq"]
+                message = self.private.delivered(source, seq, content["encoded"])
+                return None if message is None else Delivery(source, seq, message)
             if content.get("event") == "deliver":
                 return Delivery(
                     content["source"],

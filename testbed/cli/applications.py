@@ -7,17 +7,29 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+from captures.rundir.layout import RunLayout
+from router.privacy.application import PrivateApplication
+from router.privacy.keys import KeyFileError, read_keys
+from router.privacy.member import Member
+from router.records.applications import ApplicationRecords
 from router.runtime.client import Client, ClientError
 from testbed.cli.arguments import add_live_run, add_node
 from testbed.control.running import Running
-from testbed.errors import RunError
+from testbed.errors import InputError, RunError
 
 
 def add_application(parser: ArgumentParser) -> None:
     """NODE, --run and --app, which `connected` reads."""
     add_node(parser)
     add_live_run(parser)
+    parser.add_argument(
+        "--key-file",
+        type=Path,
+        metavar="FILE",
+        help="the keys of a network with privacy (cbcb keys; those of a run are in its folder, keys.json)",
+    )
     parser.add_argument("--app", help="name of this application (its command and process id)")
 
 
@@ -33,8 +45,23 @@ def connected(arguments: Namespace) -> Iterator[Client]:
     print(f"cbcb: run {running.state.tag}, {running.state.run_dir}", file=sys.stderr)
     node = running.node(arguments.node)
     app = arguments.app or f"{arguments.command}-{os.getpid()}"
+    records = None
     try:
-        with running.client(node, app) as client:
+        key = None
+        if arguments.key_file is not None:
+            path = RunLayout(Path(running.state.run_dir)).application_of_member(node, os.getpid())
+            records = ApplicationRecords(path, _not_recorded)
+            key = PrivateApplication(Member(read_keys(arguments.key_file)), records)
+        with running.client(node, app, key) as client:
             yield client
+    except KeyFileError as error:
+        raise InputError(str(error)) from error
     except ClientError as error:
         raise RunError(str(error)) from error
+    finally:
+        if records is not None:
+            records.close()
+
+
+def _not_recorded(error: OSError) -> None:
+    print(f"cbcb: the run has no record of this application: {error}", file=sys.stderr)

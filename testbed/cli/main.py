@@ -50,6 +50,7 @@ COMMANDS = {
     "attack": "attack the private frames of a run as a router without the key would",
     "wireshark": "let your Wireshark and tshark show CBCB frames",
     "match": "match messages against a table, in the language of the Siena Fast Forwarding driver",
+    "keys": "make and rotate the keys of a network with privacy",
     "workload": "generate synthetic workloads",
     "doctor": "say what this machine can do, and how to mend what it cannot",
     "clean": "remove what dead runs, and dead processes' Spark, left on the machine",

@@ -15,6 +15,8 @@ from typing import Any, NoReturn
 from captures.rundir.layout import RunLayout
 from captures.rundir.topology import read_topology
 from router.namespaces import enter_network_namespace
+from router.privacy.application import PrivateApplication
+from router.privacy.keys import KeyRing
 from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client
 from testbed.control.nodes import node_id
@@ -24,6 +26,8 @@ from testbed.network.state import CHECKOUT, RunState, live_runs
 from testbed.polling import wait_until
 from topos.model import Topology
 
+#: Types of frames that spread predicates.
+_ADVERTISEMENTS = ("RA", "XRA")
 #: Wall seconds to wait for the answer to a command.
 _TIMEOUT_S = 30.0
 #: Environment of commands on a node.
@@ -78,13 +82,18 @@ class Running:
         """
         return node_id(text, self.topology)
 
-    def client(self, node: int, app: str | None = None) -> Client:
+    def client(
+        self, node: int, app: str | None = None, key: KeyRing | PrivateApplication | None = None
+    ) -> Client:
         """Connects an application to the router of a node.
+
+        Args:
+            key: see `Client`.
 
         Raises:
             ClientError: the router does not answer, or has an application of that name.
         """
-        return Client(self.state.socket(node), app=app)
+        return Client(self.state.socket(node), app=app, key=key)
 
     def async_client(self, node: int, app: str | None = None) -> AsyncClient:
         """Returns an application of the router of a node, for an asyncio program."""
@@ -110,7 +119,8 @@ class Running:
                 nonlocal since
                 for client in clients:
                     status = client.status(tables=False)
-                    sent = status["counters"]["frames_sent"].get("RA", 0)
+                    frames = status["counters"]["frames_sent"]
+                    sent = sum(frames.get(kind, 0) for kind in _ADVERTISEMENTS)
                     if seen.get(client.node) != sent:
                         seen[client.node], since = sent, time.monotonic()
                         idle.clear()

@@ -6,6 +6,7 @@ that time while no frame is under way, so that all three accounts cover the same
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +22,9 @@ from captures.rundir.lag import write_lag
 from captures.rundir.layout import RunLayout
 from captures.rundir.routing_tables import TableRow, write_routing_tables
 from captures.rundir.timings import write_timings
+from router.privacy.application import PrivateApplication
 from router.protocol.registries import SCHEMES, SERVICES
+from router.records.applications import ApplicationRecords
 from router.runtime.client import Client, ClientError
 from router.runtime.process import RouterSpec
 from router.wire.addresses import HOST_PORT
@@ -53,6 +56,7 @@ from testbed.steps import Steps
 from testbed.terminal.progress import Progress
 from testbed.workload.driver import Driver
 from testbed.workload.generate import generate
+from testbed.workload.members import private_applications
 
 #: Wall seconds that a barrier of the whole network may take: a base and a share for each router.
 _BARRIER_S = 30.0
@@ -226,7 +230,9 @@ class Emulation:
         )
         watch = self._lag_watch()
         try:
-            driver = self._driver = Driver(network.sockets, self.workload.nodes)
+            driver = self._driver = Driver(
+                network.sockets, self.workload.nodes, private=self._private_applications()
+            )
             played = play(
                 *(driver, self.experiment, self.workload, network, self.clock, watch),
                 *(self.progress.update, hold),
@@ -239,6 +245,17 @@ class Emulation:
             "workload_lateness_max_s": played.lateness_max_s,
             "memory_per_router_bytes": proportional_bytes(self._router_pids) / len(self._router_pids),
         }
+
+    def _private_applications(self) -> dict[int, PrivateApplication] | None:
+        """The private side of the workload's applications; None: there is no privacy."""
+        if not self.experiment.privacy.on:
+            return None
+
+        def failed(error: OSError) -> None:
+            self.progress.note(f"{self._folder.private_applications}: {error}")
+
+        records = ApplicationRecords(self._folder.private_applications, failed)
+        return private_applications(self.experiment, self.workload.nodes, records)
 
     def _lag_watch(self) -> LagWatch:
         experiment = self.experiment
@@ -374,7 +391,8 @@ class Emulation:
                 recording_path=str(run.recording(node)) if recording else None,
                 clock_path=str(self.clock.path),
                 slot=self.clock.slot(node),
-                records_path=str(run.applications_of(node)),
+                # In a run with privacy the applications know what is to be recorded, and routers do not.
+                records_path=os.devnull if experiment.privacy.on else str(run.applications_of(node)),
                 service_records_path=str(run.service_records_of(node)) if keeps_records else None,
             )
             for node, host in zip(self.nodes, hosts, strict=True)

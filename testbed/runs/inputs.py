@@ -11,9 +11,11 @@ from pathlib import Path
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import Manifest, write_manifest
 from captures.rundir.topology import write_topology
+from router.privacy.keys import write_keys
 from testbed.config.dump import dump_experiment
 from testbed.config.model import Experiment
 from testbed.machine.versions import source_version, versions
+from testbed.workload.members import key_ring
 from testbed.workload.model import Workload, write_workload
 
 
@@ -42,6 +44,8 @@ def write_inputs(
     run.experiment.write_text(dump_experiment(experiment, run.topology.name), encoding="utf-8")
     write_topology(run, experiment.topology)
     write_workload(run, workload)
+    if experiment.privacy.on:
+        write_keys(run.keys, key_ring(experiment))
     now_ns = time.time_ns()
     manifest = Manifest(
         experiment=experiment.name,

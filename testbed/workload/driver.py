@@ -21,6 +21,8 @@ from typing import Any, Protocol, Self
 from router.clock.clock import ExperimentClock
 from router.clock.meter import Meter
 from router.predicates.model import Message, Value
+from router.privacy.application import PrivateApplication
+from router.records.applications import ApplicationRecords
 from router.runtime.client import Client, ClientError, Request
 from testbed.errors import RunError
 from testbed.workload.lookahead import Lookahead
@@ -91,6 +93,7 @@ class Driver:
         sockets: application sockets by node.
         nodes: the nodes on which to run an application, such as `Workload.nodes`.
         app: name of the application, the same on every node.
+        private: node -> the private side of its application; None: routers read predicates and messages.
 
     Attributes:
         delivered: deliveries so far.
@@ -99,7 +102,14 @@ class Driver:
         RunError: a node has no socket or its router does not answer (names the node).
     """
 
-    def __init__(self, sockets: Mapping[int, Path], nodes: Iterable[int], app: str = "workload") -> None:
+    def __init__(
+        self,
+        sockets: Mapping[int, Path],
+        nodes: Iterable[int],
+        app: str = "workload",
+        private: Mapping[int, PrivateApplication] | None = None,
+    ) -> None:
+        self._private = {} if private is None else private
         wanted = sorted(set(nodes))
         missing = [node for node in wanted if node not in sockets]
         if missing:
@@ -140,9 +150,13 @@ class Driver:
         Routers may have ended.
         """
         self._selector.close()
-        for client in self._clients.values():
+        for node, client in self._clients.items():
+            if node in self._private:
+                self._read_rest(client)
             client.close()
         self._clients.clear()
+        for records in self._records():
+            records.close()
 
     def attend(self, source: Any, ready: Callable[[], None]) -> None:
         """Calls `ready` whenever a socket can be read while `play` or `drain` waits.
@@ -155,6 +169,19 @@ class Driver:
     def ignore(self, source: Any) -> None:
         """Ends `attend`."""
         self._selector.unregister(source)
+
+    def _read_rest(self, client: Client) -> None:
+        """Reads what has arrived: the application records what it keeps of it."""
+        try:
+            while deliveries := client.read_events():
+                self.delivered += len(deliveries)
+        except ClientError:
+            pass  # The router has ended.
+
+    def _records(self) -> list[ApplicationRecords]:
+        """The records that the applications keep, each file once."""
+        kept = (each.records for each in self._private.values() if each.records is not None)
+        return list({id(records): records for records in kept}.values())
 
     def stop(self) -> None:
         """Makes `play` and `drain` return soon, until `resume`.
@@ -256,7 +283,7 @@ class Driver:
 
     def _connect(self, node: int, path: Path, app: str) -> Client:
         try:
-            client = Client(path, app)
+            client = Client(path, app, key=self._private.get(node))
         except ClientError as error:
             raise RunError(f"node {node}: {error}") from error
         self._clients[node] = client
@@ -351,6 +378,8 @@ class Driver:
     def _turn(self, wait_s: float) -> None:
         """Waits for routers, at most `wait_s` and at most a tick, and handles their answers and
         deliveries."""
+        for records in self._records() if self._private else ():
+            records.tick(time.monotonic())
         for key, mask in self._selector.select(min(max(wait_s, 0), _TICK_S)):
             if callable(key.data):
                 key.data()

@@ -8,14 +8,25 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
+from router.privacy.application import PrivateApplication
 from router.privacy.keys import KeyRing
 from router.privacy.member import Member
+from router.records.applications import ApplicationRecords
 from testbed.config.model import Experiment
 
 
 def key_ring(experiment: Experiment) -> KeyRing:
     """The keys of all members."""
     return KeyRing.new(experiment.privacy.parameters, random.Random(f"{experiment.seed}/keys").randbytes)
+
+
+def private_applications(
+    experiment: Experiment, nodes: Iterable[int], records: ApplicationRecords
+) -> dict[int, PrivateApplication]:
+    """The private side of the application on each node; all write the same records."""
+    return {
+        node: PrivateApplication(member, records) for node, member in members_of(experiment, nodes).items()
+    }
 
 
 def members_of(experiment: Experiment, nodes: Iterable[int]) -> dict[int, Member]:

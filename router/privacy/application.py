@@ -1,0 +1,133 @@
+"""An application as a member of a private network: its requests, and the deliveries that it keeps.
+
+`router.runtime.client.Client` hands its requests and the deliveries of its router to this object. The router
+sees encoded predicates and messages only; the records of the application have the exact ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from router.predicates.model import NOTHING, Message, Predicate
+from router.predicates.parser import parse_predicate
+from router.predicates.printer import format_predicate
+from router.privacy.member import Discard, Member
+from router.records.applications import SERVED, ApplicationRecords
+from router.wire import private
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A request that the router has not answered: its exact form, and when it was made."""
+
+    request: dict[str, Any]
+    requested_ns: int
+
+
+@dataclass
+class PrivateApplication:
+    """The private side of one connection.
+
+    Attributes:
+        member: has the keys.
+        records: gets the exact requests, and the deliveries that were kept or discarded; None: no records are
+            written. Closed by whoever made them.
+        node, name: of the application, for the records; set when the router has answered.
+    """
+
+    member: Member
+    records: ApplicationRecords | None = None
+    node: int = 0
+    name: str = ""
+    #: The declared predicate; the subscriptions by number of the request, until the answer, and by number.
+    _declared: Predicate = NOTHING
+    _asked_for: dict[int, Predicate] = field(default_factory=dict)
+    _numbered: dict[int, Predicate] = field(default_factory=dict)
+    _asked: dict[int, _Asked] = field(default_factory=dict)
+
+    @property
+    def subscriptions(self) -> dict[int, Predicate]:
+        """The subscriptions in force, by number."""
+        return dict(self._numbered)
+
+    def connected(self, node: int, name: str) -> None:
+        """The router has accepted the connection."""
+        self.node, self.name = node, name
+        if self.records is not None:
+            self.records.connected(time.time_ns(), node, name)
+
+    def request(self, number: int, op: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields that the router gets in place of those of a request.
+
+        Args:
+            number: the number of the request.
+            fields: the exact ones: `predicate` in the readable notation, `attributes`, `subscription`.
+        """
+        asked = {"op": op, **fields}
+        if op in SERVED:
+            self._asked[number] = _Asked(asked, time.time_ns())
+        if op == "send_message":
+            message = self.member.message(Message(fields["attributes"]))
+            return {"encoded": private.encode_message(message).hex()}
+        if op in ("set_predicate", "subscribe"):
+            predicate = parse_predicate(fields["predicate"])
+            if op == "subscribe":
+                self._asked_for[number] = predicate
+            else:
+                self._declared = predicate
+            self._changed()
+            # The router has subscriptions under the keys of their time: what is declared covers them.
+            encoded = self.member.encode(predicate) if op == "subscribe" else self.member.encoded
+            return {"encoded": private.encode_predicate(encoded).hex()}
+        if op == "unsubscribe":
+            if "subscription" in fields:
+                self._numbered.pop(fields["subscription"], None)
+            else:
+                self._numbered.clear()
+            self._changed()
+        return dict(fields)
+
+    def answered(self, number: int, answer: Mapping[str, Any]) -> None:
+        """The router has answered a request."""
+        predicate = self._asked_for.pop(number, None)
+        if predicate is not None:
+            if answer.get("ok"):
+                self._numbered[answer["subscription"]] = predicate
+            self._changed()
+        asked = self._asked.pop(number, None)
+        if asked is not None and answer.get("ok") and self.records is not None:
+            self.records.served(
+                time.time_ns(), self.node, self.name, asked.requested_ns, asked.request, answer
+            )
+
+    def delivered(self, source: int, seq: int, encoded: str) -> Message | None:
+        """The message of a delivery; None: it is not for this application."""
+        message = discarded = None
+        try:
+            body = private.decode_message(bytes.fromhex(encoded))
+        except ValueError:
+            discarded = Discard.NOT_AUTHENTIC
+            self.member.discarded[discarded] += 1
+        else:
+            opened = self.member.open(body)  # type: ignore[arg-type]  # routers deliver without destinations
+            message, discarded = opened.message, opened.discarded
+        now_ns = time.time_ns()
+        if discarded is not None:
+            if self.records is not None:
+                self.records.discarded(now_ns, self.node, self.name, source, seq, discarded)
+            return None
+        if self.records is not None:
+            self.records.delivered(now_ns, self.node, self.name, source, seq)
+        return message
+
+    @property
+    def declared(self) -> str:
+        """The declared predicate in the readable notation."""
+        return format_predicate(self._declared)
+
+    def _changed(self) -> None:
+        every = (self._declared, *self._numbered.values(), *self._asked_for.values())
+        self.member.set_predicate(Predicate(tuple(filter_ for each in every for filter_ in each)))

@@ -1,0 +1,73 @@
+"""`cbcb keys`: makes and rotates the keys of a network with privacy."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from router.predicates.encoded.encodings import ENCODINGS
+from router.privacy.keys import (
+    DEFAULT_PARAMETERS,
+    EncodingParameters,
+    KeyFileError,
+    KeyRing,
+    read_keys,
+    write_keys,
+)
+from testbed.errors import InputError
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True)
+    new = actions.add_parser("new", help="write a file with one new key")
+    new.add_argument("file", type=Path)
+    new.add_argument(
+        "--bits", type=int, default=DEFAULT_PARAMETERS.bits, help="length of a set (%(default)s)"
+    )
+    new.add_argument(
+        "--hashes", type=int, default=DEFAULT_PARAMETERS.hashes, help="bits set for each string (%(default)s)"
+    )
+    new.add_argument("--encoding", choices=ENCODINGS, default=DEFAULT_PARAMETERS.encoding)
+    new.add_argument("--range-low", type=float, default=DEFAULT_PARAMETERS.range_low, metavar="X")
+    new.add_argument("--range-high", type=float, default=DEFAULT_PARAMETERS.range_high, metavar="X")
+    rotate = actions.add_parser("rotate", help="do the next of the three steps that replace a key")
+    rotate.add_argument("file", type=Path)
+    show = actions.add_parser("show", help="print the keys of a file without their secrets")
+    show.add_argument("file", type=Path)
+
+
+def main(arguments: Namespace) -> int:
+    """Prints the keys of the file afterwards.
+
+    Returns 0.
+    """
+    path: Path = arguments.file
+    try:
+        if arguments.action == "new":
+            ring = KeyRing.new(
+                EncodingParameters(
+                    bits=arguments.bits,
+                    hashes=arguments.hashes,
+                    encoding=arguments.encoding,
+                    range_low=arguments.range_low,
+                    range_high=arguments.range_high,
+                )
+            )
+            write_keys(path, ring)
+        else:
+            ring = read_keys(path)
+            if arguments.action == "rotate":
+                ring = ring.rotated()
+                write_keys(path, ring, replacing=True)
+    except KeyFileError as error:
+        raise InputError(str(error)) from error
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from error
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from error
+    for key in ring.keys:
+        sends = ", members send under it" if key.key_id == ring.sending else ""
+        chosen = key.parameters
+        print(f"key {key.key_id}: {chosen.bits} bits, {chosen.hashes} hashes, {chosen.encoding}{sends}")
+    print(f"the next `cbcb keys rotate {path}` {ring.next_step}")
+    return 0

@@ -1,0 +1,65 @@
+"""An application with keys: requests and deliveries of its client are encoded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from router.predicates.encoded.model import BloomMessage
+from router.predicates.parser import parse_message
+from router.privacy.application import PrivateApplication
+from router.privacy.keys import KeyRing
+from router.privacy.member import Member
+from router.records.applications import ApplicationRecords
+from router.wire import private
+from router.wire.format import FrameType
+
+RING = KeyRing.new()
+
+
+def fail(error: OSError) -> None:
+    raise error
+
+
+def test_requests_are_encoded_and_records_exact(tmp_path: Path) -> None:
+    records = ApplicationRecords(tmp_path / "records.jsonl", fail)
+    application = PrivateApplication(Member(RING), records)
+    application.connected(3, "app")
+    wide = application.request(1, "set_predicate", {"predicate": "price < 400"})
+    application.answered(1, {"ok": True})
+    application.request(2, "subscribe", {"predicate": 'dest = "ORD"'})
+    application.answered(2, {"ok": True, "subscription": 1})
+    sent = application.request(3, "send_message", {"attributes": {"price": 300}})
+    application.answered(3, {"ok": True, "source": 3, "seq": 9})
+    assert "price" not in json.dumps([wide, sent])
+    predicate = private.decode_predicate(FrameType.XRA, bytes.fromhex(wide["encoded"]))
+    message = private.decode_message(bytes.fromhex(sent["encoded"]))
+    assert isinstance(message, BloomMessage)
+    assert predicate.matches(message)
+
+    other = Member(RING)
+    for seq, text in enumerate(("price = 500", 'dest = "ORD"', "price = 300")):
+        encoded = private.encode_message(other.message(parse_message(text))).hex()
+        kept = application.delivered(7, seq, encoded)
+        assert (kept is None) == (seq == 0)
+    assert application.delivered(7, 3, "00") is None
+    application.request(4, "unsubscribe", {"subscription": 1})
+    application.answered(4, {"ok": True})
+    encoded = private.encode_message(other.message(parse_message('dest = "ORD"'))).hex()
+    assert application.delivered(7, 4, encoded) is None
+    records.close()
+    lines = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
+    assert [(line["event"], line.get("cause")) for line in lines] == [
+        ("connect", None),
+        ("set_predicate", None),
+        ("subscribe", None),
+        ("send_message", None),
+        ("discard", "operator"),
+        ("deliver", None),
+        ("deliver", None),
+        ("discard", "not_authentic"),
+        ("unsubscribe", None),
+        ("discard", "stale"),
+    ]
+    assert lines[1]["predicate"] == "price < 400"
+    assert lines[3]["attributes"] == {"price": 300}
