@@ -23,8 +23,11 @@ from captures.accounting.inputs import Inputs
 from captures.accounting.registry import ALWAYS, step, summary, table
 from captures.accounting.sources import Run
 from captures.rundir.files import RunFolderError
-from captures.rundir.routing_tables import TableRow, read_routing_tables
-from router.predicates.parser import ParseError, parse_predicate
+from captures.rundir.routing_tables import TableRow, predicate_of, read_routing_tables
+from router.predicates.encoded.model import BloomPredicate
+from router.predicates.model import Predicate
+from router.predicates.parser import parse_predicate
+from router.wire import private
 from router.wire.predicate import encode_predicate
 
 #: Forwarding state for the sources that sent messages in the run; `forwarding` is for all sources.
@@ -62,8 +65,13 @@ def size_of(predicate: str) -> Size:
     Raises:
         ParseError: the text is no predicate.
     """
-    parsed = parse_predicate(predicate)
-    return Size(len(parsed), sum(map(len, parsed)), len(encode_predicate(parsed)))
+    return _size(parse_predicate(predicate))
+
+
+def _size(predicate: Predicate) -> Size:
+    if isinstance(predicate, BloomPredicate):
+        return Size(len(predicate), 0, len(private.encode_predicate(predicate)))
+    return Size(len(predicate), sum(map(len, predicate)), len(encode_predicate(predicate)))
 
 
 @step()
@@ -92,8 +100,8 @@ def held(inputs: Inputs) -> pa.Table:
         total: Counter[tuple[str, str]] = Counter()
         for entry in entries:
             try:
-                size = size_of(entry["predicate"])
-            except ParseError as error:
+                size = _size(predicate_of(entry))
+            except ValueError as error:
                 raise RunFolderError(f"{inputs.run.routing_tables}: node {node}: {error}") from error
             for part, copies in _parts(entry, senders):
                 for unit, value in size._asdict().items():

@@ -8,6 +8,10 @@ from typing import Annotated, Any, NotRequired, TypedDict, cast
 from captures.rundir.files import RunFolderError, as_object, key_number, read_object, write_json
 from captures.rundir.layout import RunLayout
 from captures.rundir.records import RunFile, check
+from router.predicates.model import Predicate
+from router.predicates.parser import parse_predicate
+from router.wire import private
+from router.wire.format import FrameType
 
 
 class TableRow(TypedDict):
@@ -20,6 +24,9 @@ class TableRow(TypedDict):
     ]
     scope: Annotated[str, "the messages that the row is about, in words; empty: all messages"]
     predicate: Annotated[str, "predicate of the messages that leave there, in the readable notation"]
+    encoded: NotRequired[
+        Annotated[str, "an encoded predicate: the TLVs of an XRA in hexadecimal; `predicate` is a note"]
+    ]
     part: NotRequired[
         Annotated[
             str,
@@ -41,6 +48,17 @@ FILE = RunFile(
     "left out.",
     (("", TableRow),),
 )
+
+
+def predicate_of(row: TableRow) -> Predicate:
+    """The predicate of a row.
+
+    Raises:
+        ValueError: it is malformed.
+    """
+    if "encoded" in row:
+        return private.decode_predicate(FrameType.XRA, bytes.fromhex(row["encoded"]))
+    return parse_predicate(row["predicate"])
 
 
 def read_routing_tables(run: RunLayout) -> dict[int, list[TableRow]]:

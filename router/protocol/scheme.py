@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from router.predicates.encoded.model import BloomPredicate
 from router.predicates.model import Predicate
 from router.predicates.printer import format_predicate
 from router.protocol.broadcast import Branch, EpochTable
@@ -21,6 +22,7 @@ from router.protocol.context import Context
 from router.protocol.events import Action, Send
 from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
+from router.wire import private
 from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import Frame
 
@@ -68,11 +70,15 @@ class Row:
     copies: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """The row with its predicate in the readable notation."""
+        """The row with its predicate in the readable notation; an encoded one also as bytes."""
+        encoded = {}
+        if isinstance(self.predicate, BloomPredicate):
+            encoded["encoded"] = private.encode_predicate(self.predicate).hex()
         return {
             "interface": self.interface,
             "scope": self.scope,
             "predicate": format_predicate(self.predicate),
+            **encoded,
             "part": self.part.value,
             "sources": None if self.sources is None else list(self.sources),
             "copies": self.copies,

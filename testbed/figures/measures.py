@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from captures.accounting.direct import Direct, experiment_seconds
-from captures.rundir.routing_tables import read_routing_tables
+from captures.rundir.routing_tables import predicate_of, read_routing_tables
 from router.predicates.model import Predicate
-from router.predicates.parser import parse_predicate
 from testbed.config.model import Experiment
 from testbed.figures.floor import perfect_tables
 
@@ -83,7 +82,7 @@ def requests(run: Direct, experiment: Experiment) -> dict[str, Any]:
 def _local_predicates(run: Direct) -> dict[int, Predicate]:
     """The predicates of the applications of each receiver at the end of a run."""
     return {
-        node: parse_predicate(row["predicate"])
+        node: predicate_of(row)
         for node, rows in read_routing_tables(run.inputs.run).items()
         for row in rows
         if row.get("part") == "local"

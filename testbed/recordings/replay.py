@@ -14,9 +14,7 @@ from captures.rundir.clock import read_clock
 from captures.rundir.counters import read_routers_counters
 from captures.rundir.files import RunFolderError
 from captures.rundir.layout import RunLayout
-from captures.rundir.routing_tables import TableRow, read_routing_tables
-from router.predicates.lexer import ParseError
-from router.predicates.parser import parse_predicate
+from captures.rundir.routing_tables import TableRow, predicate_of, read_routing_tables
 from router.protocol.counters import Drop
 from router.protocol.router import Router
 from router.protocol.scheme import Row, TablePart
@@ -111,7 +109,7 @@ def _tables(run: RunLayout) -> dict[int, tuple[Row, ...]]:
     """Returns node -> rows of its table; empty if the run has no tables."""
     try:
         return {node: tuple(_row(row) for row in rows) for node, rows in read_routing_tables(run).items()}
-    except ParseError as error:
+    except ValueError as error:
         raise RunFolderError(f"{run.routing_tables}: {error}") from error
 
 
@@ -120,7 +118,7 @@ def _row(row: TableRow) -> Row:
     return Row(
         row["interface"],
         row["scope"],
-        parse_predicate(row["predicate"]),
+        predicate_of(row),
         TablePart(row.get("part", TablePart.FORWARDING)),
         None if sources is None else tuple(sources),
         row.get("copies", False),

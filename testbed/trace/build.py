@@ -11,6 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from captures.tables.query import Database
+from router.predicates.encoded.algebra import union
+from router.predicates.encoded.model import BloomPredicate
+from router.predicates.lexer import ParseError
 from router.predicates.model import Message, Predicate
 from router.predicates.parser import parse_message, parse_predicate
 from router.predicates.printer import format_predicate
@@ -97,11 +100,15 @@ class _Builder:
             predicate = _union(row.predicate for row in found.table if row.interface == interface)
             known = "recording"
         elif self.seen.tables:
-            predicate = _union(map(parse_predicate, self.seen.tables.get((node, interface), ())))
-            known = "end"
+            texts, known = self.seen.tables.get((node, interface), ()), "end"
+            try:
+                predicate = _union(map(parse_predicate, texts))
+            except ParseError:
+                # A note in the place of an encoded predicate.
+                return Pruned(" or ".join(texts), known, None, self._beyond(node, to))
         else:
             return Pruned(None, None, None, self._beyond(node, to))
-        selects = matches(predicate, self.content)
+        selects = matches(predicate, self.content) if predicate.unreadable is None else None
         return Pruned(format_predicate(predicate), known, selects, self._beyond(node, to))
 
     def _beyond(self, node: int, to: int | None) -> list[int]:
@@ -121,4 +128,8 @@ class _Builder:
 
 def _union(predicates: Iterable[Predicate]) -> Predicate:
     """Returns all filters of the predicates, unchanged."""
-    return Predicate(tuple(filter_ for predicate in predicates for filter_ in predicate))
+    known = list(predicates)
+    encoded = [each for each in known if isinstance(each, BloomPredicate)]
+    if encoded:
+        return union(*encoded)
+    return Predicate(tuple(filter_ for predicate in known for filter_ in predicate))

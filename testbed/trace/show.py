@@ -151,6 +151,8 @@ def _reason(pruned: Pruned, interface: int) -> str:
     name = f"p{interface}"
     if pruned.predicate is None:
         return f"not sent there; {name} is not known"
+    if pruned.matches is None and pruned.predicate != "none":
+        return f"{name} is {pruned.predicate}: what it selects cannot be read"
     if pruned.predicate == "none":
         return f"{name} is empty"
     if not pruned.matches:
