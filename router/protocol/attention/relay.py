@@ -154,7 +154,7 @@ class Relay:
         context.counters.pubs_issued += 1
         body = Publication(*cached.id, microseconds(now - cached.uploaded_at), cached.message, flags)
         frame = context.issued(FrameType.PUB, context.sequence_number(self._issued), body)
-        return _sends(frame, body, partition(context, context.own_branch(), context.epoch, homes))
+        return _sends(frame, body, partition(context, context.own_branch(), context.epoch, homes), 0)
 
     # SUBs.
 
@@ -196,16 +196,19 @@ class Relay:
             ids = body.offered
             if offered and state.options.remote == "all" and not body.flags & SubscriptionFlags.REFRESHED:
                 ids += offered
-            onward = replace(body, remaining=entry.remaining, offered=ids)
-            actions.append(Send(branch.on_tree, replace(frame.one_hop_less(), body=onward)))
+            if entry.remaining != body.remaining or len(ids) != len(body.offered):
+                onward = _carrying(replace(body, remaining=entry.remaining, offered=ids), frame)
+            else:
+                onward = frame.one_hop_less()
+            actions.append(Send(branch.on_tree, onward))
         elif branch.on_tree:
             context.drop(Drop.HOP_LIMIT)
         return actions
 
     def _refuses(self, known: Entry | None, weight: int) -> bool:
         """Whether the router keeps no further subscription of this weight."""
-        state, limits = self._state, self._context.options.limits
-        if weight > limits.predicate_weight:
+        state = self._state
+        if weight > self._context.options.predicate_weight:
             return True
         if known is not None:
             return False
@@ -279,7 +282,7 @@ class Relay:
         if parts:
             if frame.hop_limit > 1:
                 context.counters.pubs_forwarded += 1
-                actions += _sends(frame.one_hop_less(), body, parts)
+                actions += _sends(frame, body, parts, 1)
             else:
                 context.drop(Drop.HOP_LIMIT)
         return actions + self.evict(now)
@@ -367,9 +370,21 @@ class Relay:
         return actions
 
 
-def _sends(frame: Frame, body: Publication, parts: Mapping[int, tuple[int, ...]]) -> list[Action]:
-    """The frames that carry a publication on, one for each interface."""
+def _sends(frame: Frame, body: Publication, parts: Mapping[int, tuple[int, ...]], hops: int) -> list[Action]:
+    """The frames that carry a publication on, one for each interface.
+
+    Args:
+        hops: 0 at the router that issues the frame; 1 at those that send it on.
+    """
     return [
-        Send(frozenset({interface}), replace(frame, body=replace(body, homes=homes)))
+        Send(
+            frozenset({interface}),
+            _carrying(body if homes == body.homes else replace(body, homes=homes), frame, hops),
+        )
         for interface, homes in sorted(parts.items())
     ]
+
+
+def _carrying(body: Subscription | Publication, frame: Frame, hops: int = 1) -> Frame:
+    """The frame with another body, so many hops on."""
+    return Frame(frame.type, frame.issuer, frame.seq, frame.epoch, frame.hop_limit - hops, body, frame.flags)
