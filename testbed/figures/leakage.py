@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from testbed.attacks.model import ATTACKS
 from testbed.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 
 #: k' of the subscribers' secret choice, and the share of bits to which messages are filled.
@@ -15,7 +16,7 @@ _HARDENINGS: Mapping[str, tuple[int, float]] = {
     "filled to 0.5": (0, 0.5),
     "k' = 4, filled to 0.5": (4, 0.5),
 }
-_NAMES = ("A1", "A2", "A3", "A4", "A5")
+_NAMES = tuple(ATTACKS)
 
 
 class Leakage(Reproduction):
@@ -38,12 +39,12 @@ class Leakage(Reproduction):
         "of the most frequent filters (A2) and patterns (A3). Somebody who knows the content of some "
         "messages, because he subscribed or wrote them, recognises their strings in all others (A4). "
         "Somebody with the key of one member can test every value that he can list (A5): a short list of "
-        "values is no secret, and all messages until the key changes are open. This is not encryption of "
-        "what routers match; it hides contents from a curious router that knows little.",
-        "What hardening does: a fill hides the number of attributes, and costs false matches. A secret "
-        "choice of k' of the k bits by each subscriber makes equal filters look different, and costs false "
-        "matches as well. Neither helps against known messages or the key: random bits only add wrong "
-        "guesses.",
+        "values is no secret, and all messages under that key, past ones too, are open. This is not "
+        "encryption of what routers match; it hides contents from a curious router that knows little.",
+        "What hardening does: a fill hides the number of attributes and the patterns, and costs false "
+        "matches. A secret choice of k' of the k bits by each subscriber makes equal filters look "
+        "different, and costs false matches as well. Against known messages and the key a fill only adds "
+        "wrong guesses, and who has the key also opens the sealed content.",
         "Shares: A1 of messages whose number of attributes is guessed; A2 of distinct filters of one "
         "string; A3 of occurrences of strings in messages; A4 (10 % of the messages known) and A5 of "
         "strings in messages, where wrong guesses count as targets. The baseline is a guess that sees no "
@@ -77,7 +78,7 @@ class Leakage(Reproduction):
                     "words": 50,
                 },
             )
-            for encoding in ("slides", "ranges")
+            for encoding in (("slides",) if size == "small" else ("slides", "ranges"))
             for label, (kept, fill) in _HARDENINGS.items()
         ]
 
@@ -138,7 +139,6 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     from router.predicates.encoded.encoder import Hardening
     from router.predicates.encoded.encodings import ENCODINGS
     from router.predicates.encoded.model import Suite
-    from testbed.attacks.model import ATTACKS
     from testbed.attacks.traffic import draw_traffic, encoded, public_knowledge, zipf_workload
 
     encoding = ENCODINGS[facts["encoding"]]()
