@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 from router.clock.clock import ExperimentClock, FixedClock, SharedClock
 from router.clock.meter import Meter
 from router.clock.page import ClockPage
+from router.content.registry import OFF, content_of
 from router.forwarding.factory import why_no_data_plane
 from router.matching.factory import COMPILED, DEFAULT, FALLBACK, check_engine, serving, why_not_compiled
 from router.namespaces import die_with, enter_network_namespace
@@ -93,6 +94,10 @@ def load_engines(specs: Sequence[RouterSpec]) -> None:
 
     Reports a failure to load it on standard error.
     """
+    private = [spec for spec in specs if spec.options.privacy != OFF]
+    if private:
+        # Making an engine loads its code.
+        content_of(private[0].options.covering, private[0].options.privacy).matcher(private[0].matcher)
     if any(spec.matcher == COMPILED for spec in specs):
         if (reason := why_not_compiled()) is not None:
             print(f"matching engine {FALLBACK} in place of {COMPILED}: {reason}", file=sys.stderr)

@@ -123,6 +123,10 @@ def emulate(
     return run_dir
 
 
+#: The engine that needs no compiled code.
+_NO_ENGINE = "naive"
+
+
 class Emulation:
     """The parts of an emulation that have been started."""
 
@@ -385,7 +389,8 @@ class Emulation:
                 counters_path=str(run.router_counters(node)),
                 log_path=str(run.router_log(node)),
                 options=options,
-                matcher=experiment.protocol.matcher,
+                # The engines for attributes are not loaded where routers have none to match.
+                matcher=_NO_ENGINE if experiment.privacy.on else experiment.protocol.matcher,
                 seed=self.experiment.seed,
                 incarnation=incarnation,
                 recording_path=str(run.recording(node)) if recording else None,

@@ -1,0 +1,69 @@
+"""A private simulation delivers to applications what the plain one of the same seed delivers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from captures.rundir.layout import RunLayout
+from testbed.config.load import load_experiment
+from testbed.config.model import Experiment, PrivacyOptions
+from testbed.config.shipped import find_experiment
+from testbed.sim.simulation import simulate
+from testbed.terminal.progress import Progress
+from topos.generators import grid, ring
+
+_CASES = {
+    "ring": (ring(5), "pif", PrivacyOptions(mode="bloom")),
+    "grid, small sets": (grid(3, 3), "pif", PrivacyOptions(mode="bloom", bits=64, hashes=2)),
+    "ranges": (grid(3, 4), "psf", PrivacyOptions(mode="bloom", bits=1024, encoding="ranges")),
+    "hardened": (grid(3, 3), "drp", PrivacyOptions(mode="bloom", kept_hashes=3, fill=0.3)),
+}
+
+
+def played(experiment: Experiment, folder: Path) -> tuple[set[tuple[int, ...]], set[str], RunLayout]:
+    """The deliveries that applications kept, the causes of those that they discarded, and the run folder."""
+    run = RunLayout(simulate(experiment, folder, Progress(Console(quiet=True))))
+    lines = [json.loads(line) for line in run.simulated_applications.read_text().splitlines()]
+    kept: set[tuple[int, ...]] = {
+        (line["source"], line["seq"], line["node"]) for line in lines if line["event"] == "deliver"
+    }
+    return kept, {line["cause"] for line in lines if line["event"] == "discard"}, run
+
+
+@pytest.mark.parametrize("case", _CASES)
+def test_deliveries_are_those_of_the_plain_run(case: str, tmp_path: Path) -> None:
+    topology, scheme, privacy = _CASES[case]
+    chosen = {
+        "routing.scheme": scheme,
+        "duration_s": "60",
+        "time_scale": "1",
+        "workload.changing_receivers_percent": "0",
+        "workload.first_message_s": "10",
+        "workload.messages_per_minute": "60",
+    }
+    experiment = load_experiment(find_experiment("default"), chosen, topology=topology)
+    plain, none, _ = played(experiment, tmp_path)
+    private, causes, run = played(replace(experiment, privacy=privacy), tmp_path)
+    assert plain
+    assert private == plain
+    assert not none
+    assert "operator" in causes
+    assert causes <= {"operator", "hash"}
+    assert run.keys.stat().st_mode & 0o777 == 0o600
+    # Of the strings of the workload none is in a frame.
+    exact = {
+        text.encode()
+        for line in run.simulated_applications.read_text().splitlines()
+        if (attributes := json.loads(line).get("attributes"))
+        for pair in attributes.items()
+        for text in pair
+        if isinstance(text, str) and len(text) >= 4
+    }
+    captured = b"".join(path.read_bytes() for path in run.captures_folder.glob("*.pcap"))
+    assert exact
+    assert not [text for text in exact if text in captured]
