@@ -29,15 +29,16 @@ def attention_keys(inputs: Inputs, frames: Mapping[str, int]) -> dict[str, Any] 
         inputs.links
     ):
         frames = received(inputs.router_counters)
-    return service_keys(judged, frames)
+    return service_keys(judged, frames, overload(inputs.router_counters))
 
 
-def service_keys(judged: Judgement, frames: Mapping[str, int]) -> dict[str, Any]:
+def service_keys(judged: Judgement, frames: Mapping[str, int], overload: int) -> dict[str, Any]:
     """Returns the key `attention` of summary.json.
 
     Args:
         judged: the oracle's answers about the run.
         frames: frames that crossed links, by type.
+        overload: publications that came to a home in excess.
     """
     publications = sum(frames.get(kind, 0) for kind in _PUBLICATIONS)
     control = sum(frames.get(kind, 0) for kind in _CONTROL)
@@ -51,6 +52,7 @@ def service_keys(judged: Judgement, frames: Mapping[str, int]) -> dict[str, Any]
         "publication_crossings": publications,
         "control_crossings": control,
         "flush_crossings": frames.get("FLUSH", 0),
+        "overload": overload,
         "cbr_crossings": judged["cbr_crossings"],
         "cbr_control": judged["cbr_control"],
         "registrations": judged["registrations"],
@@ -85,6 +87,11 @@ def attention_faults(found: Mapping[str, Any] | None) -> list[str]:
             "full and the trees were stable"
         )
     return reasons
+
+
+def overload(router_counters: Mapping[int, Mapping[str, Any]]) -> int:
+    """Returns the publications that came to a home after its subscriptions were satisfied, or over."""
+    return sum(counters.get("publications_overload", 0) for counters in router_counters.values())
 
 
 def received(router_counters: Mapping[int, Mapping[str, Any]]) -> dict[str, int]:

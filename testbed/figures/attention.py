@@ -165,8 +165,8 @@ class Attention(Reproduction):
         shares = {name: measured.by_max(name, "control_overhead")[largest] for name in _STRATEGIES}
         return Statement(
             f"under 3 % of CBR's control traffic at every Max: impossible above {matching:.0f}",
-            f"no event has more than {matching:.0f} publications in a lifetime on average: the SUB of a "
-            "larger Max is never satisfied and visits every router, as CBR's floods do",
+            f"no event has more than {matching:.0f} publications in a lifetime on average: those "
+            "cannot satisfy the SUB of a larger Max, which visits every router as CBR's floods do",
             f"Max {largest}: " + ", ".join(f"{name.upper()} {share:.0%}" for name, share in shares.items()),
             None,
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from captures.accounting.attention import received, service_keys
+from captures.accounting.attention import overload, received, service_keys
 from captures.rundir.subscriptions import filters_of
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
@@ -51,8 +51,8 @@ def measured(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
         **facts.get("overrides", {}),
     }
     experiment = load_experiment(find_experiment(facts["base"]), overrides)
-    judged, frames, cost = _simulated(experiment)
-    found = service_keys(judged.summary, frames)
+    judged, counters, cost = _simulated(experiment)
+    found = service_keys(judged.summary, received(counters), overload(counters))
     return {
         **{key: value for key, value in found.items() if isinstance(value, int | float)},
         **{f"outcomes.{name}": count for name, count in found["outcomes"].items()},
@@ -63,8 +63,10 @@ def measured(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     }
 
 
-def _simulated(experiment: Experiment) -> tuple[Judged, Mapping[str, int], dict[str, float]]:
-    """Returns the oracle's answers, the frames that routers received, and what the simulation took."""
+def _simulated(
+    experiment: Experiment,
+) -> tuple[Judged, Mapping[int, Mapping[str, Any]], dict[str, float]]:
+    """Returns the oracle's answers, the counters of the routers, and what the simulation took."""
     records, nodes = _Records(), len(experiment.topology.nodes)
     progress = Progress(Console(quiet=True))
     with tempfile.TemporaryDirectory(prefix="cbcb-figure-") as folder:
@@ -93,7 +95,7 @@ def _simulated(experiment: Experiment) -> tuple[Judged, Mapping[str, int], dict[
         window_s=experiment.oracle.in_flight_window_s,
         undecided=starvation_expected(experiment) or undecided_by(counters.values()),
     )
-    return judged, received(counters), cost
+    return judged, counters, cost
 
 
 def _predicted(experiment: Experiment) -> dict[str, float]:
