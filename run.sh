@@ -99,7 +99,8 @@ make_environment() {
     echo "$root" >"$site/cbcb-testbed.pth"
     ln -sfn "$mininet" "$site/mininet"
     # Compiled now, so that the first run does not wait for it; without it a slower engine serves.
-    { "$venv/bin/python" -m router.matching.compiled.warm && "$venv/bin/python" -m router.forwarding.warm; } 2>/dev/null ||
+    { "$venv/bin/python" -m router.matching.compiled.warm && "$venv/bin/python" -m router.forwarding.warm &&
+        "$venv/bin/python" -m router.matching.bloom.warm; } 2>/dev/null ||
         say "the compiled matching engine and data plane do not work here: cbcb doctor says why"
     environment_stamp >"$venv/stamp"
 }
