@@ -9,6 +9,7 @@ from captures.rundir.applications import Change, Recorded, read_applications
 from captures.rundir.layout import RunLayout
 from router.predicates.parser import parse_predicate
 from router.records.applications import ApplicationRecords, MessageDelivered, MessageSent, PredicateSet
+from router.records.attention import ServiceRecords
 
 
 def application_events(run_dir: Path) -> list[dict[str, Any]]:
@@ -26,6 +27,17 @@ def records_in(run_dir: Path, node: int) -> ApplicationRecords:
         raise error
 
     return ApplicationRecords(run.applications_of(node), failed)
+
+
+def service_records_in(run_dir: Path, node: int) -> ServiceRecords:
+    """Returns the writer of the records of a router's service; an error of writing is raised."""
+    run = RunLayout(run_dir)
+    run.service_folder.mkdir(parents=True, exist_ok=True)
+
+    def failed(error: OSError) -> None:
+        raise error
+
+    return ServiceRecords(run.service_records_of(node), failed)
 
 
 def predicate_event(node: int, at_ns: int, predicate: str, app: str = "x") -> Recorded:

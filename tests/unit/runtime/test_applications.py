@@ -9,13 +9,16 @@ import selectors
 import socket
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from captures.rundir.attention import read_attention
+from captures.rundir.layout import RunLayout
 from router.content.plain import Plain
 from router.matching.factory import factory
 from router.predicates.model import Message, Value
@@ -26,10 +29,12 @@ from router.protocol.router import Router
 from router.protocol.services.exhaustive import ExhaustiveSession
 from router.records.applications import ApplicationRecords
 from router.runtime.applications import Applications
-from router.runtime.client import Client, ClientError
+from router.runtime.client import Client, ClientError, RoundOver
 from router.runtime.lines import REQUEST_LIMIT
 from router.wire.frames import Commit, Frame, FrameType
-from tests.support.applications import application_events, records_in
+from testbed.cli import pub, sub
+from testbed.errors import InputError
+from tests.support.applications import application_events, records_in, service_records_in
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.router_tables import predicates_of
 from tests.support.tree_entries import TreeEntry, table_of
@@ -40,10 +45,10 @@ OUTPUT_LIMIT = 256 * 1024
 class Node:
     """A router that is alone in its network, served by a thread."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, service: str = "exhaustive") -> None:
         self.path = path
         self.folder = path.parent
-        self.router = Router(4, RouterOptions(), factory("counting"), 1)
+        self.router = Router(4, RouterOptions(service=service), factory("counting"), 1)
         table = table_of((), (TreeEntry(4, 0, (), 0),))
         for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(1))):
             self.router.handle(ControllerFrame(Frame(kind, 4, 1, 1, 1, body)), 0.0)
@@ -57,6 +62,7 @@ class Node:
             lambda _tables: {"node": 4},
             records_in(path.parent, 4),
             OUTPUT_LIMIT,
+            service_records=service_records_in(path.parent, 4) if service == "attention" else None,
         )
         self._stop_reader, self._stop_writer = socket.socketpair()
         self.selector.register(self._stop_reader, selectors.EVENT_READ, self._stop)
@@ -590,3 +596,64 @@ def test_applications_that_pipeline_requests_are_served_in_turn(tmp_path: Path) 
                         served += [json.loads(line)["id"] for line in peer.recv(65_536).splitlines()]
             assert applications.idle
     assert served == [0, 100, 200, 1, 101, 201, 2, 102, 202, 3, 103, 203, 104, 204, 205]
+
+
+@pytest.fixture
+def limited(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path / "r4.sock", "attention")
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_the_attention_limited_service(limited: Node) -> None:
+    with limited.client("a") as first, limited.client("b") as second:
+        assert first.commands == {"register", "refresh", "unregister", "publish"}
+        number = first.register("x = 1", 2, 60, 300)
+        published = [second.publish("x = 1"), second.publish(Message({"x": 1, "y": 2}))]
+        second.publish("x = 1")
+        got = list(first.deliveries(timeout=0.05))
+        assert [(each.source, each.seq) for each in got] == published
+        assert {(each.subscription, each.round, each.age_s) for each in got} == {(number, 0, 0.0)}
+        assert first.outcomes() == [RoundOver(number, 0, "satisfied", 2)]
+        # The third publication was one too many for the first round.
+        assert first.refresh(number) == 1
+        assert [each.seq & 0xFFFF_FFFF for each in first.deliveries(timeout=0.05)] == [3]
+        with pytest.raises(ClientError, match="round 1 is not over"):
+            first.refresh(number)
+        with pytest.raises(ClientError, match="is none of this application's"):
+            second.unregister(number)
+        first.unregister(number)
+        # The line of the outcome comes before the answer to a further request.
+        first.status()
+        assert first.outcomes() == [RoundOver(number, 1, "withdrawn", 1)]
+        first.register("x = 2", 2, 60, 300)
+    wait_for(lambda: "applications are connected" if len(limited.applications) else None)
+    limited.applications.close()
+    recorded = [each for _, each in read_attention(RunLayout(limited.folder))]
+    assert [each["event"] for each in recorded] == [
+        *("register", "upload", "deliver", "upload", "deliver", "outcome", "upload"),
+        *("refresh", "deliver", "outcome", "unregister", "register", "outcome", "unregister"),
+    ]
+    assert {each.get("app") for each in recorded} == {"a", "b"}
+
+
+def test_sub_and_pub_serve_it(
+    limited: Node, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @contextmanager
+    def connected(_arguments: Namespace) -> Iterator[Client]:
+        with limited.client() as client:
+            yield client
+
+    for command in (pub, sub):
+        monkeypatch.setattr(command, "connected", connected)
+    assert pub.main(Namespace(message=["x = 1", "x = 1"])) == 0
+    options = {"count": None, "timeout_s": TIMEOUT, "refresh": False, "lifetime": 60.0, "freshness": 300.0}
+    assert sub.main(Namespace(predicate=["x = 1"], max=1, **options)) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[-1].endswith("x = 1")
+    assert "round 0 satisfied: 1 messages" in err
+    with pytest.raises(InputError, match="expected all three, or none"):
+        sub.main(Namespace(predicate=["x = 1"], max=None, **options))
