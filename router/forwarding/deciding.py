@@ -21,14 +21,16 @@ from router.forwarding.layout import (
 from router.matching.compiled.layout import Search
 from router.matching.compiled.matching import TABLE_SEARCH, match_at
 from router.native.compiler import I64, Address, Flag, Tuple
-from router.native.memory import byte_at, int_at, long_at, put_byte, put_long
+from router.native.memory import byte_at, int_at, long_at, put_byte, put_long, real_at
 
 _TABLE, _DENSE, _DENSE_SIZE = int(State.TABLE), int(State.DENSE), int(State.DENSE_SIZE)
 _OPEN, _MARK = int(State.OPEN), int(State.MARK)
-_COUNTED, _COUNTED_SIZE, _COUNT_LIMIT = (
+_COUNTED, _COUNTED_SIZE, _COUNT_LIMIT, _COUNT_DUE, _NOW = (
     int(State.COUNTED),
     int(State.COUNTED_SIZE),
     int(State.COUNT_LIMIT),
+    int(State.COUNT_DUE),
+    int(State.NOW),
 )
 _FOUND = int(Search.FOUND)
 #: Pages of an output set that is empty, and of one that one frame cannot address.
@@ -80,7 +82,7 @@ def outputs(state: Address, row: Address, body: Address, size: I64) -> Tuple:
 
 @callee
 def count_through(state: Address, row: Address, page: I64, bits: I64) -> Flag:
-    """Counts a message at its interfaces; False: nothing was counted, since something would become due."""
+    """Counts a message at its interfaces; False: nothing was counted, since the core has to know."""
     counted, size = long_at(state, _COUNTED), long_at(state, _COUNTED_SIZE)
     if not counted:
         return True
@@ -94,9 +96,20 @@ def count_through(state: Address, row: Address, page: I64, bits: I64) -> Flag:
             if first and long_at(child, CHILD_PAGE) == page and bits & long_at(child, CHILD_BIT):
                 if counting:
                     put_long(counted, interface, long_at(counted, interface) + 1)
-                elif interface >= size or long_at(counted, interface) >= long_at(state, _COUNT_LIMIT):
+                elif interface >= size or _core_has_to_know(state, interface):
                     return False
     return True
+
+
+@callee
+def _core_has_to_know(state: Address, interface: I64) -> Flag:
+    """Whether another message through an interface makes something due, now or at a moment of its own."""
+    over = long_at(long_at(state, _COUNTED), interface) - long_at(state, _COUNT_LIMIT)
+    due = real_at(long_at(state, _COUNT_DUE), interface)
+    if over < 0 or due == np.inf:
+        return False
+    # The core knows the moment once the count is above the limit.
+    return over == 0 or real_at(state, _NOW) >= due
 
 
 @callee

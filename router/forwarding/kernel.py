@@ -75,10 +75,11 @@ _HEADERS_IN, _FRAMES, _COUNT, _NEXT = (
 _OUT, _SENT, _HOLD = int(State.OUT), int(State.SENT), int(State.HOLD)
 _NODE, _MTU, _BODY_ROOM = int(State.NODE), int(State.MTU), int(State.BODY_ROOM)
 _EPOCHS, _EPOCH_COUNT = int(State.EPOCHS), int(State.EPOCH_COUNT)
-_COUNTED, _COUNTED_SIZE, _COUNT_LIMIT = (
+_COUNTED, _COUNTED_SIZE, _COUNT_LIMIT, _COUNT_DUE = (
     int(State.COUNTED),
     int(State.COUNTED_SIZE),
     int(State.COUNT_LIMIT),
+    int(State.COUNT_DUE),
 )
 _LOG, _LOG_AT, _NOW = int(State.LOG), int(State.LOG_AT), int(State.NOW)
 _EPOLL, _EVENTS, _READY, _STOPPED = (
@@ -294,8 +295,9 @@ def _is_due(state: Address) -> Flag:
     """Whether a count of messages makes something due with the next message."""
     counted, limit = long_at(state, _COUNTED), long_at(state, _COUNT_LIMIT)
     if counted:
+        due, now = long_at(state, _COUNT_DUE), real_at(state, _NOW)
         for interface in range(long_at(state, _COUNTED_SIZE)):
-            if long_at(counted, interface) > limit:
+            if long_at(counted, interface) > limit and now >= real_at(due, interface):
                 return True
     return False
 

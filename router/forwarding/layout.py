@@ -43,7 +43,7 @@ class State(IntEnum):
     # Messages by interface, as the part of the router counts them that asks for updates.
     COUNTED = 23  # int64 [COUNTED_SIZE] by interface; 0: nobody counts
     COUNTED_SIZE = 24
-    COUNT_LIMIT = 25  # a count above it makes something due
+    COUNT_LIMIT = 25  # a count above it makes something due, once the time of the interface has come
     # What was done, for the recording.
     LOG = 26  # uint8; 0: no recording
     LOG_AT = 27  # bytes written
@@ -113,7 +113,8 @@ class State(IntEnum):
     # The attributes of the message whose line was written last, as text without braces.
     ATTRIBUTES = 83
     ATTRIBUTES_LENGTH = 84
-    SIZE = 85
+    COUNT_DUE = 85  # double [COUNTED_SIZE] by interface: the seconds from which a count makes something due
+    SIZE = 86
 
 
 #: Bytes of struct epoll_event, which is packed on x86-64 alone, and offset of its data in them.

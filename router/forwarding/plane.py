@@ -284,6 +284,7 @@ class DataPlane:
             for table in source.tables.held():
                 source.counts.fit(max(table.neighbours, default=0))
             row[State.COUNTED], row[State.COUNTED_SIZE] = source.counts.counts.buffer_info()
+            row[State.COUNT_DUE], _ = source.counts.due.buffer_info()
 
     def _lay_out_own_tree(self) -> None:
         """Lays out the router's own tree in the current epoch, and the head of messages that it sends."""

@@ -191,7 +191,7 @@ class Intake(Part):
         """Whether a further predicate of this weight may wait. The memory of those that wait is bounded."""
         if len(queue) >= self._limits.waiting:
             return False
-        if not queue or not self._content.widens:
+        if not queue:
             return True
         # The excess would be widened when it is read: it is more than the neighbour may send at once.
         return weight + sum(each for _, each in queue) <= self._limits.burst

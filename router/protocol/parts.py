@@ -22,22 +22,28 @@ EventHandler = Callable[[Any, float], list[Action]]
 class MessageCounts:
     """Messages by interface, counted by the core and by compiled code.
 
-    A part whose `message_sent` does no more than to add 1 to the count of each interface, while no count is
-    above a limit, returns it from `message_counts`.
+    A part whose `message_sent` does no more than to add 1 to the count of each interface, as long as none is
+    due, returns it from `message_counts`. An interface is due if its count is above the limit and its time
+    has come.
 
     Attributes:
         counts: int64 by interface.
-        limit: a greater count makes something due.
+        due: double by interface: the time, in seconds of the router, from which a count above the limit makes
+            something due; infinity: no count does.
+        limit: see `due`.
     """
 
     def __init__(self, limit: int) -> None:
         self.counts = array("q", [0])
+        self.due = array("d", [0.0])
         self.limit = limit
 
     def fit(self, interface: int) -> None:
-        """Makes room for an interface; the address of the counts changes."""
-        if interface >= len(self.counts):
-            self.counts.extend([0] * (interface + 1 - len(self.counts)))
+        """Makes room for an interface; the addresses of counts and times change."""
+        missing = interface + 1 - len(self.counts)
+        if missing > 0:
+            self.counts.extend([0] * missing)
+            self.due.extend([0.0] * missing)
 
     def add(self, interfaces: Iterable[int]) -> None:
         for interface in interfaces:

@@ -152,6 +152,29 @@ class CountingPullRouting(PullRouting):
         self._policy.forwarded(interfaces)
         return self._issue(self._policy.exceeding(self._askable(), now), now)
 
+    # What may change the interfaces through which the policy asks.
+
+    def tick(self, now: float) -> list[Action]:
+        actions = super().tick(now)
+        self._policy.set_askable(self._askable())
+        return actions
+
+    def epoch_changed(self, now: float, first: bool) -> list[Action]:
+        actions = super().epoch_changed(now, first)
+        self._policy.set_askable(self._askable())
+        return actions
+
+    def _reply_received(self, interface: int, frame: Frame, now: float) -> list[Action]:
+        actions = super()._reply_received(interface, frame, now)
+        self._policy.set_askable(self._askable())
+        return actions
+
+    def _issue(self, interfaces: frozenset[int], now: float) -> list[Action]:
+        actions = super()._issue(interfaces, now)
+        if actions:
+            self._policy.set_askable(self._askable())
+        return actions
+
     def message_counts(self) -> MessageCounts | None:
         return self._policy.messages
 

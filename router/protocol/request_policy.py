@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from router.protocol.options import RouterOptions
 from router.protocol.parts import MessageCounts
@@ -63,6 +64,16 @@ class RequestPolicy:
         for interface in interfaces:
             self.messages.reset(interface)
             self._issued_at[interface] = now
+
+    def set_askable(self, askable: Collection[int]) -> None:
+        """The interfaces through which the policy may ask: counts of others make nothing due.
+
+        Compiled code counts messages by it (`router.forwarding`).
+        """
+        self.messages.fit(max(askable, default=0))
+        due = self.messages.due
+        for interface in range(len(due)):
+            due[interface] = self._allowed_at(interface) if interface in askable else math.inf
 
     def keep_only(self, interfaces: Iterable[int]) -> None:
         """Forgets the counts of every other interface."""

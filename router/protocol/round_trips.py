@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
-#: Seconds taken for the round trip to a neighbour of which nothing has been measured.
+#: Experiment seconds taken for the round trip to a neighbour of which nothing has been measured: two hops of
+#: a link of 10 ms. Timeouts of SRs and delays of links are experiment seconds too, at any rate of the clock.
+#: The first whole UR replaces it. A value that is too small makes the first UR late, one that is too great
+#: makes it partial.
 INITIAL_ROUND_TRIP = 0.02
 #: Round trips of one interface that are remembered.
 _SAMPLES = 8

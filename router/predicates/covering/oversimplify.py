@@ -35,7 +35,7 @@ from router.predicates.model import Filter, Predicate
 _PRESENT = 0.5
 #: Filters up to which the closest two are searched for among all, if `max_filters` is not greater.
 _CLOSEST = 256
-#: Merges of neighbours in one step.
+#: Filters that are normalised, or merges of neighbours, in one step.
 _MERGED = 50
 _Row = NDArray[np.float64]
 
@@ -72,8 +72,13 @@ def oversimplified(filters: Sequence[Filter], max_filters: int) -> Generator[Non
     Args:
         filters: of the predicate, in canonical order.
     """
-    normals = [normal for normal in map(normalise, filters) if normal is not None]
-    yield
+    normals: list[NormalFilter] = []
+    for filter_ in filters:
+        normal = normalise(filter_)
+        if normal is not None:
+            normals.append(normal)
+        if len(normals) % _MERGED == 0:
+            yield
     most = max(_CLOSEST, 2 * max_filters)
     if len(normals) > most:
         normals = yield from _neighbours_merged(normals, most)

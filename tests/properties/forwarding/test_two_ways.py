@@ -117,6 +117,36 @@ def test_most_messages_are_decided_by_compiled_code() -> None:
     assert lines > requests + 100
 
 
+@pytest.mark.parametrize("options", ["pif, SRs by count", "pif, SRs by count, rarely"])
+def test_an_outstanding_sr_leaves_messages_to_compiled_code(options: str) -> None:
+    """The next SR is due after more messages, and not before this one is answered or its time is over."""
+    rng = random.Random(2)
+    full = random_graph(rng, NODES, 3)
+    neighbours = sorted(full[NODE])
+    given = replace(OPTIONS[options], sr_timeout_s=4.0)
+    with tempfile.TemporaryDirectory() as folder:
+        router = CompiledRouter(NODE, given, Path(folder) / "compiled")
+        steps = [_control(FrameType.TABLE, 1, shortest_path_tables(full, full)[NODE])]
+        steps.append(_control(FrameType.COMMIT, 1, Commit(1)))
+        for issuer in range(1, NODES):
+            frame = Frame(FrameType.RA, issuer, 1, 1, 9, EVERYTHING)
+            steps += [_frames([ethernet(frame, sender)[0]]) for sender in neighbours]
+        batches = [
+            [ethernet(Frame(FrameType.MSG, sender, 20 * n + m, 1, 9, Message({"a": m})), sender)[0]]
+            for n in range(40)
+            for m in range(20)
+            for sender in [rng.choice(neighbours)]
+        ]
+        for step in (*steps, *map(_frames, batches)):
+            step(router, 1.0)
+        counters = router.counters()
+        router.close()
+    assert counters["srs_issued"] >= 1
+    assert counters["messages_received"] == 800
+    # Four messages through each interface make an SR due, and the first message syncs the engine.
+    assert router.decided >= 800 - 10 * len(neighbours)
+
+
 def _application(record: str) -> tuple[str, str]:
     content = json.loads(record)
     return content["app"], content["event"]

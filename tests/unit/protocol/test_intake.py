@@ -140,6 +140,33 @@ def test_a_neighbour_that_sends_more_than_its_allowance_is_widened_until_time_ha
     assert router.idle
 
 
+@pytest.mark.parametrize(
+    ("limits", "taken"), [(replace(_SMALL, waiting=3), 3), (replace(_SMALL, burst=90), 2)]
+)
+@pytest.mark.parametrize("covering", ["full", "none"])
+def test_predicates_that_wait_are_bounded_in_number_and_in_weight(
+    limits: PredicateLimits, taken: int, covering: str
+) -> None:
+    router = set_up(_options(limits, covering=covering))
+    for number in range(5):
+        # Of weight 42 each.
+        frame = ra(11, _points(21 * number, 21), seq=number + 1)
+        actions = router.handle(FrameReceived(11, frame), 1.0)
+        # What may not wait is taken as `*` at once, or dropped.
+        if covering == "full":
+            assert bool(actions) == (number == taken)
+        else:
+            assert actions == []
+    counters = router.counters
+    if covering == "full":
+        assert counters.predicates_widened == 5 - taken
+        assert _table(router, 1) == EVERYTHING
+    else:
+        assert counters.dropped == {"intake_full": 5 - taken}
+    _until_idle(router, 1.0)
+    assert len(_table(router, 1)) == (1 if covering == "full" else 21 * taken)
+
+
 @pytest.mark.parametrize("frame_type", [FrameType.RA, FrameType.UR])
 def test_frames_that_an_issuer_did_not_send_leave_its_allowance(frame_type: FrameType) -> None:
     router = set_up(_options(replace(_SMALL, burst=100, rate=1)))
