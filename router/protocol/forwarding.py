@@ -1,4 +1,4 @@
-"""The state of a router that decides about an ordinary message, for compiled code (`router.forwarding`)."""
+"""The state of a router that decides about ordinary messages and RAs, for compiled code."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from array import array
 from dataclasses import dataclass
 
 from router.protocol.broadcast import BroadcastTables
+from router.protocol.intake import Intake
 from router.protocol.parts import MessageCounts
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Scheme
@@ -21,6 +22,7 @@ class ForwardingState:
         tables: broadcast tables by epoch.
         routing: predicates by entry.
         scheme: says which entry decides about which interface.
+        intake: admits RAs and bounds their predicates.
         counts: messages by interface, which a part counts; None: no part does.
         applications: the predicates that decide which applications get a message; None: the service decides.
         accepted: how many messages of applications were accepted (int64 [1]); compiled code counts there too.
@@ -32,6 +34,7 @@ class ForwardingState:
     tables: BroadcastTables
     routing: RoutingTable
     scheme: Scheme
+    intake: Intake
     counts: MessageCounts | None
     applications: DecidingPredicates | None
     accepted: array[int]

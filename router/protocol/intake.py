@@ -81,6 +81,11 @@ class Intake(Part):
         self._issuers = Allowances(self._limits)
 
     @property
+    def neighbours(self) -> Allowances:
+        """The weight that each neighbour may still send."""
+        return self._neighbours
+
+    @property
     def idle(self) -> bool:
         """True if every predicate that arrived was read."""
         return not self._waiting

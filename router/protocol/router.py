@@ -134,6 +134,7 @@ class Router:
             context.tables,
             self._routing,
             self._scheme,
+            self._intake,
             counts[0] if counts else None,
             self._service.deciding_predicates(),
             self._messages.accepted,

@@ -141,6 +141,17 @@ class RoutingTable:
         self._set(interface, predicate)
         return True
 
+    def restore(self, interface: int, members: Bits) -> None:
+        """p_i <- what compiled code has widened it to, in place of `widen`; its callers have the change.
+
+        Args:
+            members: a simplified set of filters, not empty.
+        """
+        self.filters += members.bit_count() - self._sizes.get(interface, 0)
+        self._sizes[interface] = members.bit_count()
+        self._predicates[interface] = self._content.builder(members=members)
+        self.changes += 1
+
     def keep_only(self, interfaces: Iterable[int]) -> None:
         """Forgets what was learnt for every other interface (p0 stays)."""
         kept = {LOCAL_INTERFACE, *interfaces}

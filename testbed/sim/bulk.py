@@ -1,4 +1,4 @@
-"""Messages that are under way in a simulation, propagated in bulk by compiled code.
+"""Messages and RAs that are under way in a simulation, propagated in bulk by compiled code.
 
 Between two events of any other type, tables do not change. All arrivals of messages up to the next such
 event are handled in one call of compiled code (`testbed.sim.compiled_bulk`), on arrays that have the
@@ -19,16 +19,20 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from router.clock.pieces import Piece
 from router.native.memory import address_of
 from router.predicates.covering.bitset import Bits
+from router.predicates.covering.budget import PredicateLimits
 from router.predicates.covering.pool import POOL
 from router.predicates.model import Message
 from router.protocol.broadcast import EpochTable
+from router.protocol.counters import Drop
 from router.protocol.router import Router
 from router.protocol.schemes.per_interface import PerInterface
 from router.wire.addresses import PORTS_PER_PAGE
 from router.wire.frames import Frame
 from testbed.sim import compiled_bulk as loops
+from testbed.sim.adverts import Adverts
 from testbed.sim.layout import (
     ARRIVAL_WIDTH,
     AT,
@@ -36,7 +40,11 @@ from testbed.sim.layout import (
     CLASS_OF,
     DELIVERED,
     FIRST,
+    HOP_LIMIT,
+    INTERFACE,
+    ISSUER,
     LOG_WIDTH,
+    MESSAGE,
     MESSAGE_WIDTH,
     NODE_COUNTS,
     NODE_WIDTH,
@@ -44,11 +52,13 @@ from testbed.sim.layout import (
     PARENTS,
     PENDING,
     PORT_COUNT,
+    RA_COVERED,
     RECEIVER,
     ROW,
     SOURCES,
     WIRE,
     WIRE_COUNTS,
+    Advert,
     Control,
     Exit,
 )
@@ -59,6 +69,9 @@ _Sets: TypeAlias = npt.NDArray[np.uint64]
 #: The first sizes of arrays that grow.
 _ARRIVALS, _MESSAGES, _LOG_ROWS, _WORDS = 4096, 64, 65_536, 16
 _WORD_BYTES = 8
+
+#: Exits that ask about an RA.
+_OF_ADVERTS = frozenset({Exit.ASK, Exit.RELATE, Exit.LEND, Exit.QUESTION})
 
 
 #: Takes a frame that arrived or was sent, for the captures: what happened, its time (ns), the wire or the
@@ -97,6 +110,8 @@ class Bulk:
         cuts: by line, the number of its changes; int64, kept by the fabric.
         log: takes the frames that were sent and arrived; None: no captures are kept.
         deliver: is called with a node, a time (ns) and the frame of a message that p0 of the node selects.
+        senders: by wire, the node that it comes from.
+        limits: of every router, if compiled code handles RAs; None: it does not.
     """
 
     def __init__(
@@ -107,9 +122,11 @@ class Bulk:
         cuts: _Longs,
         log: Log | None,
         deliver: Callable[[int, int, Frame], None],
+        senders: list[int],
+        limits: PredicateLimits | None,
     ) -> None:
         count = len(cores)
-        self._report, self._deliver = log, deliver
+        self._report, self._deliver, self._cores = log, deliver, cores
         self._states = [core.forwarding() for core in cores]
         #: By node, 1: the router has changed since its state was laid out. For drivers to write.
         self.stale = bytearray(b"\1" * count)
@@ -136,14 +153,25 @@ class Bulk:
         self._predicates: _Sets = np.zeros((rows, _WORDS), np.uint64)
         self._messages = np.zeros((_MESSAGES, MESSAGE_WIDTH), np.int64)
         self._matched: _Sets = np.zeros((_MESSAGES, _WORDS), np.uint64)
-        #: Row -> the frame of a message by its hop limit; its row by issuer, number and epoch.
+        #: Row -> the frame of a message by its hop limit; its row by issuer, number, epoch and body.
         self._frames: dict[int, dict[int, Frame]] = {}
-        self._rows: dict[tuple[int, int, int], int] = {}
+        self._rows: dict[tuple[int, int, int, int], int] = {}
         self._free = list(range(_MESSAGES - 1, -1, -1))
         self._log = np.zeros((_LOG_ROWS, LOG_WIDTH), np.int64)
         self._inbox: list[tuple[int, ...]] = []
         self._version = -1
         self._head: tuple[int, int] | None = None
+        #: Handles RAs; None: the core does.
+        self.adverts: Adverts | None = None
+        if limits is not None:
+            states = [state for state in self._states if state is not None]
+            neighbours: list[list[tuple[int, int]]] = [[] for _ in cores]
+            for wire, receiver in enumerate(wires[:, RECEIVER].tolist()):
+                neighbours[receiver].append((wire, senders[wire]))
+            self.adverts = Adverts(states, limits, self._nodes, neighbours, len(wires))
+            self.adverts.fit(self._predicates)
+            self.adverts.fit_messages(_MESSAGES)
+        self._adverts = np.zeros(len(Advert), np.int64) if self.adverts is None else self.adverts.array
 
     @property
     def head(self) -> tuple[int, int] | None:
@@ -161,7 +189,8 @@ class Bulk:
             ports: the interfaces that the frame is addressed to, as bits.
             length: bytes of the Ethernet frame; the message is in one.
         """
-        key = frame.issuer, frame.seq, frame.epoch
+        # A router that widens the predicate of an RA sends on another body. The row keeps the body.
+        key = frame.issuer, frame.seq, frame.epoch, id(frame.body)
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = self._new_row(frame, length)
@@ -171,16 +200,20 @@ class Bulk:
         if self._head is None or (at_ns, number) < self._head:
             self._head = at_ns, number
 
-    def run(self, added: int, before: tuple[int, int], until_ns: int, most: int) -> Propagated:
+    def run(self, added: int, before: tuple[int, int], until_ns: int, most: int, piece: Piece) -> Propagated:
         """Handles arrivals before an event and by a time, at most so many.
 
         Args:
             added: the number of the last event that was scheduled.
+            piece: of the experiment clock, in force until then.
         """
         control = self._control
         control[Control.ADDED], control[Control.DONE], control[Control.NOW] = added, 0, 0
         self._take_inbox()
         self._match_again()
+        if self.adverts is not None:
+            self.adverts.at_rate(piece)
+            self.adverts.forget_swept()
         while True:
             exit_ = loops.propagate(
                 control,
@@ -195,6 +228,7 @@ class Bulk:
                 self._predicates,
                 self._messages,
                 self._matched,
+                self._adverts,
                 self._log,
                 *before,
                 until_ns,
@@ -206,6 +240,10 @@ class Bulk:
                 self._drain()
                 if control[Control.SIZE] + PORTS_PER_PAGE >= len(self._heap):
                     self._heap = _doubled(self._heap)
+                if self.adverts is not None:
+                    self.adverts.grow(int(control[Control.WORDS]))
+            elif exit_ in _OF_ADVERTS:
+                self._answer(exit_)
             else:
                 break
         self._drain()
@@ -240,11 +278,17 @@ class Bulk:
         if not self._free:
             size = len(self._messages)
             self._messages, self._matched = _doubled(self._messages), _doubled(self._matched)
+            if self.adverts is not None:
+                self.adverts.fit_messages(2 * size)
             self._free = list(range(2 * size - 1, size - 1, -1))
         row = self._free.pop()
-        self._messages[row] = frame.issuer, frame.epoch, length, 0
+        self._messages[row] = frame.issuer, frame.epoch, length, 0, 0, 0
         self._frames[row] = {frame.hop_limit: frame}
-        self._match(row, frame)
+        if isinstance(frame.body, Message):
+            self._match(row, frame)
+        else:
+            assert self.adverts is not None
+            self._fit(self.adverts.add(row, frame, self._messages[row]))
         return row
 
     def _frame(self, row: int, hops: int) -> Frame:
@@ -266,7 +310,9 @@ class Bulk:
         if self._version != POOL.version:
             self._version = POOL.version
             for row, frames in self._frames.items():
-                self._match(row, next(iter(frames.values())))
+                frame = next(iter(frames.values()))
+                if isinstance(frame.body, Message):
+                    self._match(row, frame)
 
     def _forget(self) -> None:
         """Sets the head, and frees the rows of messages that have arrived everywhere."""
@@ -296,6 +342,9 @@ class Bulk:
         """Takes over what has changed at a router."""
         state = self._states[node]
         assert state is not None
+        if self.adverts is not None and self.adverts.lent[node]:
+            # A new epoch makes every router stale, not only those that have handled an event.
+            self.give_back(node)
         first = int(self._nodes[node, ROW])
         for interface, members in state.routing.take_changes().items():
             self._fit(members)
@@ -316,6 +365,8 @@ class Bulk:
                 row[FIRST] = address_of(classes.first)
                 row[CHILDREN] = address_of(classes.children)
                 row[SOURCES] = table.class_of.size
+        if self.adverts is not None:
+            self.adverts.lay_out(node, table)
         self._stale[node] = 0
 
     def _fit(self, members: Bits) -> None:
@@ -326,6 +377,44 @@ class Bulk:
         while words > self._predicates.shape[1]:
             self._predicates = np.hstack([self._predicates, np.zeros_like(self._predicates)])
             self._matched = np.hstack([self._matched, np.zeros_like(self._matched)])
+            if self.adverts is not None:
+                self.adverts.fit(self._predicates)
+
+    # RAs.
+
+    def give_back(self, node: int) -> None:
+        """Returns to a router what compiled code has changed: it is about to handle an event."""
+        assert self.adverts is not None
+        self.adverts.give_back(node)
+        if covered := int(self.node_counts[node, RA_COVERED]):
+            # Counted here, since reasons are listed in the order in which they came up.
+            self._cores[node].counters.dropped[Drop.RA_COVERED.value] += covered
+            self.node_counts[node, RA_COVERED] = 0
+
+    def _put(self, members: Bits) -> _Sets:
+        """A set as words, for which rows are wide enough then."""
+        self._fit(members)
+        return _as_words(members, self._predicates.shape[1])
+
+    def _answer(self, exit_: int) -> None:
+        """Answers a question of compiled code about the first arrival, an RA."""
+        adverts = self.adverts
+        assert adverts is not None
+        if exit_ == Exit.RELATE:
+            adverts.relate(self._put)
+            return
+        if exit_ == Exit.QUESTION:
+            adverts.answer(self._put)
+            return
+        wire, message, hops = self._heap[0, [WIRE, MESSAGE, HOP_LIMIT]].tolist()
+        node, interface = self._wires[wire, [RECEIVER, INTERFACE]].tolist()
+        table, columns = self._tables[node], self._messages[message]
+        assert table is not None
+        own = table.class_of.item(columns[ISSUER]) - 1
+        if exit_ == Exit.LEND:
+            adverts.lay_out_class(node, own)
+        else:
+            adverts.unite(node, own, interface, message, columns, hops - 1, self._put)
 
     # What happened.
 
@@ -353,6 +442,22 @@ def can_run(cores: list[Router]) -> bool:
         if state.routing.pool is not POOL:
             return False
     return True
+
+
+def of_adverts(cores: list[Router], issued: int) -> PredicateLimits | None:
+    """The limits of all routers, if compiled code may handle RAs as these routers would; None: it may not.
+
+    Nothing is over-simplified, and the RAs of no issuer together use up what it may send, so its allowance
+    (`router.protocol.intake`) never matters.
+
+    Args:
+        issued: the greatest weight of all RAs of a node together.
+    """
+    options = cores[0].options
+    limits = options.limits
+    if options.max_filters is not None or issued > limits.burst - limits.predicate_weight:
+        return None
+    return limits
 
 
 def _doubled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

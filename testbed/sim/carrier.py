@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from router.predicates.covering.budget import PredicateLimits
 from router.protocol.events import FrameReceived
 from router.protocol.router import Router
 from router.wire.frames import Frame, FrameType
-from testbed.sim.bulk import Bulk, can_run
+from testbed.sim.bulk import Bulk, can_run, of_adverts
 from testbed.sim.captures import record
 from testbed.sim.clock import Agenda
 from testbed.sim.fabric import Fabric, Line, Wire
@@ -19,6 +20,8 @@ from testbed.sim.layout import (
     HOST_IN_BYTES,
     HOST_OUT,
     HOST_OUT_BYTES,
+    RA_IN,
+    RA_OUT,
     RECEIVED,
     SENT,
     UNWANTED,
@@ -39,11 +42,16 @@ class BulkCarrier:
         fabric: its links have neither bandwidth nor loss.
         agenda: the agenda of the simulation.
         cores: the routers, by node.
-        deliver: see `Bulk`.
+        deliver, limits: see `Bulk`.
     """
 
     def __init__(
-        self, fabric: Fabric, agenda: Agenda, cores: list[Router], deliver: Callable[[int, int, Frame], None]
+        self,
+        fabric: Fabric,
+        agenda: Agenda,
+        cores: list[Router],
+        deliver: Callable[[int, int, Frame], None],
+        limits: PredicateLimits | None,
     ) -> None:
         self._fabric, self._agenda, self._cores = fabric, agenda, cores
         self._wires = [wire for host in fabric.hosts for wire in host.wires.values()]
@@ -52,6 +60,8 @@ class BulkCarrier:
         rows = [(wire.receiver, wire.delay_ns, wire.line.number, wire.port) for wire in self._wires]
         self._cuts = np.array([line.cuts for line in fabric.lines], np.int64)
         captures = [*(host.capture for host in fabric.hosts), *(line.capture for line in fabric.lines)]
+        #: Whether compiled code handles RAs.
+        self.handles_ras = limits is not None
         self._bulk = Bulk(
             cores,
             np.array(rows, np.int64).reshape(-1, WIRE_WIDTH),
@@ -59,17 +69,29 @@ class BulkCarrier:
             self._cuts,
             None if all(capture is None for capture in captures) else self._capture,
             deliver,
+            [wire.sender for wire in self._wires],
+            limits,
         )
         #: By node, to be set to 1 when the router has changed.
         self.stale = self._bulk.stale
+        #: By node, 1: compiled code has changed the state of the router, which `give_back` returns.
+        adverts = self._bulk.adverts
+        self.lent = bytearray(len(cores)) if adverts is None else adverts.lent
+
+    def give_back(self, node: int) -> None:
+        """Returns the state of a router, which is about to handle an event."""
+        self._bulk.give_back(node)
 
     def line_changed(self, line: Line) -> None:
         """A link went down or came up."""
         self._cuts[line.number] = line.cuts
 
     def send(self, wire: Wire, data: bytes, at_ns: int, frame: Frame) -> bool:
-        """Takes an unfragmented frame, if it is a message to interfaces of the first page of addresses."""
-        if frame.type is not FrameType.MSG or data[:2] != _FIRST_PAGE:
+        """Takes an unfragmented message or RA, if it goes to interfaces of the first page of addresses."""
+        adverts = self._bulk.adverts
+        if frame.type is not FrameType.MSG and (adverts is None or not adverts.takes(frame)):
+            return False
+        if data[:2] != _FIRST_PAGE:
             return False
         self._agenda.added += 1
         ports = int.from_bytes(data[2:6], "big") << 1
@@ -84,7 +106,7 @@ class BulkCarrier:
 
     def advance(self, before: tuple[int, int], until_ns: int, most: int) -> None:
         bulk, agenda, fabric = self._bulk, self._agenda, self._fabric
-        found = bulk.run(agenda.added, before, until_ns, most)
+        found = bulk.run(agenda.added, before, until_ns, most, agenda.piece)
         agenda.added = found.added
         if found.done:
             agenda.done += found.done
@@ -119,6 +141,9 @@ class BulkCarrier:
     def collect(self) -> None:
         """Adds what compiled code has counted to the counters of hosts, wires and routers."""
         bulk = self._bulk
+        for node, lent in enumerate(self.lent):
+            if lent:
+                self.give_back(node)
         for host, core, counts in zip(
             self._fabric.hosts, self._cores, bulk.node_counts.tolist(), strict=True
         ):
@@ -129,6 +154,10 @@ class BulkCarrier:
             core.counters.messages_received += counts[RECEIVED]
             core.counters.messages_forwarded += counts[FORWARDED]
             core.counters.messages_unwanted += counts[UNWANTED]
+            host.received[FrameType.RA] += counts[RA_IN]
+            host.sent[FrameType.RA] += counts[RA_OUT]
+            core.counters.ras_received += counts[RA_IN]
+            core.counters.ras_forwarded += counts[RA_OUT]
         for wire, counts in zip(self._wires, bulk.wire_counts.tolist(), strict=True):
             wire.frames_sent += counts[WIRE_FRAMES]
             wire.bytes_sent += counts[WIRE_BYTES]
@@ -138,9 +167,16 @@ class BulkCarrier:
 
 
 def in_bulk(
-    fabric: Fabric, agenda: Agenda, cores: list[Router], deliver: Callable[[int, int, Frame], None]
+    fabric: Fabric,
+    agenda: Agenda,
+    cores: list[Router],
+    deliver: Callable[[int, int, Frame], None],
+    issued: int,
 ) -> BulkCarrier | None:
-    """Lets compiled code propagate messages, if it may.
+    """Lets compiled code propagate messages and RAs, if it may.
+
+    Args:
+        issued: the greatest weight of all RAs of a node together.
 
     Returns:
         None if a link shapes or loses frames, or a router routes in another way than `can_run` allows.
@@ -148,5 +184,6 @@ def in_bulk(
     wires = (wire for host in fabric.hosts for wire in host.wires.values())
     if not can_run(cores) or any(wire.random is not None or wire.ns_per_byte for wire in wires):
         return None
-    fabric.bulk = agenda.arrivals = carrier = BulkCarrier(fabric, agenda, cores, deliver)
+    limits = of_adverts(cores, issued)
+    fabric.bulk = agenda.arrivals = carrier = BulkCarrier(fabric, agenda, cores, deliver, limits)
     return carrier

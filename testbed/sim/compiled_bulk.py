@@ -1,4 +1,4 @@
-"""Propagation of messages in compiled code: arrivals in the order of the agenda, as the core would decide.
+"""Propagation of messages and RAs in compiled code, in the order of the agenda, as the core would decide.
 
 The arrays are laid out by `testbed.sim.bulk`, which imports this module; it imports Numba. An arrival that is
 not ordinary, or at a router whose state has changed, is left to the caller.
@@ -7,7 +7,8 @@ not ordinary, or at a router whose state has changed, is left to the caller.
 from __future__ import annotations
 
 from router.native.compiler import I64, Address, Array, Compiler, Flag
-from router.native.memory import short_at
+from router.native.memory import put_byte, short_at
+from testbed.sim.compiled_adverts import admit, may_send, use
 from testbed.sim.layout import (
     ARRIVED,
     AT,
@@ -16,6 +17,7 @@ from testbed.sim.layout import (
     CUTS,
     DELAY,
     DELIVERED,
+    FILTERS,
     FIRST,
     FORWARDED,
     HOP_LIMIT,
@@ -26,40 +28,60 @@ from testbed.sim.layout import (
     INTERFACE,
     ISSUER,
     LENGTH,
+    LEVELS_MAX,
     LINE,
     MESSAGE,
     MESSAGE_EPOCH,
     NUMBER,
+    OPEN,
     PARENTS,
     PENDING,
     PORT_COUNT,
     PORTS,
+    RA_COVERED,
+    RA_IN,
+    RA_OUT,
     RECEIVED,
     RECEIVER,
     ROW,
     SENT,
     SOURCES,
     UNWANTED,
+    WEIGHT,
     WIRE,
     WIRE_BYTES,
     WIRE_DROPPED,
     WIRE_FRAMES,
+    Advert,
     Control,
     Exit,
+    Verdict,
 )
 
-_COMPILER = Compiler("bulk", "testbed.sim.compiled_bulk", "testbed.sim.layout")
+_COMPILER = Compiler(
+    "bulk",
+    "testbed.sim.compiled_bulk",
+    "testbed.sim.compiled_adverts",
+    "testbed.sim.layout",
+    "router.predicates.covering.boxes",
+)
 kernel, callee = _COMPILER.kernel, _COMPILER.callee
 
 
 #: Interfaces of the first page of addresses: a frame to others goes by the core.
 _FIRST_PAGE = 32
 _CHILD = 0x3FFF
+#: Filters that a level has room for, for each word of a row (`compiled_adverts`).
+_ROOM = 96
 
 _SIZE, _ADDED, _DONE, _NOW = int(Control.SIZE), int(Control.ADDED), int(Control.DONE), int(Control.NOW)
 _MOVED, _LOGGED, _LOG_FRAMES = int(Control.MOVED), int(Control.LOGGED), int(Control.LOG_FRAMES)
 _WORDS, _EPOCH, _UNDER_WAY = int(Control.WORDS), int(Control.EPOCH), int(Control.UNDER_WAY)
 _LIMIT, _STALE, _CORE, _FULL = int(Exit.LIMIT), int(Exit.STALE), int(Exit.CORE), int(Exit.FULL)
+_LENT, _TABLE_FILTERS, _VERDICT = int(Advert.LENT), int(Advert.TABLE_FILTERS), int(Advert.VERDICT)
+_LEVEL_COUNT, _LEVELS_CAPACITY = int(Advert.LEVEL_COUNT), int(Advert.LEVELS_CAPACITY)
+_STORED, _STORE_CAPACITY = int(Advert.STORED), int(Advert.STORE_CAPACITY)
+_OPEN, _PASSES = int(Verdict.OPEN), int(Verdict.PASSES)
 
 
 @kernel
@@ -76,6 +98,7 @@ def propagate(
     predicates: Array,
     messages: Array,
     matched: Array,
+    adverts: Array,
     log: Array,
     before_ns: I64,
     before_number: I64,
@@ -121,9 +144,39 @@ def propagate(
         own = short_at(nodes[node, CLASS_OF], issuer) - 1
         if own < 0 or short_at(nodes[node, PARENTS], own) != wires[wire, INTERFACE]:
             return _CORE
-        ports = _outputs(nodes, node, own, predicates, matched, message, control[_WORDS])
+        weight = messages[message, WEIGHT]
+        if weight:
+            ports = _children(nodes, node, own)
+        else:
+            ports = _outputs(nodes, node, own, predicates, matched, message, control[_WORDS])
         if ports < 0:
             return _CORE
+        verdict = _PASSES
+        if weight:
+            words = control[_WORDS]
+            # The most that the sets of one class can take.
+            room = (LEVELS_MAX + 1) * (_ROOM * words + 2)
+            if (
+                adverts[_STORED] + room > adverts[_STORE_CAPACITY]
+                or adverts[_LEVEL_COUNT] >= adverts[_LEVELS_CAPACITY]
+            ):
+                return _FULL
+            verdict = adverts[_VERDICT]
+            if verdict == _OPEN:
+                if not nodes[node, OPEN] or nodes[node, FILTERS] >= adverts[_TABLE_FILTERS]:
+                    return _CORE
+                put_byte(adverts[_LENT], node, 1)
+                if not may_send(adverts, wire, at, weight):
+                    return _CORE
+                verdict = admit(
+                    adverts, nodes, node, own, wires[wire, INTERFACE], messages, message, hops - 1, words
+                )
+                if verdict < 0:
+                    return -verdict
+            adverts[_VERDICT] = _OPEN
+            use(adverts, wire, weight)
+            if verdict != _PASSES:
+                ports = 0
         # The frame is taken.
         if control[_LOG_FRAMES]:
             _note(control, log, ARRIVED, at, wire, message, hops, heap[0, PORTS])
@@ -131,13 +184,22 @@ def propagate(
         control[_MOVED] = at
         wire_counts[wire, WIRE_FRAMES] += 1
         wire_counts[wire, WIRE_BYTES] += length
-        node_counts[node, HOST_IN] += 1
         node_counts[node, HOST_IN_BYTES] += length
-        node_counts[node, RECEIVED] += 1
-        local = _matches(predicates, nodes[node, ROW], matched, message, control[_WORDS])
+        local = False
+        if weight:
+            node_counts[node, RA_IN] += 1
+            if verdict != _PASSES:
+                node_counts[node, RA_COVERED] += 1
+        else:
+            node_counts[node, HOST_IN] += 1
+            node_counts[node, RECEIVED] += 1
+            local = _matches(predicates, nodes[node, ROW], matched, message, control[_WORDS])
         if ports:
-            node_counts[node, FORWARDED] += 1
-            node_counts[node, HOST_OUT] += 1
+            if weight:
+                node_counts[node, RA_OUT] += 1
+            else:
+                node_counts[node, FORWARDED] += 1
+                node_counts[node, HOST_OUT] += 1
             node_counts[node, HOST_OUT_BYTES] += length
             if control[_LOG_FRAMES]:
                 _note(control, log, SENT, at, node, message, hops - 1, ports)
@@ -164,7 +226,7 @@ def propagate(
                         control[_UNDER_WAY] += 1
         if local:
             _note(control, log, DELIVERED, at, node, message, hops, 0)
-        elif not ports:
+        elif not ports and not weight:
             node_counts[node, UNWANTED] += 1
     return _LIMIT
 
@@ -182,6 +244,19 @@ def _outputs(
             return -1
         if _matches(predicates, nodes[node, ROW] + port, matched, message, words):
             found |= 1 << port
+    return found
+
+
+@callee
+def _children(nodes: Array, node: I64, own: I64) -> I64:
+    """The children of a class, as bits; -1: one is beyond the first page of addresses."""
+    first, children = nodes[node, FIRST], nodes[node, CHILDREN]
+    found = 0
+    for index in range(_uint_at(first, own), _uint_at(first, own + 1)):
+        port = short_at(children, index) & _CHILD
+        if port > _FIRST_PAGE:
+            return -1
+        found |= 1 << port
     return found
 
 

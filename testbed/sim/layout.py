@@ -1,4 +1,4 @@
-"""The layout of the arrays by which compiled code propagates messages (`testbed.sim.bulk`)."""
+"""The layout of the arrays by which compiled code propagates messages and RAs (`testbed.sim.bulk`)."""
 
 from __future__ import annotations
 
@@ -27,6 +27,98 @@ class Exit(IntEnum):
     STALE = 1  # the router of the next arrival has changed: to be laid out again
     CORE = 2  # the first arrival of the heap is the core's
     FULL = 3  # the log or the heap is full
+    ASK = 4  # predicates of the first arrival, an RA, are to be united by the pool of filters
+    RELATE = 5  # the relations of a filter are to be laid out (`Advert.FILTER`)
+    QUESTION = 7  # a question about filters is to be answered (`Advert.FILTER`)
+    LEND = 6  # F of the class of the first arrival, an RA, is to be laid out
+
+
+class Advert(IntEnum):
+    """Items of the array `adverts` (int64): state by which RAs are handled; addresses of arrays."""
+
+    PREDICATES = 0  # int64 [rows, WIDTH]: the filters of p_i
+    WIDTH = 1  # words of a row of filters
+    RELATIONS = 2  # int64 [filters, Relation, WIDTH]
+    BOXES = 3  # uint8 by filter: `Relations.is_box`
+    SCRATCH = 4  # int64 [LEVELS_MAX + 3, WIDTH]
+    NUMBERS = 5  # int64 [messages, FILTERS_MAX]: filters of an RA
+    LEVELS = 6  # int64 [LEVELS_CAPACITY, LEVEL_WIDTH]: F of a class and a number of hops
+    LEVEL_COUNT = 7
+    LEVELS_CAPACITY = 8
+    STORE = 9  # int32 [STORE_CAPACITY]: the filters of F, in ascending order
+    STORED = 10
+    STORE_CAPACITY = 11
+    HEADS = 12  # int32: the first level of each class of each router; -1: none, -2: not laid out
+    BUCKETS = 13  # double [wires, 2]: what a neighbour may send, and when this was computed
+    CHANGED = 14  # uint8 by row of predicates: compiled code has changed p_i
+    USED = 15  # uint8 by wire: compiled code has changed the bucket
+    LENT = 16  # uint8 by node: compiled code has changed something
+    TURN_PAIRS = 17  # `PredicateLimits`
+    TABLE_FILTERS = 18
+    STRICT = 19  # 1: an RA goes on if it changes p_i
+    VERDICT = 20  # of the first arrival, for which compiled code asked: a `Verdict`
+    FILTER = 21  # whose relations are missing, or about which there is a question
+    REALS = 22  # double: items `Real`
+    START_NS = 23  # start of the piece of the experiment clock
+    ANSWERS = 24  # int64 [SLOTS]: places of answers in `MEMORY`, from 1, by hash of the question; 0: none
+    SLOTS = 25  # a power of 2
+    MEMORY = 26  # int64 [MEMORY_CAPACITY]: see `HASH`
+    MEMORISED = 27
+    MEMORY_CAPACITY = 28
+    SLOT = 29  # of the question that is open
+
+
+class Real(IntEnum):
+    """Items of the array of doubles of `Advert`."""
+
+    EXPERIMENT_S = 0  # the experiment second at `START_NS`
+    RATE = 1  # of the experiment clock
+    BURST = 2  # of a bucket
+    REFILL = 3  # weight a second that a bucket gains
+
+
+class Verdict(IntEnum):
+    """Whether an RA goes on."""
+
+    OPEN = 0
+    COVERED = 1
+    PASSES = 2
+
+
+class Relation(IntEnum):
+    """Rows of the relations of a filter, as in `router.predicates.covering.relations`."""
+
+    SEARCHED = 0
+    POSSIBLE_COVERS = 1
+    COVERS = 2
+    LOW_CORNER = 3
+    HIGH_CORNER = 4
+    COVERS_EXCEPT = 5  # but for values of any one attribute
+    AFFECTED = 6
+    MERGEABLE = 7  # in any attribute
+    POSSIBLY_COVERED = 8
+    COVERED = 9
+    COVERED_EXCEPT_ONE = 10
+
+
+class Question(IntEnum):
+    """Questions about a filter and a set of others, with `FilterPool` functions that answer them."""
+
+    COVERED = 0  # covered_by_several, not jointly
+    COVERED_JOINTLY = 1  # covered_by_several, jointly
+    MERGED = 2  # merged
+
+
+#: A question and its answer: a hash, the filter, the question, the number of other filters and their numbers;
+#: then, for COVERED and COVERED_JOINTLY, 1 or 0; for MERGED the pairs that the question costs, how many
+#: filters are removed and their numbers, and how many are added instead and their numbers.
+HASH, ABOUT, ASKED, OTHERS, FIRST_OTHER = range(5)
+#: An RA of more filters, and a class with F of more numbers of hops, are the core's.
+FILTERS_MAX = 32
+LEVELS_MAX = 64
+#: Columns of a level: hops, the next level of the class (-1: none), and in `STORE` where its filters begin,
+#: their number, and how many have room.
+HOPS, NEXT, OFFSET, COUNT, ROOM, LEVEL_WIDTH = range(6)
 
 
 #: Columns of an arrival: time, number of the event, wire, changes of the link when it was sent, row of the
@@ -37,12 +129,17 @@ RECEIVER, DELAY, LINE, INTERFACE, WIRE_WIDTH = range(5)
 #: Columns of what a wire counts.
 WIRE_FRAMES, WIRE_BYTES, WIRE_DROPPED, WIRE_COUNTS = range(4)
 #: Columns of a router: addresses of class_of, of the parents of its classes, of where their children begin,
-#: of the children; number of sources; row of interface 0; number of interfaces.
-CLASS_OF, PARENTS, FIRST, CHILDREN, SOURCES, ROW, PORT_COUNT, NODE_WIDTH = range(8)
+#: of the children; number of sources; row of interface 0; number of interfaces; address of the depths of its
+#: classes (uint16); where the heads of its classes begin; filters of its routing table; 1: RAs are ordinary.
+CLASS_OF, PARENTS, FIRST, CHILDREN, SOURCES, ROW, PORT_COUNT, DEPTHS, HEAD, FILTERS, OPEN, NODE_WIDTH = range(
+    12
+)
 #: Columns of what a router and its host link count.
-HOST_IN, HOST_IN_BYTES, HOST_OUT, HOST_OUT_BYTES, RECEIVED, FORWARDED, UNWANTED, NODE_COUNTS = range(8)
-#: Columns of a message: issuer, epoch, bytes of its Ethernet frame, arrivals in the heap.
-ISSUER, MESSAGE_EPOCH, LENGTH, PENDING, MESSAGE_WIDTH = range(5)
+HOST_IN, HOST_IN_BYTES, HOST_OUT, HOST_OUT_BYTES, RECEIVED, FORWARDED, UNWANTED = range(7)
+RA_IN, RA_OUT, RA_COVERED, NODE_COUNTS = range(7, 11)
+#: Columns of a message or RA: issuer, epoch, bytes of its Ethernet frame, arrivals in the heap; of an RA
+#: the number of its filters and its weight, which is 0 for a message.
+ISSUER, MESSAGE_EPOCH, LENGTH, PENDING, FILTER_COUNT, WEIGHT, MESSAGE_WIDTH = range(7)
 #: Columns of the log: what happened, time, wire or node, message, hop limit, interfaces of the frame.
 LOG_WIDTH = 6
 ARRIVED, SENT, DELIVERED = range(3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from router.predicates.model import Message
 from router.protocol.events import (
@@ -27,6 +27,9 @@ from router.wire.frames import Frame
 from testbed.sim.clock import Agenda, Alarm
 from testbed.sim.fabric import Fabric
 
+if TYPE_CHECKING:
+    from testbed.sim.carrier import BulkCarrier
+
 #: Called with a node and an action of its router for its application.
 Tell = Callable[[int, Deliver | Accepted | Refused | ServiceAction], None]
 #: Greater than 0, which is no valid incarnation; no router restarts in a simulation.
@@ -45,7 +48,7 @@ class SimulatedRouter:
         tell: handles the actions for the application.
     """
 
-    __slots__ = ("_agenda", "_alarm", "_fabric", "_tell", "_unsynced", "core", "node", "stale")
+    __slots__ = ("_agenda", "_alarm", "_carrier", "_fabric", "_tell", "_unsynced", "core", "node")
 
     def __init__(
         self, node: int, options: RouterOptions, seed: int, agenda: Agenda, fabric: Fabric, tell: Tell
@@ -57,21 +60,26 @@ class SimulatedRouter:
         self._tell = tell
         state = self.core.forwarding()
         self._unsynced = state.routing.unsynced if state is not None else frozenset()
-        #: By node, 1: the router has changed; shared by all routers (`testbed.sim.bulk`).
-        self.stale = bytearray(node + 1)
+        self._carrier: BulkCarrier | None = None
         self._alarm = Alarm(
             agenda, lambda: self.handle(Tick()), lambda deadline: agenda.piece.time_of(deadline)
         )
 
     def handle(self, event: Event) -> None:
         """Passes an event to the core and performs its actions."""
-        core = self.core
+        core, carrier = self.core, self._carrier
+        if carrier is not None and carrier.lent[self.node]:
+            carrier.give_back(self.node)
         actions = core.handle(event, self._agenda.now_s)
-        if self._unsynced or type(event) is ControllerFrame:
-            self.stale[self.node] = 1
+        if carrier is not None and (carrier.handles_ras or self._unsynced or type(event) is ControllerFrame):
+            carrier.stale[self.node] = 1
         if actions:
             self._perform(actions)
         self._alarm.set(core.next_deadline())
+
+    def carried_by(self, carrier: BulkCarrier) -> None:
+        """Compiled code propagates messages and RAs in place of the router."""
+        self._carrier = carrier
 
     def rate_changed(self) -> None:
         """Sets the alarm for the new rate of the experiment clock."""

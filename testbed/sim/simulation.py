@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import math
 import resource
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
@@ -45,6 +47,7 @@ from testbed.terminal.numbers import clock
 from testbed.terminal.progress import Progress
 from testbed.workload.generate import generate
 from testbed.workload.members import members_of
+from testbed.workload.model import Workload
 from topos.model import Topology
 
 if TYPE_CHECKING:
@@ -320,10 +323,11 @@ class Simulation:
         from testbed.sim.carrier import in_bulk
 
         cores = [router.core for router in self.routers]
-        carrier = in_bulk(self.fabric, self.agenda, cores, self._delivered)
+        issued = weight_of_advertisements(self.experiment, self.workload)
+        carrier = in_bulk(self.fabric, self.agenda, cores, self._delivered, issued)
         if carrier is not None:
             for router in self.routers:
-                router.stale = carrier.stale
+                router.carried_by(carrier)
         return carrier
 
     def _delivered(self, node: int, at_ns: int, frame: Frame) -> None:
@@ -341,6 +345,30 @@ class Simulation:
 
 def _raise(error: OSError) -> None:
     raise error
+
+
+def weight_of_advertisements(experiment: Experiment, workload: Workload) -> int:
+    """A bound on the weight of all RAs of a node together, over all nodes.
+
+    A constraint takes three characters or more, and simplification makes no predicate longer than twice its
+    text. Each change of p0 and each epoch makes an RA at most; so does each period.
+    """
+    changes: Counter[int] = Counter()
+    declared: Counter[int] = Counter()
+    longest: Counter[int] = Counter()
+    for item in workload.items:
+        if item.action != "send_message":
+            changes[item.node] += 1
+            length = 2 * len(item.predicate or "") + 2
+            if item.action == "subscribe":
+                declared[item.node] += length
+            else:
+                longest[item.node] = max(longest[item.node], length)
+    period = experiment.protocol.ra_period_s
+    further = 2 * len(steps_of(experiment.events)) + 2
+    if period is not None:
+        further += math.ceil(experiment.duration_s / period) + 1
+    return max(((changes[node] + further) * (declared[node] + longest[node]) for node in changes), default=0)
 
 
 def _is_large(topology: Topology) -> bool:

@@ -146,6 +146,8 @@ class FilterPool:
         self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
         #: Changes whenever a filter is added or removed.
         self._version = 0
+        #: How often filters were removed: their numbers may have been given to others.
+        self.sweeps = 0
         #: Pairs of filters that may still be considered; None: no bound. Set by `bounded`.
         self.allowance: int | None = None
 
@@ -292,6 +294,14 @@ class FilterPool:
         # The search for several members considers at most so many pairs.
         if jointly and not self._spend(BOXES_MAX * min(near.bit_count(), 2 * CANDIDATES_MAX)):
             jointly = False
+        return self.covered_by_several(number, near, jointly)
+
+    def covered_by_several(self, number: int, near: Bits, jointly: bool) -> bool:
+        """Whether several possible covers of a filter, compared with it, are known to cover it together.
+
+        Args:
+            jointly: as for `covers`.
+        """
         key = number, near, jointly
         answer = self._covered.get(key)
         if answer is None:
@@ -350,6 +360,15 @@ class FilterPool:
 
     # How answers are computed.
 
+    def compared(self, number: int) -> Relations:
+        """Returns the relations of a filter to all filters of the pool, compared, for compiled code."""
+        relations = self._related(number, self._index.members)
+        if new := relations.possible_covers & ~relations.compared_covers:
+            self._compare(number, relations, new)
+        if new := relations.possibly_covered & ~relations.compared_covered:
+            self._compare_covered(number, relations, new)
+        return relations
+
     def covered_members(self, number: int, members: Bits) -> tuple[Bits, Bits]:
         """The members that a filter covers, and those that it covers but for values of one attribute."""
         relations = self._related(number, members)
@@ -358,14 +377,7 @@ class FilterPool:
             return 0, 0
         new = near & ~relations.compared_covered
         if new:
-            filter_ = self.filter(number)
-            for other in numbers_in(new):
-                failed = filter_.failures(self.filter(other))
-                if not failed:
-                    relations.covered |= 1 << other
-                elif len(failed) == 1:
-                    relations.covered_except_one |= 1 << other
-            relations.compared_covered |= new
+            self._compare_covered(number, relations, new)
         return near & relations.covered, near & relations.covered_except_one
 
     def merged(self, number: int, members: Bits) -> tuple[Bits, tuple[int, ...]]:
@@ -468,6 +480,17 @@ class FilterPool:
                     relations.high_corner |= bit
         relations.compared_covers |= others
 
+    def _compare_covered(self, number: int, relations: Relations, others: Bits) -> None:
+        """Computes the relations of a filter to others that it possibly covers."""
+        filter_ = self.filter(number)
+        for other in numbers_in(others):
+            failed = filter_.failures(self.filter(other))
+            if not failed:
+                relations.covered |= 1 << other
+            elif len(failed) == 1:
+                relations.covered_except_one |= 1 << other
+        relations.compared_covered |= others
+
     def _on_one_attribute(self, number: int, near: Bits) -> bool:
         """Whether several of these filters, which cover a filter but for one attribute, cover it together."""
         attributes = self.filter(number).attributes
@@ -529,6 +552,7 @@ class FilterPool:
         self._merges.clear()
         self._matched.clear()
         self._version += 1
+        self.sweeps += 1
         self._sweep_at = max(_SWEEP_AT, 2 * len(self))
 
 

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from router.predicates.model import Type
+from router.predicates.printer import format_predicate
 from testbed.config.model import Experiment, RoutingOptions
 from testbed.controller.trees import LAYERS
+from testbed.events.applications import SetPredicate
 from testbed.events.fault import Fault
 from testbed.events.links import LinkDown, LinkUp
 from testbed.sim.bulk import Bulk, Propagated
+from testbed.sim.carrier import BulkCarrier
+from testbed.sim.layout import RA_IN, Exit
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from tests.support.fuzz import cases
+from tests.support.predicate_worlds import MIXED, predicates
 from tests.support.random_experiments import experiments
 from topos.model import Topology
 
@@ -66,9 +74,9 @@ def test_bulk_and_single_events_leave_the_same_run_folder(experiment: Experiment
     handled = 0
     run = Bulk.run
 
-    def counted(self: Bulk, added: int, before: tuple[int, int], until_ns: int, most: int) -> Propagated:
+    def counted(self: Bulk, *limits: Any) -> Propagated:
         nonlocal handled
-        found = run(self, added, before, until_ns, most)
+        found = run(self, *limits)
         handled += found.done
         return found
 
@@ -83,6 +91,65 @@ def test_bulk_and_single_events_leave_the_same_run_folder(experiment: Experiment
     event(f"arrivals in compiled code: {'some' if handled else 'none'}")
     if any('"event": "deliver"' in line for line in _lines(expected)):
         assert handled
+
+
+@st.composite
+def advertised(draw: st.DrawFn) -> Experiment:
+    """Experiments with predicates of few bounds, which cover each other and merge, and with small limits."""
+    experiment = draw(propagated())
+    nodes, options = len(experiment.topology.nodes), experiment.protocol
+    kinds = draw(st.sampled_from([[Type.INTEGER], [Type.INTEGER, Type.BOOLEAN], MIXED]))
+    declared = draw(
+        st.lists(
+            st.tuples(st.floats(0, 20), st.integers(0, nodes - 1), predicates("xyz", kinds).filter(bool)),
+            min_size=2,
+            max_size=24,
+        )
+    )
+    events = [SetPredicate(at_s, node, format_predicate(each)) for at_s, node, each in declared]
+    if draw(st.booleans()):
+        options = replace(options, predicate_burst=3000, predicate_weight=100, predicate_rate=5)
+    options = replace(
+        options,
+        hop_limit=draw(st.sampled_from([2, 3, 5, 64])),
+        turn_pairs=draw(st.sampled_from([1, 40, 200, 2000])),
+        table_filters=draw(st.sampled_from([20, 50_000])),
+        sr_policy=draw(st.sampled_from(["never", "periodic"])),
+        sr_period_s=7.0,
+        sr_timeout_s=0.2,
+    )
+    return replace(
+        experiment,
+        protocol=options,
+        events=tuple(sorted((*experiment.events, *events), key=lambda event: event.at_s)),
+    )
+
+
+@settings(max_examples=cases(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(advertised())
+def test_advertisements_in_compiled_code_leave_the_same_run_folder(experiment: Experiment) -> None:
+    handled: Counter[str] = Counter()
+    collect, answer = BulkCarrier.collect, Bulk._answer
+
+    def counted(self: BulkCarrier) -> None:
+        handled["RAs"] += int(self._bulk.node_counts[:, RA_IN].sum())
+        collect(self)
+
+    def asked(self: Bulk, exit_: int) -> None:
+        handled[Exit(exit_).name] += 1
+        answer(self, exit_)
+
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        expected = _files(Path(one), experiment, bulk=False)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(BulkCarrier, "collect", counted)
+            patch.setattr(Bulk, "_answer", asked)
+            found = _files(Path(other), experiment, bulk=True)
+    assert found.keys() == expected.keys()
+    for name, content in expected.items():
+        assert found[name] == content, name
+    for name in handled:
+        event(f"{name} in compiled code")
 
 
 def _lines(files: dict[str, bytes]) -> list[str]:
