@@ -9,7 +9,7 @@ from captures.rundir.layout import RunLayout
 from router.protocol.events import Accepted, Event, FrameReceived, Send, SendMessage
 from router.protocol.scheme import Row
 from router.recording.file import Recording, RecordingError
-from router.wire.frames import FrameType
+from router.wire.format import MESSAGES
 from testbed.errors import InputError
 
 
@@ -48,7 +48,7 @@ def decision(run: Path, node: int, source: int, seq: int) -> Decision | None:
             sent = any(
                 isinstance(action, Send)
                 and (action.frame.issuer, action.frame.seq) == (source, seq)
-                and action.frame.type is FrameType.MSG
+                and action.frame.type in MESSAGES
                 for action in actions
             )
             if node == source:
@@ -77,6 +77,6 @@ def _concerns(event: Event, node: int, source: int, seq: int) -> bool:
         return isinstance(event, SendMessage)
     return (
         isinstance(event, FrameReceived)
-        and event.frame.type is FrameType.MSG
+        and event.frame.type in MESSAGES
         and (event.frame.issuer, event.frame.seq) == (source, seq)
     )
