@@ -335,7 +335,9 @@ class Relay:
             if boxes:
                 actions += self._homes.taken(cached, now)
         else:
-            row = transition(Occasion.ARRIVAL, bool(boxes), new, bool(parts), addressed, en_route)
+            # A flushed copy is for others, although it goes no further now: row T4 or T5.
+            beyond = bool(parts) or flushed
+            row = transition(Occasion.ARRIVAL, bool(boxes), new, beyond, addressed, en_route)
             if row.after is not None:
                 cached, actions = state.enter(id_, body.message, now - age_s, row, now, flushed)
         if cached is not None:

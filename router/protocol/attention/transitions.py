@@ -27,7 +27,8 @@ class Occasion(Enum):
     SELECTED = ("dispatched",)
     #: A frame brings it, and it is in no index here.
     #: taken: an unsatisfied local subscription matches, and may take it; pf: its pending flag; forwarded: it
-    #: goes on to other routers; addressed: this router is among its homes; en_route: the option.
+    #: goes on to other routers, or is a copy that a neighbour flushed; addressed: this router is among its
+    #: homes; en_route: the option, or of a flushed copy whether the cache has room for it.
     ARRIVAL = ("taken", "pf", "forwarded", "addressed", "en_route")
     #: A local subscription takes it from an index.
     TAKEN = ("ppt", "opt")

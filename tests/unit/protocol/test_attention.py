@@ -173,6 +173,28 @@ def test_a_second_copy_of_a_pub_is_dropped_and_homes_that_were_served_are_left_o
     assert len(sent(received(router, 11, _frame(FrameType.PUB, 21, 3, body)))) == 1
 
 
+def test_a_flushed_copy_is_cached_if_there_is_room_or_a_worse_one() -> None:
+    router = _router(flushing="neighbour", cache_publications=2)
+
+    def flush(seq: int, age_us: int) -> list[str]:
+        body = Publication(21, seq, age_us, Message({"x": 1}))
+        return _types(received(router, 11, _frame(FrameType.FLUSH, 11, seq, body), 10.0))
+
+    assert [flush(1, 5_000_000), flush(2, 3_000_000)] == [[], []]
+    # The oldest is replaced first: this one would be, and the next one replaces the first one.
+    assert [flush(3, 9_000_000), flush(4, 1_000_000)] == [[], []]
+    cached = {each.id[1]: each.index for each in _state(router).cache}
+    assert cached == {2: Index.DPT, 4: Index.DPT}
+
+    # Who got it is not known: a refreshed subscription takes none, a new one does.
+    def taken(refreshed: bool) -> list[int]:
+        event = Register(1, parse_predicate("x = 1"), 5, 5.0, 60.0, refreshed)
+        actions = router.handle(event, 10.0)
+        return [each.seq for each in actions if isinstance(each, DeliverPublication)]
+
+    assert [taken(True), taken(False)] == [[], [2, 4]]
+
+
 def test_policies_say_which_publication_leaves_first() -> None:
     def left(replacement: str, types: str = "ignored") -> int:
         cache = Cache(
