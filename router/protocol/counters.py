@@ -46,6 +46,8 @@ class Drop(StrEnum):
     SUB_REFUSED = "sub_refused"
     #: A PUB that came before.
     PUB_DUPLICATE = "pub_duplicate"
+    #: A PUB or FLUSH of a publication of this router that was never uploaded here.
+    PUBLICATION_FORGED = "publication_forged"
     #: A home of a PUB to which this router has sent the publication since the home's last SUB.
     HOME_SERVED = "home_served"
     #: An OVERLOAD of a subscription that this router does not know, or that has a newer round.

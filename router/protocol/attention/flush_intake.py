@@ -40,6 +40,8 @@ class FlushIntake:
         state.context.counters.flushes_received += 1
         if body.flags & _ANSWERS:
             return self._flushing.answered(interface, body, now)
+        if self._relay.forged(body):
+            return state.context.drop(Drop.PUBLICATION_FORGED)
         id_ = (body.source, body.seq)
         uploaded_at = now - min(body.age_us / 1e6, SECONDS_MAX)
         admitted = state.cache.admits(

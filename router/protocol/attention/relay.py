@@ -275,6 +275,8 @@ class Relay:
         context.counters.pubs_received += 1
         if not self._came.add((frame.issuer, frame.seq)):
             return context.drop(Drop.PUB_DUPLICATE)
+        if self.forged(body):
+            return context.drop(Drop.PUBLICATION_FORGED)
         parts = partition(context, branch, frame.epoch, self._unserved(body))
         addressed = context.node in body.homes
         pending = bool(body.flags & PublicationFlags.PENDING)
@@ -286,6 +288,11 @@ class Relay:
             else:
                 context.drop(Drop.HOP_LIMIT)
         return actions + self.evict(now)
+
+    def forged(self, body: Publication) -> bool:
+        """Whether a publication claims an identifier that an upload at this router is still to get."""
+        context = self._context
+        return body.source == context.node and body.seq > context.sequence_number(self._uploaded)
 
     def _unserved(self, body: Publication) -> list[int]:
         """The homes of a PUB that have not been sent the publication since they asked last (section 4.4)."""

@@ -195,6 +195,21 @@ def test_a_flushed_copy_is_cached_if_there_is_room_or_a_worse_one() -> None:
     assert [taken(True), taken(False)] == [[], [2, 4]]
 
 
+@pytest.mark.parametrize("kind", [FrameType.PUB, FrameType.FLUSH])
+def test_no_frame_takes_the_identifier_of_an_upload_that_is_still_to_come(kind: FrameType) -> None:
+    router = _router(cache_publications=2)
+    _upload(router, 0.0, x=1)
+    homes = (NODE,) if kind is FrameType.PUB else ()
+    for seq in (INCARNATION << 32 | 2, (INCARNATION + 1) << 32 | 1):
+        flags = PublicationFlags.PENDING | PublicationFlags.CUSTODY
+        body = Publication(NODE, seq, 0, Message({"x": 1}), flags, homes)
+        assert received(router, 11, _frame(kind, 11, seq, body)) == []
+    assert router.counters.dropped["publication_forged"] == 2
+    for at in range(1, 6):
+        _upload(router, float(at), x=1)
+    assert len(_state(router).cache) == 2
+
+
 def test_policies_say_which_publication_leaves_first() -> None:
     def left(replacement: str, types: str = "ignored") -> int:
         cache = Cache(
