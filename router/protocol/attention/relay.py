@@ -36,6 +36,8 @@ from router.wire.frames import (
 
 _PENDING = frozenset({Index.PPT})
 _ALL = frozenset(Index)
+#: SUBs of one round that a router takes; a home sends one, and one to top up.
+_SUBS_A_ROUND = 8
 #: PUBs of which a router remembers issuer and number.
 _PUBS_REMEMBERED = 16_384
 
@@ -170,7 +172,8 @@ class Relay:
         ):
             return context.drop(Drop.SUB_OLD)
         weight = max(1, total_weight(body.predicate))
-        if not body.lifetime_left_us or not body.remaining or self._refuses(known, weight):
+        again = known is not None and known.round == body.round and len(known.nonces) >= _SUBS_A_ROUND
+        if again or not body.lifetime_left_us or not body.remaining or self._refuses(known, weight):
             return context.drop(Drop.SUB_REFUSED)
         deadline = now + min(body.lifetime_left_us / 1e6, SECONDS_MAX)
         freshness_s = min(body.freshness_us / 1e6, SECONDS_MAX)

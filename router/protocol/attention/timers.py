@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from router.protocol.events import Action
+
+#: Timers of which a heap is not searched for cancelled ones.
+_FEW = 64
 
 
 class Timer:
@@ -27,15 +30,25 @@ class Timer:
 
 
 class Timers:
-    """The timers that have neither been run nor cancelled; of equal times, the earlier set first."""
+    """Timers that are to be run; of equal times, the earlier set first."""
 
     def __init__(self) -> None:
+        #: Timers, some of them cancelled: at most as many as others, and a few.
         self._heap: list[tuple[float, int, Timer]] = []
         self._count = 0
+        self._most = _FEW
+
+    def __len__(self) -> int:
+        return len(self._heap)
 
     def set(self, at: float, run: Callable[[float], list[Action]]) -> Timer:
         timer = Timer(at, run)
         self._count += 1
+        if len(self._heap) >= self._most:
+            # Cancelled timers may be due in years: without this, they would pile up.
+            self._heap = [each for each in self._heap if each[2].run is not None]
+            heapify(self._heap)
+            self._most = max(_FEW, 2 * len(self._heap))
         heappush(self._heap, (at, self._count, timer))
         return timer
 

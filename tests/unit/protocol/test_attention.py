@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +255,31 @@ def test_a_router_keeps_no_more_subscriptions_than_it_may() -> None:
     router.handle(Tick(), 11.0)
     router.handle(ApplicationGone(1), 11.0)
     assert _types(received(router, 11, _sub(seq=3), 11.0)) == ["SUB"]
+
+
+def test_the_memory_of_a_subscription_does_not_grow_with_its_subs() -> None:
+    router = _router()
+    subs = [replace(_SUB, nonce=nonce, lifetime_left_us=10**15) for nonce in range(1000)]
+    for body in subs:
+        received(router, 11, _sub(body=body))
+    state = _state(router)
+    assert len(state.table.get((11, 1)).nonces) == 8
+    assert router.counters.dropped["sub_refused"] == 992
+    # The next round is another matter, and the timers of former ones are forgotten.
+    for body in subs:
+        received(router, 11, _sub(body=replace(body, round=body.nonce + 1)))
+    assert state.table.get((11, 1)).round == 1000
+    assert len(state.timers) < 100
+    assert router.next_deadline() == 1e9
+
+
+def test_a_subscription_that_is_withdrawn_leaves_no_timer_until_its_deadline() -> None:
+    router = _router()
+    for _ in range(1000):
+        answer, *_ = router.handle(Register(1, parse_predicate("x = 1"), 1, 1e9, 5.0), 0.0)
+        assert isinstance(answer, Registered)
+        router.handle(Unregister(1, answer.subscription), 0.0)
+    assert len(_state(router).timers) < 100
 
 
 @pytest.mark.parametrize(
