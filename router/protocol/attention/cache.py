@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from heapq import heapify, heappop, heappush, nsmallest
 
-from router.predicates.model import Message, Predicate
-from router.predicates.semantics import matches
+from router.predicates.model import Filter, Message, Predicate
+from router.predicates.semantics import matches_filter
 from router.protocol.attention.events import Index
 from router.protocol.attention.index import Attribute, attributes_of, equalities_of
 from router.protocol.attention.options import AttentionOptions
@@ -186,13 +186,19 @@ class Cache:
     def _candidates(self, predicate: Predicate) -> Iterable[Cached]:
         """The publications that match a predicate, each once."""
         found: dict[Cached, None] = {}
+        others: list[Filter] = []
         for filter_ in predicate:
             buckets = [self._by_attribute.get(each, {}) for each in equalities_of(filter_)]
             smallest = min(buckets, key=len, default=None)
-            among: Iterable[Cached] = self._publications.values() if smallest is None else smallest
-            whole = len(filter_) == 1 and smallest is not None
-            for cached in among:
-                if cached not in found and (whole or matches(predicate, cached.message)):
+            if smallest is None:
+                others.append(filter_)
+                continue
+            for cached in smallest:
+                if cached not in found and (len(filter_) == 1 or matches_filter(filter_, cached.message)):
+                    found[cached] = None
+        if others:
+            for cached in self:
+                if cached not in found and any(matches_filter(each, cached.message) for each in others):
                     found[cached] = None
         return found
 

@@ -54,12 +54,14 @@ class Homes:
     def register(self, event: Register, now: float) -> list[Action]:
         """A new subscription: takes from the cache, then asks other routers."""
         state = self._state
-        if state.full:
+        weight = max(1, total_weight(event.predicate))
+        if weight > self._context.options.predicate_weight:
+            return [Refused(event.app, f"predicate of weight {weight}: no router takes its SUB")]
+        if not state.keeps(weight):
             return [Refused(event.app, "the router keeps no more subscriptions")]
         self._registered += 1
         number = self._context.sequence_number(self._registered)
-        remembers = state.options.history == "exact"
-        box = Box(number, event, max(1, total_weight(event.predicate)), remembers)
+        box = Box(number, event, weight, remembers=state.options.history == "exact")
         state.boxes.add(box)
         return self._begin(box, now)
 

@@ -173,7 +173,8 @@ class Relay:
             return context.drop(Drop.SUB_OLD)
         weight = max(1, total_weight(body.predicate))
         again = known is not None and known.round == body.round and len(known.nonces) >= _SUBS_A_ROUND
-        if again or not body.lifetime_left_us or not body.remaining or self._refuses(known, weight):
+        keeps = state.keeps(weight, None if known is None else known.weight)
+        if again or not keeps or not body.lifetime_left_us or not body.remaining:
             return context.drop(Drop.SUB_REFUSED)
         deadline = now + min(body.lifetime_left_us / 1e6, SECONDS_MAX)
         freshness_s = min(body.freshness_us / 1e6, SECONDS_MAX)
@@ -207,17 +208,6 @@ class Relay:
         elif branch.on_tree:
             context.drop(Drop.HOP_LIMIT)
         return actions
-
-    def _refuses(self, known: Entry | None, weight: int) -> bool:
-        """Whether the router keeps no further subscription of this weight."""
-        state = self._state
-        if weight > self._context.options.predicate_weight:
-            return True
-        if known is not None:
-            return False
-        return state.full or (
-            state.boxes.weight + state.table.weight + weight > state.options.subscriptions_weight
-        )
 
     def _offer(
         self, entry: Entry, body: Subscription, now: float

@@ -42,13 +42,18 @@ class State:
         self.delivered: Recent[PublicationId] = Recent(remembered)
         self.settled = False
 
-    @property
-    def full(self) -> bool:
-        """Whether the router keeps as many subscriptions as it may."""
-        options = self.options
+    def keeps(self, weight: int, before: int | None = None) -> bool:
+        """Whether the router may keep a subscription of this weight.
+
+        Args:
+            before: weight of the entry that it replaces; None: it is a further one.
+        """
+        options, further = self.options, before is None
+        whole = self.boxes.weight + self.table.weight + weight - (before or 0)
         return (
-            len(self.boxes) + len(self.table) >= options.subscriptions
-            or self.boxes.weight + self.table.weight >= options.subscriptions_weight
+            weight <= self.context.options.predicate_weight
+            and len(self.boxes) + len(self.table) + further <= options.subscriptions
+            and whole <= options.subscriptions_weight
         )
 
     # Changes of the indexes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import Message
+from router.predicates.model import Filter, Message
 from router.predicates.parser import parse_predicate
+from router.predicates.semantics import matches_filter
 from router.protocol.attention.cache import Cache, Cached
 from router.protocol.attention.events import (
     DeliverPublication,
@@ -231,6 +233,26 @@ def test_policies_say_which_publication_leaves_first() -> None:
     assert [left("mf", types) for types in ("pending-first", "disseminated-first")] == [3, 1]
 
 
+def test_each_filter_of_a_subscription_is_compared_once_with_each_publication(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared = Counter[str]()
+
+    def counted(filter_: Filter, message: Message) -> bool:
+        compared["filters"] += 1
+        return matches_filter(filter_, message)
+
+    monkeypatch.setattr("router.protocol.attention.cache.matches_filter", counted)
+    cache = Cache(AttentionOptions())
+    for number in range(40):
+        cache.add(Cached((0, number), Message({"x": number, "y": 1}), 0.0, 0.0), Index.OPT)
+    filters = [f"y = 1 and x > {100 + n}" for n in range(30)] + [f"x > {50 + n}" for n in range(30)]
+    predicate = parse_predicate(" or ".join([*filters, "x = 7", "x < 2 and y < 2", "y = 1 and x < 1"]))
+    found = cache.select(predicate, 50, frozenset(Index), 0.0, lambda _: True)
+    assert {cached.id[1] for cached in found} == {0, 1, 7}
+    assert compared["filters"] <= 62 * 40
+
+
 def test_selection_by_index_comes_before_the_policy() -> None:
     cache = Cache(AttentionOptions(selection="mf", selection_types=True))
     for number, index in enumerate((Index.PPT, Index.OPT, Index.DPT)):
@@ -251,6 +273,15 @@ def test_a_router_keeps_no_more_subscriptions_than_it_may() -> None:
     light = _router(subscriptions_weight=60)
     assert received(light, 11, _sub(body=heavy)) == []
     assert light.counters.dropped["sub_refused"] == 1
+    # A subscription does not become a heavy one, and applications have the same limits.
+    received(light, 11, _sub(seq=2))
+    assert received(light, 11, _sub(seq=2, body=replace(heavy, round=1))) == []
+    narrow = set_up(
+        RouterOptions(service="attention", service_options=AttentionOptions(), predicate_weight=60)
+    )
+    for each in (light, narrow):
+        (answer,) = each.handle(Register(1, heavy.predicate, 1, 5.0, 5.0), 0.0)
+        assert isinstance(answer, Refused)
     # The room is free again after the deadlines.
     router.handle(Tick(), 11.0)
     router.handle(ApplicationGone(1), 11.0)
