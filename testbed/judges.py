@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from captures.rundir.clock import read_clock
 from captures.rundir.layout import RunLayout
 from router.registry import Registry
 from testbed.config.hop_limit import hop_limit_of
@@ -44,12 +45,16 @@ def judge_subscriptions(run: RunLayout, experiment: Experiment) -> None:
         len(topology.nodes),
         experiment.duration_s,
         experiment.oracle.in_flight_window_s,
-        starvation_expected(experiment),
+        starvation_expected(experiment, max(read_clock(run).rates)),
     )
 
 
-def starvation_expected(experiment: Experiment) -> str | None:
-    """Returns why subscriptions may starve in an experiment without a fault of the routers, or None."""
+def starvation_expected(experiment: Experiment, rate: float) -> str | None:
+    """Returns why subscriptions may starve in an experiment without a fault of the routers, or None.
+
+    Args:
+        rate: greatest rate of the experiment clock, experiment seconds in a wall second.
+    """
     for link in experiment.topology.links:
         if link.loss_percent:
             return f"link {link.u}-{link.v} loses frames"
@@ -57,7 +62,7 @@ def starvation_expected(experiment: Experiment) -> str | None:
             return f"link {link.u}-{link.v} has a bandwidth: its queue may drop frames"
     options = experiment.service.of_kind
     # A publication is sent `beta_s` before the first deadline, and must arrive before that.
-    if options.strategy == "pdp" and options.beta_s < experiment.oracle.in_flight_window_s:
+    if options.strategy == "pdp" and options.beta_s < experiment.oracle.in_flight_window_s * rate:
         return "beta_s is below the time for which a frame may be under way (in_flight_window_s)"
     return None
 

@@ -92,8 +92,8 @@ def _simulated(
         LAYERS[experiment.broadcast.layer](experiment.topology, frozenset(), frozenset()),
         nodes,
         end_s=begin_s + experiment.duration_s,
-        window_s=experiment.oracle.in_flight_window_s,
-        undecided=starvation_expected(experiment) or undecided_by(counters.values()),
+        window_s=experiment.oracle.in_flight_window_s * experiment.virtual_rate,
+        undecided=starvation_expected(experiment, experiment.virtual_rate) or undecided_by(counters.values()),
     )
     return judged, counters, cost
 

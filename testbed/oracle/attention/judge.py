@@ -144,10 +144,10 @@ def write_judgement(
         RunFolderError: a file of the run folder is missing or malformed.
     """
     collector, clock = Collector(filters_of), read_clock(run)
-    # Records are written at or after the time that they give.
-    zero_s = np.inf
+    # Records are written at or after the time that they give: the least late one is the closest.
+    zero_s = -np.inf
     for where, record in read_attention(run):
-        zero_s = min(zero_s, record["at_s"] - clock.experiment_s(record["t_ns"]))
+        zero_s = max(zero_s, record["at_s"] - clock.experiment_s(record["t_ns"]))
         try:
             collector.take(record)
         except OverflowError as error:

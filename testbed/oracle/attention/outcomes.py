@@ -35,7 +35,8 @@ class Result:
         matching: M_S as the paper defines it.
         eligible: publications that were matching and fresh at some time of the lifetime, and not delivered to
             the subscription in an earlier round.
-        certain: M_S without uploads close to the ends of the lifetime, which may not have met the SUB.
+        certain: M_S without uploads close to the ends of the lifetime, which may not have met the SUB, and
+            without those too old at its end, until when a delayed push may wait.
         filled_s: seconds from the registration to the delivery that filled the box; None: never full.
     """
 
@@ -82,7 +83,8 @@ def results(history: History, end_s: float, window_s: float) -> list[Result]:
         oldest_s = begin_s - each.freshness_s
         eligible = _between(uploads, oldest_s, deadline_s)
         eligible -= _between(earlier.get(position, uploads[:0]), oldest_s, deadline_s)
-        certain = _between(uploads, begin_s + window_s, deadline_s - window_s)
+        fresh_s = deadline_s - each.freshness_s
+        certain = _between(uploads, max(begin_s, fresh_s) + window_s, deadline_s - window_s)
         filled_s = float(last[position]) - begin_s if full else None
         found.append(Result(each, verdict, n_s, int(remote[position]), matching, eligible, certain, filled_s))
     return found
@@ -90,7 +92,7 @@ def results(history: History, end_s: float, window_s: float) -> list[Result]:
 
 def starved(found: list[Result]) -> list[Result]:
     """Returns the rounds that starve although enough publications could reach them, not counting those
-    uploaded close to the ends of the lifetime."""
+    uploaded close to the ends of the lifetime or too old at its end."""
     return [each for each in found if each.verdict == Verdict.STARVED and each.certain >= each.round.max]
 
 

@@ -134,7 +134,16 @@ def test_outcomes() -> None:
 
 def test_starvation_leaves_out_uploads_close_to_the_ends_of_a_lifetime() -> None:
     for at_s, certain in ((1.0, True), (0.2, False), (9.8, False)):
-        records = [registered(0.0, max=1), uploaded(at_s, 1)]
+        records = [registered(0.0, max=1, freshness_s=20.0), uploaded(at_s, 1)]
+        found = results(history_of(records), 100.0, 0.5)
+        assert [each.verdict for each in found] == [Verdict.STARVED]
+        assert bool(starved(found)) is certain
+
+
+def test_starvation_leaves_out_uploads_that_a_delayed_push_finds_too_old() -> None:
+    """pdp pushes at the end of a lifetime, when a publication may be older than the freshness."""
+    for at_s, certain in ((4.0, False), (6.0, True)):
+        records = [registered(0.0, max=1, freshness_s=5.0), uploaded(at_s, 1)]
         found = results(history_of(records), 100.0, 0.5)
         assert [each.verdict for each in found] == [Verdict.STARVED]
         assert bool(starved(found)) is certain
@@ -225,7 +234,8 @@ def test_counts_of_uploads(records: list[Record]) -> None:
             if f"event = {each['attributes']['event']}" == history.predicates[own.predicate]
         ]
         in_lifetime = [each for each in matching if own.begin_s <= each["at_s"] <= own.deadline_s]
-        assert found.matching == found.certain == len(in_lifetime)
+        assert found.matching == len(in_lifetime)
+        assert found.certain == sum(each["at_s"] >= own.deadline_s - own.freshness_s for each in in_lifetime)
         fresh = [each for each in matching if own.begin_s - own.freshness_s <= each["at_s"] <= own.deadline_s]
         earlier = [
             each

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -151,15 +152,30 @@ def test_trace_of_a_publication(ran: Any) -> None:
         publications.publications(run, "event == = 0")
 
 
+def test_a_record_that_was_written_late_shifts_no_time(tmp_path: Path) -> None:
+    experiment = _experiment()
+    run = _run(tmp_path, experiment)
+    before = list(read_subscriptions(run))
+    records = run.simulated_service_records
+    first, *others = records.read_text(encoding="utf-8").splitlines()
+    late = json.loads(first)
+    late["t_ns"] += 2_000_000_000
+    records.write_text("\n".join([json.dumps(late), *others, ""]), encoding="utf-8")
+    judge_run(run, experiment)
+    assert list(read_subscriptions(run)) == before
+
+
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
         ({"links__loss_percent": "1"}, " loses frames"),
         ({"links__bandwidth_mbps": "1"}, " has a bandwidth"),
         ({"service__strategy": "pdp", "service__beta_s": "0.1"}, "beta_s is below the time"),
+        ({"service__strategy": "pdp", "service__beta_s": "0.9"}, "beta_s is below the time"),
+        ({"service__strategy": "pdp", "service__beta_s": "1.1"}, None),
         ({"service__beta_s": "0.1"}, None),
     ],
 )
 def test_where_starvation_is_no_fault(overrides: dict[str, str], reason: str | None) -> None:
-    found = starvation_expected(_experiment(**overrides))
+    found = starvation_expected(_experiment(**overrides), 2.0)
     assert (found is None) if reason is None else (reason in str(found))
