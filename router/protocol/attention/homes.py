@@ -55,8 +55,9 @@ class Homes:
         """A new subscription: takes from the cache, then asks other routers."""
         state = self._state
         weight = max(1, total_weight(event.predicate))
-        if weight > self._context.options.predicate_weight:
-            return [Refused(event.app, f"predicate of weight {weight}: no router takes its SUB")]
+        most = self._context.options.turn_weight
+        if weight > most:
+            return [Refused(event.app, f"predicate: filters and constraints: {weight}; at most {most}")]
         if not state.keeps(weight):
             return [Refused(event.app, "the router keeps no more subscriptions")]
         self._registered += 1

@@ -45,13 +45,15 @@ class State:
     def keeps(self, weight: int, before: int | None = None) -> bool:
         """Whether the router may keep a subscription of this weight.
 
+        It searches the whole cache for one in the turn in which it comes.
+
         Args:
             before: weight of the entry that it replaces; None: it is a further one.
         """
         options, further = self.options, before is None
         whole = self.boxes.weight + self.table.weight + weight - (before or 0)
         return (
-            weight <= self.context.options.predicate_weight
+            weight <= self.context.options.turn_weight
             and len(self.boxes) + len(self.table) + further <= options.subscriptions
             and whole <= options.subscriptions_weight
         )

@@ -276,12 +276,12 @@ def test_a_router_keeps_no_more_subscriptions_than_it_may() -> None:
     # A subscription does not become a heavy one, and applications have the same limits.
     received(light, 11, _sub(seq=2))
     assert received(light, 11, _sub(seq=2, body=replace(heavy, round=1))) == []
-    narrow = set_up(
-        RouterOptions(service="attention", service_options=AttentionOptions(), predicate_weight=60)
-    )
+    narrow = set_up(RouterOptions(service="attention", service_options=AttentionOptions(), turn_weight=60))
     for each in (light, narrow):
         (answer,) = each.handle(Register(1, heavy.predicate, 1, 5.0, 5.0), 0.0)
         assert isinstance(answer, Refused)
+    assert received(narrow, 11, _sub(body=heavy)) == []
+    assert narrow.counters.dropped["sub_refused"] == 1
     # The room is free again after the deadlines.
     router.handle(Tick(), 11.0)
     router.handle(ApplicationGone(1), 11.0)
