@@ -54,7 +54,7 @@ class Judgement(TypedDict):
     starved_decided: Annotated[
         int,
         "rounds that starve although enough publications were uploaded in the lifetime, not counting those "
-        "within the oracle's window of its ends",
+        "within the oracle's window of its ends or older than the freshness at its end",
     ]
     publications: Annotated[int, "publications uploaded"]
     registrations: Annotated[int, "registrations and refreshes"]
