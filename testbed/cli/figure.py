@@ -7,7 +7,7 @@ from pathlib import Path
 
 from testbed.cli.arguments import add_master, add_runs, positive
 from testbed.errors import InputError, MachineError
-from testbed.figures.reproduction import FIGURES
+from testbed.figures.reproduction import FIGURES, Case
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -77,8 +77,8 @@ def main(arguments: Namespace) -> int:
         arguments.output or folder,
         command,
         [
-            f"{how}, seeds 1 to {seeds}; each seed draws another topology and another workload",
-            *dict.fromkeys(f"{case.label}: {_settings(case.overrides)}" for case in done.results),
+            f"{how}, seeds 1 to {seeds}; everything that is drawn depends on the seed",
+            *dict.fromkeys(f"{case.label}: {_settings(case)}" for case in done.results),
         ],
     )
     for statement in statements:
@@ -91,5 +91,6 @@ def main(arguments: Namespace) -> int:
     return 1 if done.failures or any(statement.holds is False for statement in statements) else 0
 
 
-def _settings(overrides: dict[str, str]) -> str:
-    return ", ".join(f"`{key} = {value}`" for key, value in overrides.items())
+def _settings(case: Case) -> str:
+    """Returns the keys of the experiment; of a case without an experiment, what its figure measures."""
+    return ", ".join(f"`{key} = {value}`" for key, value in (case.overrides or case.facts).items())
