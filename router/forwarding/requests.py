@@ -90,7 +90,9 @@ def serve_requests(state: Address, app: Address) -> Flag:
                     break
                 put_long(state, _OUT, 0)
                 put_long(state, _SENT, 0)
-    send_frames(state)
+    if long_at(state, _SENT) == 0:
+        # Otherwise the link has taken a part of a full batch, and would get that part twice.
+        send_frames(state)
     deliver(state)
     if at < end:
         put_long(app, APP_DESCRIPTOR, -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -14,28 +15,37 @@ pytest.importorskip("numba")
 from router.clock.clock import FixedClock
 from router.forwarding.applications import LocalApplications, Waiting
 from router.forwarding.buffers import FrameBuffers
+from router.forwarding.layout import NEVER
 from router.forwarding.plane import DataPlane
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.protocol.events import Accepted, SendMessage, SetPredicate
 from router.protocol.options import RouterOptions
 from router.records.applications import delivery_head
-from tests.support.one_router import NODE, msg, received, set_up
+from tests.support.one_router import NODE, msg, ra, received, set_up
 from tests.support.two_ways import MTU, ethernet
 
 FRAMES = 64
 
 
 class Node:
-    """A router with applications 1 and 2, which get all messages with `a`, and keeps what is left to it."""
+    """A router with applications 1 and 2, which get all messages with `a`, and keeps what is left to it.
+
+    Node 12 gets all messages with `b`, over a link that takes few frames at a time.
+    """
 
     def __init__(self) -> None:
+        self.link = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.link[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+        self.link[1].setblocking(False)
         router = self.router = set_up(RouterOptions(), matcher="compiled")
         for app in (1, 2):
             router.handle(SetPredicate(app, parse_predicate("a any integer")), 0.0)
+        received(router, 12, ra(12, "b any integer"))
         state = router.forwarding()
         assert state is not None
-        self.plane = DataPlane(state, FixedClock(), FrameBuffers(FRAMES, MTU + 14), -1, MTU, None)
+        buffers = FrameBuffers(FRAMES, MTU + 14)
+        self.plane = DataPlane(state, FixedClock(), buffers, self.link[0].fileno(), MTU, None)
         assert self.plane.applications is not None
         self.applications: LocalApplications = self.plane.applications
         self.applications.deliverer = self
@@ -84,7 +94,7 @@ class Node:
 def node() -> Iterator[Node]:
     made = Node()
     yield made
-    for pair in made.sockets.values():
+    for pair in (made.link, *made.sockets.values()):
         for each in pair:
             each.close()
 
@@ -150,6 +160,22 @@ def test_requests_are_answered_before_their_messages_are_delivered(node: Node) -
     assert isinstance(after, Accepted)
     assert after.seq == before.seq + 3
     assert not node.requests
+
+
+def test_each_message_of_many_requests_is_sent_once(node: Node) -> None:
+    taken = []
+    with select.epoll() as epoll:
+        for each in (node.link[0], node.sockets[1][0]):
+            epoll.register(each, select.EPOLLIN)
+        node.sockets[1][1].send(b"".join(request(number, b=number) for number in range(FRAMES)))
+        # The link takes a part of the batch; the caller sends the rest.
+        assert node.plane.wait(epoll.fileno(), NEVER, hold=False) == [(node.link[0].fileno(), select.EPOLLIN)]
+    with suppress(BlockingIOError):
+        while True:
+            taken.append(node.link[1].recv(MTU + 14))
+    assert 0 < len(taken) < FRAMES
+    rest = node.plane.unsent()
+    assert len({*taken, *rest}) == len(taken) + len(rest) == FRAMES
 
 
 @pytest.mark.parametrize(
