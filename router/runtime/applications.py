@@ -276,9 +276,11 @@ class Applications:
                 self._begin(app, app.waiting.popleft())
             else:
                 self._continue(app, app.serving)
-            if app.waiting if app.serving is None else not app.serving.waiting:
-                self._behind[number] = app
-            self._settle(app)
+            # The application may have been found gone, with requests that wait.
+            if number in self._applications:
+                if app.waiting if app.serving is None else not app.serving.waiting:
+                    self._behind[number] = app
+                self._settle(app)
             if time.monotonic() >= until:
                 return
 

@@ -11,7 +11,7 @@ import threading
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -596,6 +596,45 @@ def test_applications_that_pipeline_requests_are_served_in_turn(tmp_path: Path) 
                         served += [json.loads(line)["id"] for line in peer.recv(65_536).splitlines()]
             assert applications.idle
     assert served == [0, 100, 200, 1, 101, 201, 2, 102, 202, 3, 103, 203, 104, 204, 205]
+
+
+def test_requests_behind_the_one_that_finds_the_application_gone_are_not_served(tmp_path: Path) -> None:
+    with selectors.DefaultSelector() as selector:
+        router = Router(4, RouterOptions(), factory("counting"), 1)
+        for kind, body in (
+            (FrameType.TABLE, table_of((), (TreeEntry(4, 0, (), 0),))),
+            (FrameType.COMMIT, Commit(1)),
+        ):
+            router.handle(ControllerFrame(Frame(kind, 4, 1, 1, 1, body)), 0.0)
+        applications = Applications(
+            4,
+            tmp_path / "r4.sock",
+            selector,
+            router.session,
+            lambda event: router.handle(event, 0.0),
+            lambda _tables: {"node": 4},
+            records_in(tmp_path, 4),
+        )
+
+        def serve() -> None:
+            for key, mask in selector.select(TIMEOUT):
+                key.data(mask)
+            applications.serve(time.monotonic() + TIMEOUT)
+
+        with closing(applications), socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(str(tmp_path / "r4.sock"))
+            peer.sendall(b'{"op": "subscribe", "predicate": "x = 1"}\n')
+            while not predicates_of(router):
+                serve()
+            # The delivery of its own message finds the socket closed.
+            peer.sendall(
+                b'{"op": "send_message", "message": "x = 1"}\n{"op": "set_predicate", "predicate": "y = 1"}\n'
+            )
+            peer.close()
+            serve()
+            assert len(applications) == 0
+            assert not applications.behind
+        assert predicates_of(router) == {}
 
 
 @pytest.fixture
