@@ -379,6 +379,8 @@ class Applications:
     def left(self, number: int, lines: bytes, deliveries: Sequence[Waiting]) -> None:
         """Sends what the socket of an application has not taken."""
         app = self._applications[number]
+        # Compiled code has left the socket to this method, even if the socket takes all now.
+        self._set_direct(app, False)
         end: float = app.lines.accepted + app.lines.pending
         self._send(app, lines)
         for each in deliveries:

@@ -637,6 +637,54 @@ def test_requests_behind_the_one_that_finds_the_application_gone_are_not_served(
         assert predicates_of(router) == {}
 
 
+class _Direct:
+    """Counts how often compiled code may serve an application."""
+
+    deliverer = None
+
+    def __init__(self) -> None:
+        self.opened: dict[int, int] = {}
+        self.is_open: dict[int, bool] = {}
+
+    def open(self, number: int, _descriptor: int, _head: bytes) -> None:
+        self.opened[number] = self.opened.get(number, 0) + 1
+        self.is_open[number] = True
+
+    def shut(self, number: int) -> None:
+        self.is_open[number] = False
+
+
+def test_compiled_code_serves_an_application_again_whose_socket_takes_the_rest(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    from router.forwarding.applications import Waiting
+
+    direct = _Direct()
+    with selectors.DefaultSelector() as selector:
+        router = Router(4, RouterOptions(), factory("counting"), 1)
+        applications = Applications(
+            4,
+            tmp_path / "r4.sock",
+            selector,
+            router.session,
+            lambda event: router.handle(event, 0.0),
+            lambda _tables: {"node": 4},
+            records_in(tmp_path, 4),
+            direct=direct,  # type: ignore[arg-type]
+        )
+        with closing(applications), socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(str(tmp_path / "r4.sock"))
+            peer.sendall(b'{"op": "subscribe", "predicate": "x = 1"}\n')
+            while not direct.opened:
+                for key, mask in selector.select(TIMEOUT):
+                    key.data(mask)
+                applications.serve(time.monotonic() + TIMEOUT)
+            (number,) = direct.opened
+            applications.left(number, b"the rest\n", [Waiting(9, 4, 1)])
+            assert direct.opened[number] == 2
+            assert direct.is_open[number]
+            assert peer.recv(1000).endswith(b"the rest\n")
+
+
 @pytest.fixture
 def limited(tmp_path: Path) -> Iterator[Node]:
     made = Node(tmp_path / "r4.sock", "attention")
