@@ -29,7 +29,6 @@ from router.protocol.broadcast import EpochTable
 from router.protocol.counters import Drop
 from router.protocol.router import Router
 from router.protocol.schemes.per_interface import PerInterface
-from router.wire.addresses import PORTS_PER_PAGE
 from router.wire.frames import Frame
 from testbed.sim import compiled_bulk as loops
 from testbed.sim.adverts import Adverts
@@ -238,7 +237,7 @@ class Bulk:
                 self._lay_out(int(self._wires[self._heap[0, WIRE], RECEIVER]))
             elif exit_ == Exit.FULL:
                 self._drain()
-                if control[Control.SIZE] + PORTS_PER_PAGE >= len(self._heap):
+                if control[Control.SIZE] + self._nodes[:, PORT_COUNT].max() >= len(self._heap):
                     self._heap = _doubled(self._heap)
                 if self.adverts is not None:
                     self.adverts.grow(int(control[Control.WORDS]))
