@@ -88,6 +88,31 @@ def test_a_cut_archive_and_a_folder_without_a_manifest_are_refused(tmp_path: Pat
     assert list((tmp_path / "runs").iterdir()) == []
 
 
+@pytest.mark.parametrize("content", [b"".join(b"%d\n" % (7**number) for number in range(900)), bytes(20_000)])
+def test_a_damaged_archive_is_refused(tmp_path: Path, content: bytes) -> None:
+    run = _run(tmp_path / "here")
+    (run.path / "notes").write_bytes(content)
+    archive = tmp_path / "a.tar.gz"
+    export_run(run.path, archive)
+    whole = archive.read_bytes()
+    # Behind the header, which has the name of the file.
+    for place in range(40, len(whole), len(whole) // 40):
+        archive.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+        with pytest.raises((InputError, RunFolderError)):
+            import_run(archive, tmp_path / "runs")
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_run_is_imported_where_there_is_no_lock_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = _run(tmp_path / "here")
+    export_run(run.path, tmp_path / "a.tar.gz")
+    monkeypatch.setattr("testbed.runs.archive._CHECKOUT", tmp_path)
+    _, equal = import_run(tmp_path / "a.tar.gz", tmp_path / "runs")
+    assert not equal
+
+
 def test_the_newest_run_that_was_accounted_for_is_preferred(tmp_path: Path) -> None:
     older, newer = _run(tmp_path, "1-a"), _run(tmp_path, "2-b")
     assert find_run(tmp_path, None, accounted=True) == newer.path
