@@ -114,6 +114,8 @@ class Adverts:
         #: The tables by which heads and depths are laid out, and the depths.
         self._tables: list[EpochTable | None] = [None] * len(states)
         self._depths: list[npt.NDArray[np.uint16] | None] = [None] * len(states)
+        #: By node, how many heads of classes have room from `HEAD` on.
+        self._rooms = [0] * len(states)
         #: Whether compiled code has F of a router.
         self._borrowed = bytearray(len(states))
         array = self.array
@@ -236,11 +238,13 @@ class Adverts:
             if table is not None:
                 depths = self._depths[node] = table.classes.depths()
                 row[DEPTHS] = address_of(depths)
-                row[HEAD] = self._head_count
-                self._head_count += len(depths)
-                if self._head_count > len(self._heads):
-                    self._heads = np.concatenate([self._heads, np.zeros(self._head_count, np.int32)])
-                    self._attach()
+                if len(depths) > self._rooms[node]:
+                    self._rooms[node] = len(depths)
+                    row[HEAD] = self._head_count
+                    self._head_count += len(depths)
+                    if self._head_count > len(self._heads):
+                        self._heads = np.concatenate([self._heads, np.zeros(self._head_count, np.int32)])
+                        self._attach()
         if not self._borrowed[node] and table is not None and isinstance(ingress, SubtreeFilter):
             self._borrowed[node] = 1
             heads = self._heads_of(node)

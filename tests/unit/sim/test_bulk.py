@@ -8,9 +8,10 @@ import pytest
 pytest.importorskip("numba")
 
 from router.clock.pieces import Piece
-from router.wire.frames import Frame
+from router.protocol.options import RouterOptions
+from router.wire.frames import Commit, Frame, FrameType
 from testbed.sim import bulk
-from tests.support.one_router import msg, set_up
+from tests.support.one_router import TABLE, control, msg, set_up
 
 #: Interfaces of the router, the arrivals for which there is room at first, and those under way.
 PORTS, ROOM, ARRIVALS = 100, 128, 40
@@ -47,3 +48,22 @@ def test_there_is_room_for_what_a_router_of_many_interfaces_sends(monkeypatch: p
     found = under_way.run(ARRIVALS, (ARRIVALS, 0), ARRIVALS, 1000, Piece(0, 0.0, 1.0))
     assert found.done == ARRIVALS
     assert under_way.head is None
+
+
+def test_further_epochs_take_no_further_room_for_classes() -> None:
+    core = set_up(RouterOptions())
+    ports = {port: port - 1 for port in (1, 2, 3)}
+    wires = np.array([[0, 1, 0, port] for port in ports], np.int64)
+    limits = core.options.limits
+    under_way = bulk.Bulk(
+        [core], wires, [ports], np.zeros(1, np.int64), None, lambda *_: None, [11, 12, 13], limits
+    )
+    assert under_way.adverts is not None
+    under_way._lay_out(0)
+    before = under_way.adverts._heads.nbytes
+    assert before > 0
+    for epoch in range(2, 12):
+        control(core, FrameType.TABLE, epoch, TABLE)
+        control(core, FrameType.COMMIT, epoch, Commit(epoch))
+        under_way._lay_out(0)
+    assert under_way.adverts._heads.nbytes == before
