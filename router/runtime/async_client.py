@@ -91,6 +91,9 @@ class AsyncClient:
             ClientError: the router closed the connection.
         """
         while True:
+            if self._error is not None and self._deliveries.empty():
+                # Another iteration has taken the error from the queue.
+                raise self._error
             found = await self._deliveries.get()
             if isinstance(found, ClientError):
                 raise found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
@@ -29,7 +30,8 @@ from router.protocol.router import Router
 from router.protocol.services.exhaustive import ExhaustiveSession
 from router.records.applications import ApplicationRecords
 from router.runtime.applications import Applications
-from router.runtime.client import Client, ClientError, RoundOver
+from router.runtime.async_client import AsyncClient
+from router.runtime.client import Client, ClientError, Delivery, RoundOver
 from router.runtime.lines import REQUEST_LIMIT
 from router.wire.frames import Commit, Frame, FrameType
 from testbed.cli import pub, sub
@@ -596,6 +598,28 @@ def test_applications_that_pipeline_requests_are_served_in_turn(tmp_path: Path) 
                         served += [json.loads(line)["id"] for line in peer.recv(65_536).splitlines()]
             assert applications.idle
     assert served == [0, 100, 200, 1, 101, 201, 2, 102, 202, 3, 103, 203, 104, 204, 205]
+
+
+def test_an_asyncio_program_gets_deliveries_until_the_router_ends(node: Node) -> None:
+    async def program() -> list[Delivery]:
+        got = []
+        async with AsyncClient(node.path, "a") as client:
+            await client.subscribe("x > 1")
+            sent = [await client.send_message(f"x = {number}") for number in (1, 2, 3)]
+            async for delivery in client:
+                got.append(delivery)
+                if len(got) == 2:
+                    break
+            assert [(each.source, each.seq) for each in got] == sent[1:]
+            node.events()
+            for _ in range(2):
+                with pytest.raises(ClientError, match="closed"):
+                    async with asyncio.timeout(TIMEOUT):
+                        async for _delivery in client:
+                            pass
+        return got
+
+    assert [each.attributes for each in asyncio.run(program())] == [{"x": 2}, {"x": 3}]
 
 
 def test_requests_behind_the_one_that_finds_the_application_gone_are_not_served(tmp_path: Path) -> None:
