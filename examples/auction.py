@@ -17,8 +17,8 @@ import testbed
 LOT, START, STEP = "lot-17", 100, 25
 #: What each bidder pays at most.
 LIMITS = (180, 260, 225)
-#: Wall seconds without a bid after which the lot is sold.
-PATIENCE_S = 2.0
+#: Wall seconds after which a lot without a bid is sold, and a bidder without a price passed over.
+PATIENCE_S, PRICE_S = 2.0, 0.5
 
 
 @dataclass
@@ -53,9 +53,9 @@ def auction(seller_node: str, bidder_nodes: list[str]) -> tuple[str, int]:
                 f'type = "price" category = "clock" lot = "{LOT}" price = {price} leader = "{leader}"'
             )
             for each in bidders:
-                for delivery in each.client.deliveries(timeout=0.2):
+                for delivery in each.client.deliveries(timeout=PRICE_S):
                     each.answer(int(delivery.attributes["price"]), str(delivery.attributes["leader"]))
-            bids = list(seller.deliveries(timeout=0.2 if leader == "" else PATIENCE_S))
+            bids = list(seller.deliveries(timeout=PATIENCE_S))
             better = [bid for bid in bids if int(bid.attributes["price"]) > price]
             if not better:
                 break

@@ -105,7 +105,8 @@ class Prompt(cmd.Cmd):
             self._show_deliveries(0)
         except KeyboardInterrupt:
             print()
-            end = False
+            self.status = 0 if self._interactive else 130
+            end = not self._interactive
         except (TestbedError, ClientError) as error:
             print(f"cbcb: {error}", file=sys.stderr)
             self.status = 0 if self._interactive else getattr(error, "status", 1)
@@ -125,12 +126,15 @@ class Prompt(cmd.Cmd):
     def _run_on(self, node: int, program: str) -> None:
         namespace = self._running.namespace(node, f"exec {node} -- {program}")
         shell = os.environ.get("SHELL") or "/bin/sh"
-        ended = subprocess.run(
-            [shell, "-c", program],
-            env=self._running.environment(node),
-            preexec_fn=lambda: enter_network_namespace(namespace),
-            check=False,
-        )
+        try:
+            ended = subprocess.run(
+                [shell, "-c", program],
+                env=self._running.environment(node),
+                preexec_fn=lambda: enter_network_namespace(namespace),
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise InputError(f"{program}: cannot be started by {shell} on r{node}: {error}") from error
         if ended.returncode:
             raise InputError(f"{program}: exit status {ended.returncode}")
 
