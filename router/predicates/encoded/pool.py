@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import cast
 from weakref import WeakSet
 
-from router.predicates.covering.bitset import Bits, numbers_in
+from router.predicates.covering.bitset import Bits, bits_of, numbers_in
 from router.predicates.covering.pool import Holder
 from router.predicates.encoded.algebra import order
 from router.predicates.encoded.model import (
@@ -34,30 +34,42 @@ _REMEMBERED = 4096
 
 
 class _SuiteIndex:
-    """The filters of one suite.
+    """The filters of one suite, by places of its own: its memory does not grow with the rest of the pool.
 
     Attributes:
-        members: their numbers.
-        having: bit -> the filters that have it.
+        members: their numbers in the pool.
+        having: bit -> the places of the filters that have it.
     """
 
-    __slots__ = ("having", "members")
+    __slots__ = ("_free", "_numbers", "_used", "having", "members")
 
     def __init__(self, suite: Suite) -> None:
         self.members: Bits = 0
         self.having: list[Bits] = [0] * suite.bits
+        #: The number of the filter at each place, the places in use, and those that may be used again.
+        self._numbers: list[int] = []
+        self._used: Bits = 0
+        self._free: list[int] = []
 
-    def add(self, filter_: BloomFilter, bit: Bits) -> None:
-        self.members |= bit
+    def add(self, filter_: BloomFilter, number: int) -> None:
+        if self._free:
+            place = self._free.pop()
+            self._numbers[place] = number
+        else:
+            place = len(self._numbers)
+            self._numbers.append(number)
+        bit = 1 << place
+        self.members |= 1 << number
+        self._used |= bit
         for position in positions(filter_.bits):
             self.having[position] |= bit
 
     def supersets(self, bits: int) -> Bits:
         """The filters that have all of these bits."""
-        found = self.members
+        found = self._used
         for position in positions(bits):
             found &= self.having[position]
-        return found
+        return self._at(found)
 
     def subsets(self, bits: int) -> Bits:
         """The filters that have no other bit than these."""
@@ -65,11 +77,18 @@ class _SuiteIndex:
         for position, having in enumerate(self.having):
             if having and not bits >> position & 1:
                 other |= having
-        return self.members & ~other
+        return self._at(self._used & ~other)
 
     def keep_only(self, members: Bits) -> None:
         self.members &= members
-        self.having = [having & members for having in self.having]
+        gone = [place for place in numbers_in(self._used) if not members >> self._numbers[place] & 1]
+        self._free += gone
+        self._used &= ~bits_of(gone)
+        self.having = [having & self._used for having in self.having]
+
+    def _at(self, places: Bits) -> Bits:
+        """The numbers of the filters at some places."""
+        return bits_of([self._numbers[place] for place in numbers_in(places)])
 
 
 class BloomPool:
@@ -120,7 +139,7 @@ class BloomPool:
             covers, covered = index.subsets(filter_.bits), index.supersets(filter_.bits)
             if every is not None:
                 covers |= every.members
-        index.add(filter_, bit)
+        index.add(filter_, number)
         self._numbers[filter_] = number
         self._filters[number] = filter_
         self._covers[number], self._covered[number] = covers, covered
