@@ -42,10 +42,12 @@ class PrivateApplication:
     records: ApplicationRecords | None = None
     node: int = 0
     name: str = ""
-    #: The declared predicate; the subscriptions by number of the request, until the answer, and by number.
+    #: The declared predicate, and the subscriptions by number.
     _declared: Predicate = NOTHING
-    _asked_for: dict[int, Predicate] = field(default_factory=dict)
     _numbered: dict[int, Predicate] = field(default_factory=dict)
+    #: The predicates to be declared and subscribed to, by number of the request, until the answer.
+    _declaring: dict[int, Predicate] = field(default_factory=dict)
+    _asked_for: dict[int, Predicate] = field(default_factory=dict)
     _asked: dict[int, _Asked] = field(default_factory=dict)
 
     @property
@@ -54,8 +56,12 @@ class PrivateApplication:
         return dict(self._numbered)
 
     def connected(self, node: int, name: str) -> None:
-        """The router has accepted the connection."""
+        """The router has accepted the connection, and knows nothing of an earlier one."""
         self.node, self.name = node, name
+        self._declared = NOTHING
+        for each in (self._numbered, self._declaring, self._asked_for, self._asked):
+            each.clear()
+        self._changed()
         if self.records is not None:
             self.records.connected(time.time_ns(), node, name)
 
@@ -76,11 +82,12 @@ class PrivateApplication:
             predicate = parse_predicate(fields["predicate"])
             if op == "subscribe":
                 self._asked_for[number] = predicate
+                encoded = self.member.encode(predicate)
             else:
-                self._declared = predicate
+                self._declaring[number] = predicate
+                # The router has subscriptions under the keys of their time: what is declared covers them.
+                encoded = self.member.encode(_union(predicate, *self._subscribed()))
             self._changed()
-            # The router has subscriptions under the keys of their time: what is declared covers them.
-            encoded = self.member.encode(predicate) if op == "subscribe" else self.member.encoded
             return {"encoded": private.encode_predicate(encoded).hex()}
         if op == "unsubscribe":
             if "subscription" in fields:
@@ -91,11 +98,13 @@ class PrivateApplication:
         return dict(fields)
 
     def answered(self, number: int, answer: Mapping[str, Any]) -> None:
-        """The router has answered a request."""
-        predicate = self._asked_for.pop(number, None)
-        if predicate is not None:
-            if answer.get("ok"):
-                self._numbered[answer["subscription"]] = predicate
+        """The router has answered a request; one that it refused leaves all as it was."""
+        subscribed, declared = self._asked_for.pop(number, None), self._declaring.pop(number, None)
+        if subscribed is not None or declared is not None:
+            if subscribed is not None and answer.get("ok"):
+                self._numbered[answer["subscription"]] = subscribed
+            if declared is not None and answer.get("ok"):
+                self._declared = declared
             self._changed()
         asked = self._asked.pop(number, None)
         if asked is not None and answer.get("ok") and self.records is not None:
@@ -125,9 +134,17 @@ class PrivateApplication:
 
     @property
     def declared(self) -> str:
-        """The declared predicate in the readable notation."""
-        return format_predicate(self._declared)
+        """The declared predicate in the readable notation: the last that the router was asked to take."""
+        return format_predicate((self._declared, *self._declaring.values())[-1])
+
+    def _subscribed(self) -> tuple[Predicate, ...]:
+        return (*self._numbered.values(), *self._asked_for.values())
 
     def _changed(self) -> None:
-        every = (self._declared, *self._numbered.values(), *self._asked_for.values())
-        self.member.set_predicate(Predicate(tuple(filter_ for each in every for filter_ in each)))
+        # Until its answer the router may deliver by the declared predicate or by the one that is to be.
+        every = (self._declared, *self._declaring.values(), *self._subscribed())
+        self.member.set_predicate(_union(*every))
+
+
+def _union(*predicates: Predicate) -> Predicate:
+    return Predicate(tuple(filter_ for each in predicates for filter_ in each))

@@ -6,10 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from router.predicates.model import Message, Predicate
 from router.runtime.client import Client, ClientError, Delivery, Request
+
+if TYPE_CHECKING:
+    from router.privacy.application import PrivateApplication
+    from router.privacy.keys import KeyRing
 
 
 class AsyncClient:
@@ -26,13 +30,21 @@ class AsyncClient:
         path: the router's application socket.
         app: name of the application, unique at its router (None: the router names it).
         timeout: seconds to wait for an answer.
+        key: as of `Client`.
 
     Raises:
         ClientError: on entering, no router listens at `path`, or the name is in use.
     """
 
-    def __init__(self, path: Path | str, app: str | None = None, timeout: float = 10.0) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        app: str | None = None,
+        timeout: float = 10.0,
+        key: KeyRing | PrivateApplication | None = None,
+    ) -> None:
         self._path = path
+        self._key = key
         self._app = app
         self._timeout = timeout
         self._client: Client | None = None
@@ -43,7 +55,7 @@ class AsyncClient:
 
     async def __aenter__(self) -> Self:
         # The router answers the greeting at once: it waits for nothing.
-        self._client = Client(self._path, self._app, self._timeout)
+        self._client = Client(self._path, self._app, self._timeout, self._key)
         asyncio.get_running_loop().add_reader(self._client.fileno(), self._read)
         return self
 

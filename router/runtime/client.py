@@ -34,6 +34,8 @@ TIMEOUT = 10.0
 _LINE_LIMIT = 64 * 1024 * 1024
 #: Outcomes that a client keeps for a caller that does not ask for them.
 _OUTCOMES_MAX = 10_000
+#: Operations of a service that has no encoded form: with keys, nothing goes to a router in the clear.
+_READ_BY_ROUTERS = frozenset({"register", "publish"})
 #: Operation -> the fields of its answer, if the request was served.
 _ANSWERS = {
     "hello": ("app", "node"),
@@ -113,7 +115,8 @@ class Client:
         app: name of the application, unique at its router (None: the router names it).
         timeout: seconds that a blocking call waits for an answer.
         key: the keys of a private network, whose routers get encoded predicates and messages only; or the
-            application's private side, with its records. None: routers read them.
+            application's private side, with its records. `register` and `publish` then raise ClientError:
+            they have no encoded form. None: routers read predicates and messages.
 
     Attributes:
         app: the application's name.
@@ -447,10 +450,14 @@ class Client:
 
     def _request(self, op: str, fields: Mapping[str, Any]) -> Request:
         number = self._next_id
+        if self.private is not None and op in _READ_BY_ROUTERS:
+            raise ClientError(f"{op}: routers read what this service is given; connect without keys")
         if self.private is not None:
             fields = self.private.request(number, op, fields)
         line = json.dumps({"id": number, "op": op, **fields}, separators=(",", ":")).encode()
         if len(line) > REQUEST_LIMIT:
+            if self.private is not None:
+                self.private.answered(number, {"ok": False})
             raise ValueError(f"{op}: a request of {len(line)} bytes; a router accepts {REQUEST_LIMIT}")
         self._next_id += 1
         request = self._requests[number] = Request(number, op)

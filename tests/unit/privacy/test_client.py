@@ -63,3 +63,37 @@ def test_requests_are_encoded_and_records_exact(tmp_path: Path) -> None:
     ]
     assert lines[1]["predicate"] == "price < 400"
     assert lines[3]["attributes"] == {"price": 300}
+
+
+def _kept(application: PrivateApplication, text: str, seq: int) -> bool:
+    encoded = private.encode_message(Member(RING).message(parse_message(text))).hex()
+    return application.delivered(7, seq, encoded) is not None
+
+
+def test_a_refused_predicate_leaves_the_earlier_one_in_force() -> None:
+    application = PrivateApplication(Member(RING))
+    application.connected(3, "app")
+    application.request(1, "set_predicate", {"predicate": "a = 1"})
+    application.answered(1, {"ok": True})
+    application.request(2, "set_predicate", {"predicate": "a = 2"})
+    # Which of the two is in force is not known before the answer.
+    assert _kept(application, "a = 1", 1)
+    assert _kept(application, "a = 2", 2)
+    assert application.declared == "a = 2"
+    application.answered(2, {"ok": False})
+    assert application.declared == "a = 1"
+    assert _kept(application, "a = 1", 3)
+    assert not _kept(application, "a = 2", 4)
+
+
+def test_a_new_connection_begins_with_nothing() -> None:
+    application = PrivateApplication(Member(RING))
+    application.connected(3, "app")
+    application.request(1, "set_predicate", {"predicate": "a = 1"})
+    application.answered(1, {"ok": True})
+    application.request(2, "subscribe", {"predicate": "a = 2"})
+    application.connected(3, "app")
+    application.request(2, "send_message", {"attributes": {"a": 1}})
+    application.answered(2, {"ok": True, "source": 3, "seq": 1})
+    assert application.subscriptions == {}
+    assert not _kept(application, "a = 1", 1)

@@ -20,10 +20,12 @@ import pytest
 
 from captures.rundir.attention import read_attention
 from captures.rundir.layout import RunLayout
+from router.content.bloom import Bloom
 from router.content.plain import Plain
 from router.matching.factory import factory
 from router.predicates.model import Message, Value
 from router.predicates.parser import parse_predicate
+from router.privacy.keys import EncodingParameters, KeyRing
 from router.protocol.events import ControllerFrame, Event, Tick
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
@@ -47,10 +49,11 @@ OUTPUT_LIMIT = 256 * 1024
 class Node:
     """A router that is alone in its network, served by a thread."""
 
-    def __init__(self, path: Path, service: str = "exhaustive") -> None:
+    def __init__(self, path: Path, service: str = "exhaustive", privacy: str = "off") -> None:
         self.path = path
         self.folder = path.parent
-        self.router = Router(4, RouterOptions(service=service), factory("counting"), 1)
+        engine = factory("counting") if privacy == "off" else None
+        self.router = Router(4, RouterOptions(service=service, privacy=privacy), engine, 1)
         table = table_of((), (TreeEntry(4, 0, (), 0),))
         for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(1))):
             self.router.handle(ControllerFrame(Frame(kind, 4, 1, 1, 1, body)), 0.0)
@@ -65,6 +68,7 @@ class Node:
             records_in(path.parent, 4),
             OUTPUT_LIMIT,
             service_records=service_records_in(path.parent, 4) if service == "attention" else None,
+            fields_of=Plain.delivery if privacy == "off" else Bloom.delivery,
         )
         self._stop_reader, self._stop_writer = socket.socketpair()
         self.selector.register(self._stop_reader, selectors.EVENT_READ, self._stop)
@@ -125,6 +129,53 @@ def node(tmp_path: Path) -> Iterator[Node]:
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture
+def private_node(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path / "r4.sock", privacy="bloom")
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_an_application_with_keys(private_node: Node) -> None:
+    with private_node.client(key=KeyRing.new(EncodingParameters(bits=4_096))) as client:
+        client.set_predicate("a = 1")
+        # A request that is too long is not sent, and the next one has its number.
+        for request in (client.subscribe, client.set_predicate):
+            with pytest.raises(ValueError, match="a router accepts"):
+                request(" or ".join(f"b = {number}" for number in range(1_100)))
+        client.send_message("a = 1")
+        client.send_message("b = 1")
+        assert [delivery.attributes for delivery in client.deliveries(0.2)] == [{"a": 1}]
+        assert client.private is not None
+        assert client.private.declared == "a = 1"
+
+
+def test_an_asynchronous_application_with_keys(private_node: Node) -> None:
+    async def received() -> Message | Any:
+        async with AsyncClient(private_node.path, key=KeyRing.new()) as client:
+            await client.subscribe("a = 1")
+            await client.send_message("a = 1")
+            return (await anext(aiter(client))).attributes
+
+    assert asyncio.run(received()) == {"a": 1}
+
+
+def test_with_keys_nothing_is_sent_in_the_clear(tmp_path: Path) -> None:
+    node = Node(tmp_path / "r4.sock", "attention")
+    try:
+        with node.client(key=KeyRing.new()) as client:
+            for request in (
+                lambda: client.publish("secret = 1"),
+                lambda: client.register("secret = 1", 1, 10.0, 10.0),
+            ):
+                with pytest.raises(ClientError, match="connect without keys"):
+                    request()
+    finally:
+        node.close()
 
 
 def test_the_service(node: Node) -> None:
