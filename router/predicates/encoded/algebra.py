@@ -7,16 +7,19 @@ matching contains plain matching: no receiver is lost.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from itertools import combinations
 
 from router.predicates.encoded.model import (
+    ANY_FILTER,
     ANY_SUITE,
     ENCODED_EVERYTHING,
     BloomFilter,
     BloomPredicate,
     Suite,
+    positions,
 )
 
 #: Filters of which each pair is compared.
@@ -30,11 +33,21 @@ def covers(first: BloomPredicate, second: BloomPredicate) -> bool:
 
 def minimal(filters: Iterable[BloomFilter]) -> tuple[BloomFilter, ...]:
     """The filters that no other filter covers, each once, in an order that depends on the filters alone."""
+    given = set(filters)
+    if ANY_FILTER in given:
+        return (ANY_FILTER,)
+    frequency = Counter(position for filter_ in given for position in positions(filter_.bits))
     kept: list[BloomFilter] = []
+    # By suite and their rarest bit, which each filter that they cover has; -1 without bits.
+    filed: dict[tuple[Suite, int], list[BloomFilter]] = {}
     # A filter can only be covered by filters of fewer bits, which come first.
-    for filter_ in sorted(set(filters), key=order):
-        if not any(other.covers(filter_) for other in kept):
+    for filter_ in sorted(given, key=order):
+        own = [-1, *positions(filter_.bits)]
+        if not any(other.covers(filter_) for place in own for other in filed.get((filter_.suite, place), ())):
             kept.append(filter_)
+            filed.setdefault((filter_.suite, min(own[1:], key=frequency.__getitem__, default=-1)), []).append(
+                filter_
+            )
     return tuple(kept)
 
 

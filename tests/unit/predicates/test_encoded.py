@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import struct
 
 import pytest
 
 from router.predicates.encoded import strings
+from router.predicates.encoded.algebra import minimal
 from router.predicates.encoded.encoder import Encoder, Hardening
 from router.predicates.encoded.encodings import Ranges, Slides
 from router.predicates.encoded.model import (
+    ANY_FILTER,
     ANY_SUITE,
     BloomFilter,
     BloomMessage,
@@ -165,3 +168,32 @@ def test_encoded_predicates_drop_filters_that_others_cover() -> None:
         parse_predicate("a = 1")
     )
     assert private.predicate(Predicate((Filter(),))) == BloomPredicate((BloomFilter(private.suite, 0),))
+
+
+def test_minimal_filters_are_those_that_no_other_covers() -> None:
+    source = random.Random(1)
+    suites = (Suite(1, 16, 2, 1), Suite(2, 16, 2, 1))
+    for round_ in range(300):
+        filters = {
+            BloomFilter(source.choice(suites), source.getrandbits(16) & source.getrandbits(16))
+            for _ in range(source.randrange(12))
+        }
+        if round_ % 10 == 0:
+            filters.add(ANY_FILTER)
+        expected = {one for one in filters if not any(other.covers(one) for other in filters - {one})}
+        assert set(minimal(filters)) == expected
+
+
+def test_minimal_filters_of_a_large_predicate_take_no_square_of_time() -> None:
+    source, suite = random.Random(2), Suite(1, 512, 8, 1)
+    compared = 0
+
+    class Counting(BloomFilter):
+        def covers(self, other: BloomFilter) -> bool:
+            nonlocal compared
+            compared += 1
+            return super().covers(other)
+
+    drawn = [sum(1 << bit for bit in source.sample(range(512), 16)) for _ in range(1_000)]
+    assert len(minimal(Counting(suite, bits) for bits in drawn)) == 1_000
+    assert compared < 1_000 * 1_000 / 20
