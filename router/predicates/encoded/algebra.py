@@ -8,7 +8,7 @@ matching contains plain matching: no receiver is lost.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import combinations
 
@@ -23,7 +23,7 @@ from router.predicates.encoded.model import (
 )
 
 #: Filters of which each pair is compared.
-_COMPARED = 512
+_COMPARED = 256
 
 
 def covers(first: BloomPredicate, second: BloomPredicate) -> bool:
@@ -85,26 +85,59 @@ def conjunction(first: BloomFilter, second: BloomFilter) -> BloomFilter | None:
 def widened(predicate: BloomPredicate, filters: int) -> BloomPredicate:
     """A predicate of at most so many filters that covers `predicate`.
 
+    See `widening`, which this is at once.
+    """
+    steps = widening(BloomPredicate(minimal(predicate.encoded)), filters)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: BloomPredicate = end.value
+            return found
+
+
+def widening(predicate: BloomPredicate, filters: int) -> Generator[None, None, BloomPredicate]:
+    """A predicate of at most so many filters that covers `predicate`, of minimal filters, in steps.
+
     Repeatedly replaces two filters of one suite by their common bits, those of the pair with the most bits in
-    common. More than `_COMPARED` filters are first reduced in groups, so that the time grows with their
-    number. When there are more suites than filters, the result is the predicate that every message matches.
+    common. More than `_COMPARED` filters are first reduced in groups, one a step, so that the time grows with
+    their number. When there are more suites than filters, the result is the predicate that every message
+    matches.
 
     Raises:
         ValueError: `filters` is not positive.
     """
     if filters < 1:
         raise ValueError(f"a predicate of {filters} filters; expected at least 1")
-    left = minimal(predicate.encoded)
+    left = sorted(predicate.encoded, key=_by_suite)
     if len({filter_.suite for filter_ in left}) > filters:
         return ENCODED_EVERYTHING
-    while len(left) > _COMPARED and filters < _COMPARED:
-        groups = [left[start : start + _COMPARED] for start in range(0, len(left), _COMPARED)]
-        halves = (_merged(group, len(group) // 2) for group in groups)
-        left = minimal(filter_ for half in halves for filter_ in half)
-    return BloomPredicate(minimal(_merged(left, filters)))
+    while len(left) > max(_COMPARED, filters):
+        goal = max(len(left) // 2, filters)
+        smaller: set[BloomFilter] = set()
+        for start in range(0, len(left), _COMPARED):
+            group = left[start : start + _COMPARED]
+            smaller.update(_merged(group, len(group) * goal // len(left)))
+            yield
+        if len(smaller) > (goal if goal == filters else goal + len(left) // 8):
+            # Nearly every filter of a group has a suite of its own.
+            smaller = _one_a_suite(smaller)
+        left = sorted(smaller, key=_by_suite)
+    return BloomPredicate(minimal(_merged(left, filters) if len(left) > filters else left))
 
 
-def _merged(filters: tuple[BloomFilter, ...], most: int) -> list[BloomFilter]:
+def _by_suite(filter_: BloomFilter) -> tuple[Suite, tuple[int, Suite, int]]:
+    return filter_.suite, order(filter_)
+
+
+def _one_a_suite(filters: Iterable[BloomFilter]) -> set[BloomFilter]:
+    common: dict[Suite, int] = {}
+    for filter_ in filters:
+        common[filter_.suite] = common.get(filter_.suite, filter_.bits) & filter_.bits
+    return {BloomFilter(suite, bits) for suite, bits in common.items()}
+
+
+def _merged(filters: Sequence[BloomFilter], most: int) -> list[BloomFilter]:
     """At most so many filters that cover `filters`, or one for each suite if there are more suites."""
     alive = dict(enumerate(filters))
     # The pair with the most common bits first; the bits and the numbers decide among equals.

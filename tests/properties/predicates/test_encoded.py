@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import tracemalloc
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -114,6 +117,31 @@ def test_widening_many_filters_keeps_suites_apart() -> None:
     assert len(wide) <= 3
     assert covers(wide, predicate)
     assert widened(predicate, 1) == ENCODED_EVERYTHING
+
+
+def test_widening_many_filters_to_many_compares_few_at_a_time() -> None:
+    source, suite = random.Random(1), Suite(1, 64, 4, 1)
+    predicate = BloomPredicate(
+        minimal(BloomFilter(suite, sum(1 << bit for bit in source.sample(range(64), 8))) for _ in range(1500))
+    )
+    tracemalloc.start()
+    try:
+        wide = widened(predicate, 600)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 300 < len(wide) <= 600
+    assert covers(wide, predicate)
+    assert most < 40_000_000
+
+
+def test_widening_filters_of_many_suites_ends() -> None:
+    for suites, number, most in ((300, 900, 300), (700, 701, 700)):
+        filters = [BloomFilter(Suite(1 + n % suites, 16, 2, 1), 3 << n // suites) for n in range(number)]
+        wide = widened(BloomPredicate(filters), most)
+        assert len(wide) <= most
+        assert wide != ENCODED_EVERYTHING
+        assert covers(wide, BloomPredicate(filters))
 
 
 @settings(max_examples=cases(100), deadline=None)
