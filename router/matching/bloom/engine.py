@@ -138,6 +138,11 @@ class PairMatcher:
     # Observation.
 
     @property
+    def empty(self) -> bool:
+        """See `BitMatcher`."""
+        return not (self._held or self._loaded)
+
+    @property
     def nbytes(self) -> int:
         """See `BitMatcher`."""
         objects = sum(getsizeof(held) for held in self._held.values())

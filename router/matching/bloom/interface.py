@@ -92,6 +92,10 @@ class BitMatcher(Protocol):
         """
 
     @property
+    def empty(self) -> bool:
+        """Whether no interface has a filter."""
+
+    @property
     def nbytes(self) -> int:
         """The memory of the table and its index, in bytes, without filters that callers passed as objects."""
 

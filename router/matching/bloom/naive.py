@@ -55,6 +55,11 @@ class NaiveBitMatcher:
         )
 
     @property
+    def empty(self) -> bool:
+        """See `BitMatcher`."""
+        return not self._filters
+
+    @property
     def nbytes(self) -> int:
         """See `BitMatcher`."""
         return sum(getsizeof(held) for held in self._filters.values())

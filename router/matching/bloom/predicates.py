@@ -35,6 +35,7 @@ class BloomMatcher:
             self._everything.add(interface)
         for suite in self._engines.keys() | of_suite.keys():
             self._engine(suite).set_filters(interface, of_suite.get(suite, ()))
+            self._drop_if_empty(suite)
 
     def change(self, interface: int, gone: Iterable[Filter], added: Iterable[Filter]) -> None:
         """See `ChangeMatcher`."""
@@ -45,12 +46,14 @@ class BloomMatcher:
             self._everything.add(interface)
         for suite in removed.keys() | new.keys():
             self._engine(suite).change(interface, removed.get(suite, ()), new.get(suite, ()))
+            self._drop_if_empty(suite)
 
     def remove(self, interface: int) -> None:
         """See `Matcher`."""
         self._everything.discard(interface)
-        for engine in self._engines.values():
+        for suite, engine in list(self._engines.items()):
             engine.remove(interface)
+            self._drop_if_empty(suite)
 
     def match(self, message: Message, among: Collection[int] | None = None) -> frozenset[int]:
         """See `Matcher`."""
@@ -69,6 +72,11 @@ class BloomMatcher:
         if found is None:
             found = self._engines[suite] = self._make(suite.bits)
         return found
+
+    def _drop_if_empty(self, suite: Suite) -> None:
+        # Neighbours choose the suites: one that is gone must leave nothing.
+        if self._engines[suite].empty:
+            del self._engines[suite]
 
 
 def _by_suite(filters: Iterable[Filter | BloomFilter]) -> dict[Suite, list[bytes]]:

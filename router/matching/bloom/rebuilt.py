@@ -33,6 +33,11 @@ class RebuiltMatcher(ABC):
         """Sets the elements of `open_` of the interfaces that match to False."""
 
     @property
+    def empty(self) -> bool:
+        """See `BitMatcher`."""
+        return not (self._filters or self._loaded)
+
+    @property
     @abstractmethod
     def nbytes(self) -> int:
         """See `BitMatcher`."""

@@ -226,5 +226,24 @@ def test_encoded_predicates_are_matched_under_their_suite(
         assert [matcher.match(message, among) for matcher in matchers] == [expected, expected]
 
 
+@pytest.mark.parametrize("engine", sorted(BIT_ENGINES))
+def test_a_suite_whose_filters_are_gone_leaves_nothing(engine: str) -> None:
+    matcher = BloomMatcher(engine)
+    empty = matcher.nbytes
+    for number in range(1, 30):
+        suite = Suite(number, 512, 8, 1)
+        filter_ = BloomFilter(suite, 1)
+        if number % 3:
+            matcher.set_predicate(1, BloomPredicate([filter_]))
+        else:
+            matcher.change(1, (), [filter_])  # type: ignore[list-item]  # as tables hold them
+        assert matcher.match(BloomMessage(suite, 3)) == {1}
+        if number % 3 == 0:
+            matcher.change(1, [filter_], ())  # type: ignore[list-item]
+        matcher.remove(1)
+        assert matcher.match(BloomMessage(suite, 3)) == frozenset()
+    assert matcher.nbytes == empty
+
+
 def test_the_default_engine_is_compiled() -> None:
     assert serving() == "pairs"
