@@ -30,12 +30,14 @@ class Captured:
 
     Attributes:
         messages: (source, sequence number) -> message.
+        first_ns: (source, sequence number) -> time of the first capture of the message.
         filters: (issuer, filter) in the order of the captures, each once.
         frames: private frames by type, each capture of a frame counted.
         dropped: frames that are not valid, by reason.
     """
 
     messages: dict[tuple[int, int], BloomMessage] = field(default_factory=dict)
+    first_ns: dict[tuple[int, int], int] = field(default_factory=dict)
     filters: dict[tuple[int, BloomFilter], None] = field(default_factory=dict)
     frames: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
@@ -44,11 +46,13 @@ class Captured:
         """The suites of the messages, the most frequent first."""
         return [suite for suite, _ in Counter(each.suite for each in self.messages.values()).most_common()]
 
-    def take(self, frame: Frame) -> None:
-        """Takes a frame; those without private content are ignored."""
+    def take(self, frame: Frame, time_ns: int) -> None:
+        """Takes a frame captured at a time; those without private content are ignored."""
         body = frame.body.message if isinstance(frame.body, AddressedMessage) else frame.body
         if frame.type is FrameType.XMSG and isinstance(body, BloomMessage):
-            self.messages.setdefault((frame.issuer, frame.seq), body)
+            name = frame.issuer, frame.seq
+            self.messages.setdefault(name, body)
+            self.first_ns[name] = min(time_ns, self.first_ns.get(name, time_ns))
         elif frame.type is FrameType.XRA and isinstance(body, BloomPredicate):
             for filter_ in body.encoded:
                 if filter_.suite != ANY_SUITE:
@@ -70,32 +74,31 @@ def read_captures(paths: Iterable[Path]) -> Captured:
         for record in PcapReader(path).records():
             whole = intake.take(record.data, record.time_ns / 1e9)
             if whole is not None:
-                captured.take(whole[1])
+                captured.take(whole[1], record.time_ns)
         captured.dropped.update(intake.dropped)
     return captured
 
 
-def material(
-    captured: Captured, key: Key, filters: Iterable[Filter], most: int | None = None
-) -> tuple[Seen, Truth, int]:
+def material(captured: Captured, key: Key, filters: Iterable[Filter]) -> tuple[Seen, Truth, int]:
     """The sets of bits under a key, with their meaning.
 
     Args:
         captured: the captures.
         key: the key.
         filters: the filters that were declared in the run.
-        most: messages to take, those of the captures' beginning; None: all.
 
     Returns:
-        The sets, their meaning, and the number of messages that the key does not open.
+        The sets, those of messages in the order of their first captures; their meaning; and the number of
+        messages that the key does not open.
     """
     suite, encoding = key.parameters.suite(key.key_id), key.parameters.make_encoding()
     hashed = StringHash(suite, derived(key.secret, "bloom"))
     opener, unread = Opener(key.secret), 0
     bits: list[int] = []
     strings, attributes = [], []
-    for _, message in sorted(captured.messages.items(), key=lambda item: item[0]):
-        if message.suite != suite or (most is not None and len(bits) >= most):
+    for name in sorted(captured.messages, key=lambda name: (captured.first_ns[name], name)):
+        message = captured.messages[name]
+        if message.suite != suite:
             continue
         try:
             plain = opener.open(message)

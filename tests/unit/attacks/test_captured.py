@@ -19,7 +19,7 @@ from router.privacy.member import Member
 from router.wire.addresses import ETHERTYPE, node_address
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
-from testbed.attacks.captured import material, read_captures
+from testbed.attacks.captured import Captured, material, read_captures
 from testbed.attacks.model import ATTACKS
 from testbed.attacks.traffic import Traffic, knowledge_of
 from testbed.cli.main import main
@@ -70,11 +70,21 @@ def test_sets_are_read_once_with_their_meaning(tmp_path: Path) -> None:
     assert all(len(strings or ()) == 1 for strings in truth.filters)
     for bits, strings in zip(seen.messages, truth.messages, strict=True):
         assert all(truth.bits_of(string) & ~bits == 0 for string in strings)
-    assert len(material(captured, _RING.keys[0], _FILTERS, most=10)[0].messages) == 10
     encoding = _RING.keys[0].parameters.make_encoding()
     plain = Traffic([Message({"x": 1, "y": True})], [(1, _FILTERS[0])])
     outcome = ATTACKS["A1"]().run(seen, knowledge_of(plain, encoding), truth)
     assert outcome.share > 0.9
+
+
+def test_messages_are_in_the_order_of_their_captures() -> None:
+    captured, member = Captured(), Member(_RING, rng=random.Random(2))
+    bodies = [member.message(Message({"x": number})) for number in range(3)]
+    for number, (source, times) in enumerate(((9, (30, 5)), (1, (20,)), (4, (10,)))):
+        for time_ns in times:
+            captured.take(Frame(FrameType.XMSG, source, 1, 1, 8, bodies[number]), time_ns)
+    seen, _, unread = material(captured, _RING.keys[0], _FILTERS)
+    assert unread == 0
+    assert seen.messages == [bodies[number].bits for number in (0, 2, 1)]
 
 
 def test_filters_that_lost_bits_have_a_meaning(tmp_path: Path) -> None:
