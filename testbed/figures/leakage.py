@@ -41,8 +41,10 @@ class Leakage(Reproduction):
         "Somebody with the key of one member can test every value that he can list (A5): a short list of "
         "values is no secret, and all messages under that key, past ones too, are open. This is not "
         "encryption of what routers match; it hides contents from a curious router that knows little.",
-        "What hardening does: a fill hides the number of attributes and the patterns, and costs false "
-        "matches. A secret choice of k' of the k bits by each subscriber makes equal filters look "
+        "What hardening does: a fill hides the number of attributes and defeats this mining of patterns, and "
+        "costs false matches; it is no protection from better mining, as the bits of a frequent string still "
+        "occur together more often than chance has it. A secret choice of k' of the k bits by each "
+        "subscriber makes equal filters look "
         "different, and costs false matches as well. Against known messages and the key a fill only adds "
         "wrong guesses, and who has the key also opens the sealed content.",
         "Shares: A1 of messages whose number of attributes is guessed; A2 of distinct filters of one "

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 from router.predicates.encoded.encoder import Hardening
 from router.predicates.encoded.encodings import ENCODINGS, Slides
 from router.predicates.encoded.hashing import StringHash
-from router.predicates.encoded.model import Suite
+from router.predicates.encoded.model import Suite, positions
+from router.predicates.encoded.strings import equal
 from router.predicates.model import Constraint, Filter, Message, Operator, Type
 from testbed.attacks.frequency import Frequency
 from testbed.attacks.key import WithKey
@@ -60,6 +62,15 @@ def test_a_fill_hides_the_number_of_attributes() -> None:
     seen, truth = encoded(_traffic(1), _SUITE, Slides(), Hardening(fill=0.5), 1)
     outcome = Weight().run(seen, _KNOWLEDGE, truth)
     assert outcome.share <= outcome.baseline
+
+
+def test_a_fill_leaves_the_bits_of_a_frequent_string_together() -> None:
+    seen, truth = encoded(_traffic(1), _SUITE, Slides(), Hardening(fill=0.5), 1)
+    bits = list(positions(truth.bits_of(equal("x0", 1))))
+    rows = np.array([[message >> bit & 1 for bit in bits] for message in seen.messages])
+    together = np.corrcoef(rows.T)[np.triu_indices(len(bits), 1)]
+    # In standard deviations of unrelated bits.
+    assert np.median(together) * len(rows) ** 0.5 > 5
 
 
 def test_frequent_filters_are_recognised() -> None:
