@@ -1,9 +1,9 @@
 """Sealed content: the attributes of a message, encrypted and authenticated for the members.
 
 ChaCha20-Poly1305 (RFC 8439) under a key of the sender, which HKDF-SHA-256 (RFC 5869) derives from the
-members' secret and the sender's number. The nonce is the sender's number (4 bytes) and a counter (8 bytes),
-so it is never used twice under one key while no two senders draw the same number; associated data are the
-suite and B_m, so that sealed content cannot be moved to another encoding.
+members' secret and the sender's number. The nonce is the sender's number (4 bytes) and a counter (8 bytes)
+that begins anywhere, so that two senders who draw the same number hardly ever have a nonce in common;
+associated data are the suite and B_m, so that sealed content cannot be moved to another encoding.
 """
 
 from __future__ import annotations
@@ -67,17 +67,19 @@ class Sealer:
 
     Args:
         secret: the members'.
-        rng: draws the client's number; None: the operating system's source.
-        client: the client's number, where somebody else sees to it that no two are equal; None: it is drawn.
+        rng: draws the client's number and the begin of its counter; None: the operating system's source.
+        client: the client's number, where somebody else sees to it that no two are equal, and the counter
+            begins at 1; None: it is drawn.
 
     Attributes:
         client: the client's number. It is drawn when the client starts: one that restarts is another client.
     """
 
     def __init__(self, secret: bytes, rng: random.Random | None = None, client: int | None = None) -> None:
-        self.client = (rng or random.SystemRandom()).getrandbits(32) if client is None else client
+        source = rng or random.SystemRandom()
+        self.client = source.getrandbits(32) if client is None else client
         self._cipher = _Ciphers(secret).of(self.client)
-        self._counter = 0
+        self._counter = source.getrandbits(63) if client is None else 0
 
     def seal(self, suite: Suite, bits: int, message: Message) -> BloomMessage:
         """The private message with these attributes."""

@@ -12,7 +12,7 @@ from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.privacy.keys import EncodingParameters, KeyRing
 from router.privacy.member import Discard, Member
-from router.privacy.sealing import WINDOW, derived
+from router.privacy.sealing import WINDOW, Sealer, derived
 from router.wire.message import encode_message
 
 RING = KeyRing.new(random_bytes=random.Random(5).randbytes)
@@ -41,9 +41,10 @@ def test_a_member_reads_what_another_sent() -> None:
 
 def test_the_seal_is_that_of_the_specification() -> None:
     """ChaCha20-Poly1305 under HKDF(secret, client), nonce client and counter, associated KEY and BLOOM."""
-    message = Member(RING, rng=random.Random(1)).message(CONTENT)
+    sender = Member(RING, rng=random.Random(1))
+    message = sender.message(CONTENT)
     client, counter = message.sealed[:4], message.sealed[4:12]
-    assert counter == (1).to_bytes(8, "big")
+    assert sender.message(CONTENT).sealed[4:12] == (int.from_bytes(counter, "big") + 1).to_bytes(8, "big")
     key = derived(RING.keys[0].secret, f"content {client.hex()}")
     head = RING.keys[0].key_id.to_bytes(4, "big") + bytes([2, 0, 8, 1])
     plain = ChaCha20Poly1305(key).decrypt(message.sealed[:12], message.sealed[12:], head + message.row)
@@ -110,3 +111,20 @@ def test_a_false_positive_of_the_hash() -> None:
 
 def test_clients_have_numbers_of_their_own() -> None:
     assert len({Member(RING).message(CONTENT).sealed[:4] for _ in range(20)}) == 20
+
+
+def test_senders_of_one_number_share_no_nonce() -> None:
+    secret, body = bytes(32), Message({"a": 1})
+    suite = RING.keys[0].parameters.suite(RING.keys[0].key_id)
+    numbers = random.Random(1)
+    first, second = (Sealer(secret, _SameClient(numbers.randrange(1 << 30))) for _ in range(2))
+    assert first.client == second.client
+    nonces = {sealer.seal(suite, 0, body).sealed[:12] for sealer in (first, second) for _ in range(50)}
+    assert len(nonces) == 100
+
+
+class _SameClient(random.Random):
+    """Draws the same number of a client each time."""
+
+    def getrandbits(self, bits: int) -> int:
+        return 7 if bits == 32 else super().getrandbits(bits)
