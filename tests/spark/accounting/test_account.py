@@ -42,7 +42,7 @@ def test_good_run_has_the_known_numbers(tmp_path: Path, spark: SparkSession) -> 
     assert set(summary) == set(SUMMARY_KEYS) - RUNNERS
     # RA: 1 to 0 and 2; 2 to 1, 1 to 0. MSG: message 1 in two fragments over two links, message 3 over one.
     assert summary["frames_by_type"] == {"RA": 4, "MSG": 5, "SR": 0, "UR": 0}
-    usual = dict.fromkeys(("ACK", "COMMIT", "SR", "UR"), 0)
+    usual = dict.fromkeys(("ACK", "COMMIT", "SR", "UR", "SUB", "PUB", "OVERLOAD", "FLUSH"), 0)
     assert summary["frames_by_type_host_links"] == {"HELLO": 3, "TABLE": 3, "RA": 7, "MSG": 10, **usual}
     assert summary["frames_captured"] == 9 + 23
     assert summary["control_share"] == pytest.approx(4 / 9)
