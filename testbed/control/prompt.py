@@ -102,7 +102,9 @@ class Prompt(cmd.Cmd):
     def onecmd(self, line: str) -> bool:
         try:
             end = bool(super().onecmd(line))
-            self._show_deliveries(0)
+            # A script shows deliveries where it waits for them, not wherever they happen to arrive.
+            if self._interactive:
+                self._show_deliveries(0)
         except KeyboardInterrupt:
             print()
             self.status = 0 if self._interactive else 130

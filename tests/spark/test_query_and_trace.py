@@ -349,7 +349,7 @@ def test_a_message_that_nobody_wanted(run: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_message_that_was_lost_on_its_way(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = _trace(run, capsys, "0/4")
+    said = _trace(run, capsys, "0:4")
     assert said[2] == "1 delivered, 2 expected, 1 MISSED; at 2 routers; pruned at 1 interfaces"
     assert "p2 of the end of the run selects it, that of the moment did not: price < 100" in said[-4]
     assert said[-3] == "r2 (not reached): ✗ MISSED by app-2"
