@@ -24,7 +24,6 @@ from testbed.workload.generate import generate
 SHARES = (0.1, 0.3, 1.0)
 #: The seed of the sample of the public distribution is that of the run and this number.
 _OTHER_SEED = 1_000_003
-KEYS = "keys.json"
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def attack_run(run: RunLayout, key_file: Path | None, names: Sequence[str]) -> A
 
     Args:
         run: the run folder.
-        key_file: the key of the run, to count what is right; None: the file `KEYS` of the run folder.
+        key_file: the key of the run, to count what is right; None: those of the run folder.
         names: of `ATTACKS`.
 
     Raises:
@@ -60,7 +59,7 @@ def attack_run(run: RunLayout, key_file: Path | None, names: Sequence[str]) -> A
         RunFolderError: a file of the run folder is malformed.
     """
     try:
-        ring = read_keys(key_file or run.path / KEYS)
+        ring = read_keys(key_file or run.keys)
     except KeyFileError as error:
         raise InputError(str(error)) from error
     captured = read_captures(run.captures_folder.glob("*.pcap"))

@@ -1,4 +1,4 @@
-"""What the page of figure 2 of the attention paper says of measurements."""
+"""The statements on figure 2 of the attention paper, judged from measurements."""
 
 from __future__ import annotations
 
