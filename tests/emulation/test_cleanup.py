@@ -29,7 +29,7 @@ def _routers_up(run: Cbcb) -> dict[str, object]:
 
     def up() -> dict[str, object] | None:
         state = run.state()
-        sockets = list((STATE / state["tag"]).glob("*.sock"))
+        sockets = list((STATE / state["tag"]).glob("r*.sock"))
         return state if len(sockets) == 5 and len(state["processes"]) >= 2 + 1 + 2 + 5 else None
 
     return poll(up, 60, "the network is up")
