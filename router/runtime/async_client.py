@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from router.predicates.model import Message, Predicate
-from router.runtime.client import Client, ClientError, Delivery, Request
+from router.runtime.client import TIMEOUT, Client, ClientError, Delivery, Request
 
 if TYPE_CHECKING:
     from router.privacy.application import PrivateApplication
@@ -40,7 +40,7 @@ class AsyncClient:
         self,
         path: Path | str,
         app: str | None = None,
-        timeout: float = 10.0,
+        timeout: float = TIMEOUT,
         key: KeyRing | PrivateApplication | None = None,
     ) -> None:
         self._path = path
