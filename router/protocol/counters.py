@@ -81,7 +81,8 @@ class Counters:
     The others are those of the attention-limited service. `publications_delivered` counts a publication once
     for each subscription; `publications_overload` those that came for a local subscription that was satisfied
     before, or over. `subs_issued`, `pubs_issued` and `overloads_issued` count frames of this router, whatever
-    their fan-out, `subs_forwarded` and `pubs_forwarded` those that went on.
+    their fan-out, `subs_forwarded` and `pubs_forwarded` those that went on. `custody_lost` counts pending
+    publications of which no neighbour is known to have taken custody when the cache replaced them.
     """
 
     messages_sent: int = 0
@@ -120,6 +121,7 @@ class Counters:
     overloads_received: int = 0
     flushes_sent: int = 0
     flushes_received: int = 0
+    custody_lost: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
 
     def drop(self, reason: Drop) -> None:

@@ -78,6 +78,7 @@ class Service(Part, ABC):
     Attributes:
         options: the dataclass of the service's options (`router.options.option`): the keys of [service]
             beside `kind`; `RouterOptions.service_options` is an object of the class.
+        sends_messages: whether applications send messages of the routing scheme.
         keeps_records: whether its actions have records (`ServiceAction.record`), for which drivers open a
             file.
 
@@ -89,6 +90,7 @@ class Service(Part, ABC):
     """
 
     options: ClassVar[type] = NoOptions
+    sends_messages: ClassVar[bool] = True
     keeps_records: ClassVar[bool] = False
 
     def __init__(self, context: Context, routing: RoutingTable, messages: Messages) -> None:

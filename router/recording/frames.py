@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from router.predicates.model import Message, Predicate
 from router.predicates.printer import format_message, format_predicate
-from router.wire.bodies import decode_encoded
+from router.wire.bodies import BODIES, decode_encoded
 from router.wire.codec import HEADER_LENGTH, decode_header, forwarded_frame, fragment
 from router.wire.frames import (
     AddressedMessage,
@@ -65,6 +65,8 @@ def describe_frame(frame: Frame) -> str:
 
 def _describe_predicate(body: Predicate | EncodedPredicate) -> str:
     if isinstance(body, EncodedPredicate):
+        if BODIES[body.frame_type].filters is None:
+            return f"refused: {len(body.encoded)} bytes"
         try:
             body = decode_encoded(body)
         except DecodeError as error:

@@ -18,6 +18,11 @@ from router.wire.tlv import encode_tlv, skip_unknown, tlvs, wrong_size
 _SUBSCRIPTION = struct_of(TLV_FORMATS[Tlv.SUBSCRIPTION].fields)
 _PUBLICATION = struct_of(TLV_FORMATS[Tlv.PUBLICATION].fields)
 _OFFERED = struct_of(TLV_FORMATS[Tlv.OFFERED].fields)
+#: Publications that routers name in a SUB.
+MAX_OFFERED = 1024
+#: Bytes of the body of a SUB, and of a PUB or FLUSH, that a router reads, which it does in one turn.
+MAX_SUB_BYTES = 32 * 1024
+MAX_PUBLICATION_BYTES = 48 * 1024
 _SUBSCRIPTION_FLAGS = sum(SubscriptionFlags)
 _PUBLICATION_FLAGS = sum(PublicationFlags)
 

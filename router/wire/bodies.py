@@ -11,6 +11,8 @@ from router.predicates.encoded.model import BloomMessage, BloomPredicate
 from router.predicates.model import Message, Predicate
 from router.wire import private
 from router.wire.attention import (
+    MAX_PUBLICATION_BYTES,
+    MAX_SUB_BYTES,
     decode_addressed_publication,
     decode_publication,
     decode_subscription,
@@ -56,6 +58,8 @@ class BodyCodec:
             its filters, one by one, with the errors of `decode`. A router reads a long one in parts.
         undecoded: of a body that a router mostly sends on unread: bytes -> a body of one of the classes
             `others`.
+        most: bytes of a body that a router decodes, which it does in one turn. It refuses a longer one,
+            which it leaves undecoded. None: any number.
         sent_on: whether routers send the body on as they received it, with TLVs of unknown types.
     """
 
@@ -66,6 +70,7 @@ class BodyCodec:
     others: tuple[Any, ...] = ()
     filters: Callable[[bytes, int | None], Iterator[Any]] | None = None
     undecoded: Callable[[bytes], Any] | None = None
+    most: int | None = None
     sent_on: bool = False
 
     def takes(self, body: object) -> bool:
@@ -122,12 +127,28 @@ BODIES: dict[FrameType, BodyCodec] = {
     FrameType.HELLO: _number(FrameType.HELLO, Hello),
     FrameType.COMMIT: _number(FrameType.COMMIT, Commit),
     FrameType.ACK: _number(FrameType.ACK, Ack, frame_type_of),
-    FrameType.SUB: BodyCodec(Subscription, encode_subscription, decode_subscription, describe_subscription),
+    FrameType.SUB: BodyCodec(
+        Subscription,
+        encode_subscription,
+        decode_subscription,
+        describe_subscription,
+        most=MAX_SUB_BYTES,
+    ),
     FrameType.PUB: BodyCodec(
-        Publication, encode_addressed_publication, decode_addressed_publication, describe_publication
+        Publication,
+        encode_addressed_publication,
+        decode_addressed_publication,
+        describe_publication,
+        most=MAX_PUBLICATION_BYTES,
     ),
     FrameType.OVERLOAD: _number(FrameType.OVERLOAD, Overload),
-    FrameType.FLUSH: BodyCodec(Publication, encode_publication, decode_publication, describe_publication),
+    FrameType.FLUSH: BodyCodec(
+        Publication,
+        encode_publication,
+        decode_publication,
+        describe_publication,
+        most=MAX_PUBLICATION_BYTES,
+    ),
     FrameType.XMSG: BodyCodec(
         BloomMessage,
         private.encode_message,

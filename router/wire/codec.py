@@ -171,7 +171,8 @@ def forwarded_frame(header: Header, body: bytes) -> Frame:
     """As `read_frame`, for a router, which sends on the body of a message or an RA as it was received.
 
     The attributes of a MSG are left undecoded, as an `EncodedMessage`, and so is a long predicate, as an
-    `EncodedPredicate`: the router decodes it in parts.
+    `EncodedPredicate`: the router decodes it in parts. So is a body that is too long for one turn of the
+    router, which refuses it.
 
     Raises:
         DecodeError: the body of another frame, or the destinations of a MSG, break a rule of the format.
@@ -180,7 +181,8 @@ def forwarded_frame(header: Header, body: bytes) -> Frame:
     if body_codec.undecoded is not None:
         return _frame(header, body_codec.undecoded(body))
     received = body if body_codec.sent_on else None
-    if len(body) > _LONG and body_codec.filters is not None:
+    in_parts = body_codec.filters is not None and len(body) > _LONG
+    if in_parts or (body_codec.most is not None and len(body) > body_codec.most):
         _check_length(header, body)
         return _frame(header, EncodedPredicate(header.type, body), received)
     return _frame(header, decode_body(header, body), received)

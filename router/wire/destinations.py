@@ -6,6 +6,7 @@ attributes: they are the first TLV of the body, which is cut off, and the rest i
 
 from __future__ import annotations
 
+import struct
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +20,7 @@ from router.wire.tlv import TLV_HEADER, TLV_HEADER_LENGTH, encode_tlv, overrun, 
 
 _FIRST = struct_of(TLV_FORMATS[Tlv.DESTINATION_MAP].fields)
 _NODE = np.dtype(">u4")
+_ONE = struct.Struct(">I")
 _LIST, _MAP = int(Tlv.DESTINATIONS), int(Tlv.DESTINATION_MAP)
 _NODE_MAX = 2**32 - 1
 
@@ -29,6 +31,9 @@ def encode_destinations(destinations: tuple[int, ...]) -> bytes:
     Raises:
         ValueError: no destination, too many, a number that is no node, or an order that does not ascend.
     """
+    if len(destinations) == 1 and 0 <= destinations[0] <= _NODE_MAX:
+        # Most PUBs have one, and an array costs more than all else.
+        return encode_tlv(Tlv.DESTINATIONS, _ONE.pack(destinations[0]))
     first, last = (destinations[0], destinations[-1]) if destinations else (0, -1)
     ascending = all(a < b for a, b in pairwise(destinations))
     if not 0 <= first <= last <= _NODE_MAX or not ascending or len(destinations) > MAX_DESTINATIONS:

@@ -21,7 +21,7 @@ from testbed.judges import starvation_expected
 from testbed.oracle.attention.history import Collector
 from testbed.oracle.attention.judge import Judged, judge, undecided_by
 from testbed.runs.folders import new_run_folder
-from testbed.sim.simulation import Simulation
+from testbed.sim.simulation import Simulation, uncollected
 from testbed.terminal.progress import Progress
 
 
@@ -69,7 +69,7 @@ def _simulated(
     """Returns the oracle's answers, the counters of the routers, and what the simulation took."""
     records, nodes = _Records(), len(experiment.topology.nodes)
     progress = Progress(Console(quiet=True))
-    with tempfile.TemporaryDirectory(prefix="cbcb-figure-") as folder:
+    with uncollected(), tempfile.TemporaryDirectory(prefix="cbcb-figure-") as folder:
         simulation = Simulation(
             experiment,
             new_run_folder(Path(folder), experiment.name),

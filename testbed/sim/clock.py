@@ -6,6 +6,7 @@ events does not depend on rounding. Events of equal time happen in the order in 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any, Protocol
@@ -138,7 +139,7 @@ class Alarm:
         due: gives the first virtual nanosecond at which a deadline has passed.
     """
 
-    __slots__ = ("_agenda", "_at_ns", "_due_ns", "_ring")
+    __slots__ = ("_agenda", "_at_ns", "_deadline", "_due_ns", "_ring")
 
     def __init__(
         self, agenda: Agenda, ring: Callable[[], None], due: Callable[[float], int] = due_ns
@@ -147,18 +148,24 @@ class Alarm:
         self._due_ns = due
         self._ring = ring
         self._at_ns: int | None = None
+        #: The deadline of `_at_ns`.
+        self._deadline = math.inf
 
     def set(self, deadline: float | None) -> None:
         """Sets the alarm to `deadline` (may have passed); None leaves it unchanged."""
-        if deadline is None:
+        if deadline is None or deadline >= self._deadline:
             return
         at_ns = max(self._due_ns(deadline), self._agenda.now)
         if self._at_ns is None or at_ns < self._at_ns:
-            self._at_ns = at_ns
+            self._at_ns, self._deadline = at_ns, deadline
             self._agenda.at(at_ns, self._due, at_ns)
+
+    def rate_changed(self) -> None:
+        """Deadlines come at other times from now on."""
+        self._deadline = math.inf
 
     def _due(self, at_ns: int) -> None:
         if at_ns != self._at_ns:
             return  # superseded by an earlier alarm
-        self._at_ns = None
+        self._at_ns, self._deadline = None, math.inf
         self._ring()

@@ -83,6 +83,7 @@ class SimulatedRouter:
 
     def rate_changed(self) -> None:
         """Sets the alarm for the new rate of the experiment clock."""
+        self._alarm.rate_changed()
         self._alarm.set(self.core.next_deadline())
 
     def deliver(self, frame: Frame) -> None:

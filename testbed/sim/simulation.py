@@ -7,7 +7,8 @@ import math
 import resource
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -48,7 +49,6 @@ from testbed.terminal.progress import Progress
 from testbed.workload.generate import generate
 from testbed.workload.members import members_of
 from testbed.workload.model import Workload
-from topos.model import Topology
 
 if TYPE_CHECKING:
     from testbed.sim.carrier import BulkCarrier
@@ -63,6 +63,22 @@ _BURST = 1024
 _REPORT_S = 0.2
 #: For fewer nodes, loading Numba takes longer than the messages.
 _WORTH_COMPILING = 100
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Switches the collection of cycles off.
+
+    A simulation leaves no garbage in cycles, and a collection of a large network takes longer than its
+    events.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def simulate(
@@ -93,12 +109,8 @@ def simulate(
     run_dir = new_run_folder(runs, experiment.name).resolve()
     progress.note(f"run folder: {run_dir}")
     topology = experiment.topology
-    collecting = gc.isenabled()
-    # A simulation leaves no garbage in cycles, and a collection of a large network takes longer than its
-    # events.
-    gc.disable()
     simulation: Simulation | None = None
-    with naming_a_full_disk(run_dir):
+    with naming_a_full_disk(run_dir), uncollected():
         try:
             with progress.stage(
                 "bring_up_s", f"set-up: {len(topology.nodes)} routers, {len(topology.links)} links"
@@ -112,8 +124,6 @@ def simulate(
         finally:
             if simulation is not None:
                 simulation.close()
-            if collecting:
-                gc.enable()
         write_timings(RunLayout(run_dir), {**progress.seconds, **simulation.measured})
     return run_dir
 
@@ -127,7 +137,7 @@ class Simulation:
         progress: display of the stages.
         captures: the captures to keep.
         bulk: whether compiled code propagates messages where it may (`testbed.sim.bulk`), which needs Numba;
-            None: in a large network. The run folder is the same.
+            None: in a large network with messages. The run folder is the same.
         service_records: gets the records of the service; the workload's requests are then in no file either.
             None: both are files of the run folder.
     """
@@ -191,7 +201,7 @@ class Simulation:
             for node in topology.nodes
         ]
         self.fabric.connect([router.handle for router in self.routers], self.controller.frame_received)
-        self._bulk = self._in_bulk() if bulk or (bulk is None and _is_large(topology)) else None
+        self._bulk = self._in_bulk() if bulk or (bulk is None and _pays(experiment)) else None
         self._committed = False
         self.network = SimulatedNetwork(topology, self.fabric, self.controller)
         #: Measurements, named as those of an emulation, for summary.json.
@@ -371,9 +381,10 @@ def weight_of_advertisements(experiment: Experiment, workload: Workload) -> int:
     return max(((changes[node] + further) * (declared[node] + longest[node]) for node in changes), default=0)
 
 
-def _is_large(topology: Topology) -> bool:
+def _pays(experiment: Experiment) -> bool:
     """Whether loading machine code takes less time than it saves."""
-    return len(topology.nodes) >= _WORTH_COMPILING and find_spec("numba") is not None
+    large = len(experiment.topology.nodes) >= _WORTH_COMPILING
+    return large and SERVICES[experiment.service.kind].sends_messages and find_spec("numba") is not None
 
 
 class _Reporter:

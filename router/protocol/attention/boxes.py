@@ -94,6 +94,10 @@ class Box:
         """How many publications the round may still get."""
         return self.max - self.count
 
+    def collects(self, round_: int, now: float) -> bool:
+        """Whether a round is the present one, and is not over."""
+        return self.round == round_ and self.state is BoxState.COLLECTING and now < self.deadline
+
     def lacks(self, id_: PublicationId, new: bool) -> bool:
         """Whether the subscription may get a publication: the rule that gives the paper's (RQ).
 

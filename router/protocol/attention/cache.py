@@ -7,7 +7,7 @@ Each publication is in one index. Selection and replacement order them by a poli
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from heapq import heapify, heappop, heappush, nsmallest
 
 from router.predicates.model import Filter, Message, Predicate
@@ -16,6 +16,7 @@ from router.protocol.attention.events import Index
 from router.protocol.attention.index import Attribute, attributes_of, equalities_of
 from router.protocol.attention.options import AttentionOptions
 from router.protocol.attention.policies import POLICIES, Policy
+from router.protocol.attention.turns import COMPARISONS_A_TURN
 
 #: A publication: the router at which it was uploaded, and a number of that router.
 PublicationId = tuple[int, int]
@@ -90,6 +91,8 @@ class Cache:
         #: Places in the order of replacement, some of them former ones.
         self._order: list[tuple[tuple[float, float, int], Cached]] = []
         self._added = 0
+        #: Constraints, of equalities that are all of a filter the publications, that were compared so far.
+        self.compared = 0
         #: Index -> publications in it.
         self.sizes: Counter[Index] = Counter()
 
@@ -162,8 +165,11 @@ class Cache:
         indexes: Collection[Index],
         oldest_at: float,
         fit: Callable[[Cached], bool],
-    ) -> list[Cached]:
+    ) -> Generator[None, None, list[Cached]]:
         """The publications for a subscription, in the order of selection.
+
+        Yields where the turn of the router should end; publications may leave the cache or change their index
+        in between.
 
         Args:
             predicate: matches them.
@@ -172,35 +178,47 @@ class Cache:
             oldest_at: they were uploaded at this time or later, seconds of this router's clock.
             fit: a further condition.
         """
-        found = [
-            cached
-            for cached in self._candidates(predicate)
-            if cached.index in indexes and cached.uploaded_at >= oldest_at and fit(cached)
-        ]
+        found: list[Cached] = []
+        for cached in self._matching(predicate):
+            if cached is None:
+                yield
+            elif cached.index in indexes and cached.uploaded_at >= oldest_at and fit(cached):
+                found.append(cached)
         return nsmallest(most, found, key=self._selected)
 
     def _selected(self, cached: Cached) -> tuple[float, float, PublicationId]:
         rank = _SELECTED_BY_TYPE[cached.index] if self._selection_types else 0
         return rank, self._selection(cached), cached.id
 
-    def _candidates(self, predicate: Predicate) -> Iterable[Cached]:
-        """The publications that match a predicate, each once."""
-        found: dict[Cached, None] = {}
+    def _matching(self, predicate: Predicate) -> Iterator[Cached | None]:
+        """The publications that match a predicate, each once; None after each turn's comparisons."""
+        found: set[Cached] = set()
         others: list[Filter] = []
+        enough = self.compared + COMPARISONS_A_TURN
         for filter_ in predicate:
             buckets = [self._by_attribute.get(each, {}) for each in equalities_of(filter_)]
             smallest = min(buckets, key=len, default=None)
             if smallest is None:
                 others.append(filter_)
                 continue
-            for cached in smallest:
-                if cached not in found and (len(filter_) == 1 or matches_filter(filter_, cached.message)):
-                    found[cached] = None
+            weight = len(filter_)
+            for cached in tuple(smallest):
+                self.compared += weight
+                if self.compared >= enough:
+                    yield None
+                    enough = self.compared + COMPARISONS_A_TURN
+                if cached not in found and (weight == 1 or matches_filter(filter_, cached.message)):
+                    found.add(cached)
+                    yield cached
         if others:
-            for cached in self:
+            weight = sum(map(len, others)) or 1
+            for cached in tuple(self):
+                self.compared += weight
+                if self.compared >= enough:
+                    yield None
+                    enough = self.compared + COMPARISONS_A_TURN
                 if cached not in found and any(matches_filter(each, cached.message) for each in others):
-                    found[cached] = None
-        return found
+                    yield cached
 
     def _place(self, cached: Cached, number: int) -> None:
         cached.place = (self._rank[cached.index], self._replacement(cached), number)

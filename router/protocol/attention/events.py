@@ -205,17 +205,12 @@ class DeliverPublication(ServiceAction):
         return self.app
 
     def line(self) -> Mapping[str, Any]:
-        return {
-            "event": "deliver",
-            "source": self.source,
-            "seq": self.seq,
-            "attributes": self.message,
-            "subscription": self.subscription,
-            "round": self.round,
-            "age_s": self.age_s,
-        }
+        return {**self._shared(), "attributes": self.message}
 
     def record(self) -> Mapping[str, Any]:
+        return {**self._shared(), "whence": self.whence, "at_s": self.at_s}
+
+    def _shared(self) -> dict[str, Any]:
         return {
             "event": "deliver",
             "subscription": self.subscription,
@@ -223,8 +218,6 @@ class DeliverPublication(ServiceAction):
             "source": self.source,
             "seq": self.seq,
             "age_s": self.age_s,
-            "whence": self.whence,
-            "at_s": self.at_s,
         }
 
 
@@ -251,7 +244,7 @@ class RoundEnded(ServiceAction):
     def application(self) -> int:
         return self.app
 
-    def line(self) -> Mapping[str, Any]:
+    def line(self) -> dict[str, Any]:
         return {
             "event": "outcome",
             "subscription": self.subscription,
@@ -261,16 +254,7 @@ class RoundEnded(ServiceAction):
         }
 
     def record(self) -> Mapping[str, Any]:
-        return {
-            "event": "outcome",
-            "subscription": self.subscription,
-            "round": self.round,
-            "outcome": self.outcome,
-            "got": self.got,
-            "got_remote": self.got_remote,
-            "max": self.max,
-            "at_s": self.at_s,
-        }
+        return {**self.line(), "got_remote": self.got_remote, "max": self.max, "at_s": self.at_s}
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,7 @@ class Flushing:
         if cached.index is not Index.PPT or cached.dispatched:
             return [*actions, self._flush(frozenset(interfaces), cached, PublicationFlags.NONE, now)]
         if len(self._open) >= _OPEN_MAX:
+            self._context.counters.custody_lost += 1
             return actions
         self._context.rng.shuffle(interfaces)
         return actions + self._offer(cached, interfaces, 0, now)
@@ -84,7 +85,10 @@ class Flushing:
             return self._context.drop(Drop.FLUSH_UNEXPECTED)
         transfer.timer.cancel()
         del self._open[id_]
-        if body.flags & PublicationFlags.TAKEN or not transfer.interfaces[1:]:
+        if body.flags & PublicationFlags.TAKEN:
+            return []
+        if not transfer.interfaces[1:]:
+            self._context.counters.custody_lost += 1
             return []
         # The neighbour does not have it: another may.
         return self._offer(transfer.cached, transfer.interfaces[1:], 0, now)
@@ -104,6 +108,7 @@ class Flushing:
         transfer = self._open.pop(id_)
         interface = transfer.interfaces[0]
         if transfer.attempts >= _ATTEMPTS or interface not in self._interfaces() or self._state.settled:
+            self._context.counters.custody_lost += 1
             return []
         return self._offer(transfer.cached, transfer.interfaces, transfer.attempts, now)
 

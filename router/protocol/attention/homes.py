@@ -25,10 +25,15 @@ from router.protocol.attention.events import (
 )
 from router.protocol.attention.state import State
 from router.protocol.attention.transitions import Occasion, transition
+from router.protocol.attention.turns import SENDS_A_TURN, Work
 from router.protocol.events import Action, ApplicationGone, Refused, Send
+from router.wire.attention import MAX_OFFERED, MAX_SUB_BYTES
 from router.wire.frames import FrameType, Overload, Subscription, SubscriptionFlags
+from router.wire.predicate import encode_predicate
 
 _ALL = frozenset(Index)
+#: Of a predicate in a SUB: half of it is for the publications that it names.
+_PREDICATE_BYTES = MAX_SUB_BYTES // 2 - 64
 _STATES = {Outcome.SATISFIED: BoxState.FULL, Outcome.EXPIRED: BoxState.EXPIRED}
 
 
@@ -58,8 +63,13 @@ class Homes:
         most = self._context.options.turn_weight
         if weight > most:
             return [Refused(event.app, f"predicate: filters and constraints: {weight}; at most {most}")]
-        if not state.keeps(weight):
+        size = len(encode_predicate(event.predicate))
+        if size > _PREDICATE_BYTES:
+            return [Refused(event.app, f"predicate: {size} bytes in a SUB; at most {_PREDICATE_BYTES}")]
+        if not state.keeps(weight, None):
             return [Refused(event.app, "the router keeps no more subscriptions")]
+        if state.turns.full:
+            return [Refused(event.app, "the router serves too many subscriptions at this time")]
         self._registered += 1
         number = self._context.sequence_number(self._registered)
         box = Box(number, event, weight, remembers=state.options.history == "exact")
@@ -73,6 +83,8 @@ class Homes:
             return [_unknown(event)]
         if box.state is BoxState.COLLECTING:
             return [Refused(event.app, f"subscription {box.number}: round {box.round} is not over")]
+        if self._state.turns.full:
+            return [Refused(event.app, "the router serves too many subscriptions at this time")]
         return self._begin(box, now)
 
     def unregister(self, event: Unregister, now: float) -> list[Action]:
@@ -143,30 +155,46 @@ class Homes:
                 now,
             )
         ]
-        actions += self._take(box, now)
-        if box.state is not BoxState.COLLECTING:
-            return actions
         box.timers.append(state.timers.set(box.deadline, lambda at: self._end(box, Outcome.EXPIRED, at)))
         top_up_s = state.options.top_up_s
         if top_up_s is not None and top_up_s < box.lifetime_s:
             box.timers.append(state.timers.set(box.deadline - top_up_s, lambda at: self._top_up(box, at)))
-        return actions + self._ask(box, now)
+        return actions + state.turns.start(self._serve(box, now))
 
-    def _take(self, box: Box, now: float) -> list[Action]:
-        """Delivers from the cache (row L1)."""
-        state = self._state
+    def _serve(self, box: Box, now: float) -> Work:
+        """Delivers from the cache (row L1), then asks other routers for the rest."""
+        state, round_ = self._state, box.round
         # I2: a publication in OPT, or pending and not dispatched, was never delivered here.
         indexes = _ALL if not box.refreshed or box.ever is not None else {Index.OPT, Index.PPT}
         fit: Callable[[Cached], bool] = lambda cached: box.lacks(  # noqa: E731
             cached.id, cached.index is Index.OPT or (cached.index is Index.PPT and not cached.dispatched)
         )
-        found = state.cache.select(box.predicate, box.max, indexes, now - box.freshness_s, fit)
+        search = state.cache.select(box.predicate, box.max, indexes, now - box.freshness_s, fit)
+        while True:
+            try:
+                next(search)
+            except StopIteration as end:
+                found: list[Cached] = end.value
+                break
+            now = yield []
         actions: list[Action] = []
         for cached in found:
-            whence = Whence(cached.index.value)
-            actions += self.taken(cached, now)
-            actions += self.deliver([box], cached.id, cached.message, now - cached.uploaded_at, whence, now)
-        return actions
+            if len(actions) >= SENDS_A_TURN:
+                now = yield actions
+                actions = []
+            if not box.collects(round_, now):
+                return actions
+            # Between two turns it may have been sent, used or replaced, and it grows old.
+            oldest_at = now - box.freshness_s
+            usable = cached.place is not None and cached.index in indexes
+            if usable and cached.uploaded_at >= oldest_at and fit(cached):
+                age_s = now - cached.uploaded_at
+                whence = Whence(cached.index.value)
+                actions += self.taken(cached, now)
+                actions += self.deliver([box], cached.id, cached.message, age_s, whence, now)
+        if not box.collects(round_, now):
+            return actions
+        return actions + self._ask(box, now)
 
     def taken(self, cached: Cached, now: float) -> list[Action]:
         """A cached publication is used for a local subscription (row L1)."""
@@ -223,7 +251,7 @@ class Homes:
             microseconds(box.freshness_s),
             box.predicate,
             flags,
-            tuple(sorted(offered)),
+            tuple(sorted(offered)[:MAX_OFFERED]),
         )
         box.forwarded_to |= interfaces
         context.counters.subs_issued += 1

@@ -20,10 +20,12 @@ from router.protocol.attention.recent import Recent
 from router.protocol.attention.state import State
 from router.protocol.attention.table import Entry
 from router.protocol.attention.transitions import Occasion, transition
+from router.protocol.attention.turns import SENDS_A_TURN, Work
 from router.protocol.broadcast import Branch
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
 from router.protocol.partition import partition
+from router.wire.attention import MAX_OFFERED
 from router.wire.frames import (
     Frame,
     FrameType,
@@ -105,17 +107,7 @@ class Relay:
         state = self._state
         if not entry.active or state.settled or not self._reachable([entry]):
             return []
-        found = state.cache.select(
-            entry.predicate, entry.remaining, _PENDING, now - entry.freshness_s, lambda _: True
-        )
-        actions: list[Action] = []
-        for cached in found:
-            others = self._reachable(state.table.matching(cached.message, now - cached.uploaded_at, now))
-            # Rounding must not leave the subscription itself out.
-            entries = list({entry: None} | dict.fromkeys(others))
-            self._count(entries)
-            actions += self._select(cached, entries, now)
-        return actions
+        return state.turns.start(self._offer(entry, _PENDING, frozenset(), [], now))
 
     def _select(self, cached: Cached, entries: Iterable[Entry], now: float) -> list[Action]:
         """Sends a pending publication for the first time, to all homes at once (row P1)."""
@@ -173,12 +165,14 @@ class Relay:
             return context.drop(Drop.SUB_OLD)
         weight = max(1, total_weight(body.predicate))
         again = known is not None and known.round == body.round and len(known.nonces) >= _SUBS_A_ROUND
-        keeps = state.keeps(weight, None if known is None else known.weight)
+        keeps = not state.turns.full and state.keeps(weight, known, branch.parent)
         if again or not keeps or not body.lifetime_left_us or not body.remaining:
             return context.drop(Drop.SUB_REFUSED)
         deadline = now + min(body.lifetime_left_us / 1e6, SECONDS_MAX)
         freshness_s = min(body.freshness_us / 1e6, SECONDS_MAX)
-        entry = Entry(id_, body.round, body.predicate, deadline, freshness_s, body.remaining, weight)
+        entry = Entry(
+            id_, body.round, body.predicate, deadline, freshness_s, body.remaining, weight, branch.parent
+        )
         if known is not None and known.round == body.round:
             entry.nonces |= known.nonces
             entry.forwarded_to = known.forwarded_to
@@ -187,55 +181,98 @@ class Relay:
         entry.timers.append(state.timers.set(deadline, lambda _: self._expired(entry)))
         self._subs += 1
         self._last_sub[frame.issuer] = self._subs
-        offered, actions = self._offer(entry, body, now)
-        if not entry.remaining:
-            return actions
         state.table.activate(entry)
         push_at = state.strategy.push_at(entry)
         if push_at is not None and push_at > now:
             entry.timers.append(state.timers.set(push_at, lambda at: self._push(entry, at)))
-        if branch.on_tree and frame.hop_limit > 1:
-            entry.forwarded_to |= branch.on_tree
-            context.counters.subs_forwarded += 1
-            ids = body.offered
-            if offered and state.options.remote == "all" and not body.flags & SubscriptionFlags.REFRESHED:
-                ids += offered
-            if entry.remaining != body.remaining or len(ids) != len(body.offered):
-                onward = _carrying(replace(body, remaining=entry.remaining, offered=ids), frame)
-            else:
-                onward = frame.one_hop_less()
-            actions.append(Send(branch.on_tree, onward))
-        elif branch.on_tree:
-            context.drop(Drop.HOP_LIMIT)
-        return actions
+        return state.turns.start(self._serve(entry, frame, body, now))
+
+    def _serve(self, entry: Entry, frame: Frame, body: Subscription, now: float) -> Work:
+        """Sends a subscription what it may take here, and the SUB on with the rest."""
+        state, context = self._state, self._context
+        everything = state.options.remote == "all" and not body.flags & SubscriptionFlags.REFRESHED
+        came_at, offered = now, list[PublicationId]()
+        actions: list[Action] = []
+        if self._reachable([entry]):
+            indexes = _ALL if everything else _PENDING
+            actions = yield from self._offer(entry, indexes, frozenset(body.offered), offered, now)
+            now = context.now
+        if not entry.active:
+            return actions
+        # The SUB came in an epoch that may have been retired since.
+        table = context.tables.get(frame.epoch)
+        branch = table.branch(frame.issuer) if table is not None else None
+        if branch is None:
+            return actions + context.drop(Drop.UNKNOWN_EPOCH)
+        if not branch.on_tree:
+            return actions
+        if frame.hop_limit <= 1:
+            return actions + context.drop(Drop.HOP_LIMIT)
+        entry.forwarded_to |= branch.on_tree
+        context.counters.subs_forwarded += 1
+        ids = body.offered + tuple(offered) if everything else body.offered
+        onward = frame.one_hop_less()
+        if entry.remaining != body.remaining or len(ids) != len(body.offered) or now != came_at:
+            left_us = body.lifetime_left_us if now == came_at else microseconds(entry.deadline - now)
+            rest = replace(
+                body, remaining=entry.remaining, offered=ids[:MAX_OFFERED], lifetime_left_us=left_us
+            )
+            onward = _carrying(rest, frame)
+        return [*actions, Send(branch.on_tree, onward)]
 
     def _offer(
-        self, entry: Entry, body: Subscription, now: float
-    ) -> tuple[tuple[PublicationId, ...], list[Action]]:
-        """Sends a subscription what it may take from the cache; returns the publications too."""
-        state = self._state
-        if not self._reachable([entry]):
-            return (), []
-        everything = state.options.remote == "all" and not body.flags & SubscriptionFlags.REFRESHED
-        known = frozenset(body.offered)
-        found = state.cache.select(
+        self,
+        entry: Entry,
+        indexes: frozenset[Index],
+        known: frozenset[PublicationId],
+        offered: list[PublicationId],
+        now: float,
+    ) -> Work:
+        """Sends a subscription what it may take from the cache.
+
+        Args:
+            indexes: those that may be used.
+            known: publications that it has been offered before.
+            offered: gets the publications that are sent.
+        """
+        state, began, home = self._state, self._subs, entry.id[0]
+        search = state.cache.select(
             entry.predicate,
             entry.remaining,
-            _ALL if everything else _PENDING,
+            indexes,
             now - entry.freshness_s,
             lambda cached: cached.id not in known,
         )
+        while True:
+            try:
+                next(search)
+            except StopIteration as end:
+                found: list[Cached] = end.value
+                break
+            now = yield []
         actions: list[Action] = []
         for cached in found:
+            if len(actions) >= SENDS_A_TURN:
+                now = yield actions
+                actions = []
+            if not entry.active or now >= entry.deadline:
+                break
+            # Between two turns it may have been sent, used or replaced, and it grows old.
+            stale = cached.place is None or cached.uploaded_at < now - entry.freshness_s
+            if stale or cached.index not in indexes or cached.served.get(home, -1) >= began:
+                continue
+            offered.append(cached.id)
             if cached.index is Index.PPT:
-                others = self._reachable(state.table.matching(cached.message, now - cached.uploaded_at, now))
+                matching = state.table.matching(cached.message, now - cached.uploaded_at, now)
+                # Rounding must not leave the subscription itself out.
+                others = [each for each in self._reachable(matching) if each is not entry]
                 if state.strategy.counts_pushes:
                     self._count(others)
                 actions += self._select(cached, [entry, *others], now)
             else:
                 actions += self._send(cached, [entry], PublicationFlags.NONE, now)
-        entry.remaining -= len(found)
-        return tuple(cached.id for cached in found), actions
+            self._count([entry])
+        return actions
 
     def _expired(self, entry: Entry) -> list[Action]:
         self._state.table.remove(entry)

@@ -38,6 +38,7 @@ class Attention(Service):
     """
 
     options = AttentionOptions
+    sends_messages = False
     keeps_records = True
 
     def __init__(self, context: Context, routing: RoutingTable, messages: Messages) -> None:
@@ -67,13 +68,16 @@ class Attention(Service):
 
     @property
     def idle(self) -> bool:
-        return self._homes.idle and self._flushing.idle
+        return self._homes.idle and self._flushing.idle and self.state.turns.idle
 
     def next_deadline(self) -> float | None:
-        return self.state.timers.next_deadline()
+        state = self.state
+        return state.timers.next_deadline() if state.turns.idle else state.turns.next_deadline()
 
     def tick(self, now: float) -> list[Action]:
-        return self.state.timers.tick(now)
+        state = self.state
+        actions = state.timers.tick(now, lambda: state.cache.compared)
+        return actions + state.turns.tick(now)
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
         return self._homes.epoch_changed(now)

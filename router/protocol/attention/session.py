@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from router.options import SECONDS_MAX
+from router.predicates.model import Message
 from router.protocol.attention.events import (
     Refresh,
     Register,
@@ -18,7 +19,11 @@ from router.protocol.attention.events import (
 from router.protocol.events import Action, Refused, ServiceEvent
 from router.protocol.service import Command, Handle, Request, RequestError, Session
 from router.protocol.services.requests import integer_in, seconds_in
+from router.wire.attention import MAX_PUBLICATION_BYTES
+from router.wire.message import encode_message
 
+#: Of the attributes of a PUB; beside them it has its homes.
+_MESSAGE_BYTES = MAX_PUBLICATION_BYTES // 2
 _U32_MAX, _U64_MAX = 2**32 - 1, 2**64 - 1
 
 
@@ -54,7 +59,11 @@ class AttentionSession(Session):
         return _answered(Unregister(self.number, integer_in(request, "subscription", 0, _U64_MAX)), handle)
 
     def _publish(self, request: Request, handle: Handle) -> tuple[dict[str, Any], Iterable[Action]]:
-        return _answered(Upload(self.number, self.content.requested_message(request)), handle)
+        message = self.content.requested_message(request)
+        size = len(encode_message(message)) if isinstance(message, Message) else 0
+        if size > _MESSAGE_BYTES:
+            raise RequestError(f"attributes: {size} bytes in a PUB; at most {_MESSAGE_BYTES}")
+        return _answered(Upload(self.number, message), handle)
 
 
 def _answered(event: ServiceEvent, handle: Handle) -> tuple[dict[str, Any], Iterable[Action]]:

@@ -9,9 +9,10 @@ from router.protocol.attention.events import Index, IndexChanged
 from router.protocol.attention.options import AttentionOptions
 from router.protocol.attention.recent import Recent
 from router.protocol.attention.strategies import STRATEGIES
-from router.protocol.attention.table import SubscriptionTable
+from router.protocol.attention.table import Entry, SubscriptionTable
 from router.protocol.attention.timers import Timers
 from router.protocol.attention.transitions import Transition
+from router.protocol.attention.turns import Turns
 from router.protocol.context import Context
 from router.protocol.events import Action
 
@@ -38,25 +39,34 @@ class State:
         self.boxes = Boxes()
         self.table = SubscriptionTable()
         self.timers = Timers()
+        self.turns = Turns(context)
         remembered = max(_REMEMBERED, 4 * options.cache_publications)
         self.delivered: Recent[PublicationId] = Recent(remembered)
         self.settled = False
 
-    def keeps(self, weight: int, before: int | None = None) -> bool:
+    def keeps(self, weight: int, before: Entry | None, interface: int | None = None) -> bool:
         """Whether the router may keep a subscription of this weight.
 
-        It searches the whole cache for one in the turn in which it comes.
+        A neighbour may fill as much of the table as it leaves free (the dynamic threshold of Choudhury and
+        Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998): a single one half
+        of it, two of them a third each, so that there is room for the next.
 
         Args:
-            before: weight of the entry that it replaces; None: it is a further one.
+            before: the entry that it replaces; None: it is a further one.
+            interface: the SUB came in on it; None: it is an application's.
         """
-        options, further = self.options, before is None
-        whole = self.boxes.weight + self.table.weight + weight - (before or 0)
-        return (
-            weight <= self.context.options.turn_weight
-            and len(self.boxes) + len(self.table) + further <= options.subscriptions
-            and whole <= options.subscriptions_weight
-        )
+        options, table = self.options, self.table
+        old = 0 if before is None else before.weight
+        free = options.subscriptions - len(self.boxes) - len(table) + (before is not None)
+        free_weight = options.subscriptions_weight - self.boxes.weight - table.weight + old
+        if weight > self.context.options.turn_weight or free < 1 or free_weight < weight:
+            return False
+        if interface is None:
+            return True
+        same = before is not None and before.interface == interface
+        own = table.of_interface[interface] - same
+        own_weight = table.weight_of_interface[interface] - (old if same else 0)
+        return own < free and own_weight + weight <= free_weight
 
     # Changes of the indexes.
 

@@ -6,6 +6,7 @@ with different lifetimes and maxima (section 6.2.2), so every subscription is an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from router.predicates.model import Message, Predicate
@@ -27,6 +28,7 @@ class Entry:
         freshness_s: greatest age of a publication.
         remaining: publications that it lacks, as far as this router knows.
         weight: filters and constraints of its predicate.
+        interface: the SUB came in on it.
         forwarded_to: the interfaces through which the SUB went on.
         active: publications are sent to it. An entry that is satisfied stays, inactive, so that a copy of its
             SUB does not revive it.
@@ -39,6 +41,7 @@ class Entry:
         "forwarded_to",
         "freshness_s",
         "id",
+        "interface",
         "nonces",
         "predicate",
         "remaining",
@@ -56,6 +59,7 @@ class Entry:
         freshness_s: float,
         remaining: int,
         weight: int,
+        interface: int,
     ) -> None:
         self.id = id_
         self.round = round_
@@ -64,6 +68,7 @@ class Entry:
         self.freshness_s = freshness_s
         self.remaining = remaining
         self.weight = weight
+        self.interface = interface
         self.nonces: set[int] = set()
         self.forwarded_to: frozenset[int] = frozenset()
         self.active = False
@@ -78,6 +83,9 @@ class SubscriptionTable:
         self._active: PredicateIndex[Entry] = PredicateIndex()
         #: Filters and constraints of all entries.
         self.weight = 0
+        #: Interface -> the entries whose SUB came in on it, and their filters and constraints.
+        self.of_interface: Counter[int] = Counter()
+        self.weight_of_interface: Counter[int] = Counter()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -94,7 +102,7 @@ class SubscriptionTable:
         if before is not None:
             self.remove(before)
         self._entries[entry.id] = entry
-        self.weight += entry.weight
+        self._add(entry, 1)
 
     def activate(self, entry: Entry) -> None:
         """Makes publications go to a subscription."""
@@ -103,15 +111,21 @@ class SubscriptionTable:
 
     def deactivate(self, entry: Entry) -> None:
         """Makes no further publication go to a subscription."""
-        entry.active = False
-        self._active.remove(entry)
+        if entry.active:
+            entry.active = False
+            self._active.remove(entry)
 
     def remove(self, entry: Entry) -> None:
         self.deactivate(entry)
         del self._entries[entry.id]
-        self.weight -= entry.weight
+        self._add(entry, -1)
         for timer in entry.timers:
             timer.cancel()
+
+    def _add(self, entry: Entry, sign: int) -> None:
+        self.weight += sign * entry.weight
+        self.of_interface[entry.interface] += sign
+        self.weight_of_interface[entry.interface] += sign * entry.weight
 
     def matching(self, message: Message, age_s: float, now: float) -> list[Entry]:
         """The active entries to which a publication of this age may go."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
+from router.protocol.attention.turns import COMPARISONS_A_TURN, SENDS_A_TURN
 from router.protocol.events import Action
 
+#: Timers that are run in one turn.
+_TIMERS_A_TURN = 512
 #: Timers of which a heap is not searched for cancelled ones.
 _FEW = 64
 
@@ -58,10 +61,18 @@ class Timers:
             heappop(heap)
         return heap[0][0] if heap else None
 
-    def tick(self, now: float) -> list[Action]:
-        """Runs the timers that are due."""
+    def tick(self, now: float, work: Callable[[], int] = lambda: 0) -> list[Action]:
+        """Runs timers that are due, as many as one turn allows.
+
+        Args:
+            work: the constraints that were compared so far.
+        """
         actions: list[Action] = []
-        while (at := self.next_deadline()) is not None and at <= now:
+        most = work() + COMPARISONS_A_TURN
+        for _ in range(_TIMERS_A_TURN):
+            at = self.next_deadline()
+            if at is None or at > now or len(actions) >= SENDS_A_TURN or work() >= most:
+                break
             timer = heappop(self._heap)[2]
             run, timer.run = timer.run, None
             assert run is not None

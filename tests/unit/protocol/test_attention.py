@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.predicates.model import Filter, Message
+from router.predicates.model import Filter, Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.predicates.semantics import matches_filter
 from router.protocol.attention.cache import Cache, Cached
@@ -29,6 +29,7 @@ from router.protocol.attention.events import (
 from router.protocol.attention.options import AttentionOptions
 from router.protocol.attention.service import Attention
 from router.protocol.attention.transitions import TABLE, Occasion, transition
+from router.protocol.attention.turns import COMPARISONS_A_TURN, SENDS_A_TURN
 from router.protocol.events import (
     ApplicationGone,
     ControllerFrame,
@@ -42,11 +43,13 @@ from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.protocol.service import RequestError
 from router.recording.file import Origin, Recorder, Recording
+from router.recording.frames import describe_frame
 from router.recording.replay import check, describe
-from router.wire.codec import decode, encode
+from router.wire.codec import HEADER_LENGTH, decode, decode_header, encode, forwarded_frame
 from router.wire.frames import (
     Body,
     Commit,
+    EncodedPredicate,
     Frame,
     FrameType,
     Overload,
@@ -82,6 +85,16 @@ def _sub(issuer: int = 11, seq: int = 1, body: Subscription = _SUB) -> Frame:
 
 def _upload(router: Router, now: float = 0.0, **attributes: int) -> list[Any]:
     return router.handle(Upload(1, Message(attributes)), now)
+
+
+def _selected(cache: Cache, predicate: Predicate, most: int = 50, oldest_at: float = 0.0) -> list[Cached]:
+    search = cache.select(predicate, most, frozenset(Index), oldest_at, lambda _: True)
+    while True:
+        try:
+            next(search)
+        except StopIteration as end:
+            found: list[Cached] = end.value
+            return found
 
 
 def _types(actions: list[Any]) -> list[str]:
@@ -248,7 +261,7 @@ def test_each_filter_of_a_subscription_is_compared_once_with_each_publication(
         cache.add(Cached((0, number), Message({"x": number, "y": 1}), 0.0, 0.0), Index.OPT)
     filters = [f"y = 1 and x > {100 + n}" for n in range(30)] + [f"x > {50 + n}" for n in range(30)]
     predicate = parse_predicate(" or ".join([*filters, "x = 7", "x < 2 and y < 2", "y = 1 and x < 1"]))
-    found = cache.select(predicate, 50, frozenset(Index), 0.0, lambda _: True)
+    found = _selected(cache, predicate)
     assert {cached.id[1] for cached in found} == {0, 1, 7}
     assert compared["filters"] <= 62 * 40
 
@@ -257,7 +270,7 @@ def test_selection_by_index_comes_before_the_policy() -> None:
     cache = Cache(AttentionOptions(selection="mf", selection_types=True))
     for number, index in enumerate((Index.PPT, Index.OPT, Index.DPT)):
         cache.add(Cached((0, number), Message({"x": 1}), float(-number), 0.0), index)
-    found = cache.select(parse_predicate("x = 1"), 2, frozenset(Index), -10.0, lambda _: True)
+    found = _selected(cache, parse_predicate("x = 1"), 2, -10.0)
     assert [cached.id[1] for cached in found] == [2, 1]
 
 
@@ -391,7 +404,11 @@ _SMALL = st.integers(0, 3)
 _NODES = st.sampled_from([NODE, 11, 12, 13, 21, 22, 2**32 - 1])
 _PREDICATES = st.sampled_from(["x = 1", "x > 0 or y = 2", "none", "x any integer"]).map(parse_predicate)
 _MESSAGES = st.sampled_from([{}, {"x": 1}, {"x": 2, "y": 2}]).map(Message)
-_IDS = st.tuples(_NODES, _SMALL | _U64)
+#: Numbers that this router gave, or will give: of its incarnation, the one before and the next.
+_NEAR = st.builds(
+    lambda half, count: half << 32 | count, st.integers(INCARNATION - 1, INCARNATION + 1), _SMALL
+)
+_IDS = st.tuples(_NODES, _SMALL | _U64 | _NEAR)
 
 
 def _publications(homes: st.SearchStrategy[tuple[int, ...]]) -> st.SearchStrategy[Publication]:
@@ -457,6 +474,106 @@ def test_no_frame_harms_a_router(
     assert not len(_state(router).table)
     assert router.next_deadline() is None
     assert router.idle
+
+
+def _turns(router: Router, actions: list[Any], now: float = 0.0) -> list[list[Any]]:
+    """The actions of an event, and those of the turns that follow at once."""
+    turns = [actions]
+    while (due := router.next_deadline()) is not None and due <= now:
+        turns.append(router.handle(Tick(), now))
+    return turns
+
+
+def _all(turns: list[list[Any]]) -> list[Any]:
+    return [action for turn in turns for action in turn]
+
+
+def test_one_sub_releases_many_publications_in_turns_of_few() -> None:
+    router = _router()
+    for _ in range(200):
+        _upload(router, x=1)
+    turns = _turns(router, received(router, 11, _sub(body=replace(_SUB, remaining=150))))
+    sends = [len(sent(actions)) for actions in turns]
+    assert len(turns) > 1
+    assert max(sends) <= SENDS_A_TURN
+    assert sum(sends) == 150
+    assert _types(_all(turns)) == ["PUB"] * 150
+    assert not len(_state(router).table._active)
+    # What is left goes to the next subscription, and the SUB goes on, once.
+    turns = _turns(router, received(router, 11, _sub(seq=2, body=replace(_SUB, remaining=150))))
+    ((_, onward),) = [each for each in sent(_all(turns)) if each[1].type is FrameType.SUB]
+    assert isinstance(onward.body, Subscription)
+    assert onward.body.remaining == 100
+
+
+def test_what_happens_between_two_turns_of_a_sub_counts() -> None:
+    router = _router()
+    for _ in range(100):
+        _upload(router, x=1)
+    first = received(router, 11, _sub(body=replace(_SUB, remaining=100)))
+    assert len(sent(first)) == SENDS_A_TURN
+    router.handle(Upload(1, Message({"x": 1})), 0.0)
+    received(router, 11, _frame(FrameType.OVERLOAD, 11, 1, Overload(0)))
+    assert not [each for turn in _turns(router, []) for each in sent(turn)]
+    assert router.idle
+
+
+def test_a_subscription_is_compared_with_a_large_cache_in_turns() -> None:
+    router = _router(cache_publications=10_000)
+    for number in range(3000):
+        _upload(router, x=number)
+    predicate = parse_predicate(" or ".join(f"x > {10**6 + n}" for n in range(9)) + " or x > 2998")
+    turns = _turns(router, received(router, 11, _sub(body=replace(_SUB, predicate=predicate))))
+    assert len(turns) > 3000 * 10 // COMPARISONS_A_TURN
+    assert _types(_all(turns)) == ["PUB", "SUB"]
+    # A local subscription as well.
+    event = Register(1, predicate, 2, 9.0, 100.0)
+    turns = _turns(router, router.handle(event, 0.0))
+    assert [type(each) for each in turns[0]] == [Registered]
+    delivered = [each for each in _all(turns) if isinstance(each, DeliverPublication)]
+    assert [each.seq & 0xFFFFFFFF for each in delivered] == [3000]
+    assert _types(turns[-1]) == ["SUB"]
+
+
+def test_a_neighbour_leaves_room_for_the_subscriptions_of_others() -> None:
+    router = _router(subscriptions=9)
+    for seq in range(9):
+        received(router, 11, _sub(seq=seq))
+    assert len(_state(router).table) == 5
+    assert router.counters.dropped["sub_refused"] == 4
+    for seq in range(9):
+        received(router, 12, _sub(issuer=12, seq=seq))
+    assert len(_state(router).table) == 7
+    assert not any(
+        isinstance(each, Refused) for each in router.handle(Register(1, _SUB.predicate, 1, 9.0, 9.0), 0.0)
+    )
+
+
+@pytest.mark.parametrize("kind", [FrameType.SUB, FrameType.PUB, FrameType.FLUSH])
+def test_a_body_that_is_too_long_for_a_turn_is_refused_undecoded(kind: FrameType) -> None:
+    if kind is FrameType.SUB:
+        text = " or ".join(f"attribute{n} = {n}" for n in range(2000))
+        frame = _sub(body=replace(_SUB, predicate=parse_predicate(text)))
+    else:
+        homes = (NODE,) if kind is FrameType.PUB else ()
+        message = Message({f"attribute{n}": "x" * 20 for n in range(1400)})
+        frame = _frame(kind, 11, 1, Publication(11, 1, 0, message, PublicationFlags.NONE, homes))
+    payload = encode(frame)
+    whole = forwarded_frame(decode_header(payload), payload[HEADER_LENGTH:])
+    assert isinstance(whole.body, EncodedPredicate)
+    assert encode(whole) == payload
+    router = _router()
+    assert received(router, 11, whole) == []
+    assert router.counters.dropped["malformed"] == 1
+    assert "refused" in describe_frame(whole)
+
+
+def test_a_predicate_that_no_sub_may_carry_is_refused() -> None:
+    router = set_up(RouterOptions(service="attention", turn_weight=1000))
+    predicate = parse_predicate(" or ".join(f'x = "{n}{"y" * 400}"' for n in range(60)))
+    (refused,) = router.handle(Register(1, predicate, 1, 9.0, 9.0), 0.0)
+    assert isinstance(refused, Refused)
+    assert "bytes in a SUB" in refused.reason
 
 
 def test_a_home_that_restarts_asks_for_what_was_pending_only() -> None:

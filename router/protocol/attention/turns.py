@@ -1,0 +1,75 @@
+"""Work that may take longer than a turn of the router, done in pieces.
+
+A router takes a frame, an event or a tick in one turn, in which nothing else is done: neither a control frame
+is read nor a message forwarded. A subscription that matches many publications, or must be compared with a
+large cache, is therefore served in several turns.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+
+from router.protocol.context import Context
+from router.protocol.events import Action
+
+#: Frames, or deliveries, of one turn.
+SENDS_A_TURN = 48
+#: Constraints that are compared with publications in one turn.
+COMPARISONS_A_TURN = 4096
+#: Pieces of work that may be open when a further subscription comes.
+_OPEN_MAX = 64
+
+#: Yields the actions of a turn, is sent the time of its next turn, and returns the actions of its last turn.
+Work = Generator[list[Action], float, list[Action]]
+
+
+class Turns:
+    """The work of one router that is not done, one turn each in rotation.
+
+    Args:
+        context: of the router.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._open: deque[Work] = deque()
+
+    @property
+    def idle(self) -> bool:
+        """True if all work is done."""
+        return not self._open
+
+    @property
+    def full(self) -> bool:
+        """Whether no further subscription is to be served."""
+        return len(self._open) >= _OPEN_MAX
+
+    def start(self, work: Work) -> list[Action]:
+        """Does the first turn of some work now; the others follow."""
+        try:
+            actions = next(work)
+        except StopIteration as end:
+            return _last(end)
+        self._open.append(work)
+        return actions
+
+    def next_deadline(self) -> float | None:
+        return self._context.now if self._open else None
+
+    def tick(self, now: float) -> list[Action]:
+        """Does one turn."""
+        if not self._open:
+            return []
+        work = self._open.popleft()
+        try:
+            actions = work.send(now)
+        except StopIteration as end:
+            return _last(end)
+        self._open.append(work)
+        return actions
+
+
+def _last(end: StopIteration) -> list[Action]:
+    actions: list[Action] = end.value
+    return actions
