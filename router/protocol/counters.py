@@ -52,6 +52,8 @@ class Drop(StrEnum):
     HOME_SERVED = "home_served"
     #: An OVERLOAD of a subscription that this router does not know, or that has a newer round.
     OVERLOAD_LATE = "overload_late"
+    #: A PUB that a paced interface had no room for.
+    QUEUE_FULL = "queue_full"
     #: A FLUSH that answers nothing, or contradicts itself.
     FLUSH_UNEXPECTED = "flush_unexpected"
     #: A message that its content does not pass on (`Content.refusal`), of an application or a neighbour.

@@ -7,6 +7,7 @@ from typing import Literal
 
 from router.options import SECONDS_MAX, Unit, check, option
 from router.protocol.attention.policies import POLICIES
+from router.protocol.attention.schedulers import SCHEDULERS
 from router.protocol.attention.strategies import STRATEGIES
 
 
@@ -64,6 +65,29 @@ class AttentionOptions:
             "What becomes of an evicted publication (section 4.1.2): nothing, or neighbouring routers may"
             " cache it."
         ),
+    )
+    pace_mbps: float | None = field(
+        default=None,
+        metadata=option(
+            "Bandwidth of every interface by which a router paces what it sends; unset: a router sends at"
+            " once. Megabits in an experiment second.",
+            low=0,
+            above_low=True,
+            high=1_000_000,
+            unit=Unit.MBIT_PER_SECOND,
+            example=1,
+        ),
+    )
+    scheduler: str = field(
+        default="fifo",
+        metadata=option(
+            "Which publication leaves a paced interface next, and which stays longest (section 4.4).",
+            choices=SCHEDULERS,
+        ),
+    )
+    queue_publications: int = field(
+        default=64,
+        metadata=option("Publications that wait at a paced interface; further ones are dropped.", low=1),
     )
     beta_s: float = field(
         default=1.0,

@@ -7,7 +7,7 @@ with different lifetimes and maxima (section 6.2.2), so every subscription is an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from router.predicates.model import Message, Predicate
 from router.protocol.attention.index import PredicateIndex
@@ -81,6 +81,7 @@ class SubscriptionTable:
     def __init__(self) -> None:
         self._entries: dict[SubscriptionId, Entry] = {}
         self._active: PredicateIndex[Entry] = PredicateIndex()
+        self._of_home: dict[int, dict[Entry, None]] = {}
         #: Filters and constraints of all entries.
         self.weight = 0
         #: Interface -> the entries whose SUB came in on it, and their filters and constraints.
@@ -96,12 +97,17 @@ class SubscriptionTable:
     def get(self, id_: SubscriptionId) -> Entry | None:
         return self._entries.get(id_)
 
+    def of_home(self, home: int) -> Iterable[Entry]:
+        """The entries of a router."""
+        return self._of_home.get(home, ())
+
     def add(self, entry: Entry) -> None:
         """Adds an entry, inactive, in the place of one of the same subscription."""
         before = self._entries.get(entry.id)
         if before is not None:
             self.remove(before)
         self._entries[entry.id] = entry
+        self._of_home.setdefault(entry.id[0], {})[entry] = None
         self._add(entry, 1)
 
     def activate(self, entry: Entry) -> None:
@@ -118,6 +124,10 @@ class SubscriptionTable:
     def remove(self, entry: Entry) -> None:
         self.deactivate(entry)
         del self._entries[entry.id]
+        of_home = self._of_home[entry.id[0]]
+        del of_home[entry]
+        if not of_home:
+            del self._of_home[entry.id[0]]
         self._add(entry, -1)
         for timer in entry.timers:
             timer.cancel()

@@ -12,6 +12,7 @@ from router.protocol.attention.boxes import Box
 from router.protocol.attention.cache import PublicationId
 from router.protocol.attention.options import AttentionOptions
 from router.protocol.attention.policies import POLICIES
+from router.protocol.attention.schedulers import SCHEDULERS
 from router.protocol.attention.strategies import STRATEGIES
 from tests.support.attention_network import AttentionNetwork, Key, play, predicate_of
 from tests.support.protocol_network import random_graph
@@ -27,6 +28,9 @@ _OPTIONS = st.builds(
     replacement_types=st.sampled_from(["ignored", "pending-first", "disseminated-first"]),
     en_route=st.booleans(),
     flushing=st.sampled_from(["off", "neighbour"]),
+    pace_mbps=st.sampled_from([None, 0.01]),
+    scheduler=st.sampled_from(tuple(SCHEDULERS)),
+    queue_publications=st.sampled_from([1, 3, 64]),
     beta_s=st.sampled_from([0.0, 0.2, 1.0]),
     top_up_s=st.sampled_from([None, 0.3]),
     history=st.sampled_from(["none", "exact"]),
