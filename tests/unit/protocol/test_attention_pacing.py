@@ -40,7 +40,7 @@ def _x(frame: Frame) -> int:
 
 
 def _drained(router: Router) -> list[tuple[float, Frame]]:
-    """What a router sends, unasked, and when, until nothing waits."""
+    """The frames that a router sends unasked, and when, until nothing waits."""
     found = []
     while not router.idle:
         at = router.next_deadline()
