@@ -135,7 +135,7 @@ class Result:
         """Returns a table of docs/tables.md.
 
         Raises:
-            InputError: the run has no such table; a run of `accounting="duckdb"` has none.
+            InputError: the run has no such table.
         """
         import pyarrow.parquet as pq
 
@@ -143,7 +143,7 @@ class Result:
         if not folder.exists():
             folder = folder.with_suffix(".parquet")
         if not folder.exists():
-            raise InputError(f"{self.path}: has no table {name} (docs/tables.md); {_TABLES}")
+            raise InputError(f"{self.path}: has no table {name} (docs/tables.md)")
         return pq.read_table(folder)
 
     def table(self, name: str) -> pd.DataFrame:
@@ -162,9 +162,6 @@ class Result:
         return axes
 
 
-_TABLES = 'the accounting on Spark (accounting="spark") writes tables'
-
-
 def simulate(
     experiment: Experiment,
     *,
@@ -176,7 +173,7 @@ def simulate(
 
     Args:
         runs: the folder in which the run folder is made.
-        accounting: "spark": all tables and keys; "duckdb": the keys alone, in a fraction of a second.
+        accounting: the engine, "spark" or "duckdb" (of a small run, and without tshark, in a second).
         master: Spark's master URL.
 
     Raises:
@@ -324,19 +321,24 @@ def figure(
 
 
 def _accounted(experiment: Experiment, path: Path, accounting: str, master: str) -> Result:
-    from captures.accounting.account import account
-    from captures.accounting.direct import Direct
+    from captures.accounting.account import TooLargeError, account, account_directly
     from testbed.conclude import of_the_run
     from testbed.judges import judge_run
 
     layout = RunLayout(path)
     judge_run(layout, experiment)
     first = of_the_run(experiment, layout)
+
+    def publish(keys: dict[str, Any]) -> None:
+        write_summary(layout, {**first, **keys})
+
     if accounting == "duckdb":
-        with Direct(path) as direct:
-            write_summary(layout, {**first, **direct.summary()})
+        try:
+            account_directly(path, publish)
+        except TooLargeError as error:
+            raise InputError(str(error)) from error
     else:
-        account(path, master=master, publish=lambda keys: write_summary(layout, {**first, **keys}))
+        account(path, master=master, publish=publish)
     return Result(path)
 
 

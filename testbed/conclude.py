@@ -1,4 +1,4 @@
-"""The conclusion of a finished run: oracle, accounting on Spark, summary, report."""
+"""The conclusion of a finished run: oracle, accounting, summary, report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from captures.accounting.account import account
+from captures.accounting.account import TooLargeError, account, account_directly
 from captures.accounting.reconcile import TsharkError
 from captures.accounting.verdict import FAILS, HOLDS, INVALID
 from captures.pcap.reader import PcapError
@@ -27,23 +27,29 @@ from testbed.report.render import write_report
 from testbed.terminal.progress import Progress
 from testbed.terminal.summary import print_summary
 
+#: Engines of the accounting, with their names.
+ENGINES = {"spark": "Spark", "duckdb": "DuckDB"}
 #: Verdict -> exit status.
 STATUS = {HOLDS: 0, FAILS: 1, INVALID: 4}
 
 
-def account_and_report(run_dir: Path, master: str, progress: Progress, console: Console) -> int:
+def account_and_report(
+    run_dir: Path, master: str, progress: Progress, console: Console, engine: str = "spark"
+) -> int:
     """Writes the oracle's answers, the tables, the summary and the report, and prints the summary.
 
     Args:
         run_dir: a complete run folder.
         master: Spark master URL.
+        engine: `spark`, or `duckdb` for a small run.
 
     Returns:
         0 if the verdict holds, 1 if it fails, 4 if the run is invalid.
 
     Raises:
         RunFolderError: the run folder is incomplete or malformed.
-        InputError: a capture is malformed, or another process accounts for the run.
+        InputError: a capture is malformed, another process accounts for the run, or its captures are too
+            large for the engine.
         MachineError: tshark or Spark cannot be run, or the file system of the run folder is full.
     """
     run = RunLayout(run_dir)
@@ -56,10 +62,13 @@ def account_and_report(run_dir: Path, master: str, progress: Progress, console: 
     with naming_a_full_disk(run_dir):
         with progress.stage("oracle_s", "oracle"):
             judge_run(run, experiment)
-        with progress.stage("accounting_s", "accounting on Spark"):
+        with progress.stage("accounting_s", f"accounting on {ENGINES[engine]}"):
             try:
-                accounted = account(run_dir, master=master, publish=publish)
-            except (PcapError, BusyError) as error:
+                if engine == "duckdb":
+                    accounted = account_directly(run_dir, publish)
+                else:
+                    accounted = account(run_dir, master=master, publish=publish)
+            except (PcapError, BusyError, TooLargeError) as error:
                 raise InputError(str(error)) from error
             except (TsharkError, SessionError) as error:
                 raise MachineError(str(error)) from error

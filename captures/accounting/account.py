@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -15,30 +14,19 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from captures.accounting.attention import attention_keys
+from captures.accounting.conclusion import conclusion
+from captures.accounting.direct import Direct
 from captures.accounting.inputs import Inputs, capture_files, defects, read_inputs
-from captures.accounting.lag import lag_keys
 from captures.accounting.queries import end_jobs, run_queries
-from captures.accounting.reconcile import (
-    Total,
-    reconcile_applications,
-    reconcile_ovs,
-    reconcile_routers,
-    reconcile_tshark,
-    tshark_counts,
-)
+from captures.accounting.reconcile import Total, tshark_counts
 from captures.accounting.registry import LOG_TABLES
 from captures.accounting.sources import Run
-from captures.accounting.summary import SUMMARY_KEYS
-from captures.accounting.totals import log_keys
-from captures.accounting.uncaptured import captured_only
 from captures.accounting.unrecorded import FIRST_UNRECORDED
-from captures.accounting.verdict import verdict
+from captures.rundir.capture_list import read_captures
 from captures.rundir.layout import RunLayout
 from captures.source import captured_frames
 from captures.spark.session import spark_session
 from captures.tables import store
-from topos.model import Link
 
 #: Captures of fewer bytes than this make a small run: about 100,000 frames.
 _SMALL_BYTES = 20_000_000
@@ -48,6 +36,10 @@ _LARGE_BYTES = 100_000_000
 _THREADS = 4
 #: Seconds of silence after Ctrl-C before "ending ..." is printed.
 _SILENT_S = 1.0
+
+
+class TooLargeError(ValueError):
+    """The captures of a run are too large for the engine."""
 
 
 def account(
@@ -82,6 +74,32 @@ def account(
         with store.publish(run_dir):
             if publish is not None:
                 publish(summary)
+    return summary
+
+
+def account_directly(run_dir: Path, publish: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Accounts for a small run as `account`, on DuckDB in this process and without tshark.
+
+    Raises:
+        TooLargeError: the captures are larger than the memory of one process should hold.
+        RunFolderError, BusyError, PcapError: as `account`.
+    """
+    with store.new_tables(run_dir) as folder:
+        started = time.monotonic()
+        captures = read_captures(RunLayout(run_dir))
+        size = sum(path.stat().st_size for each in captures if (path := run_dir / each.file).exists())
+        if size > _LARGE_BYTES:
+            raise TooLargeError(
+                f"{run_dir}: {size / 1e6:,.0f} MB of captures; the engine duckdb holds at most"
+                f" {_LARGE_BYTES / 1e6:,.0f} MB: account on Spark"
+            )
+        with Direct(run_dir, whole=True) as direct:
+            summary = direct.summary()
+            for name, table in direct.all_tables():
+                store.write_arrow(table, folder, name)
+        summary["accounting_s"] = round(time.monotonic() - started, 3)
+        with store.publish(run_dir):
+            publish(summary)
     return summary
 
 
@@ -124,48 +142,15 @@ def _accounted(
                     end_jobs(spark, [computing])
                 raise
         counts = counting.result()
-    routers, ports, links = captured_only(
-        inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.links
-    )
-    reconciliation = {
-        "tshark": reconcile_tshark(totals, counts, inputs.captures),
-        "routers": reconcile_routers(totals, routers),
-        "ovs": reconcile_ovs(totals, ports, links),
-        "applications": reconcile_applications(
-            Counter(inputs.log.sent["source"].to_pylist()),
-            inputs.router_counters,
-            counted.pop(FIRST_UNRECORDED),
-        ),
-    }
-    summary = {
-        **counted,
-        **log_keys(inputs),
-        **lag_keys(inputs.lag, inputs.clock),
-        "links_captured": len(links),
-        "host_links_captured": len(routers),
-        "attention": attention_keys(inputs, counted["frames_by_type"]),
-        "capture_defects": [f"{name}: {defect}" for name, defect in walking.result().items()],
-        "reconciliation": reconciliation,
-    }
-    uncaptured = [] if inputs.simulated else _uncaptured(inputs, routers, links)
-    summary["verdict"], summary["verdict_reasons"] = verdict(summary, uncaptured)
+    unrecorded = counted.pop(FIRST_UNRECORDED)
+    summary = conclusion(inputs, "spark", totals, counted, unrecorded, walking.result(), counts)
     summary["accounting_s"] = round(time.monotonic() - started, 3)
-    # In the order of docs/summary.md, which has every key.
-    order = list(SUMMARY_KEYS)
-    return dict(sorted(summary.items(), key=lambda item: order.index(item[0])))
+    return summary
 
 
 def _log_tables(inputs: Inputs) -> dict[str, pa.Table]:
     """The tables that need no Spark, by name."""
     return {name: make(inputs) for name, make in LOG_TABLES.items()}
-
-
-def _uncaptured(inputs: Inputs, routers: Collection[int], links: Collection[Link]) -> list[str]:
-    """The links that an emulation should have captured, and has not."""
-    return [
-        *(f"{link.u}-{link.v}" for link in inputs.links if link not in links),
-        *(f"the host link of node {node}" for node in inputs.router_counters if node not in routers),
-    ]
 
 
 @contextmanager

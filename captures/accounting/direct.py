@@ -2,15 +2,14 @@
 
 A sweep accounts for thousands of small runs inside tasks of Spark, where no session of Spark can start, and
 where planning Spark's queries would take longer than the simulation. `Direct` answers the same questions with
-the same definitions in SQL; the steps that are Python in `captures.accounting` are the same functions. A test
-holds its keys and curves equal to Spark's. It writes no tables, and does not run tshark: a sweep checks the
-protocol, and the reader of captures has been compared with tshark elsewhere.
+the same definitions in SQL; the steps that are Python in `captures.accounting` are the same functions. Tests
+hold its keys and tables equal to Spark's. It does not run tshark: a sweep checks the protocol, and the reader
+of captures has been compared with tshark elsewhere.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -19,27 +18,25 @@ import duckdb
 import pyarrow as pa
 
 from captures.accounting import baselines, paths, schemes
-from captures.accounting.attention import attention_keys
+from captures.accounting.conclusion import conclusion
 from captures.accounting.curves import STEP_S, WINDOW_S
-from captures.accounting.inputs import Inputs, defects, read_inputs
+from captures.accounting.direct_tables import QUERIES, TRAFFIC, experiment_seconds, expressions
+from captures.accounting.inputs import Inputs, capture_files, defects, read_inputs
 from captures.accounting.kinds import with_plain_types
-from captures.accounting.lag import lag_keys
 from captures.accounting.log_tables import opening_table
-from captures.accounting.reconcile import Total, reconcile_applications, reconcile_ovs, reconcile_routers
+from captures.accounting.reconcile import Total
 from captures.accounting.recovery import recovery
 from captures.accounting.registry import LOG_TABLES, load
 from captures.accounting.routers import Convergence
-from captures.accounting.summary import SUMMARY_KEYS
-from captures.accounting.totals import log_keys
 from captures.accounting.traffic import frames_by_type
-from captures.accounting.uncaptured import captured_only, processed_by_counters
+from captures.accounting.uncaptured import processed_by_counters
 from captures.accounting.unrecorded import NAMED
-from captures.accounting.verdict import verdict
-from captures.frames.columns import SCHEMA
+from captures.frames.columns import COLUMNS, SCHEMA
 from captures.frames.decoder import FrameDecoder
 from captures.pcap.reader import PcapReader
-from captures.rundir.clock import Clock
 from captures.rundir.layout import RunLayout
+from captures.tables.catalogue import TABLES
+from captures.tables.store import FRAMES
 
 load()
 
@@ -123,6 +120,13 @@ _SAVINGS = """
     counted as (select source, seq, count(*) as cbcb from crossed group by all)
     select baselines.*, coalesce(cbcb, 0) as cbcb from baselines left join counted using (source, seq)
 """
+_PATHS = "select * from walked left join shortest_paths using (source, node)"
+_MEMORY = """
+    select node, part, unit, value from held
+    union all
+    select node, 'broadcast', 'bytes', max_by(total_length, epoch)::bigint from frames
+    where kind = 'host' and direction = 'to_router' and type = 'TABLE' and undecodable is null group by node
+"""
 
 
 class Direct:
@@ -130,26 +134,31 @@ class Direct:
 
     Args:
         run_dir: a run folder with the oracle's answers.
+        whole: whether all columns of the frames are decoded, for `all_tables`.
 
     Raises:
         RunFolderError: a file of the run folder is missing or malformed.
         PcapError: a capture file is no pcap file.
     """
 
-    def __init__(self, run_dir: Path) -> None:
+    def __init__(self, run_dir: Path, *, whole: bool = False) -> None:
         layout = RunLayout(run_dir)
         self.inputs: Inputs = read_inputs(layout)
         self._files = {each.identity.name: run_dir / each.file for each in self.inputs.captures}
-        self.tables: dict[str, pa.Table] = {name: LOG_TABLES[name](self.inputs) for name in _TABLES}
+        names = tuple(LOG_TABLES) if whole else _TABLES
+        self.tables: dict[str, pa.Table] = {name: LOG_TABLES[name](self.inputs) for name in names}
+        self._columns = tuple(COLUMNS) if whole else _COLUMNS
+        self._derived = False
         self._database = duckdb.connect(config={"threads": 1})
         log = self.inputs.log
         self._frames = self._decoded()
         for name, held in {
-            **self.tables,
+            **{name: self.tables[name] for name in _TABLES},
             "frames": self._frames,
             "sent": log.sent,
             "deliveries": log.deliveries,
             "lost": log.lost,
+            "declared": log.declared,
             "opening": opening_table(self.inputs.opening),
         }.items():
             self._database.register(name, held)
@@ -168,18 +177,12 @@ class Direct:
 
         `reconciliation` has no `tshark`, and `accounting_s` is left to the caller.
         """
-        inputs, damaged = self.inputs, defects(self._files)
-        routers, ports, links = captured_only(
-            inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.links
-        )
         unrecorded, first = self._unrecorded()
-        found: dict[str, Any] = {
+        counted: dict[str, Any] = {
             **frames_by_type(self._totals),
             **self._outcome_totals(),
             **self._processed_totals(),
             **self._recovery(),
-            **log_keys(inputs),
-            **lag_keys(inputs.lag, inputs.clock),
             "convergence_s": self._convergence.seconds,
             "delivery_delay": self._delays(),
             "stretch": self._stretch(),
@@ -188,21 +191,8 @@ class Direct:
             "excess_crossings": self._excess(),
             "state": self._state(),
             "messages_unrecorded": unrecorded,
-            "links_captured": len(links),
-            "host_links_captured": len(routers),
-            "attention": attention_keys(inputs, frames_by_type(self._totals)["frames_by_type"]),
-            "capture_defects": [f"{name}: {defect}" for name, defect in damaged.items()],
-            "reconciliation": {
-                "routers": reconcile_routers(self._totals, routers),
-                "ovs": reconcile_ovs(self._totals, ports, links),
-                "applications": reconcile_applications(
-                    Counter(inputs.log.sent["source"].to_pylist()), inputs.router_counters, first
-                ),
-            },
         }
-        found["verdict"], found["verdict_reasons"] = verdict(found)
-        order = list(SUMMARY_KEYS)
-        return dict(sorted(found.items(), key=lambda item: order.index(item[0])))
+        return conclusion(self.inputs, "duckdb", self._totals, counted, first, self._defects)
 
     def false_negatives(self, window_s: float | None = None) -> pa.Table:
         """Returns the table `false_negative_curve`; None: with its window."""
@@ -222,6 +212,24 @@ class Direct:
         source = "frames where kind = 'link' and type in ('MSG', 'RA', 'SR', 'UR')"
         return self._trailing(source, "time_ns", f"type in ({listed})", "true", window_s, STEP_S)
 
+    def all_tables(self) -> Iterator[tuple[str, pa.Table]]:
+        """Yields the tables of the catalogue by name, with its columns.
+
+        The accounting must have been made with `whole`.
+        """
+        yield from self.tables.items()
+        yield FRAMES, self._frames
+        yield "false_negative_curve", self.false_negatives()
+        yield "false_positive_curve", self.false_positives()
+        self._derive()
+        inputs = self.inputs
+        names = expressions(inputs.clock, inputs.bin_s, inputs.log.last_ns, schemes.scheme_name(inputs))
+        self._database.register("files", capture_files(inputs.captures, self._defects))
+        self._database.execute(f"create temp table traffic as {TRAFFIC.format(**names)}")
+        for name, query in QUERIES.items():
+            found = self.sql(query.format(**names))
+            yield name, found.select(TABLES[name].schema.names).cast(TABLES[name].schema)
+
     def sql(self, query: str) -> pa.Table:
         """Returns the answer to a query over frames, sent, deliveries, outcomes, processed, crossings."""
         return self._database.sql(query).to_arrow_table()
@@ -229,15 +237,19 @@ class Direct:
     def _decoded(self) -> pa.Table:
         batches = []
         for capture in self.inputs.captures:
-            decoder = FrameDecoder(capture.identity, _COLUMNS)
+            decoder = FrameDecoder(capture.identity, self._columns)
             blocks = PcapReader(self._files[capture.identity.name]).blocks()
             batches += [decoder.decode(block) for block in blocks]
-        schema = pa.schema([SCHEMA.field(name) for name in _COLUMNS])
+        schema = pa.schema([SCHEMA.field(name) for name in self._columns])
         return with_plain_types(pa.Table.from_batches(batches) if batches else schema.empty_table())
 
     def _row(self, query: str) -> dict[str, Any]:
         (row,) = self.sql(query).to_pylist()
         return dict(row)
+
+    @cached_property
+    def _defects(self) -> dict[str, str]:
+        return defects(self._files)
 
     @cached_property
     def _totals(self) -> list[Total]:
@@ -303,17 +315,13 @@ class Direct:
         )
 
     def _stretch(self) -> dict[str, Any]:
-        into = self.sql(_ARRIVALS)
-        walked = list(paths.walk(iter(into.combine_chunks().to_batches())))
         keys = [(how, what) for what in ("hops", "cost") for how in ("mean", "max")]
-        if not walked:
-            return {f"stretch_{what}_{how}": None for how, what in keys}
-        self._database.register("walked", pa.Table.from_batches(walked))
+        self._derive()
         columns = ", ".join(
             f"{'avg' if how == 'mean' else 'max'}({what} / shortest_{what}) as stretch_{what}_{how}"
             for how, what in keys
         )
-        return self._row(f"select {columns} from walked left join shortest_paths using (source, node)")
+        return self._row(f"select {columns} from arrivals")
 
     def _repeated(self) -> int:
         keys = "link, from_node, issuer, seq, fragment_index"
@@ -324,18 +332,37 @@ class Direct:
         )
         return int(row["frames_repeated"])
 
-    def _message_crossings(self) -> dict[str, int]:
+    def _derive(self) -> None:
+        """Makes the tables that need steps in Python: `walked`, `savings`, `link_baselines`, `memory`."""
+        if self._derived:
+            return
+        self._derived = True
+        into = self.sql(_ARRIVALS)
+        walked = pa.Table.from_batches(
+            list(paths.walk(iter(into.combine_chunks().to_batches()))), schema=paths.WALKED
+        )
         seen = self.sql("select source, seq, min(epoch) as epoch from crossings group by source, seq")
         known = baselines.compute(self.inputs.topology, self.inputs.log.sent, self.tables, seen)
-        self._database.register("baselines", known.messages)
-        self._database.execute(f"create temp table savings as {_SAVINGS}")
+        for name, held in {
+            "walked": walked,
+            "baselines": known.messages,
+            "link_baselines": known.links,
+            "held": schemes.held(self.inputs),
+        }.items():
+            self._database.register(name, held)
+        for name, query in (("arrivals", _PATHS), ("savings", _SAVINGS), ("memory", _MEMORY)):
+            self._database.execute(f"create temp table {name} as {query}")
+
+    def _message_crossings(self) -> dict[str, int]:
+        self._derive()
         sums = ", ".join(f"coalesce(sum({way}), 0)::bigint as {way}" for way in baselines.WAYS)
         return self._row(
             f"select count(*) as messages, coalesce(sum(cbcb), 0)::bigint as cbcb, {sums} from savings"
         )
 
     def _excess(self) -> int:
-        """Returns the key excess_crossings, after `_message_crossings`."""
+        """Returns the key excess_crossings."""
+        self._derive()
         row = self._row(
             "select coalesce(sum(cbcb - minimal), 0)::bigint as excess from savings "
             f"semi join (select source, seq from sent where sent_ns >= {self._convergence.end_ns}) "
@@ -345,18 +372,13 @@ class Direct:
         return int(row["excess"])
 
     def _state(self) -> dict[str, int]:
-        self._database.register("held", schemes.held(self.inputs))
+        self._derive()
         sums = ", ".join(
             f"coalesce(sum(value) filter (part = '{part}' and unit = '{unit}'), 0)::bigint as {part}_{unit}"
             for part, units in schemes.STATE.items()
             for unit in units
         )
-        return self._row(
-            f"select {sums} from (select part, unit, value from held union all "
-            "select 'broadcast', 'bytes', max_by(total_length, epoch)::bigint from frames "
-            "where kind = 'host' and direction = 'to_router' and type = 'TABLE' and undecodable is null "
-            "group by node)"
-        )
+        return self._row(f"select {sums} from memory")
 
     def _unrecorded(self) -> tuple[int, list[tuple[str, int]]]:
         """Returns the number of captured messages that no router recorded, and the first few with frames."""
@@ -399,17 +421,3 @@ def flat(summary: Mapping[str, Any]) -> dict[str, Any]:
         else:
             found[key] = value
     return found
-
-
-def experiment_seconds(clock: Clock, time_ns: str) -> str:
-    """The experiment second at a wall time, as an SQL expression."""
-    (first, *others) = (
-        f"({time_ns} - {piece.start_ns}) * {piece.rate / 1e9!r}::double + {piece.experiment_s!r}::double"
-        for piece in clock.pieces
-    )
-    # The last piece that has begun.
-    cases = [
-        f"when {time_ns} >= {piece.start_ns} then {second}"
-        for piece, second in zip(clock.pieces[1:], others, strict=True)
-    ]
-    return f"(case {' '.join(reversed(cases))} else {first} end)" if cases else f"({first})"

@@ -15,7 +15,8 @@ from captures.accounting.registry import ALWAYS, step, summary, table
 _WALKED = (
     "source bigint, seq bigint, node int, from_node int, link int, arrived_ns bigint, hops int, cost bigint"
 )
-_WALKED_SCHEMA = pa.schema(
+#: The columns of `walk`.
+WALKED = pa.schema(
     [
         *(("source", pa.int64()), ("seq", pa.int64()), ("node", pa.int32()), ("from_node", pa.int32())),
         *(("link", pa.int32()), ("arrived_ns", pa.int64()), ("hops", pa.int32()), ("cost", pa.int64())),
@@ -139,9 +140,9 @@ def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pointer[open_rows] = pointer[ahead]
     # A path that does not end at the source is a loop, or has a gap.
     unknown = pointer != -1
-    columns = [table[name].combine_chunks() for name in _WALKED_SCHEMA.names[:6]]
+    columns = [table[name].combine_chunks() for name in WALKED.names[:6]]
     columns += [
         pa.array(values, mask=unknown).cast(kind)
         for values, kind in ((hops, pa.int32()), (costs, pa.int64()))
     ]
-    yield from pa.table(columns, schema=_WALKED_SCHEMA).to_batches()
+    yield from pa.table(columns, schema=WALKED).to_batches()

@@ -205,6 +205,13 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "that routers counted as sent by applications, messages that they recorded as such; its differences "
         "name captured messages that no router recorded",
     ),
+    "rests_on": (
+        "object",
+        "evidence of the summary. `engine`: of the accounting, `spark` or `duckdb` (without tshark); "
+        "`frames`: source of the numbers of frames on links: `captures`, `captures of K of N links`, or "
+        "`counters of routers` where no link was captured: then frames_by_type has the frames that routers "
+        "received from neighbours, and bytes_by_type is empty",
+    ),
     "verdict": (
         "text",
         "`holds`, `fails`, or `invalid`: the machine was too slow (`lag` exceeds `lag_bound`, or captures "

@@ -166,19 +166,23 @@ def frames_by_type(totals: Iterable[Total]) -> dict[str, Any]:
         by[f"bytes_by_type{where}"][row.type] += row.bytes
         captured += row.frames
         undecodable += row.undecodable
-    on_links = by["frames_by_type"]
-    control = sum(on_links[kind] for kind in CONTROL_TYPES)
-    protocol = control + on_links["MSG"]
     return {
-        **{key: _every_type(counts, key.endswith("host_links")) for key, counts in by.items()},
+        **{key: every_type(counts, key.endswith("host_links")) for key, counts in by.items()},
         "frames_captured": captured,
         "frames_undecodable": undecodable,
-        "control_share": control / protocol if protocol else None,
+        "control_share": control_share(by["frames_by_type"]),
     }
 
 
-def _every_type(counts: Mapping[str, int], host_links: bool) -> dict[str, int]:
-    """Counts by type, 0 for types without frames. Frames of the controller cross host links alone."""
+def control_share(on_links: Mapping[str, int]) -> float | None:
+    """Returns the share of control frames among frames on links, by their types; None: no frame."""
+    control = sum(on_links.get(kind, 0) for kind in CONTROL_TYPES)
+    protocol = control + on_links.get("MSG", 0)
+    return control / protocol if protocol else None
+
+
+def every_type(counts: Mapping[str, int], host_links: bool) -> dict[str, int]:
+    """Returns counts by type, 0 for types without frames. Frames of the controller cross host links alone."""
     usual = [*map(plain_name, TYPE_NAMES.values())] if host_links else ["MSG", *CONTROL_TYPES]
     return {kind: counts.get(kind, 0) for kind in sorted({*usual, *(k for k, n in counts.items() if n)})}
 

@@ -9,11 +9,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from captures.accounting.kinds import plain_name
+from captures.accounting.traffic import control_share, every_type
 from captures.rundir.capture_list import CapturedFile
 from router.wire.addresses import HOST_PORT
 from topos.model import Link
 
 _COUNTERS = ("messages_received", "messages_sent", "messages_unmatched", "messages_unwanted")
+
+#: Frames that come from the controller, not from a neighbour.
+_OF_THE_CONTROLLER = ("TABLE", "COMMIT")
 
 Ports = Mapping[int, Mapping[int, Mapping[str, int]]]
 
@@ -58,4 +63,21 @@ def processed_by_counters(routers: Iterable[Mapping[str, Any]]) -> dict[str, int
         "messages_received_by_routers": total["messages_received"] + total["messages_sent"],
         "false_positives_from_network": total["messages_unwanted"],
         "messages_received_from_network": total["messages_received"],
+    }
+
+
+def frames_by_counters(routers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns the keys about frames on links where no link was captured: the frames from neighbours.
+
+    A frame that a link lost is in no counter. The counters have no bytes by type.
+    """
+    frames: Counter[str] = Counter()
+    for counters in routers:
+        for kind, count in counters["frames_received"].items():
+            if kind not in _OF_THE_CONTROLLER:
+                frames[plain_name(kind)] += count
+    return {
+        "frames_by_type": every_type(frames, host_links=False),
+        "bytes_by_type": {},
+        "control_share": control_share(frames),
     }

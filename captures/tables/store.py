@@ -178,4 +178,8 @@ def write_arrow(table: pa.Table, tables: Path, name: str) -> None:
     """Writes a table that this process holds."""
     path = tables / name
     path.mkdir()
+    by = TABLES[name].folders_by
+    if by is not None:
+        pq.write_to_dataset(table, path, partition_cols=[by])
+        return
     pq.write_table(table, path / "part-0.parquet")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from testbed.cli.arguments import add_master, add_run
+from testbed.cli.arguments import add_engine, add_master, add_run
 from testbed.runs.folders import find_run
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_run(parser)
     add_master(parser, "local[2]")
+    add_engine(parser)
 
 
 def main(arguments: Namespace) -> int:
@@ -26,4 +27,4 @@ def main(arguments: Namespace) -> int:
     from testbed.terminal.progress import Progress
 
     console = Console()
-    return account_and_report(run_dir, arguments.master, Progress(console), console)
+    return account_and_report(run_dir, arguments.master, Progress(console), console, arguments.engine)

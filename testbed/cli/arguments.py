@@ -121,6 +121,16 @@ def add_master(parser: ArgumentParser, default: str) -> None:
     parser.add_argument("--master", type=master, default=default, help=f"Spark master URL ({default})")
 
 
+def add_engine(parser: ArgumentParser) -> None:
+    """--engine of the accounting."""
+    parser.add_argument(
+        "--engine",
+        choices=("spark", "duckdb"),
+        default="spark",
+        help="engine of the accounting; duckdb: the same tables of a small run at once, but no tshark (spark)",
+    )
+
+
 def add_port(parser: ArgumentParser, name: str) -> None:
     """The option `name`: the port of the page of a live run."""
     parser.add_argument(

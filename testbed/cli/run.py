@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from rich.console import Console
 
-from testbed.cli.arguments import add_experiment, add_master, add_port, add_runs
+from testbed.cli.arguments import add_engine, add_experiment, add_master, add_port, add_runs
 from testbed.cli.experiments import load
 from testbed.emulation.emulation import emulate
 from testbed.errors import MachineError
@@ -36,6 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_port(parser, "--live-port")
     add_master(parser, "local[2]")
+    add_engine(parser)
     parser.add_argument(
         "--no-account",
         action="store_true",
@@ -72,4 +73,4 @@ def main(arguments: Namespace) -> int:
             return 0
         from testbed.conclude import account_and_report
 
-        return account_and_report(run_dir, arguments.master, progress, console)
+        return account_and_report(run_dir, arguments.master, progress, console, arguments.engine)

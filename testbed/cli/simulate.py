@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from testbed.cli.arguments import add_experiment, add_master, add_runs
+from testbed.cli.arguments import add_engine, add_experiment, add_master, add_runs
 from testbed.cli.experiments import load
 
 
@@ -12,6 +12,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_experiment(parser)
     add_runs(parser)
     add_master(parser, "local[2]")
+    add_engine(parser)
     parser.add_argument(
         "--captures",
         choices=("all", "links", "none"),
@@ -43,4 +44,4 @@ def main(arguments: Namespace) -> int:
     if arguments.no_account:
         progress.note(f"not accounted for: {accounting(run_dir)}")
         return 0
-    return account_and_report(run_dir, arguments.master, progress, console)
+    return account_and_report(run_dir, arguments.master, progress, console, arguments.engine)

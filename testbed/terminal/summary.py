@@ -12,6 +12,8 @@ from rich.text import Text
 
 from testbed.terminal import numbers
 
+#: Engines of the accounting, with their names.
+_ENGINES = {"spark": "Spark", "duckdb": "DuckDB, without tshark"}
 _STYLES = {"holds": "bold blue", "fails": "bold red", "invalid": "bold red"}
 
 
@@ -106,6 +108,8 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"links and {total('host_links_captured')} host links",
         ),
     ]
+    if (rests_on := summary.get("rests_on")) is not None:
+        rows.append(("rests on", f"{rests_on['frames']}; accounted on {_ENGINES[rests_on['engine']]}"))
     changes = summary.get("recovery_s")
     if changes:
         trees, advertised = (

@@ -50,7 +50,7 @@ def test_the_examples_work_and_are_accounted_for(cbcb: Callable[..., Cbcb], tmp_
     experiment.write_text(
         'duration_s = 1\n[topology]\ngenerator = "ring"\nnodes = 5\n[oracle]\nin_flight_window_s = 0.05\n'
     )
-    run = cbcb("run", str(experiment), "--hold")
+    run = cbcb("run", str(experiment), "--hold", "--engine", "duckdb")
     state = run.state()
     control = STATE / state["tag"] / "control.sock"
     poll(lambda: control.exists() or None, 60, "the run takes commands")

@@ -37,7 +37,7 @@ def test_the_documented_session_works_and_is_accounted_for(cbcb: Callable[..., C
     experiment.write_text(
         'duration_s = 1\n[topology]\ngenerator = "ring"\nnodes = 5\n[oracle]\nin_flight_window_s = 0.05\n'
     )
-    run = cbcb("run", str(experiment), "--hold")
+    run = cbcb("run", str(experiment), "--hold", "--engine", "duckdb")
     state = run.state()
     tag, folder = state["tag"], RunLayout(Path(state["run_dir"]))
     assert "takes no commands" in _cbcb("link", "--run", tag, "0", "1", "down").stderr

@@ -78,7 +78,7 @@ def reasons(folder: Path) -> list[str]:
 
 
 def test_a_router_that_stands_still_for_eight_seconds_makes_the_run_invalid(cbcb: Start) -> None:
-    run = cbcb("run", "ring5", "--set", "duration_s=200")
+    run = cbcb("run", "ring5", "--set", "duration_s=200", "--engine", "duckdb")
     pid = poll(lambda: _pid_of(run, 3), 60, "router 3 runs")
     poll(lambda: next(run.runs.glob("*/clock.jsonl"), None), 60, "the clock of the workload runs")
     clock = read_clock(RunLayout(folder_of(run)))

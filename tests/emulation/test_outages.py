@@ -42,7 +42,7 @@ def committed(run: Cbcb, routers: int, after: int = 0) -> int | None:
 
 
 def test_a_restart_of_open_vswitch_is_an_outage_that_ends(cbcb: Start) -> None:
-    run = cbcb("run", "ring5", "--set", "duration_s=600", "--set", "time_scale=30")
+    run = cbcb("run", "ring5", "--set", "duration_s=600", "--set", "time_scale=30", "--engine", "duckdb")
     first = poll(lambda: committed(run, 5), 60, "the network is up")
     switches = RunningSwitches(run.state())
     switches.kill()

@@ -35,7 +35,7 @@ class Held:
             'duration_s = 1\n[topology]\ngenerator = "line"\nnodes = 2\n[oracle]\nin_flight_window_s = 0.05\n'
         )
         self._folder = folder
-        self._run = cbcb("run", str(experiment), "--hold")
+        self._run = cbcb("run", str(experiment), "--hold", "--engine", "duckdb")
         self.state = self._run.state()
         run = RunLayout(Path(self.state["run_dir"]))
         # From then on Ctrl-C ends the workload and not the run.

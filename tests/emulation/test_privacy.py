@@ -16,7 +16,7 @@ pytestmark = pytest.mark.emulation
 
 
 def test_the_verdict_holds_and_captures_have_no_plaintext(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
-    chosen = ("--set", "privacy.mode=bloom", "--set", "duration_s=120")
+    chosen = ("--set", "privacy.mode=bloom", "--set", "duration_s=120", "--engine", "duckdb")
     status, printed = cbcb("run", "ring5", *chosen).wait()
     assert status == 0, printed
     (manifest,) = tmp_path.glob("*/manifest.json")

@@ -31,7 +31,7 @@ def test_a_published_message_reaches_the_subscriber(cbcb: Callable[..., Cbcb], t
     experiment.write_text(
         'duration_s = 1\n[topology]\ngenerator = "ring"\nnodes = 5\n[oracle]\nin_flight_window_s = 0.05\n'
     )
-    run = cbcb("run", str(experiment), "--hold")
+    run = cbcb("run", str(experiment), "--hold", "--engine", "duckdb")
     state = run.state()
     timeout = ("--timeout-s", "30")
     run_dir = Path(state["run_dir"])

@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from captures.accounting.account import account
+from captures.accounting import account as job
+from captures.accounting.account import TooLargeError, account, account_directly
 from captures.accounting.direct import Direct, flat
 from captures.rundir.layout import RunLayout
+from captures.tables import store
+from captures.tables.catalogue import TABLES
 from testbed.config.hop_limit import hop_limit_of
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
@@ -42,12 +46,31 @@ _CASES: tuple[tuple[str, dict[str, str], Kept], ...] = (
 def _compared(summary: dict[str, Any]) -> dict[str, Any]:
     """The keys that both have; numbers that are not whole up to rounding."""
     kept = {key: value for key, value in summary.items() if key != "accounting_s"}
+    kept["rests_on"] = {**kept["rests_on"], "engine": "duckdb"}
     kept["reconciliation"] = {key: kept["reconciliation"][key] for key in ("routers", "ovs", "applications")}
     lists = {key: value for key, value in kept.items() if isinstance(value, list)}
     return {
         key: pytest.approx(value) if isinstance(value, float) else value
         for key, value in {**flat(kept), **lists}.items()
     }
+
+
+def _rows(table: pa.Table, name: str) -> list[str]:
+    """The rows in order, with numbers that are not whole up to rounding."""
+    rows = table.select([column.name for column in TABLES[name].columns]).to_pylist()
+    return sorted(
+        repr({key: f"{value:.9g}" if isinstance(value, float) else value for key, value in row.items()})
+        for row in rows
+    )
+
+
+def _tables_agree(run: Path) -> None:
+    """The tables on DuckDB have the rows of those that Spark has written."""
+    with Direct(run, whole=True) as direct:
+        tables = dict(direct.all_tables())
+    assert tables.keys() == TABLES.keys()
+    for name, table in tables.items():
+        assert _rows(table, name) == _rows(pq.read_table(run / "parquet" / name), name), name
 
 
 @pytest.mark.parametrize(("name", "overrides", "captures"), _CASES)
@@ -78,6 +101,7 @@ def test_keys_and_curves_are_those_of_spark(
         else:
             points = dict(zip(written["t_s"].to_pylist(), written[column].to_pylist(), strict=True))
         assert dict(zip(*(curve[name].to_pylist() for name in ("t_s", "fraction")), strict=True)) == points
+    _tables_agree(run)
 
 
 def test_a_written_run_folder_gives_the_same_numbers(tmp_path: Path, spark: SparkSession) -> None:
@@ -87,3 +111,27 @@ def test_a_written_run_folder_gives_the_same_numbers(tmp_path: Path, spark: Spar
         found = direct.summary()
     lists = {key: value for key, value in found.items() if isinstance(value, list)}
     assert flat(found) | lists == _compared(account(run, spark=spark))
+    _tables_agree(run)
+
+
+def test_tables_are_written_in_the_form_of_spark_s(tmp_path: Path, spark: SparkSession) -> None:
+    run = good_run().write(tmp_path / "run")
+    account(run, spark=spark)
+    by_spark = {name: pq.read_table(run / "parquet" / name) for name in TABLES}
+    published: list[dict[str, Any]] = []
+    summary = account_directly(run, published.append)
+    assert published == [summary]
+    assert store.lacking(run, TABLES) is None
+    for name, table in by_spark.items():
+        written = pq.read_table(run / "parquet" / name)
+        assert written.schema.names == table.schema.names, name
+        assert written.schema.types == table.schema.types, name
+        assert _rows(written, name) == _rows(table, name), name
+
+
+def test_a_large_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = good_run().write(tmp_path / "run")
+    monkeypatch.setattr(job, "_LARGE_BYTES", 1000)
+    with pytest.raises(TooLargeError, match="MB of captures; the engine duckdb holds at most"):
+        account_directly(run, [].append)
+    assert not RunLayout(run).tables.exists()

@@ -41,8 +41,9 @@ def test_a_simulation_returns_its_keys(tmp_path: Path) -> None:
     assert result.summary["routers"] == 5
     assert result.summary["messages_sent"] == result.summary["messages_planned"] > 0
     assert api.open_run(result.path).summary == result.summary
-    with pytest.raises(InputError, match="has no table deliveries"):
-        result.arrow("deliveries")
+    assert result.arrow("messages").num_rows == result.summary["messages_sent"]
+    with pytest.raises(InputError, match="has no table letters"):
+        result.arrow("letters")
     with pytest.raises(InputError, match='expected "spark" or "duckdb"'):
         api.simulate(experiment, runs=tmp_path, accounting="sqlite")
 

@@ -74,7 +74,11 @@ def test_without_some_captures_the_rest_is_accounted_for_alike(
     if captures == "links":
         same += ["frames_by_type", "bytes_by_type", "control_share", "convergence_s", "frames_repeated"]
         assert partial["reconciliation"]["ovs"]["found"] == 2 * partial["frames_captured"] > 0
+        assert partial["rests_on"] == {"engine": "spark", "frames": "captures"}
     else:
+        same += ["frames_by_type", "control_share"]
+        assert partial["rests_on"] == {"engine": "spark", "frames": "counters of routers"}
+        assert partial["bytes_by_type"] == {}
         assert partial["frames_captured"] == 0
         assert partial["convergence_s"] is None
     assert {key: partial[key] for key in same} == {key: summary[key] for key in same}

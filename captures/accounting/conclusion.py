@@ -1,0 +1,87 @@
+"""The summary of a run from the numbers of an engine: evidence of other sources, and the verdict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from captures.accounting.attention import attention_keys
+from captures.accounting.inputs import Inputs
+from captures.accounting.lag import lag_keys
+from captures.accounting.reconcile import (
+    Total,
+    reconcile_applications,
+    reconcile_ovs,
+    reconcile_routers,
+    reconcile_tshark,
+)
+from captures.accounting.summary import SUMMARY_KEYS
+from captures.accounting.totals import log_keys
+from captures.accounting.uncaptured import captured_only, frames_by_counters
+from captures.accounting.verdict import verdict
+from topos.model import Link
+
+
+def conclusion(
+    inputs: Inputs,
+    engine: str,
+    totals: Sequence[Total],
+    counted: Mapping[str, Any],
+    unrecorded: Sequence[tuple[str, int]],
+    damaged: Mapping[str, str],
+    tshark: Mapping[str, int] | None = None,
+) -> dict[str, Any]:
+    """Returns the keys of summary.json but those of the runner and `accounting_s`, in the order of the file.
+
+    Args:
+        engine: that has counted: `spark` or `duckdb`.
+        totals: of the captures.
+        counted: the keys that the engine has made.
+        unrecorded: captured messages that no router recorded, the first few: ISSUER/SEQ, captured frames.
+        damaged: capture -> how its file ends inside a record.
+        tshark: capture -> frames that tshark reads; None: tshark was not run.
+    """
+    routers, ports, links = captured_only(
+        inputs.captures, inputs.router_counters, inputs.ovs_counters, inputs.links
+    )
+    by_tshark = {} if tshark is None else {"tshark": reconcile_tshark(totals, tshark, inputs.captures)}
+    summary = {
+        **counted,
+        **log_keys(inputs),
+        **lag_keys(inputs.lag, inputs.clock),
+        "links_captured": len(links),
+        "host_links_captured": len(routers),
+        "attention": attention_keys(inputs, counted["frames_by_type"]),
+        "capture_defects": [f"{name}: {defect}" for name, defect in damaged.items()],
+        "reconciliation": {
+            **by_tshark,
+            "routers": reconcile_routers(totals, routers),
+            "ovs": reconcile_ovs(totals, ports, links),
+            "applications": reconcile_applications(
+                Counter(inputs.log.sent["source"].to_pylist()), inputs.router_counters, unrecorded
+            ),
+        },
+        "rests_on": {"engine": engine, "frames": _evidence(len(links), len(inputs.links))},
+    }
+    if inputs.links and not links:
+        summary |= frames_by_counters(inputs.router_counters.values())
+    uncaptured = [] if inputs.simulated else _uncaptured(inputs, routers, links)
+    summary["verdict"], summary["verdict_reasons"] = verdict(summary, uncaptured)
+    # In the order of docs/summary.md, which has every key.
+    order = list(SUMMARY_KEYS)
+    return dict(sorted(summary.items(), key=lambda item: order.index(item[0])))
+
+
+def _evidence(captured: int, links: int) -> str:
+    if captured == links:
+        return "captures"
+    return f"captures of {captured} of {links} links" if captured else "counters of routers"
+
+
+def _uncaptured(inputs: Inputs, routers: Collection[int], links: Collection[Link]) -> list[str]:
+    """Returns the links that an emulation should have captured, and has not."""
+    return [
+        *(f"{link.u}-{link.v}" for link in inputs.links if link not in links),
+        *(f"the host link of node {node}" for node in inputs.router_counters if node not in routers),
+    ]
