@@ -127,7 +127,7 @@ def add_engine(parser: ArgumentParser) -> None:
         "--engine",
         choices=("spark", "duckdb"),
         default="spark",
-        help="engine of the accounting; duckdb: the same tables of a small run at once, but no tshark (spark)",
+        help="engine that accounts; duckdb: the same tables of a small run at once, without tshark (spark)",
     )
 
 
