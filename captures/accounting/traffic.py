@@ -182,7 +182,10 @@ def control_share(on_links: Mapping[str, int]) -> float | None:
 
 
 def every_type(counts: Mapping[str, int], host_links: bool) -> dict[str, int]:
-    """Returns counts by type, 0 for types without frames. Frames of the controller cross host links alone."""
+    """Returns counts by type, 0 for types without frames.
+
+    Frames of the controller cross host links alone.
+    """
     usual = [*map(plain_name, TYPE_NAMES.values())] if host_links else ["MSG", *CONTROL_TYPES]
     return {kind: counts.get(kind, 0) for kind in sorted({*usual, *(k for k, n in counts.items() if n)})}
 
