@@ -26,6 +26,7 @@ from testbed.alpha.constraints import (
     WORDS,
     constraint,
     implies,
+    implies_another,
     word_of_rank,
 )
 from testbed.alpha.formulas import zipf_weights
@@ -55,7 +56,12 @@ class Conjunctions:
 
     def first(self, count: int) -> Conjunctions:
         """Returns the first `count`."""
-        return Conjunctions(self.names[:count], self.codes[:count], self.sizes[:count])
+        return self.part(0, count)
+
+    def part(self, start: int, count: int) -> Conjunctions:
+        """Returns `count` conjunctions from `start` on."""
+        rows = slice(start, start + count)
+        return Conjunctions(self.names[rows], self.codes[rows], self.sizes[rows])
 
     def filters(self) -> list[Filter]:
         """Returns the conjunctions as filters."""
@@ -140,10 +146,9 @@ def kept(conjunctions: Conjunctions) -> Rows:
     needed = np.ones(len(alone), np.bool_)
     singles = np.flatnonzero(sizes == 1)
     by_one = _covered_by_one(names[singles, 0], codes[singles, 0], int(names.max(initial=0)) + 1)
-    strict = implies() & ~np.eye(CODES, dtype=np.bool_)
     for name in np.unique(names[singles, 0]):
         here = singles[names[singles, 0] == name]
-        needed[here] = ~strict[np.ix_(codes[here, 0], codes[here, 0])].any(axis=1)
+        needed[here] = ~implies_another()[np.ix_(codes[here, 0], codes[here, 0])].any(axis=1)
     for size in range(2, MOST + 1):
         here = np.flatnonzero(sizes == size)
         here = here[~by_one[names[here, :size], codes[here, :size]].any(axis=1)]

@@ -63,6 +63,12 @@ def implies() -> Bools:
     return found
 
 
+@lru_cache(maxsize=1)
+def implies_another() -> Bools:
+    """Returns `implies` without a constraint and itself."""
+    return implies() & ~np.eye(CODES, dtype=np.bool_)
+
+
 def _blocks(found: Bools, size: int) -> list[list[Bools]]:
     count = len(found) // size
     return [

@@ -80,6 +80,7 @@ def main(arguments: Namespace) -> int:
             f"{how}, seeds 1 to {seeds}; everything that is drawn depends on the seed",
             *dict.fromkeys(f"{case.label}: {_settings(case)}" for case in done.results),
         ],
+        figure.tables(done.results),
     )
     for statement in statements:
         progress.note(

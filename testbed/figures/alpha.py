@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.figures.reproduction import Case, Panel, Reproduction, Results, Statement
+from testbed.figures.reproduction import LAYERS, Case, Panel, Reproduction, Results, Statement
 
 _GRID = [scale * 10**power for power in range(1, 7) for scale in (1, 2, 5)][:-2]
 _ROWS = ((10_000, 10, 10), (10_000, 10, 100), (10_000, 10, 1_000), (10_000, 10, 10_000))
+#: A mean over several draws takes so many conjunctions in all.
+_DRAWN_FOR_FEW = 3_000
 #: Kinds of conjunctions of one constraint, for which alpha is known exactly.
 _EXACT = {
     "one equality constraint of 50 names x 100 integers": (50, "equal", 5_000),
@@ -34,6 +36,12 @@ class Alpha(Reproduction):
         "M of a disjunction is its number of constraints, after conjunctions that another one covers have "
         "been dropped. Conjunctions are not merged, and none is dropped that only several others cover "
         "together.",
+        "The tables of the schemes are those of a simulated network in which predicates do not change, for "
+        "messages of all nodes; M of an entry is its number of filters. Beside them is the curve of the "
+        "receivers of the same run, drawn at random: the predicates of the testbed's own workload, and few. "
+        "alpha(r / Delta), as the slides have it, is alpha of the mean number of receivers; most filters are "
+        "in entries of many receivers, where alpha is less, so that it predicts too much.",
+        "Below 3,000 conjunctions a draw is the mean of so many disjoint ones as 3,000 conjunctions give.",
         "Zipf frequency has the exponent 1. In the generic model a Zipf predicate is h draws with "
         "replacement.",
     )
@@ -71,6 +79,16 @@ class Alpha(Reproduction):
             for zipf in (False, True)
             for names in ((50, 100, 200, 500, 1000) if size == "paper" else (50, 500))
         ]
+        nodes = 100 if size == "paper" else 50
+        found += [
+            Case(
+                f"tables of {scheme}: {nodes} nodes, {layer}",
+                {},
+                {"model": "tables", "scheme": scheme, "layer": layer, "nodes": nodes, "n": 0},
+            )
+            for layer in LAYERS
+            for scheme in ("pif", "psf", "ips")
+        ]
         return found
 
     def judge(self, results: Results) -> list[Statement]:
@@ -78,6 +96,9 @@ class Alpha(Reproduction):
         for case in results:
             if case.facts["model"] == "dnf":
                 found += self._shape(case, results)
+                continue
+            if case.facts["model"] == "tables":
+                found += self._tables(case, results)
                 continue
             draws = [value for run in results.runs(case) for value in run["draws"]]
             exact = results.median(case, "exact")
@@ -94,6 +115,23 @@ class Alpha(Reproduction):
             )
         return found
 
+    def _tables(self, case: Case, results: Results) -> list[Statement]:
+        found = []
+        for key, formula, tolerance in (
+            ("by_alpha", "formula with alpha(k) of each entry", 0.02),
+            ("by_mean_alpha", "((n - 1) r M_p alpha(r / Delta))", 0.1),
+        ):
+            if key == "by_alpha" or case.facts["scheme"] == "pif":
+                found.append(
+                    Statement(
+                        f"{case.label}: filters held / {formula}",
+                        f"1 within {100 * tolerance:.0f} %",
+                        results.band(case, key),
+                        abs(results.median(case, key) - 1) <= tolerance,
+                    )
+                )
+        return found
+
     def _shape(self, case: Case, results: Results) -> list[Statement]:
         curves = [dict(curve) for curve in results.curves(case)]
         if not curves:
@@ -101,17 +139,44 @@ class Alpha(Reproduction):
         first = [curve[min(curve)] for curve in curves]
         last = [curve[max(curve)] for curve in curves]
         falls = all(0 < curve[k] <= 1 for curve in curves for k in curve)
+        errors = [
+            statistics.stdev(values) / math.sqrt(len(values))
+            for k in curves[0]
+            if len(values := [curve[k] for curve in curves]) > 1
+        ]
         return [
+            Statement(
+                f"{case.label}: greatest standard error of the mean of {len(curves)} draws",
+                "less than 0.005",
+                f"{max(errors):.2g}" if errors else "one draw",
+                max(errors) < 0.005 if errors else None,
+            ),
             Statement(
                 f"{case.label}: alpha at 10 and at {max(curves[0]):.0f} conjunctions",
                 "from about 1 towards 0",
                 f"{statistics.median(first):.3g} and {statistics.median(last):.3g}",
                 falls and min(first) > 0.8 and max(last) < 0.6 * min(first),
-            )
+            ),
         ]
 
+    def _tables_panel(self, layer: str, measured: Sequence[Case], results: Results) -> Panel:
+        """The entries of the tables on the curve of receivers drawn at random."""
+        cases = [case for case in measured if case.facts["layer"] == layer]
+        curves = {"receivers drawn at random": results.curves(cases[0], "random")} if cases else {}
+        curves |= {f"entries of {case.facts['scheme']}": results.curves(case) for case in cases}
+        return Panel(
+            f"Tables of the schemes, {layer}",
+            "alpha, in filters",
+            curves,
+            x="receivers behind an entry",
+            percent=False,
+            points=True,
+        )
+
     def panels(self, results: Results) -> list[Panel]:
+        measured = [case for case in results if case.facts["model"] == "tables"]
         return [
+            *(self._tables_panel(layer, measured, results) for layer in LAYERS),
             Panel(
                 "Conjunctions combined in one disjunction",
                 "alpha",
@@ -124,7 +189,7 @@ class Alpha(Reproduction):
                 },
                 x="conjunctions (log10)",
                 percent=False,
-            )
+            ),
         ]
 
 
@@ -134,12 +199,23 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
 
     from testbed.alpha import conjunctions, formulas
 
+    if facts["model"] == "tables":
+        from testbed.figures.alpha_tables import measure_tables
+
+        return measure_tables(facts, seed)
     rng = np.random.default_rng([seed, *str(sorted(facts.items())).encode()])
     model, n = facts["model"], int(facts["n"])
     if model == "dnf":
         drawn = conjunctions.draw(n, facts["names"], rng, zipf=facts["zipf"])
         points = [k for k in _GRID if k <= n]
-        return {"curve": [(k, conjunctions.alpha(drawn.first(k))) for k in points]}
+        # Few conjunctions vary much: their alpha is the mean of that of several parts of what was drawn.
+        parts = {k: max(1, min(n, _DRAWN_FOR_FEW) // k) for k in points}
+        return {
+            "curve": [
+                (k, statistics.fmean(conjunctions.alpha(drawn.part(at * k, k)) for at in range(times)))
+                for k, times in parts.items()
+            ]
+        }
     if model in ("equal", "less"):
         one = [conjunctions.one_integer_constraint(n, facts["names"], rng, model) for _ in range(20)]
         return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -10,8 +11,11 @@ import pyarrow as pa
 from captures.accounting.direct import Direct
 from captures.accounting.direct_tables import experiment_seconds
 from captures.rundir.routing_tables import predicate_of, read_routing_tables
-from router.predicates.model import Predicate
+from router.predicates.model import Message, Predicate
+from router.predicates.parser import parse_message
+from router.wire.message import encode_message
 from testbed.config.model import Experiment
+from testbed.controller.trees import Forest
 from testbed.figures.floor import perfect_tables
 
 
@@ -90,55 +94,113 @@ def _local_predicates(run: Direct) -> dict[int, Predicate]:
     }
 
 
+#: Messages whose matching is timed, drawn at random.
+_TIMED = 60
+
+
 def schemes(run: Direct, experiment: Experiment) -> dict[str, Any]:
     """Routing schemes: memory, measured and by formula; traffic; crossings beyond the minimal tree."""
-    from captures.accounting.schemes import held
+    from captures.accounting.schemes import SENDERS, held
     from testbed.controller.trees import LAYERS
     from testbed.figures.scheme_memory import predicted, predicted_by_alpha
 
     summary = run.summary()
-    state, frames, size = summary["state"], summary["frames_by_type"], summary["bytes_by_type"]
-    sizes = {
-        row["node"]: row["value"]
-        for row in held(run.inputs).to_pylist()
-        if row["part"] == "local" and row["unit"] == "filters"
-    }
-    topology = experiment.topology
+    state, crossed = summary["state"], summary["message_crossings"]
+    sizes: dict[str, dict[int, int]] = {}
+    for row in held(run.inputs).to_pylist():
+        if row["part"] == "local":
+            sizes.setdefault(row["unit"], {})[row["node"]] = row["value"]
+    topology, scheme = experiment.topology, experiment.routing.scheme
     forest = LAYERS[experiment.broadcast.layer](topology, frozenset(), frozenset())
-    formula = predicted(forest, sizes, run.inputs.senders)
-    scheme = experiment.routing.scheme
-    filters = state["forwarding_senders_filters"]
-    by_alpha: dict[str, float] = {}
+    found: dict[str, Any] = {
+        "holds": int(summary["verdict"] == "holds"),
+        "missed": summary["false_negatives_after_convergence"],
+        "false_positives": summary["false_positives_from_network"],
+        "received": summary["messages_received_from_network"],
+        "excess": summary["excess_crossings"],
+        "crossings": crossed["cbcb"],
+        "minimal": crossed["minimal"],
+        "delay_s": summary["delivery_delay"]["mean_s"],
+        "rib_filters": state["rib_filters"],
+        "table_bytes": state["broadcast_bytes"],
+        "unicast_bits": state["unicast_bits"],
+        "nodes_bits": len(run.inputs.senders) * (len(topology.nodes) - 1).bit_length(),
+    }
+    for unit, of_node in sizes.items():
+        formula = predicted(forest, of_node, run.inputs.senders)[scheme]
+        measured = state[f"{SENDERS}_{unit}"]
+        found |= {unit: measured, f"{unit}_formula": formula, f"{unit}_all": state[f"forwarding_{unit}"]}
+        found[f"{unit}_ratio"] = measured / formula if formula else None
+    if sizes and scheme == "pif":
+        total = sum(sizes["filters"].values())
+        found["n_r"] = found["filters"] / (len(topology.nodes) * total)
+        found["n_squared"] = found["n_r"] / len(topology.nodes)
     if experiment.protocol.covering == "full":
         by_alpha = predicted_by_alpha(
             forest, _local_predicates(run), run.inputs.senders, random.Random(experiment.seed)
         )
-    changes = run.sql(
-        "select count(*) as n from (select distinct issuer, seq from frames where type = 'RA')"
-    ).to_pylist()[0]["n"]
-    crossed = summary["message_crossings"]
-    return {
-        "holds": int(summary["verdict"] == "holds"),
-        "missed": summary["false_negatives_after_convergence"],
-        "filters": filters,
-        "filters_all": state["forwarding_filters"],
-        "formula": formula[scheme],
-        "ratio": filters / formula[scheme] if formula[scheme] else None,
-        "by_alpha": filters / by_alpha[scheme] if by_alpha.get(scheme) else None,
-        "by_mean_alpha": filters / by_alpha["pif by mean"] if by_alpha and scheme == "pif" else None,
-        "n_squared": filters / (len(topology.nodes) ** 2 * sum(sizes.values())) if sizes else None,
-        "bytes": state["forwarding_senders_bytes"],
-        "rib_filters": state["rib_filters"],
-        "table_bytes": state["broadcast_bytes"],
-        "unicast_bits": state["unicast_bits"],
-        "excess": summary["excess_crossings"],
-        "crossings": crossed["cbcb"],
-        "minimal": crossed["minimal"],
-        "ra_frames": frames["RA"],
-        "ra_bytes": size["RA"],
-        "ra_frames_each": frames["RA"] / changes if changes else None,
-        "msg_bytes": size["MSG"],
-        "msg_bytes_each": size["MSG"] / frames["MSG"] if frames["MSG"] else None,
-        "false_positives": summary["false_positives_from_network"],
-        "delay_s": summary["delivery_delay"]["mean_s"],
+        if scheme in by_alpha:
+            found["by_alpha"] = found["filters"] / by_alpha[scheme]
+        if scheme == "pif":
+            found["by_mean_alpha"] = found["filters"] / by_alpha["pif by mean"]
+    return found | _scheme_traffic(run, summary) | _scheme_matching(run, experiment, forest)
+
+
+def _scheme_traffic(run: Direct, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The frames and bytes of each purpose; those of an issuer's first RA are the set-up."""
+    frames, size = summary["frames_by_type"], summary["bytes_by_type"]
+    row = run.sql(
+        "with advertised as (select issuer, seq, count(*) as frames, sum(length) as bytes from frames "
+        "where kind = 'link' and type = 'RA' group by all), numbered as (select *, "
+        "row_number() over (partition by issuer order by seq) = 1 as first from advertised) "
+        "select coalesce(sum(frames) filter (first), 0)::bigint as setup_frames, "
+        "coalesce(sum(bytes) filter (first), 0)::bigint as setup_bytes, "
+        "coalesce(sum(frames) filter (not first), 0)::bigint as change_frames, "
+        "coalesce(sum(bytes) filter (not first), 0)::bigint as change_bytes, "
+        "count(*) filter (not first) as changes from numbered"
+    ).to_pylist()[0]
+    changes = row.pop("changes")
+    for key in ("change_frames", "change_bytes"):
+        row[key] = row[key] / changes if changes else None
+    host = summary["bytes_by_type_host_links"]
+    # Attributes alone: what a message has beside them, of headers and destinations, is counted apart.
+    content = {
+        (message["source"], message["seq"]): len(encode_message(parse_message(message["message"])))
+        for message in run.inputs.log.sent.to_pylist()
     }
+    crossings = run.sql("select source, seq, count(*) as n from crossings group by all").to_pylist()
+    attributes = sum(each["n"] * content[each["source"], each["seq"]] for each in crossings)
+    asked = frames["SR"] + frames["UR"]
+    return {
+        **row,
+        "sr_ur_frames": asked,
+        "sr_ur_bytes": size["SR"] + size["UR"],
+        "ra_bytes": size["RA"],
+        "controller_bytes": sum(host[each] for each in ("TABLE", "COMMIT", "ACK") if each in host),
+        "control_bytes": size["RA"] + size["SR"] + size["UR"],
+        "msg_bytes": size["MSG"],
+        "header_bytes_each": (size["MSG"] - attributes) / frames["MSG"] if frames["MSG"] else None,
+    }
+
+
+def _scheme_matching(run: Direct, experiment: Experiment, forest: Forest) -> dict[str, Any]:
+    """The time to match a message at a router, and the memory of the engines."""
+    from testbed.figures.scheme_matching import matching_cost
+
+    sent = run.inputs.log.sent.to_pylist()
+    timed = {
+        (message["source"], message["seq"]): parse_message(message["message"])
+        for message in random.Random(experiment.seed).sample(sent, min(_TIMED, len(sent)))
+    }
+    visits: dict[int, list[tuple[int, Message]]] = {}
+    for key, message in timed.items():
+        visits.setdefault(key[0], []).append((key[0], message))
+    for row in run.sql("select distinct source, seq, to_node from crossings order by all").to_pylist():
+        key = row["source"], row["seq"]
+        if key in timed:
+            visits.setdefault(row["to_node"], []).append((key[0], timed[key]))
+    tables = read_routing_tables(run.inputs.run)
+    match_us, engine_bytes = matching_cost(
+        tables, experiment.topology, forest, visits, frozenset(run.inputs.senders)
+    )
+    return {"match_us": match_us, "engine_bytes": engine_bytes}

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from testbed.errors import InputError
-from testbed.figures.reproduction import Panel, Reproduction, Statement
+from testbed.figures.reproduction import Panel, Reproduction, Statement, Table
 from testbed.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, styled
 
 _COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY)
@@ -29,6 +29,7 @@ def write_page(
     folder: Path,
     command: str,
     parameters: Sequence[str],
+    tables: Sequence[Table] = (),
 ) -> Path:
     """Writes `NAME.md` and `NAME.svg`; returns the path of the page.
 
@@ -46,6 +47,9 @@ def write_page(
     lines += [
         f"| {each.text} | {each.predicted} | {each.measured} | {verdict_of(each)} |" for each in statements
     ]
+    for table in tables:
+        lines += ["", f"{table.title}:", "", _row(table.columns), _row(["---"] * len(table.columns))]
+        lines += [_row(row) for row in table.rows]
     lines += ["", f"![{figure.title}]({name}.svg)", ""]
     lines += ["Lines: medians over the seeds; bands: 10 to 90 %.", ""]
     try:
@@ -55,6 +59,10 @@ def write_page(
     except OSError as error:
         raise InputError(f"{error.filename}: cannot be written: {error.strerror}") from error
     return folder / f"{name}.md"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def verdict_of(statement: Statement) -> str:

@@ -68,6 +68,15 @@ class Panel:
     points: bool = False
 
 
+@dataclass(frozen=True)
+class Table:
+    """A table of the page; each row has a text for each column."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
 class Results:
     """The measurements of the runs that succeeded: case -> one mapping for each seed."""
 
@@ -137,6 +146,11 @@ class Reproduction(ABC):
     @abstractmethod
     def panels(self, results: Results) -> list[Panel]:
         """Returns what the figure shows."""
+
+    def tables(self, results: Results) -> list[Table]:
+        """Returns tables for the page, in which nothing is judged."""
+        del results
+        return []
 
     def run(self, case: Case, seed: int) -> Mapping[str, Any] | None:
         """Returns the measurements of a case that needs no network; None: the case is run."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +12,7 @@ from testbed.config.shipped import find_experiment
 from testbed.figures.reproduction import Case, Reproduction, Results
 from testbed.sweeps.folder import SweepFolder
 from testbed.sweeps.runner import run_and_keep
-from testbed.sweeps.spec import Job
+from testbed.sweeps.spec import Job, identity, keys_of
 from testbed.terminal.progress import Progress
 
 
@@ -63,8 +61,8 @@ def reproduce(
     missing = [job for _, job in jobs.values() if job.identity not in rows]
     rows |= run_and_keep(missing, place, "figure_s", master=master, progress=progress, datapath=datapath)
     failures = []
-    for identity, (case, job) in jobs.items():
-        row = rows[identity]
+    for key, (case, job) in jobs.items():
+        row = rows[key]
         if row["error"] is None:
             measured[case].append(row["keys"])
         else:
@@ -77,11 +75,12 @@ def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) 
     if engine == "run":
         overrides["time_scale"] = str(figure.emulated_scale)
     path = find_experiment(case.base)
-    facts = [engine, figure.measure, path.read_text(encoding="utf-8"), sorted(overrides.items())]
     parameters: dict[str, Any] = {"case": case.label}
+    facts: list[Any] = [engine, figure.measure, keys_of(path), sorted(overrides.items())]
     if figure.calculates:
+        # The facts alone determine what is calculated.
         engine, parameters = "simulate", dict(case.facts)
-        facts.append(sorted(case.facts.items()))
-    identity = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+        facts = [figure.measure, seed, sorted(case.facts.items())]
     experiment = load_experiment(path, overrides)
-    return Job(number, identity, parameters, seed, engine, experiment, figure.measure, figure.calculates)
+    name = identity(*facts)
+    return Job(number, name, parameters, seed, engine, experiment, figure.measure, figure.calculates)

@@ -6,12 +6,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from py4j.protocol import Py4JError
 
 from captures.accounting.account import account
 from captures.accounting.direct import Direct
 from captures.rundir.layout import RunLayout
+from captures.spark import internals
 from captures.spark.session import spark_session
 from captures.spark.shipping import ship_packages
 from testbed.emulation.emulation import emulate
@@ -114,6 +117,8 @@ def _simulate(jobs: Sequence[Job], ended: Ended, master: str, log: Path, keep: s
                 (row,) = context.parallelize([job], 1).map(lambda job: simulate_job(job, keep)).collect()
                 return row
             except Exception as error:
+                if not internals.jvm_runs():
+                    raise  # no fault of the run, which a continued sweep repeats
                 problem = RuntimeError(str(error))  # bound now: the name `error` ends with this block
 
                 def fails(_: Job) -> Measured:
@@ -136,7 +141,9 @@ def _simulate(jobs: Sequence[Job], ended: Ended, master: str, log: Path, keep: s
                         ended(future.result())
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
-                context.cancelAllJobs()
+                # A signal to the whole process group ends the JVM too.
+                with suppress(Py4JError, OSError):
+                    context.cancelAllJobs()
                 raise
 
 

@@ -104,17 +104,30 @@ class Spec:
             ExperimentError: a combination is not a valid experiment; names the keys.
         """
         found: list[Job] = []
-        text = self.experiment.read_text(encoding="utf-8-sig")
         for values in product(*self.grid.values()):
             parameters = dict(zip(self.grid, values, strict=True))
             given = _overrides({**self.settings, **parameters}, self.path.parent)
             for seed in self.seeds:
                 overrides = {**given, "seed": str(seed)}
-                facts = [self.engine, text, sorted(overrides.items()), _contents(overrides)]
-                digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
                 experiment = load_experiment(self.experiment, overrides)
-                found.append(Job(len(found), digest, parameters, seed, self.engine, experiment))
+                keys = keys_of(self.experiment)
+                name = identity(self.engine, keys, sorted(overrides.items()), _contents(overrides))
+                found.append(Job(len(found), name, parameters, seed, self.engine, experiment))
         return found
+
+
+def keys_of(experiment: Path) -> dict[str, Any]:
+    """Returns the keys of an experiment file.
+
+    The comments do not count: those of the shipped files are generated, and change with the defaults and
+    sentences of keys that a file does not set.
+    """
+    return tomllib.loads(experiment.read_text(encoding="utf-8-sig"))
+
+
+def identity(*facts: Any) -> str:
+    """Returns a digest of all that determines a run, by which its row is found when a sweep is continued."""
+    return hashlib.sha256(json.dumps(facts, default=str).encode()).hexdigest()[:16]
 
 
 def load_spec(path: Path) -> Spec:

@@ -20,6 +20,7 @@ from testbed.figures.reproduction import (
     Reproduction,
     Results,
     Statement,
+    Table,
     common,
 )
 
@@ -29,7 +30,8 @@ from testbed.figures.reproduction import (
 def test_the_cases_are_valid_experiments_with_labels_of_their_own(name: str, size: str) -> None:
     cases = FIGURES[name]().cases(size)
     assert len({case.label for case in cases}) == len(cases) > 0
-    for case in cases:
+    # Of a large grid some.
+    for case in cases[:: 1 + len(cases) // 20]:
         load_experiment(find_experiment("default"), case.overrides)
 
 
@@ -126,6 +128,12 @@ def test_a_figure_is_a_class_and_a_registration(tmp_path: Path, size: str, statu
 def test_an_unknown_figure_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["figure", "fig99"]) == 2
     assert f"unknown figure 'fig99'; expected one of {', '.join(FIGURES)}" in capsys.readouterr().err
+
+
+def test_a_page_has_the_tables_of_its_figure(tmp_path: Path) -> None:
+    table = Table("Memory", ("n", "filters"), [("25", "1,234")])
+    path = write_page("toy", Toy(), [], [Panel("t", "y", {})], tmp_path, "cbcb figure toy", [], [table])
+    assert "Memory:\n\n| n | filters |\n| --- | --- |\n| 25 | 1,234 |\n" in path.read_text()
 
 
 def test_a_page_says_what_was_not_judged(tmp_path: Path) -> None:

@@ -1,0 +1,108 @@
+"""The figure of the routing schemes: a run of each, the judgements, the tables, and the time of matching."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from captures.rundir.routing_tables import TableRow
+from router.predicates.model import Message
+from testbed.controller.trees import spt_trees
+from testbed.figures.reproduction import Case, Results
+from testbed.figures.runner import _job
+from testbed.figures.scheme_matching import matching_cost
+from testbed.figures.schemes import _COMPARED, _FULL, _NONE, SCHEMES, Schemes, _case
+from testbed.sweeps.job import simulate_job
+from topos.generators import line
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    """Every scheme on 12 nodes, with and without covering."""
+    figure = Schemes()
+    cases = [_case(12, "spt", scheme, setting, 75, 50) for setting in (_NONE, _FULL) for scheme in SCHEMES]
+    found: dict[Case, list[dict[str, Any]]] = {}
+    for case in cases:
+        row = simulate_job(_job(figure, case, 1, "simulate", 0))
+        assert row["error"] is None, row["trace"]
+        found[case] = [row["keys"]]
+    return Results(found)
+
+
+def test_statements_of_a_run_of_each_scheme(results: Results) -> None:
+    statements = {each.text: each for each in Schemes().judge(results)}
+    for scheme in SCHEMES:
+        assert statements[f"{scheme}: delivery function correct"].holds
+        for unit in ("filters", "constraints", "bytes"):
+            assert statements[f"{scheme}, {_NONE}: {unit} held / formula"].holds, (scheme, unit)
+    assert statements["pif: filters held / (n^2 r M_p) of the slides, over (n - 1) / n^2"].holds
+    (drp,) = (each for text, each in statements.items() if text.startswith("drp, spt, all settings"))
+    assert drp.holds
+    assert drp.predicted == "0"
+    (ips,) = (each for text, each in statements.items() if text.startswith("ips: bytes of the controller"))
+    assert ips.holds
+
+
+def test_a_wrong_memory_or_a_message_missed_is_a_statement_that_does_not_hold(results: Results) -> None:
+    spoilt = Results(
+        {case: [{**run, "bytes_ratio": 1.1, "missed": 1} for run in results.runs(case)] for case in results}
+    )
+    holds = {each.text: each.holds for each in Schemes().judge(spoilt)}
+    assert holds[f"psf, {_NONE}: bytes held / formula"] is False
+    assert holds["pif: delivery function correct"] is False
+
+
+def test_a_message_carries_its_destinations_with_drp_alone(results: Results) -> None:
+    header = {
+        case.facts["scheme"]: results.median(case, "header_bytes_each")
+        for case in results
+        if case.facts["setting"] == _FULL
+    }
+    # Ethernet and CBCB header.
+    assert {header[scheme] for scheme in SCHEMES if scheme != "drp"} == {46}
+    assert header["drp"] > 46
+
+
+def test_the_tables_have_a_row_for_each_case_and_a_winner_for_each_key(results: Results) -> None:
+    memory, covered, traffic, messages, best = Schemes().tables(results)
+    assert [len(each.rows) for each in (memory, covered, traffic, messages)] == [len(SCHEMES)] * 4
+    assert all(len(row) == len(each.columns) for each in (memory, covered, traffic) for row in each.rows)
+    spt = [row for row in best.rows if row[0] == "spt"]
+    assert len(spt) == len(_COMPARED)
+    assert all("1 of 1" in row for row in spt)
+    (filters,) = (row for row in spt if row[1] == _COMPARED["crossings"])
+    # The minimal schemes are equal.
+    assert filters[2 + SCHEMES.index("psf")] == filters[2 + SCHEMES.index("drp")] == "1 of 1"
+
+
+def _row(interface: int | None, predicate: str, **more: Any) -> TableRow:
+    return {"interface": interface, "scope": "", "predicate": predicate, "part": "forwarding", **more}  # type: ignore[typeddict-item]
+
+
+def test_matching_asks_the_entries_of_the_source_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """0 - 1 - 2, at node 1: interface 1 leads to 0 and 2 to 2."""
+    topology = line(3)
+    asked: list[list[int]] = []
+    monkeypatch.setattr(
+        "testbed.figures.scheme_matching._best_s",
+        lambda _matcher, _message, among: asked.append(among) or 1.0,
+    )
+    message = Message({"x": 1})
+
+    def cost(rows: list[TableRow], source: int) -> int:
+        asked.clear()
+        found, size = matching_cost({1: rows}, topology, spt_trees(topology), {1: [(source, message)]}, {0})
+        assert found == 1e6
+        return size
+
+    towards = {neighbour: port for port, neighbour in topology.neighbours(1).items()}
+    pif = [_row(0, "x = 1", part="local"), _row(towards[0], "x = 2"), _row(towards[2], "x = 3")]
+    assert cost(pif, 0) > 0
+    assert asked == [[0, 2]]
+    # Sources that do not send have no entries.
+    psf = [_row(towards[2], "x = 3", sources=[0, 2], copies=True)]
+    cost(psf, 0)
+    assert asked == [[1]]
+    cost(psf, 2)
+    assert asked == [[]]
