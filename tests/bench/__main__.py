@@ -34,6 +34,7 @@ BENCHMARKS = {
     "ur_reuse": "SR and UR frames with and without reuse of URs, on both kinds of trees",
     "pcap": "captures to counts in Parquet, beside tshark, Scapy and dpkt",
     "pcap_memory": "a capture of 4 GB read by Spark in 2 GB",
+    "cluster": "a sweep killed and continued, and a figure: on this machine and on two Spark workers (root)",
     "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
     "adversary": "random networks and interleavings against the protocol: a counterexample, or none",
     "bring_up": "the emulated network, and a whole run, beside bare Mininet (root)",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,6 +18,9 @@ from testbed.sweeps.job import Row
 from testbed.sweeps.spec import load_spec
 from testbed.sweeps.sweep import sweep
 from testbed.terminal.progress import Progress
+from tests.support.command import CBCB
+from tests.support.paths import ROOT
+from tests.support.polling import poll
 
 pytestmark = pytest.mark.spark
 
@@ -66,3 +73,24 @@ def test_an_interrupted_sweep_ends_with_the_same_table(
     (found,) = [p for p in points if p["key"] == "message_crossings.cbcb" and p["routing.scheme"] == "pif"]
     assert found["mean"] == pytest.approx(sum(crossings["cbcb"][:3]) / 3)
     assert list(whole.plots.values()) == [tmp_path / "whole" / "plot-1.svg"]
+
+
+def test_a_signal_to_all_processes_ends_a_sweep_with_one_line(tmp_path: Path) -> None:
+    """Spark's JVM gets it too: neither its end nor the runs that it had under way are failures."""
+    spec = tmp_path / "s.toml"
+    spec.write_text(_SPEC.replace("seeds = 3", "seeds = 200"))
+    sweeping = subprocess.Popen(
+        [*CBCB, "sweep", str(spec), "--runs", str(tmp_path)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    rows = tmp_path / "sweeps" / "s" / "rows"
+    poll(lambda: next(rows.glob("*.json"), None) or sweeping.poll(), 120, "a run has ended")
+    os.killpg(sweeping.pid, signal.SIGTERM)
+    _, errors = sweeping.communicate(timeout=60)
+    assert (sweeping.returncode, errors.splitlines()[-1]) == (130, "cbcb: interrupted")
+    assert "Traceback" not in errors
+    assert {json.loads(row.read_text())["error"] for row in rows.glob("*.json")} == {None}

@@ -84,10 +84,12 @@ def test_matching_asks_the_entries_of_the_source_alone(monkeypatch: pytest.Monke
     """0 - 1 - 2, at node 1: interface 1 leads to 0 and 2 to 2."""
     topology = line(3)
     asked: list[list[int]] = []
-    monkeypatch.setattr(
-        "testbed.figures.scheme_matching._best_s",
-        lambda _matcher, _message, among: asked.append(among) or 1.0,
-    )
+
+    def best_s(_matcher: object, _message: Message, among: list[int]) -> float:
+        asked.append(among)
+        return 1.0
+
+    monkeypatch.setattr("testbed.figures.scheme_matching._best_s", best_s)
     message = Message({"x": 1})
 
     def cost(rows: list[TableRow], source: int) -> int:

@@ -1,0 +1,74 @@
+"""Every routing scheme on a real ring that loses a link and gets it back: epochs, deliveries, frames."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from captures.accounting.direct import Direct
+from captures.rundir.layout import RunLayout
+from testbed.config.load import load_experiment
+from testbed.judges import judge_run
+from tests.support.command import CBCB
+from tests.support.paths import ROOT
+
+pytestmark = pytest.mark.emulation
+
+_EXPERIMENT = """\
+seed = 11
+duration_s = 90
+time_scale = 20
+[topology]
+generator = "ring"
+nodes = 5
+[routing]
+scheme = "{scheme}"
+[workload]
+senders_percent = 100
+receivers_percent = 100
+messages_per_minute = 60
+changing_receivers_percent = 40
+predicate_change_interval_s = 60
+first_message_s = 10
+[oracle]
+in_flight_window_s = 0.5
+[[events]]
+at_s = 35
+action = "link_down"
+link = [0, 1]
+[[events]]
+at_s = 65
+action = "link_up"
+link = [0, 1]
+"""
+
+
+# `pif` goes through more faults in test_recovery.
+@pytest.mark.parametrize("scheme", ["pif-classes", "psf", "ips", "drp"])
+def test_a_link_fails_and_returns(scheme: str, tmp_path: Path) -> None:
+    path = tmp_path / "fault.toml"
+    path.write_text(_EXPERIMENT.format(scheme=scheme))
+    done = subprocess.run(
+        [*CBCB, "run", str(path), "--no-account", "--runs", str(tmp_path / "runs")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    judge_run(RunLayout(folder), load_experiment(path))
+    with Direct(folder) as run:
+        summary = run.summary()
+    assert (summary["verdict"], summary["verdict_reasons"]) == ("holds", [])
+    assert summary["epochs"] == 3
+    assert [change["events"] for change in summary["recovery_s"]] == [["link_down 0-1"], ["link_up 0-1"]]
+    assert summary["deliveries_decided"] > 50
+    if scheme != "pif-classes":
+        # On the trees of each epoch, whatever the predicates are.
+        assert summary["excess_crossings"] == 0
+    for name, account in summary["reconciliation"].items():
+        assert account["differences"] == [], name
