@@ -84,30 +84,32 @@ class Schemes(Reproduction):
         "call of the compiled engine with the tables of the run, from Python, for 60 messages at all routers "
         "that they reach; with drp the routers behind the source's match their own applications only. It was "
         "measured beside other work.",
-        "The size `small` varies r and s one at a time, on 25 nodes; `paper` has every combination, on 50, "
-        "100 and 200 nodes.",
+        "The size `small` varies r, s and n one at a time, on `spt`; `paper` has every combination of r and "
+        "s, on both layers, on 50, 100 and 200 nodes.",
     )
     measure = "testbed.figures.measures:schemes"
 
     def cases(self, size: str) -> list[Case]:
         usual = (_RECEIVERS, _SENDERS)
         if size == "paper":
-            shares = [(n, *both) for n in (50, 100, 200) for both in product(_ALL_RECEIVERS, _ALL_SENDERS)]
-            shares.append((400, *usual))
+            grid = [
+                (nodes, *shares, layer, (_NONE, _FULL, _STATIC, *((_ASKED,) if shares == usual else ())))
+                for nodes in (50, 100, 200)
+                for shares in product(_ALL_RECEIVERS, _ALL_SENDERS)
+                for layer in LAYERS
+            ]
+            grid.append((400, *usual, "spt", (_FULL,)))
         else:
+            grid = [(25, *usual, layer, (_NONE, _FULL, _STATIC, _ASKED)) for layer in LAYERS]
+            grid.append((50, *usual, "spt", (_NONE, _FULL)))
             others = ((25, _SENDERS), (100, _SENDERS), (_RECEIVERS, 5), (_RECEIVERS, 100))
-            shares = [(25, *usual), (50, *usual), *((25, *both) for both in others)]
+            grid += [(25, *shares, "spt", (_FULL,)) for shares in others]
+        of_setting = {_STATIC: ("pif",), _ASKED: ("pif", "pif-classes")}
         return [
             _case(nodes, layer, scheme, setting, receivers, senders)
-            for nodes, receivers, senders in shares
-            for layer in LAYERS
-            for setting, schemes in (
-                (_NONE, SCHEMES),
-                (_FULL, SCHEMES),
-                (_STATIC, ("pif",)),
-                (_ASKED, ("pif", "pif-classes") if (receivers, senders) == usual else ()),
-            )
-            for scheme in schemes
+            for nodes, receivers, senders, layer, settings in grid
+            for setting in settings
+            for scheme in of_setting.get(setting, SCHEMES)
         ]
 
     def judge(self, results: Results) -> list[Statement]:
@@ -305,7 +307,7 @@ def _controller(results: Results) -> list[Statement]:
 
 
 def _classes(results: Results) -> list[Statement]:
-    """What pif-classes costs and saves, with SRs."""
+    """The cost of pif-classes and its savings, with SRs."""
     found = []
     for case in _chosen(results, scheme="pif-classes", setting=_ASKED):
         (pif,) = _chosen(results, **{**case.facts, "scheme": "pif"})
