@@ -111,7 +111,7 @@ class Content:
         filters = filters_in(body, limits.filter_weight) if isinstance(body, EncodedPredicate) else body
         return chunks(filters, limits, allowed)
 
-    def encode_ahead(self, members: Bits) -> None:
+    def encode_ahead(self, numbers: Iterable[int]) -> None:
         """Computes the wire forms of filters of the pool, if they are kept with the filters.
 
         A frame with all of them is then a matter of joining bytes.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 
 from router.content.base import Content
-from router.predicates.covering.bitset import Bits
 from router.predicates.covering.pool import POOL
 from router.predicates.model import Predicate
 from router.wire.predicate import encode_filter
@@ -22,7 +21,7 @@ class Plain(Content):
 
         return Predicate(tuple((yield from oversimplified(predicate.filters, filters))))
 
-    def encode_ahead(self, members: Bits) -> None:
+    def encode_ahead(self, numbers: Iterable[int]) -> None:
         """See `Content`."""
-        for filter_ in self.pool.filters(members):
+        for filter_ in self.pool.filters(numbers):
             encode_filter(filter_)

@@ -90,8 +90,8 @@ class VerbatimPool:
         ordered = sorted(numbers_in(members), key=self._texts.__getitem__)
         return Predicate(tuple(self._filters[number] for number in ordered))
 
-    def filters(self, members: Bits) -> list[Filter]:
-        return [self._filters[number] for number in numbers_in(members)]
+    def filters(self, numbers: Iterable[int]) -> list[Filter]:
+        return [self._filters[number] for number in numbers]
 
     def matching(self, message: Message) -> Bits:
         entry = self._matched.get(id(message))
@@ -129,9 +129,9 @@ class Verbatim(Content):
     pool = VerbatimPool()
     widens: ClassVar[bool] = False
 
-    def encode_ahead(self, members: Bits) -> None:
+    def encode_ahead(self, numbers: Iterable[int]) -> None:
         """See `Content`."""
-        for filter_ in self.pool.filters(members):
+        for filter_ in self.pool.filters(numbers):
             encode_filter(filter_)
 
     def widened(self, predicate: Predicate, filters: int) -> Predicate:  # noqa: ARG002

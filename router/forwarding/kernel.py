@@ -44,6 +44,7 @@ from router.forwarding.requests import serve_requests
 from router.forwarding.row import add, time_of
 from router.forwarding.sending import add_frame, send_frames
 from router.native.compiler import I64, Address, Flag
+from router.native.libc import SIOCGSTAMPNS
 from router.native.memory import (
     byte_at,
     int_at,
@@ -104,12 +105,7 @@ _APPS, _APP_COUNT = int(State.APPS), int(State.APP_COUNT)
 _ENTRY_COUNT, _LINES_AT = int(State.ENTRY_COUNT), int(State.LINES_AT)
 _RECORDS_AT, _RECORDS_DUE = int(State.RECORDS_AT), int(State.RECORDS_DUE)
 
-_MONOTONIC, _REALTIME, _EPOLLIN, _SIOCGSTAMPNS = (
-    int(CLOCK_MONOTONIC),
-    int(CLOCK_REALTIME),
-    int(EPOLLIN),
-    0x8907,
-)
+_MONOTONIC, _REALTIME, _EPOLLIN = int(CLOCK_MONOTONIC), int(CLOCK_REALTIME), int(EPOLLIN)
 _RECEIVE_FLAGS = int(MSG_DONTWAIT | MSG_TRUNC)
 _MESSAGE = int(FrameType.MSG)
 #: Offsets in the header of a frame.
@@ -260,7 +256,7 @@ def _receive(state: Address) -> None:
     put_long(state, _LAG_LOOK, now + LAG_LOOK_NS)
     # The kernel gives the stamp of the frame that was received last.
     count = max(0, recvmmsg(socket, headers, 1, _RECEIVE_FLAGS, 0))
-    if count and ioctl(socket, _SIOCGSTAMPNS, state + 8 * _TIME) == 0:
+    if count and ioctl(socket, SIOCGSTAMPNS, state + 8 * _TIME) == 0:
         stamp = long_at(state, _TIME) * 1_000_000_000 + long_at(state, _TIME + 1)
         put_long(state, _LAG, max(long_at(state, _LAG), time_of(state, _REALTIME) - stamp))
     if count and slots > 1:

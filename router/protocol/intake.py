@@ -15,7 +15,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from router.predicates.covering.bitset import Bits, bits_of
+from router.predicates.covering.bitset import Bits
 from router.predicates.covering.budget import Allowances, Chunk
 from router.predicates.model import Filter, Predicate
 from router.protocol.context import Context
@@ -168,8 +168,9 @@ class Intake(Part):
         frame = reading.frame
         predicate = frame.body
         if reading.widened:
-            # Filters of several classes of nodes may be in one: it is of nodes of any class.
-            predicate = self._content.predicate(reading.filters)
+            # Filters of several classes of nodes may be in one: it is of nodes of any class. Those of the
+            # pool have their wire forms.
+            predicate = self._content.predicate(self._pool.filters(reading.numbers))
             self._context.counters.predicates_widened += 1
         elif isinstance(predicate, EncodedPredicate):
             read = self._content.predicate(reading.filters)
@@ -211,7 +212,7 @@ class Intake(Part):
             if not reading.members >> number & 1:
                 reading.members |= 1 << number
                 reading.numbers.append(number)
-        self._context.content.encode_ahead(bits_of(numbers))
+        self._context.content.encode_ahead(numbers)
 
     def _begin(self, sender: int, frame: Frame, now: float) -> _Reading:
         limits, body = self._limits, frame.body

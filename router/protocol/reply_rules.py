@@ -53,7 +53,7 @@ class ReplyRules:
         """The content of a UR with the RAs since the SR left: all that is behind an interface."""
         whole = {part: known.copy() for part, known in report.items()}
         for part, advertised in ras_since_request.items():
-            whole.setdefault(part, self.content.builder()).add(advertised.predicate)
+            whole.setdefault(part, self.content.builder()).unite(advertised)
         return whole
 
     def apply_reply(self, interface: int, epoch: int, report: Report, partial: bool, now: float) -> bool:
@@ -78,7 +78,7 @@ class ReplyRules:
         answer = self._routing.copy_of(LOCAL_INTERFACE)
         for report in reports:
             for reported in report.values():
-                answer.add(reported.predicate)
+                answer.unite(reported)
         return answer.predicate
 
     def learns(self, branch: Branch, child: int) -> bool:

@@ -18,7 +18,7 @@ from router.matching.common.interface import (
     Matcher,
     TableMatcher,
 )
-from router.predicates.covering.bitset import Bits, lowest
+from router.predicates.covering.bitset import Bits, lowest, numbers_in
 from router.predicates.covering.budget import DEFAULT_LIMITS
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.pool import FilterAlgebra
@@ -28,6 +28,8 @@ from router.wire.frames import EncodedMessage
 
 #: Filters of p_i up to which it is over-simplified at once.
 _WIDENED_AT_ONCE = 32
+#: Filters that are added in one step to what p_i is over-simplified to.
+_UNITED = 8
 #: Filters of the pool up to which it answers for a message within a turn.
 _ANSWERED_BY_POOL = 4_096
 
@@ -267,7 +269,7 @@ class RoutingTable:
             self.unsynced.remove(interface)
         synced.members = before & ~gone | added
         if synced.members:
-            self._change(interface, pool.filters(gone), pool.filters(added))
+            self._change(interface, pool.filters(numbers_in(gone)), pool.filters(numbers_in(added)))
         else:
             self._matcher.remove(interface)
             del self._synced[interface]
@@ -329,7 +331,7 @@ class RoutingTable:
         yield
         widened = yield from self._content.widening(exact, self._max_filters)
         union = self._content.builder()
-        for start in range(0, len(widened), _WIDENED_AT_ONCE):
-            union.add(self._content.predicate(widened.filters[start : start + _WIDENED_AT_ONCE]))
+        for start in range(0, len(widened), _UNITED):
+            union.add(self._content.predicate(widened.filters[start : start + _UNITED]))
             yield
         return union

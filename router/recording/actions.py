@@ -34,12 +34,21 @@ from router.protocol.events import (
 )
 from router.recording.contents import message_json, read_message
 from router.recording.events import listed
-from router.recording.format import ACCEPTED, DELIVER, FORWARD, SEND
+from router.recording.format import (
+    ACCEPTANCE,
+    ACCEPTED,
+    APPLICATION,
+    COUNT,
+    DELIVER,
+    DELIVERED,
+    FORWARD,
+    INTERFACE,
+    LENGTH,
+    SEND,
+)
 from router.recording.frames import describe_frame, read_whole_frame, whole_frame
 from router.wire.frames import AddressedMessage, Body, EncodedMessage, Frame
 from router.wire.message import message_of
-
-_U32 = struct.Struct("<I")
 
 
 class _ActionType(IntEnum):
@@ -60,7 +69,6 @@ _FORWARD, _SEND, _SEND_TO_CONTROLLER = (
     bytes((action_type,))
     for action_type in (_ActionType.FORWARD, _ActionType.SEND, _ActionType.SEND_TO_CONTROLLER)
 )
-_DELIVER = struct.Struct("<BIQ")
 #: Codes of the actions of services; those of this module are below.
 SERVICE_ACTIONS = range(32, 64)
 
@@ -120,12 +128,12 @@ def _action(event: Event, action: Action) -> bytes:
     if isinstance(action, Deliver):
         came = action.message is _message_of(event)
         action_type = _ActionType.DELIVER if came else _ActionType.DELIVER_OTHER
-        head = _DELIVER.pack(action_type, action.source, action.seq) + _applications(action.apps)
+        head = DELIVERED.pack(action_type, action.source, action.seq) + _applications(action.apps)
         return head if came else head + _sized(message_json(action.message))
     if isinstance(action, SendToController):
         return _SEND_TO_CONTROLLER + _sized(_frame_or_reason(action.frame))
     if isinstance(action, Accepted):
-        return struct.pack("<BIIQ", _ActionType.ACCEPTED, action.app, action.source, action.seq)
+        return ACCEPTANCE.pack(_ActionType.ACCEPTED, action.app, action.source, action.seq)
     if isinstance(action, ServiceAction):
         known = _FORMATS[type(action)]
         return bytes((known.code,)) + _sized(known.encode(action))
@@ -191,9 +199,7 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
         action_type = _ActionType(data[at])
         at += 1
         if action_type in (_ActionType.FORWARD, _ActionType.SEND):
-            (count,) = struct.unpack_from("<H", data, at)
-            ports = struct.unpack_from(f"<{count}H", data, at + 2)
-            at += 2 + 2 * count
+            ports, at = _list(INTERFACE, data, at)
             if action_type is _ActionType.FORWARD:
                 yield f"pass on through interfaces {listed(ports)}"
                 continue
@@ -203,9 +209,8 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
             frame, at = _take(data, at)
             yield f"send to the controller: {_frame_or_text(frame)}"
         elif action_type in (_ActionType.DELIVER, _ActionType.DELIVER_OTHER):
-            source, seq, count = struct.unpack_from("<IQH", data, at)
-            apps = struct.unpack_from(f"<{count}I", data, at + 14)
-            at += 14 + 4 * count
+            _, source, seq = DELIVERED.unpack_from(data, at - 1)
+            apps, at = _list(APPLICATION, data, at - 1 + DELIVERED.size)
             if action_type is _ActionType.DELIVER_OTHER:
                 text, at = _take(data, at)
                 message = read_message(text)
@@ -217,17 +222,17 @@ def _described(event: Event, data: bytes) -> Iterator[str]:
                 raise ValueError("a delivery of a message that the event does not have")
             yield f"deliver {source}/{seq} to applications {listed(apps)}: {format_message(message)}"
         elif action_type is _ActionType.ACCEPTED:
-            app, source, seq = struct.unpack_from("<IIQ", data, at)
-            at += 16
+            _, app, source, seq = ACCEPTANCE.unpack_from(data, at - 1)
+            at += ACCEPTANCE.size - 1
             yield f"accepted from application {app} as {source}/{seq}"
         elif action_type in (_ActionType.PREDICATE_POSTPONED, _ActionType.PREDICATE_SET):
-            (app,) = _U32.unpack_from(data, at)
-            at += 4
+            (app,) = APPLICATION.unpack_from(data, at)
+            at += APPLICATION.size
             what = "is set" if action_type is _ActionType.PREDICATE_SET else "takes further turns"
             yield f"the predicate of application {app} {what}"
         else:
-            (app,) = _U32.unpack_from(data, at)
-            reason, at = _take(data, at + 4)
+            (app,) = APPLICATION.unpack_from(data, at)
+            reason, at = _take(data, at + APPLICATION.size)
             yield f"refused to application {app}: {reason.decode()}"
 
 
@@ -247,19 +252,26 @@ _MESSAGES = Message | EncodedMessage | AddressedMessage
 # A router uses few sets of interfaces and few sets of applications.
 @lru_cache(maxsize=1024)
 def _ports(interfaces: frozenset[int]) -> bytes:
-    return struct.pack(f"<H{len(interfaces)}H", len(interfaces), *sorted(interfaces))
+    return COUNT.pack(len(interfaces)) + b"".join(map(INTERFACE.pack, sorted(interfaces)))
 
 
 @lru_cache(maxsize=1024)
 def _applications(numbers: tuple[int, ...]) -> bytes:
-    return struct.pack(f"<H{len(numbers)}I", len(numbers), *numbers)
+    return COUNT.pack(len(numbers)) + b"".join(map(APPLICATION.pack, numbers))
+
+
+def _list(element: struct.Struct, data: bytes, at: int) -> tuple[list[int], int]:
+    (count,) = COUNT.unpack_from(data, at)
+    start = at + COUNT.size
+    end = start + count * element.size
+    return [number for (number,) in element.iter_unpack(data[start:end])], end
 
 
 def _sized(data: bytes) -> bytes:
-    return _U32.pack(len(data)) + data
+    return LENGTH.pack(len(data)) + data
 
 
 def _take(data: bytes, at: int) -> tuple[bytes, int]:
-    (length,) = _U32.unpack_from(data, at)
-    end = at + 4 + length
-    return data[at + 4 : end], end
+    (length,) = LENGTH.unpack_from(data, at)
+    start = at + LENGTH.size
+    return data[start : start + length], start + length

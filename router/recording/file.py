@@ -33,7 +33,7 @@ from router.protocol.router import Router
 from router.recording import attention
 from router.recording.actions import encode_actions
 from router.recording.events import decode_event, encode_event, is_event
-from router.recording.format import ACTIONS
+from router.recording.format import ACTIONS, EVENT, RECORD, TIME_BYTES
 from router.recording.mapped import MappedFile
 
 _MAGIC = b"CBCB-REC"
@@ -41,8 +41,6 @@ _VERSION = 2
 #: Its CLOCK records have no rate: the router's clock counted wall seconds.
 _VERSION_WITHOUT_RATE = 1
 _HEAD = struct.Struct("<8sBI")
-_RECORD = struct.Struct("<BI")
-_INPUT = struct.Struct("<BId")
 _CLOCK_CONTENT = struct.Struct("<dQd")
 _F64 = struct.Struct("<d")
 _CLOCK, _END = 64, 66
@@ -140,7 +138,7 @@ class Recorder:
         if at >= self.clock_due or self._clock.rate != self._rate:
             self._tell_time()
         code, content = encode_event(event, wire)
-        self._file.append(_INPUT.pack(code, 8 + len(content), at) + content)
+        self._file.append(EVENT.pack(code, TIME_BYTES + len(content), at) + content)
 
     def actions(self, event: Event, actions: Iterable[Action]) -> None:
         """Records the actions that answered the last event.
@@ -148,7 +146,7 @@ class Recorder:
         Raises OSError as `event`.
         """
         data = encode_actions(event, actions)
-        self._file.append(_RECORD.pack(ACTIONS, len(data)) + data)
+        self._file.append(RECORD.pack(ACTIONS, len(data)) + data)
 
     def reserve(self, length: int, at: float | None) -> tuple[int, int]:
         """Makes room for records that compiled code writes (`router.forwarding`), in this format.
@@ -175,7 +173,7 @@ class Recorder:
 
         Raises OSError as `event`.
         """
-        self._file.append(_RECORD.pack(_END, 0))
+        self._file.append(RECORD.pack(_END, 0))
 
     def close(self) -> None:
         self._file.close()
@@ -185,7 +183,7 @@ class Recorder:
         self._rate = reading.rate
         self.clock_due = reading.experiment_s + reading.rate * _CLOCK_INTERVAL_S
         content = _CLOCK_CONTENT.pack(*reading)
-        self._file.append(_RECORD.pack(_CLOCK, len(content)) + content)
+        self._file.append(RECORD.pack(_CLOCK, len(content)) + content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,13 +301,13 @@ class Recording:
 
     def _read_record(self, file: IO[bytes], size: int) -> tuple[int, bytes] | None:
         """Returns type and content of the next record, or None if no whole record is left."""
-        head = file.read(_RECORD.size)
+        head = file.read(RECORD.size)
         if not head:
             return None
         if head[0] == 0:
             return None
-        if len(head) == _RECORD.size:
-            code, length = _RECORD.unpack(head)
+        if len(head) == RECORD.size:
+            code, length = RECORD.unpack(head)
             if length <= size - file.tell():
                 return code, file.read(length)
         left = size - file.tell() + len(head)

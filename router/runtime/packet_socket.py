@@ -17,7 +17,7 @@ import time
 from enum import Enum
 
 from router.forwarding.buffers import FrameBuffers
-from router.native.libc import LIBC
+from router.native.libc import LIBC, SIOCGSTAMPNS
 from router.wire.addresses import ETHERNET_HEADER_LENGTH, ETHERTYPE
 from router.wire.format import MESSAGES
 
@@ -28,7 +28,6 @@ _PACKET_IGNORE_OUTGOING = 23
 _SO_SNDBUFFORCE = 32
 _SO_RCVBUFFORCE = 33
 _SIOCGIFMTU = 0x8921
-_SIOCGSTAMPNS = 0x8907
 _STATISTICS = struct.Struct("II")
 _IFREQ = struct.Struct("16si")
 _TIMESPEC = struct.Struct("qq")
@@ -113,7 +112,7 @@ class PacketSocket:
         self._descriptor = self._socket.fileno()
         # From the first question on, the kernel stamps frames for this socket.
         with contextlib.suppress(OSError):
-            fcntl.ioctl(self._socket, _SIOCGSTAMPNS, bytes(_TIMESPEC.size))
+            fcntl.ioctl(self._socket, SIOCGSTAMPNS, bytes(_TIMESPEC.size))
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -148,7 +147,7 @@ class PacketSocket:
         try:
             # A look at the frame makes its stamp the one that the kernel gives.
             self._socket.recv(1, socket.MSG_PEEK)
-            stamp = fcntl.ioctl(self._socket, _SIOCGSTAMPNS, bytes(_TIMESPEC.size))
+            stamp = fcntl.ioctl(self._socket, SIOCGSTAMPNS, bytes(_TIMESPEC.size))
         except OSError:
             return 0.0
         seconds, ns = _TIMESPEC.unpack(stamp)

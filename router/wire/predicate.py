@@ -33,7 +33,7 @@ def encode_predicate(predicate: Predicate) -> bytes:
     Raises:
         struct.error: a node does not fit.
     """
-    encoded = list(map(encode_filter, predicate))
+    encoded = [filter_.encoded or encode_filter(filter_) for filter_ in predicate.filters]
     if isinstance(predicate, ClassifiedPredicate):
         for node, first in reversed(predicate.classes):
             encoded.insert(first, encode_tlv(Tlv.CLASS_NODE, _CLASS_NODE.pack(node)))

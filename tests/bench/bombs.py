@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from router.predicates.covering.budget import weight_of
 from router.predicates.model import NOTHING, Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.printer import format_predicate
 from router.protocol.events import FrameReceived, PredicateSet, Refused, Send, Tick
@@ -32,6 +33,7 @@ from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.protocol.service import RequestError
 from router.runtime.lines import REQUEST_LIMIT
+from router.runtime.process import bound_collections
 from router.wire.codec import decode_header, forwarded_frame, fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
 from router.wire.header import Header
@@ -170,9 +172,12 @@ def _reply_turns(router: Router, body: bytes) -> list[float]:
 def _local_turns(router: Router, body: bytes) -> list[float]:
     """CPU seconds of each turn from `set_predicate` of an application until the answer and the RA are out.
 
-    The predicate has as many filters as fit in a request.
+    The predicate has as many filters as a router takes in a request.
     """
     filters = tuple(filters_of(FrameType.RA, body))
+    limits = router.options.limits
+    most = limits.predicate_weight // max(map(weight_of, filters))
+    filters = filters[: min(limits.predicate_filters, max(most, 1))]
     while len(text := format_predicate(Predicate(filters))) > REQUEST_LIMIT - 1_000 and len(filters) > 1:
         filters = filters[: len(filters) * (REQUEST_LIMIT - 2_000) // len(text)]
     session = router.session(1)
@@ -233,8 +238,10 @@ def measure(shape: str, size: int, matcher: str) -> str:
     warm = set_up(matcher=matcher)
     _message_turns(warm)
     _turns(warm, _bomb("integers", 5_000))
+    # As in a router process: the longest turn contains the pauses of the collector.
     gc.collect()
-    gc.disable()
+    gc.freeze()
+    bound_collections()
     router = set_up(matcher=matcher)
     parts = {"RA": _turns(router, body), "MSG": _message_turns(router), "UR": _reply_turns(router, body)}
     kept = predicates_of(router).get(1)

@@ -317,7 +317,9 @@ def test_every_event_and_answer_can_be_read_by_people(path: Path) -> None:
 )
 def test_large_predicates(tmp_path: Path, filters: int, sent: str) -> None:
     """One that needs fragments; and one that no frame holds, which the link drops and the router survives."""
-    network = RecordedNetwork(random_graph(random.Random(1), 2, 0), RouterOptions(), 1, tmp_path)
+    # By default a router refuses an application a predicate that no frame holds.
+    options = RouterOptions(predicate_weight=200_000)
+    network = RecordedNetwork(random_graph(random.Random(1), 2, 0), options, 1, tmp_path)
     network.new_epoch()
     network.settle()
     network.set_predicate(0, Predicate(tuple(_named(f"{n}{'x' * 65_000}") for n in range(filters))))

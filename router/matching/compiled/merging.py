@@ -66,6 +66,7 @@ def merged_table(sources: Sequence[Source[Segment]]) -> NormalTable:
 def _numbers(known: dict[bytes, int], texts: Texts, used: npt.NDArray[np.integer]) -> _Longs:
     """Maps text number -> merged text number, for the texts in `used`; -1 for the others."""
     numbers = np.full(len(texts) + 1, -1, np.int64)
-    for number in used.tolist():
-        numbers[number] = known.setdefault(texts[number], len(known))
+    text = texts.text.tobytes()
+    bounds = zip(texts.start[used].tolist(), texts.start[used + 1].tolist(), strict=True)
+    numbers[used] = [known.setdefault(text[start:end], len(known)) for start, end in bounds]
     return numbers

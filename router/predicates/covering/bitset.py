@@ -5,14 +5,21 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from itertools import islice
+from typing import TypeVar
 
 from router.predicates.covering.intervals import Key
+
+K = TypeVar("K")
 
 #: A set of member numbers, as an integer: bit i is set if member i belongs to the set. One `&` or `|` of two
 #: sets of 10,000 members takes less time than the comparison of two members.
 Bits = int
 
 _BLOCK = 64
+#: Blocks, of 64 keys each, from which members are removed in one step.
+_REMOVED_FROM = 16
+#: Entries of a table from which members are removed in one step.
+_ENTRIES = 500
 #: A set with fewer numbers than one in so many bits is read bit by bit.
 _DENSE = 256
 #: The numbers of each set of eight bits.
@@ -53,25 +60,40 @@ def lowest(bits: Bits, count: int) -> Bits:
     return found
 
 
+def remove_from(table: dict[K, Bits], gone: Bits) -> Iterator[None]:
+    """Removes numbers from all sets of a table in steps, between which others may be added."""
+    keys = list(table)
+    for start in range(0, len(keys), _ENTRIES):
+        for key in keys[start : start + _ENTRIES]:
+            if left := table[key] & ~gone:
+                table[key] = left
+            else:
+                del table[key]
+        yield
+
+
 class Thresholds:
     """An index of members by a key of one total order.
 
-    Keys are kept in ascending order, in blocks of at most 64; each block stores the union of the members of
-    all earlier blocks. With n different keys, a query takes one bisection and at most 64 unions; adding a
-    key takes at most n/32 unions.
+    Keys are kept in ascending order, in blocks of at most 64. With n different keys, a query takes one
+    bisection and at most 64 unions; the first query after keys were added takes at most n/32 unions more.
     """
 
     def __init__(self) -> None:
         self._keys: list[list[Key]] = []
         self._bits: list[list[Bits]] = []
-        #: The first key of each block, and the members with keys in earlier blocks.
+        #: The first key and the members of each block.
         self._firsts: list[Key] = []
+        self._totals: list[Bits] = []
+        #: The members with keys in earlier blocks, for the first `_valid` blocks.
         self._before: list[Bits] = []
+        self._valid = 0
 
     def add(self, key: Key, bit: Bits) -> None:
         """Adds a member that the index does not hold yet."""
         if not self._firsts:
-            self._keys, self._bits, self._firsts, self._before = [[key]], [[bit]], [key], [0]
+            self._keys, self._bits, self._firsts = [[key]], [[bit]], [key]
+            self._totals, self._before, self._valid = [bit], [0], 1
             return
         number = max(bisect_right(self._firsts, key) - 1, 0)
         keys, bits = self._keys[number], self._bits[number]
@@ -82,25 +104,31 @@ class Thresholds:
             keys.insert(position, key)
             bits.insert(position, bit)
             self._firsts[number] = keys[0]
-        for later in range(number + 1, len(self._before)):
-            self._before[later] |= bit
+        self._totals[number] |= bit
+        self._valid = min(self._valid, number + 1)
         if len(keys) > _BLOCK:
             self._split(number)
 
-    def keep_only(self, members: Bits) -> None:
-        """Removes every member that is not in `members`."""
-        blocks = list(zip(self._keys, self._bits, strict=True))
-        self._keys, self._bits, self._firsts, self._before = [], [], [], []
-        before: Bits = 0
-        for keys, bits in blocks:
-            kept = [(key, some & members) for key, some in zip(keys, bits, strict=True) if some & members]
+    def remove(self, gone: Bits) -> Iterator[None]:
+        """Removes members in steps, between which others may be added."""
+        number = 0
+        while number < len(self._keys):
+            pairs = zip(self._keys[number], self._bits[number], strict=True)
+            kept = [(key, some & ~gone) for key, some in pairs if some & ~gone]
             if kept:
-                self._keys.append([key for key, _ in kept])
-                self._bits.append([some for _, some in kept])
-                self._firsts.append(kept[0][0])
-                self._before.append(before)
-                for _, some in kept:
-                    before |= some
+                self._keys[number] = [key for key, _ in kept]
+                self._bits[number] = [some for _, some in kept]
+                self._firsts[number] = kept[0][0]
+                self._totals[number] &= ~gone
+                number += 1
+            else:
+                for table in (self._keys, self._bits, self._firsts, self._totals, self._before):
+                    del table[number]
+            self._valid = min(self._valid, number)
+            if number % _REMOVED_FROM == 0:
+                yield
+        self._valid = min(1, len(self._keys))
+        self._before[:1] = [0] * self._valid
 
     def below(self, bound: Key) -> Bits:
         """Returns the members whose key is less than `bound`."""
@@ -113,6 +141,12 @@ class Thresholds:
         return 0 if number < 0 else self._up_to(number, bisect_right(self._keys[number], bound))
 
     def _up_to(self, number: int, position: int) -> Bits:
+        if not self._valid:
+            self._before[0], self._valid = 0, 1
+        while self._valid <= number:
+            last = self._valid - 1
+            self._before[self._valid] = self._before[last] | self._totals[last]
+            self._valid += 1
         found = self._before[number]
         for bits in self._bits[number][:position]:
             found |= bits
@@ -121,10 +155,16 @@ class Thresholds:
     def _split(self, number: int) -> None:
         keys, bits = self._keys[number], self._bits[number]
         half = len(keys) // 2
-        before = self._before[number]
-        for some in bits[:half]:
-            before |= some
         self._keys[number : number + 1] = [keys[:half], keys[half:]]
         self._bits[number : number + 1] = [bits[:half], bits[half:]]
         self._firsts.insert(number + 1, keys[half])
-        self._before.insert(number + 1, before)
+        self._totals[number : number + 1] = [_union(bits[:half]), _union(bits[half:])]
+        self._before.insert(number + 1, 0)
+        self._valid = min(self._valid, number + 1)
+
+
+def _union(sets: list[Bits]) -> Bits:
+    found: Bits = 0
+    for each in sets:
+        found |= each
+    return found

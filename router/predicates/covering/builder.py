@@ -60,6 +60,13 @@ class PredicateBuilder:
         self._view = None
         return True
 
+    def unite(self, other: PredicateBuilder) -> bool:
+        """p <- p ∨ the other; returns False if p covers it already and is unchanged."""
+        if self.members:
+            return self.add(other.predicate)
+        self.members, self._view = other.members, other._view
+        return bool(self.members)
+
     def copy(self) -> PredicateBuilder:
         """Returns an independent copy."""
         other = PredicateBuilder(members=self.members, pool=self._pool)

@@ -13,18 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
-from typing import TypeVar
 
-from router.predicates.covering.bitset import Bits, Thresholds, numbers_in
+from router.predicates.covering.bitset import Bits, Thresholds, numbers_in, remove_from
+from router.predicates.covering.canonical_order import CanonicalOrder
 from router.predicates.covering.intervals import Key
 from router.predicates.covering.normal import Attribute, Family, NormalFilter
 from router.predicates.covering.patterns import PatternIndex
 from router.predicates.covering.values import ValueSet, key_of, next_key, previous_key
 from router.predicates.model import Filter, Message, Type, type_of
 
-K = TypeVar("K")
-
 _NO_FILTER = Filter()
+#: A set of fewer members than one in so many is sorted, instead of being picked from all members in order.
+_SORTED = 16
 
 
 class AttributeIndex:
@@ -49,13 +49,13 @@ class AttributeIndex:
         if self.patterns is not None:
             self.patterns.add(values, bit)
 
-    def keep_only(self, members: Bits) -> None:
-        """Removes every member that is not in `members`."""
-        self.members &= members
-        self._lows.keep_only(members)
-        self._highs.keep_only(members)
+    def remove(self, gone: Bits) -> Iterator[None]:
+        """Removes members in steps, between which others may be added."""
+        self.members &= ~gone
+        yield from self._lows.remove(gone)
+        yield from self._highs.remove(gone)
         if self.patterns is not None:
-            self.patterns.keep_only(members)
+            yield from self.patterns.remove(gone)
 
     def overlapping(self, values: ValueSet) -> Bits:
         """Returns the members whose range of values overlaps that of `values`."""
@@ -88,6 +88,7 @@ class FilterIndex:
         self.members: Bits = 0
         self.keys: list[bytes] = []
         self.canonical: list[Filter] = []
+        self._order = CanonicalOrder()
         self._filters: list[NormalFilter | None] = []
         self._free: list[int] = []
         self._attributes: dict[Attribute, AttributeIndex] = {}
@@ -101,6 +102,12 @@ class FilterIndex:
         found = self._filters[number]
         assert found is not None
         return found
+
+    def in_order(self, members: Bits) -> list[int]:
+        """Returns the numbers of some members in the canonical order of the filters."""
+        if members.bit_count() * _SORTED < len(self._order):
+            return sorted(numbers_in(members), key=self.keys.__getitem__)
+        return self._order.among(members)
 
     def select(self, bits: Bits) -> Iterator[NormalFilter]:
         """Yields the members with these numbers, in ascending order of the numbers."""
@@ -117,6 +124,7 @@ class FilterIndex:
             self._filters.append(filter_)
             self.keys.append(filter_.key)
             self.canonical.append(filter_.filter)
+        self._order.add(filter_.key, number)
         bit = 1 << number
         self.members |= bit
         self._signatures[filter_.signature] = self._signatures.get(filter_.signature, 0) | bit
@@ -139,25 +147,30 @@ class FilterIndex:
                 self._collided[filter_, attribute] = family
             self._families[family] = known | bit
 
-    def keep_only(self, members: Bits) -> None:
-        """Removes every filter that is not in `members`; its number can be given to another."""
-        for number in numbers_in(self.members & ~members):
-            self._filters[number] = None
-            self.keys[number], self.canonical[number] = b"", _NO_FILTER
-            self._free.append(number)
-        self.members &= members
-        self._signatures = _kept(self._signatures, members)
+    def remove(self, gone: Bits) -> Iterator[None]:
+        """Removes members in steps, between which others may be added.
+
+        They are in no answer from the first step on; with the last, their numbers can be given to others.
+        """
+        self.members &= ~gone
+        yield
+        for attribute, index in list(self._attributes.items()):
+            yield from index.remove(gone)
+            if not index.members:
+                del self._attributes[attribute]
+        yield from remove_from(self._signatures, gone)
         if self._collided:
             # A family that has gone may have stood before others with its key.
             self._families, self._collided = {}, {}
-            for number in numbers_in(members):
+            for number in numbers_in(self.members):
                 self._add_to_families(self.filter(number), 1 << number)
         else:
-            self._families = _kept(self._families, members)
-        for attribute, index in list(self._attributes.items()):
-            index.keep_only(members)
-            if not index.members:
-                del self._attributes[attribute]
+            yield from remove_from(self._families, gone)
+        yield from self._order.remove(gone)
+        for number in numbers_in(gone):
+            self._filters[number] = None
+            self.keys[number], self.canonical[number] = b"", _NO_FILTER
+            self._free.append(number)
 
     def attribute(self, attribute: Attribute) -> AttributeIndex | None:
         """Returns the index of one attribute; None if no member constrains it."""
@@ -227,7 +240,3 @@ class FilterIndex:
             else:
                 found &= ~index.members | index.containing(key_of(value))
         return found
-
-
-def _kept(table: dict[K, Bits], members: Bits) -> dict[K, Bits]:
-    return {key: bits & members for key, bits in table.items() if bits & members}

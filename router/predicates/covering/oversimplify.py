@@ -37,6 +37,10 @@ _PRESENT = 0.5
 _CLOSEST = 256
 #: Filters that are normalised, or merges of neighbours, in one step.
 _MERGED = 50
+#: Filters that are divided by their attributes in one step.
+_GROUPED = 2_000
+#: Merged filters that are written out in one step.
+_WRITTEN = 8
 _Row = NDArray[np.float64]
 
 
@@ -87,7 +91,11 @@ def oversimplified(filters: Sequence[Filter], max_filters: int) -> Generator[Non
         yield
         yield from merging.merge_to(max_filters)
         normals = merging.remaining()
-    return [normal.filter for normal in normals]
+    found: list[Filter] = []
+    for start in range(0, len(normals), _WRITTEN):
+        yield
+        found += [normal.filter for normal in normals[start : start + _WRITTEN]]
+    return found
 
 
 def _neighbours_merged(
@@ -98,8 +106,10 @@ def _neighbours_merged(
     Filters of different signatures are merged only if there are too many signatures.
     """
     by_signature: dict[frozenset[Attribute], list[NormalFilter]] = {}
-    for filter_ in filters:
+    for place, filter_ in enumerate(filters):
         by_signature.setdefault(filter_.signature, []).append(filter_)
+        if place % _GROUPED == 0:
+            yield
     groups = list(by_signature.values()) if 2 * len(by_signature) <= most else [list(filters)]
     # Each group has at least one run, and the others are divided by the sizes of the groups.
     runs = most - len(groups)

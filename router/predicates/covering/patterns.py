@@ -10,7 +10,9 @@ Answers hold for a pair of members whichever was added first: "the gram of one i
 
 from __future__ import annotations
 
-from router.predicates.covering.bitset import Bits, numbers_in
+from collections.abc import Iterator
+
+from router.predicates.covering.bitset import Bits, numbers_in, remove_from
 from router.predicates.covering.values import ValueSet, common_texts
 
 _SIZES = (8, 4, 2, 1)
@@ -57,15 +59,15 @@ class PatternIndex:
             self._containing |= bit
             _put(self._substrings, gram_of(values.substrings[0]), bit)
 
-    def keep_only(self, members: Bits) -> None:
-        """Removes every member that is not in `members`."""
-        self._suffixed &= members
-        self._containing &= members
-        self._long = {number: texts for number, texts in self._long.items() if members >> number & 1}
-        self._waiting = [(bit, values) for bit, values in self._waiting if bit & members]
-        for name in ("_suffixes", "_substrings", "_tails", "_texts", "_hashes"):
-            table: dict[object, Bits] = getattr(self, name)
-            setattr(self, name, {key: bits & members for key, bits in table.items() if bits & members})
+    def remove(self, gone: Bits) -> Iterator[None]:
+        """Removes members in steps, between which others may be added."""
+        self._suffixed &= ~gone
+        self._containing &= ~gone
+        self._long = {number: texts for number, texts in self._long.items() if not gone >> number & 1}
+        self._waiting = [(bit, values) for bit, values in self._waiting if not bit & gone]
+        for table in (self._suffixes, self._substrings, self._tails, self._texts):
+            yield from remove_from(table, gone)
+        yield from remove_from(self._hashes, gone)
 
     def requiring_others(self, values: ValueSet) -> Bits:
         """Returns the members that require a suffix or substring which some of the values lack."""

@@ -13,7 +13,7 @@ the pairs that this process has yet to compare.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 from weakref import WeakSet, ref
@@ -39,6 +39,8 @@ _QUESTION_PAIRS = 4
 _SEARCH_PAIRS = 16
 #: The comparison of filters with suffixes or substrings takes the time of this many others.
 _PATTERN_PAIRS = 8
+#: Filters from whose relations others are removed in one step.
+_CLEARED = 200
 #: Number of entries of each cache.
 _CACHE_SIZE = 4096
 
@@ -100,8 +102,11 @@ class FilterAlgebra(Protocol):
     def predicate(self, members: Bits) -> Predicate:
         """Returns the disjunction of the filters, in an order that depends on the filters alone."""
 
-    def filters(self, members: Bits) -> list[Filter]:
-        """Returns the filters with these numbers; the same objects as long as they are held."""
+    def filters(self, numbers: Iterable[int]) -> list[Filter]:
+        """Returns the filters with these numbers, in their order.
+
+        While a holder has a number, every call returns the same object for it.
+        """
 
     def matching(self, message: Message) -> Bits:
         """Returns all filters of the pool that match the message."""
@@ -146,6 +151,9 @@ class FilterPool:
         self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
         #: Changes whenever a filter is added or removed.
         self._version = 0
+        #: The filters that are being removed, and what is left of that, in steps.
+        self._gone: Bits = 0
+        self._sweeping: Iterator[None] | None = None
         #: How often filters were removed: their numbers may have been given to others.
         self.sweeps = 0
         #: Pairs of filters that may still be considered; None: no bound. Set by `bounded`.
@@ -158,6 +166,11 @@ class FilterPool:
     def version(self) -> int:
         """Changes whenever a filter is added or removed: `matching` may then answer otherwise."""
         return self._version
+
+    @property
+    def sweeping(self) -> bool:
+        """Whether filters that no holder has are being removed."""
+        return self._sweeping is not None
 
     def register(self, holder: Holder) -> None:
         """Keeps the filters in `holder.members`, as long as the holder exists."""
@@ -193,7 +206,9 @@ class FilterPool:
         entry = self._prepared.get(id(predicate))
         if entry is not None and entry[0]() is predicate:
             return entry[1]
-        if len(self) >= self._sweep_at:
+        if self._sweeping is not None:
+            self._sweep_further()
+        elif len(self) >= self._sweep_at:
             self._sweep_if_worthwhile()
         normals = [normal for normal in map(normalise, predicate) if normal is not None]
         found = tuple(dict.fromkeys(map(self.number, sorted(normals, key=lambda normal: normal.key))))
@@ -233,19 +248,20 @@ class FilterPool:
         """Returns the number of a filter; interns it if it is new."""
         key = tuple(filter_.attributes.items())
         found = self._numbers.get(key)
-        return self._intern(filter_, key) if found is None else found
+        if found is None or self._gone >> found & 1:
+            return self._intern(filter_, key)
+        return found
 
     def filter(self, number: int) -> NormalFilter:
         """Returns the filter with this number."""
         return self._index.filter(number)
 
-    def filters(self, members: Bits) -> list[Filter]:
-        """Returns the filters with these numbers, in any order.
+    def filters(self, numbers: Iterable[int]) -> list[Filter]:
+        """Returns the filters with these numbers, in their order.
 
         While a holder has a number, every call returns the same object for it.
         """
-        canonical = self._index.canonical
-        return [canonical[number] for number in numbers_in(members)]
+        return list(map(self._index.canonical.__getitem__, numbers))
 
     def predicate(self, members: Bits) -> Predicate:
         """Returns the disjunction of the filters with these numbers, in canonical order."""
@@ -256,7 +272,7 @@ class FilterPool:
 
     def in_order(self, members: Bits) -> list[int]:
         """Returns the numbers of a set in the canonical order of the filters."""
-        return sorted(numbers_in(members), key=self._index.keys.__getitem__)
+        return self._index.in_order(members)
 
     def _prepare(
         self, predicate: Predicate, numbers: tuple[int, ...], simplified: Bits | None = None
@@ -516,7 +532,8 @@ class FilterPool:
         relations = self._relations[number]
         # The same object if no filter was interned since.
         if relations.searched is not self._index.members and members & ~relations.searched:
-            filter_, index, others = self.filter(number), self._index, ~relations.bit
+            filter_, index = self.filter(number), self._index
+            others = index.members & ~relations.bit
             relations.possible_covers = index.possible_covers(filter_) & others
             relations.affected = relations.possibly_covered = index.possibly_covered(filter_) & others
             for attribute in relations.mergeable:
@@ -532,27 +549,59 @@ class FilterPool:
         return live
 
     def _sweep_if_worthwhile(self) -> None:
-        """Sweeps if this removes a quarter of the filters: sweeping takes long, and routers wait for it."""
-        held = self._held().bit_count()
+        """Sweeps if this removes a quarter of the filters: a sweep takes time."""
+        live = self._held()
+        held = live.bit_count()
         if 4 * held <= 3 * len(self):
-            self.sweep()
+            self._sweeping = self._sweep(live)
+            self._sweep_further()
         else:
             self._sweep_at = 2 * held
 
+    def _sweep_further(self) -> None:
+        """Makes a step of the sweep."""
+        assert self._sweeping is not None
+        if next(self._sweeping, self) is self:
+            self._sweeping = None
+
     def sweep(self) -> None:
         """Removes the filters that no registered holder has."""
-        live = self._held()
-        self._index.keep_only(live)
-        self._numbers = {key: number for key, number in self._numbers.items() if live >> number & 1}
-        self._relations = {number: self._relations[number] for number in self._numbers.values()}
-        for relations in self._relations.values():
-            relations.keep_only(live)
+        for sweeping in (self._sweeping or (), self._sweep(self._held())):
+            for _ in sweeping:
+                pass
+        self._sweeping = None
+
+    def _sweep(self, live: Bits) -> Iterator[None]:
+        """Removes all filters but some in steps, between which others may be added.
+
+        No answer contains them from the first step on. Their numbers are given to others after the last.
+        """
+        gone = self._gone = self._index.members & ~live
         self._prepared.clear()
         self._covered.clear()
         self._merges.clear()
         self._matched.clear()
         self._version += 1
         self.sweeps += 1
+        relations = [self._relations[number] for number in numbers_in(live)]
+        removing = self._index.remove(gone)
+        # The index lacks the filters from this step on, so that no relation to them is added.
+        next(removing)
+        for start in range(0, len(relations), _CLEARED):
+            for each in relations[start : start + _CLEARED]:
+                each.remove(gone)
+            yield
+        removed = list(numbers_in(gone))
+        for start in range(0, len(removed), _CLEARED):
+            for number in removed[start : start + _CLEARED]:
+                del self._relations[number]
+                key = tuple(self.filter(number).attributes.items())
+                # The filter may have come back under another number.
+                if self._numbers[key] == number:
+                    del self._numbers[key]
+            yield
+        yield from removing
+        self._gone = 0
         self._sweep_at = max(_SWEEP_AT, 2 * len(self))
 
 

@@ -67,9 +67,9 @@ class Relations:
         self.is_box = all(values.is_plain for values in filter_.attributes.values())
         self.mergeable: dict[Attribute, Bits] = dict.fromkeys((name for name, _ in filter_.items()), 0)
 
-    def keep_only(self, live: Bits) -> None:
-        """Removes all filters that are not in `live`."""
+    def remove(self, gone: Bits) -> None:
+        """Removes filters."""
         for name in _SETS:
-            setattr(self, name, getattr(self, name) & live)
-        self.covers_except = {name: bits & live for name, bits in self.covers_except.items() if bits & live}
-        self.mergeable = {name: bits & live for name, bits in self.mergeable.items()}
+            setattr(self, name, getattr(self, name) & ~gone)
+        self.covers_except = {name: bits & ~gone for name, bits in self.covers_except.items() if bits & ~gone}
+        self.mergeable = {name: bits & ~gone for name, bits in self.mergeable.items()}

@@ -100,6 +100,9 @@ def includes(a: ValueSet, b: ValueSet) -> bool:
     if a.type is not b.type:
         return not b.intervals
     if a.suffix or b.suffix or a.substrings or b.substrings:
+        if a.intervals and b.intervals and a.intervals[-1][1] < TOP == b.intervals[-1][1]:
+            # Above every bound there are strings with any suffix and substrings.
+            return False
         return _includes_strings(a, b)
     return iv.includes(a.intervals, b.intervals)
 

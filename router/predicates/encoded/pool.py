@@ -190,9 +190,9 @@ class BloomPool:
         """See `FilterAlgebra`."""
         return BloomPredicate(sorted((self._filters[each] for each in numbers_in(members)), key=order))
 
-    def filters(self, members: Bits) -> list[Filter]:
+    def filters(self, numbers: Iterable[int]) -> list[Filter]:
         """See `FilterAlgebra`."""
-        return cast(list[Filter], [self._filters[number] for number in numbers_in(members)])
+        return cast(list[Filter], [self._filters[number] for number in numbers])
 
     def matching(self, message: Message) -> Bits:
         """See `FilterAlgebra`."""

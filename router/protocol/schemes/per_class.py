@@ -195,7 +195,7 @@ class ClassReplyRules(ReplyRules):
                 # Equal exactly for nodes that are in one class at the parent.
                 key = subtrees[number - 1] & behind
                 node, known = united.get(key, (classes.nodes[number], self.content.builder()))
-                known.add(reported.predicate)
+                known.unite(reported)
                 united[key] = min(node, classes.nodes[number]), known
         return self._body({node: known.predicate for node, known in united.values()})
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from itertools import chain
 
 from router.content.base import Content
-from router.predicates.covering.bitset import bits_of
+from router.predicates.covering.bitset import bits_of, numbers_in
 from router.predicates.covering.budget import DEFAULT_LIMITS, PredicateLimits
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Filter, Message, Predicate
@@ -15,6 +15,8 @@ from router.wire.addresses import LOCAL_INTERFACE
 
 #: Filters that are compared by equality in one step.
 _COMPARED = 500
+#: Steps in which filters of the weight of a turn are added to p0.
+_PARTS = 4
 #: Steps of a change of p0; returns whether p0 changed.
 Steps = Generator[None, None, bool]
 
@@ -45,8 +47,10 @@ class ApplicationPredicates:
 
     def is_small(self, app: int, predicate: Predicate) -> bool:
         """Whether the predicate of an application, and what it replaces, are read in one turn."""
-        before = self._predicates.get(app, self._content.nothing)
-        return self._content.weight(predicate) + self._content.weight(before) <= self._limits.turn_weight
+        before, most = self._predicates.get(app, self._content.nothing), self._limits.turn_weight
+        if len(predicate) + len(before) > most:
+            return False  # The weight of a filter is at least 1, and to add up many takes long.
+        return self._content.weight(predicate) + self._content.weight(before) <= most
 
     def set(self, app: int, predicate: Predicate) -> bool:
         """Overwrites the predicate of an application.
@@ -69,15 +73,17 @@ class ApplicationPredicates:
         Other changes must not be made meanwhile.
 
         Raises:
-            ValueError: a filter is heavier than `filter_weight`; nothing has changed.
+            ValueError: a filter is heavier than `filter_weight`, or the predicate is heavier than
+                `predicate_weight` or has more than `predicate_filters` filters: other routers would widen it.
+                Nothing has changed.
         """
         before = self._predicates.get(app, self._content.nothing)
         if before == predicate:
             return False
+        if self._content.widens:
+            yield from self._check(predicate)
         fresh = yield from _without(predicate, before)
         gone = yield from _without(before, predicate)
-        if self._content.widens:
-            yield from self._check(fresh)
         local = self._routing.copy_of(LOCAL_INTERFACE)
         if not gone or (yield from self._covered(gone, fresh)):
             # It has grown, as it does with each subscription: p0 grows with it, whatever its size.
@@ -117,24 +123,39 @@ class ApplicationPredicates:
             if selects(predicate, message) and app not in left
         )
 
-    def _check(self, filters: Sequence[Filter]) -> Iterator[None]:
-        most, weight_of = self._limits.filter_weight, self._content.weight_of
-        for start in range(0, len(filters), _COMPARED):
-            for filter_ in filters[start : start + _COMPARED]:
+    def _check(self, predicate: Predicate) -> Iterator[None]:
+        """Raises ValueError: other routers would widen the predicate."""
+        limits, weight_of, total = self._limits, self._content.weight_of, 0
+        if len(predicate) > limits.predicate_filters:
+            raise ValueError(
+                f"{len(predicate)} filters; at most {limits.predicate_filters} ([protocol] predicate_filters)"
+            )
+        for start in range(0, len(predicate), _COMPARED):
+            for filter_ in predicate.filters[start : start + _COMPARED]:
                 weight = weight_of(filter_)
-                if weight > most:
+                total += weight
+                if weight > limits.filter_weight:
                     raise ValueError(
-                        f"a filter has the weight {weight}; at most {most} ([protocol] filter_weight)"
+                        f"a filter has the weight {weight}; "
+                        f"at most {limits.filter_weight} ([protocol] filter_weight)"
                     )
             yield
+        if total > limits.predicate_weight:
+            raise ValueError(
+                f"the predicate has the weight {total}; "
+                f"at most {limits.predicate_weight} ([protocol] predicate_weight)"
+            )
 
     def _parts(self, filters: Iterable[Filter]) -> Iterator[Predicate]:
-        """Divides filters into predicates of at most the weight of a turn, or of a single filter."""
+        """Divides filters into predicates of a part of the weight of a turn, or of a single filter.
+
+        What a filter is compared with grows with p0, which is never widened.
+        """
         part: list[Filter] = []
-        weight = 0
+        weight, most = 0, self._limits.turn_weight // _PARTS
         for filter_ in filters:
             own = self._content.weight_of(filter_)
-            if part and weight + own > self._limits.turn_weight:
+            if part and weight + own > most:
                 yield self._content.predicate(part)
                 part, weight = [], 0
             part.append(filter_)
@@ -160,7 +181,7 @@ class ApplicationPredicates:
             numbers = pool.numbers(part)
             # The pool keeps them meanwhile.
             held = self._content.builder(members=bits_of(numbers))
-            self._content.encode_ahead(held.members)
+            self._content.encode_ahead(numbers_in(held.members))
             yield
             searched = 0
             while searched < len(numbers):

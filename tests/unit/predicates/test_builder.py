@@ -4,8 +4,9 @@ from weakref import ref
 
 import pytest
 
+from router.predicates.covering import pool as pool_module
 from router.predicates.covering.algebra import covers, disjoin, simplify
-from router.predicates.covering.bitset import Thresholds
+from router.predicates.covering.bitset import Thresholds, bits_of, numbers_in
 from router.predicates.covering.boxes import BOXES_MAX
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.pool import FilterPool
@@ -103,8 +104,12 @@ def test_thresholds_against_a_plain_list(distinct: int) -> None:
         keys[step] = random.randrange(distinct)
         thresholds.add(keys[step], 1 << step)
         if step % 150 == 149:
-            keys = {member: key for member, key in keys.items() if random.random() < 0.4}
-            thresholds.keep_only(sum(1 << member for member in keys))
+            gone = {member for member in keys if random.random() < 0.6}
+            # Members come between the steps.
+            for number, _ in enumerate(thresholds.remove(sum(1 << member for member in gone))):
+                keys[2_000 + 20 * step + number] = random.randrange(distinct)
+                thresholds.add(keys[2_000 + 20 * step + number], 1 << 2_000 + 20 * step + number)
+            keys = {member: key for member, key in keys.items() if member not in gone}
         if step % 10 == 0:
             bound = random.randrange(-1, distinct + 1)
             assert thresholds.below(bound) == expected(bound, equal=False)
@@ -144,25 +149,45 @@ def test_a_pool_forgets_filters_that_nobody_holds() -> None:
     assert len(pool) == 0
 
 
-def test_a_pool_that_grows_with_its_tables_is_not_swept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_that_grows_with_its_tables_is_not_swept() -> None:
     pool, table = FilterPool(), _Table()
     pool.register(table)
-    swept: list[int] = []
-    sweep = FilterPool.sweep
-
-    def noted_sweep(self: FilterPool) -> None:
-        swept.append(len(self))
-        sweep(self)
-
-    monkeypatch.setattr(FilterPool, "sweep", noted_sweep)
     for number in range(5_000):
         table.members |= 1 << pool.numbers(parse_predicate(f"price = {2 * number}"))[0]
-    assert not swept
+    assert not pool.sweeps
     table.members &= (1 << 2_500) - 1
     for number in range(4_000):
         pool.numbers(parse_predicate(f"price = {2 * number + 1}"))
-    assert swept
+    assert pool.sweeps
     assert len(pool) < 6_000
+
+
+def test_filters_that_come_while_others_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "_SWEEP_AT", 100)
+    monkeypatch.setattr(pool_module, "_CLEARED", 5)
+    random = Random(5)
+    predicates = [
+        parse_predicate(
+            f's ** "{a}" and x > {a}' if a % 3 == 0 else f"x > {a} and x < {a + 9} and y = {a % 9}"
+        )
+        for a in range(200)
+    ]
+    pool, table, steps = FilterPool(), _Table(), 0
+    pool.register(table)
+    for place in range(1_500):
+        members = list(numbers_in(table.members))
+        before = table.members = bits_of(random.sample(members, min(len(members), 20)))
+        # Many come back while they are removed.
+        predicate = random.choice(predicates)
+        table.members = pool.add(before, pool.numbers(predicate))
+        steps += pool.sweeping
+        if place % 10 == 0:
+            fresh = FilterPool()
+            old = Predicate(tuple(pool.filters(numbers_in(before))))
+            new = fresh.add(fresh.add(0, fresh.numbers(old), jointly=False), fresh.numbers(predicate))
+            assert pool.predicate(table.members) == fresh.predicate(new)
+    assert pool.sweeps > 1
+    assert steps > 50
 
 
 class _Table:

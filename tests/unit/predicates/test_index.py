@@ -35,7 +35,7 @@ def test_filters_of_two_families_with_the_same_key_are_not_merged() -> None:
         index.add(each)
     assert [index.mergeable(each, _X, ~(1 << n)) for n, each in enumerate(filters)] == [4, 8, 1, 2]
     # The family that had the key first is gone.
-    index.keep_only(0b1010)
+    assert list(index.remove(0b0101))
     other = _colliding(2, 1)
     bit = index.add(other)
     assert index.mergeable(other, _X, ~bit) == 0b1010 & ~bit
@@ -59,7 +59,7 @@ def test_long_texts_are_found_by_each_of_their_grams() -> None:
             gram = patterns.gram_of(text[at : at + length])
             assert found == {other for other, each in enumerate(texts) if gram in each}
             assert number in found
-    index.keep_only(0b110)
+    assert list(index.remove((1 << len(texts)) - 1 & ~0b110))
     whole = _normal(f's ** "{texts[2][:9]}"').attributes["s"]
     assert pattern.patterns.with_patterns_of(whole) == 0b100
 
@@ -69,6 +69,20 @@ def test_numbers_of_dense_and_sparse_sets() -> None:
     for size, count in ((10, 5), (512, 512), (513, 2), (5_000, 3), (5_000, 4_000)):
         numbers = sorted(rng.sample(range(size), count))
         assert list(numbers_in(bits_of(numbers))) == numbers
+
+
+def test_a_large_set_is_in_the_order_in_which_it_would_be_sorted() -> None:
+    rng = random.Random(3)
+    index = FilterIndex()
+    bits = [index.add(_normal(f"x = {value}")) for value in rng.sample(range(-9_000, 9_000), 2_000)]
+    for size in (1, 20, 200, 1_000, 2_000):
+        members = sum(rng.sample(bits, size))
+        assert index.in_order(members) == sorted(numbers_in(members), key=index.keys.__getitem__)
+    gone = sum(rng.sample(bits, 1_500))
+    for step, _ in enumerate(index.remove(gone)):
+        bits.append(index.add(_normal(f'y = "{step}"')))
+    members = sum(bits) & ~gone
+    assert index.in_order(members) == sorted(numbers_in(members), key=index.keys.__getitem__)
 
 
 def test_filters_are_in_the_order_of_their_constraints() -> None:
