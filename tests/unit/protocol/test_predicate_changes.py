@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
@@ -111,6 +114,28 @@ def test_a_filter_that_is_too_heavy_is_refused() -> None:
     assert isinstance(refused, Refused)
     assert refused.reason == ("a filter has the weight 41; at most 30 ([protocol] filter_weight)")
     assert predicates_of(router)[0] == _points(0, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (
+            replace(_OPTIONS, predicate_filters=50),
+            "51 filters; at most 50 ([protocol] predicate_filters)",
+        ),
+        (
+            replace(_OPTIONS, predicate_weight=101),
+            "the predicate has the weight 102; at most 101 ([protocol] predicate_weight)",
+        ),
+    ],
+)
+def test_a_predicate_that_other_routers_would_widen_is_refused(options: RouterOptions, reason: str) -> None:
+    router = set_up(options)
+    router.handle(SetPredicate(1, _points(0, 50)), 1.0)
+    assert _until_idle(router)[-1][0] == PredicateSet(1)
+    router.handle(SetPredicate(1, _points(0, 51)), 1.0)
+    assert _until_idle(router)[-1] == [Refused(1, reason)]
+    assert predicates_of(router)[0] == _points(0, 50)
 
 
 def _serve(router: Router, operation: str, predicate: Predicate) -> tuple[list[str], dict[str, Any]]:
