@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from router.matching.bloom.engine import PairMatcher
+from router.matching.bloom.engine import TreeMatcher
 from router.matching.bloom.interface import BIT_ENGINES, DEFAULT_BIT_ENGINE, BitTable
 from router.matching.bloom.warm import warm
 from tests.bench.bloom_tables import SHAPES, draw_messages, draw_table, encoder
@@ -110,7 +110,7 @@ def _measure(
 
 def _measure_changes(table: BitTable, messages: Sequence[bytes], bits: int, changes: int = 300) -> None:
     """Prints milliseconds from a change until the next message has been matched on the new table."""
-    matcher, source = PairMatcher(bits), Random(1)
+    matcher, source = TreeMatcher(bits), Random(1)
     matcher.load(table)
     octets = bits // 8
     interface = int(table.interface[0])

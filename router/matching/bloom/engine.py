@@ -1,4 +1,4 @@
-"""The fast engine for sets of bits: filters filed under their two rarest bits, in segments."""
+"""The fast engine for sets of bits: a tree of their most frequent bits, in segments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NONE: frozenset[int] = frozenset()
 _Held = dict[bytes, int | None]
 
 
-class PairMatcher:
+class TreeMatcher:
     """See `router.matching.bloom.interface.BitMatcher`.
 
     Changes are collected and applied when a message is matched, so that a burst of changes is one change.

@@ -104,7 +104,9 @@ class BitMatcher(Protocol):
 BitEngineFactory = Callable[[int], BitMatcher]
 BIT_ENGINES: Registry[BitEngineFactory] = Registry("engine for sets of bits")
 BIT_ENGINES.register_lazily(
-    "pairs", "router.matching.bloom.engine:PairMatcher", "Filed under the two rarest bits; the fast engine."
+    "tree",
+    "router.matching.bloom.engine:TreeMatcher",
+    "A tree of the most frequent bits of filters; the fast engine.",
 )
 BIT_ENGINES.register_lazily(
     "scan", "router.matching.bloom.scan:ScanMatcher", "Every filter is compared, word by word."
@@ -122,7 +124,7 @@ BIT_ENGINES.register_lazily(
 BIT_ENGINES.register_lazily(
     "naive", "router.matching.bloom.naive:NaiveBitMatcher", "Integers of Python: the reference of the others."
 )
-DEFAULT_BIT_ENGINE = "pairs"
+DEFAULT_BIT_ENGINE = "tree"
 
 
 def words_of(bits: int) -> int:

@@ -8,44 +8,35 @@ from enum import IntEnum, auto
 class Part(IntEnum):
     """The row of a segment: addresses of arrays, and numbers.
 
-    The rank of a bit is its place when the bits are sorted by the number of filters that have it, rarest
-    first. R rows are the distinct filters; the first `POPULAR` of them are in no list.
+    R rows are the distinct filters, in the order of the nodes of the tree; the first `POPULAR` of them are in
+    no node. N nodes are in breadth-first order: the children of a node are consecutive.
     """
 
-    #: uint16 [words * 64]: the rank of each bit.
-    RANK = 0
     #: The number of words of a row.
-    WORDS = auto()
-    #: uint64 [R, words]: the filters, by rank: bit r of the row is the bit of rank r.
+    WORDS = 0
+    #: uint64 [R, words]: the filters.
     ROWS = auto()
-    #: uint64 [R]: the ranks b2 + 1 to b2 + 64 of each row in a list.
-    NEXT = auto()
-    #: uint64 [R]: the ranks b2 + 65 to b2 + 128.
-    AFTER = auto()
+    #: uint64 [R]: of each row, the word that is compared first.
+    WORD = auto()
     #: int32 [R + 1]: the postings of row r are `start[r]` to `start[r + 1] - 1`.
     START = auto()
     #: int32 [F]: the dense number of the interface of each posting; 0: removed.
     INTERFACE = auto()
     #: The number of rows that are compared with every message.
     POPULAR = auto()
-    #: int32 [words * 64 + 1]: the lists of the first bit b1 are `first[b1]` to `first[b1 + 1] - 1`.
-    FIRST = auto()
-    #: uint16 [L]: the second bit b2 of each list, by rank; b1 itself for filters of one bit.
-    SECOND = auto()
-    #: int32 [L + 1]: the rows of list l are `list[l]` to `list[l + 1] - 1`.
-    LIST = auto()
+    #: uint16 [N]: the bit of each node but the root.
+    BIT = auto()
+    #: int32 [N + 1, 3]: of node n, its first child, its first row, and which word of its rows is compared
+    #: first; the children and the rows of a node end where those of the next one begin.
+    NODE = auto()
     SIZE = auto()
 
 
 class Search(IntEnum):
     """The row of a search: addresses of arrays of the working memory."""
 
-    #: uint64 [words + 2]: the bits that the message has, by rank; the last two words are 0.
-    HAVE = 0
-    #: uint8 [words * 64]: 1 for each rank that the message has.
-    PRESENT = auto()
-    #: int32 [words * 64]: the ranks that the message has, in ascending order.
-    RANKS = auto()
+    #: int32 [N of the largest segment + 1]: nodes whose bits the message has.
+    NODES = 0
     #: int32: the dense numbers of the interfaces that matched.
     FOUND = auto()
     #: int32 [2 * CHUNK + 1]: rows that wait to be verified.
@@ -53,7 +44,9 @@ class Search(IntEnum):
     SIZE = auto()
 
 
-#: Rows are verified when more than so many wait; so many rows of a list are read at a time.
+#: Columns of `Part.NODE`.
+CHILD, LIST, FIRST_WORD, NODE_COLUMNS = range(4)
+#: Rows are verified when more than so many wait; so many rows of a node are read at a time.
 CHUNK = 256
 #: Columns of the row of a table: the search, the number of segments, and their addresses.
 TABLE_SEARCH, TABLE_COUNT, TABLE_SEGMENTS = range(3)

@@ -7,13 +7,12 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.bloom.interface import BITS_MAX, WORD
 from router.matching.bloom.layout import CHUNK, Search
 from router.native.memory import address_of
 
 
 class WorkingMemory:
-    """Arrays for a message of `BITS_MAX` bits and an answer of the largest table.
+    """Arrays for a search in the largest segment, and for an answer of the largest table.
 
     Matching is not reentrant: a process matches in one thread.
 
@@ -26,11 +25,17 @@ class WorkingMemory:
         self.row: npt.NDArray[np.int64] = np.zeros(Search.SIZE, np.int64)
         self._arrays: dict[Search, npt.NDArray[np.generic]] = {}
         self.found: npt.NDArray[np.int32] = np.empty(0, np.int32)
-        self._put(Search.HAVE, np.zeros(BITS_MAX // WORD + 2, np.uint64))
-        self._put(Search.PRESENT, np.zeros(BITS_MAX, np.uint8))
-        self._put(Search.RANKS, np.zeros(BITS_MAX, np.int32))
         self._put(Search.CANDIDATES, np.zeros(2 * CHUNK + 1, np.int32))
+        self._nodes = 0
+        self.fit_nodes(64)
         self.fit_interfaces(64)
+
+    def fit_nodes(self, nodes: int) -> None:
+        """Allocates memory for a search in a tree of this many nodes."""
+        if nodes > self._nodes:
+            self._nodes = 2 * nodes
+            # The last element takes nodes that the message does not visit.
+            self._put(Search.NODES, np.zeros(self._nodes + 1, np.int32))
 
     def fit_interfaces(self, interfaces: int) -> None:
         """Allocates memory for answers of this many interfaces."""

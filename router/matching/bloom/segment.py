@@ -1,8 +1,8 @@
 """Segments: an immutable index over filters, except that filters can be removed from it.
 
-A filter is a subset of a message only if its two rarest bits are, which few messages have. It is filed in the
-list of this pair. A message visits the lists of the pairs of its own bits. In a list, the next 128 bits by
-rarity are compared first: those of a list are consecutive in memory, and exclude nearly every filter.
+Equal filters are one row, with the interfaces of each. Rows are in the nodes of a tree (`tree.py`), of which
+a message visits those whose bits it has. Of the rows of a node, one word is compared first: the words of a
+node are consecutive in memory, and exclude nearly every row.
 
 The rows that match most interfaces are compared first, with every message, so that the search can end early.
 """
@@ -14,19 +14,26 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.bloom.compiler import callee, kernel
-from router.matching.bloom.interface import WORD, BitTable
-from router.matching.bloom.layout import TABLE_COUNT, TABLE_SEARCH, TABLE_SEGMENTS, Part
+from router.matching.bloom.compiler import kernel
+from router.matching.bloom.interface import BitTable
+from router.matching.bloom.layout import (
+    FIRST_WORD,
+    LIST,
+    TABLE_COUNT,
+    TABLE_SEARCH,
+    TABLE_SEGMENTS,
+    Part,
+)
 from router.matching.bloom.scratch import working_memory
+from router.matching.bloom.tree import grown
 from router.matching.common.segments import Source
 from router.native.bits import trailing_zeros, without_lowest
-from router.native.compiler import I64, Array
+from router.native.compiler import Array
 from router.native.memory import address_of
 
 #: The number of rows that are compared with every message, at most.
 _POPULAR = 128
 _Ints = npt.NDArray[np.int32]
-_Shorts = npt.NDArray[np.uint16]
 _Words = npt.NDArray[np.uint64]
 
 
@@ -41,49 +48,40 @@ class Segment:
 
     def __init__(self, table: BitTable) -> None:
         filters, words = table.rows.shape
-        counts = _count_bits(table.rows)
-        self._bit: _Shorts = np.argsort(counts, kind="stable").astype(np.uint16)
-        rank = np.empty(WORD * words, np.uint16)
-        rank[self._bit] = np.arange(WORD * words, dtype=np.uint16)
-        rows = _moved(table.rows, rank)
-        order = np.argsort(_sort_keys(rows), kind="stable")
-        first_filter = np.flatnonzero(_is_new(rows, order))
+        order = np.argsort(_digests(table.rows), kind="stable")
+        first_filter = np.flatnonzero(_is_new(table.rows, order))
         interfaces = np.diff(first_filter, append=filters)
-        pairs = _pairs(rows, order[first_filter])
-        popular = _popular(pairs, interfaces, counts[self._bit])
-        # Popular rows first, the others by their lists.
-        row_order = np.argsort(np.where(popular, 0, 1 + pairs), kind="stable")
-        interfaces, pairs = interfaces[row_order], pairs[row_order]
+        distinct = table.rows[order[first_filter]]
+        popular = _popular(distinct, interfaces)
+        number = int(popular.sum())
+        tree = grown(distinct, np.flatnonzero(~popular))
+        row_order = np.concatenate([np.flatnonzero(popular), tree.order])
+        tree.node[:, LIST] += number
+        interfaces = interfaces[row_order]
         start = np.concatenate([[0], np.cumsum(interfaces)])
         within = np.arange(filters) - np.repeat(start[:-1], interfaces)
         order = order[np.repeat(first_filter[row_order], interfaces) + within]
         self.position: _Ints = np.empty(filters, np.int32)
         self.position[order] = np.arange(filters, dtype=np.int32)
         self.interface: _Ints = table.interface[order]
-        self._rows = _aligned(rows[order[start[:-1]]])
+        self._rows = _aligned(distinct, row_order)
         self._start: _Ints = start.astype(np.int32)
-        number = int(popular.sum())
-        listed = pairs[number:]
-        begins = np.flatnonzero(np.diff(listed, prepend=-1))
-        lists = np.append(number + begins, len(pairs)).astype(np.int32)
-        firsts, seconds = np.divmod(listed[begins], WORD * words)
-        first = np.searchsorted(firsts, np.arange(WORD * words + 1)).astype(np.int32)
-        seconds_of_rows = pairs % (WORD * words)
+        compared = np.zeros(len(self._rows), np.int32)
+        compared[number:] = np.repeat(tree.node[:-1, FIRST_WORD], np.diff(tree.node[:, LIST]))
         self._arrays = {
-            Part.RANK: rank,
             Part.ROWS: self._rows,
-            Part.NEXT: _following(self._rows, seconds_of_rows + 1, number),
-            Part.AFTER: _following(self._rows, seconds_of_rows + 1 + WORD, number),
+            Part.WORD: self._rows[np.arange(len(compared)), compared],
             Part.START: self._start,
             Part.INTERFACE: self.interface,
-            Part.FIRST: first,
-            Part.SECOND: seconds.astype(np.uint16),
-            Part.LIST: lists,
+            Part.BIT: tree.bit,
+            Part.NODE: tree.node,
         }
         self.parts = np.zeros(Part.SIZE, np.int64)
         for part, array in self._arrays.items():
             self.parts[part] = address_of(array)
         self.parts[Part.WORDS], self.parts[Part.POPULAR] = words, number
+        #: The nodes of the tree.
+        self.nodes = len(tree.bit)
 
     @property
     def filters(self) -> int:
@@ -103,13 +101,13 @@ class Segment:
     @property
     def nbytes(self) -> int:
         """The memory of the arrays, in bytes."""
-        own = self.position.nbytes + self._bit.nbytes + self.parts.nbytes
+        own = self.position.nbytes + self.parts.nbytes
         return int(own + sum(array.nbytes for array in self._arrays.values()))
 
     def table(self, postings: npt.NDArray[np.int64]) -> BitTable:
         """Returns the filters of some postings (ascending), in their order."""
         row = np.searchsorted(self._start, postings, side="right") - 1
-        return BitTable(_moved(self._rows[row], self._bit), self.interface[postings])
+        return BitTable(self._rows[row], self.interface[postings])
 
 
 class BloomLayout:
@@ -130,6 +128,7 @@ class BloomLayout:
     def row(self, segments: Sequence[Segment]) -> npt.NDArray[np.int64]:
         """See `Layout`."""
         row = np.empty(TABLE_SEGMENTS + len(segments), np.int64)
+        working_memory().fit_nodes(max((segment.nodes for segment in segments), default=0))
         row[TABLE_SEARCH], row[TABLE_COUNT] = address_of(working_memory().row), len(segments)
         for number, segment in enumerate(segments):
             row[TABLE_SEGMENTS + number] = address_of(segment.parts)
@@ -139,37 +138,36 @@ class BloomLayout:
 LAYOUT = BloomLayout()
 
 
-def _popular(
-    pairs: npt.NDArray[np.int64], interfaces: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
-) -> npt.NDArray[np.bool_]:
-    """Chooses the rows that are expected to match most interfaces, and the row without bits.
+def _popular(rows: _Words, interfaces: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Chooses the rows that are expected to match most interfaces.
+
+    A row is expected to match in proportion to the rows that have its rarest bit, and to those that have its
+    second rarest.
 
     Args:
-        pairs: b1 * bits + b2 of each row, -1 for the row without bits.
-        interfaces: the number of interfaces of each row.
-        counts: the number of filters that have the bit of each rank.
+        rows: distinct rows.
+        interfaces: the number of interfaces of each.
     """
-    expected = interfaces * counts[pairs // len(counts)] * counts[pairs % len(counts)]
-    chosen = pairs < 0
-    if len(pairs) <= _POPULAR:
-        chosen[:] = True
-    else:
-        chosen[np.argpartition(expected, -_POPULAR)[-_POPULAR:]] = True
+    if len(rows) <= _POPULAR:
+        return np.ones(len(rows), np.bool_)
+    expected = interfaces * _commonness(rows)
+    chosen = np.zeros(len(rows), np.bool_)
+    chosen[np.argpartition(expected, -_POPULAR)[-_POPULAR:]] = True
     return chosen
 
 
-def _aligned(rows: _Words) -> _Words:
-    """Returns rows that start at a cache line."""
+def _aligned(rows: _Words, order: npt.NDArray[np.int64]) -> _Words:
+    """Returns rows in an order, the first at the start of a cache line."""
     room = np.empty(rows.size + 8, np.uint64)
     skip = -address_of(room) % 64 // 8
     aligned = room[skip : skip + rows.size].reshape(rows.shape)
-    aligned[:] = rows
+    np.take(rows, order, axis=0, out=aligned)
     return aligned
 
 
 @kernel
-def _count_bits(rows: Array) -> npt.NDArray[np.int64]:
-    """Counts the filters that have each bit."""
+def _commonness(rows: Array) -> npt.NDArray[np.float64]:
+    """Returns, for each row, the product of the numbers of rows that have its two rarest bits."""
     filters, words = rows.shape
     counts = np.zeros(64 * words, np.int64)
     for number in range(filters):
@@ -178,53 +176,35 @@ def _count_bits(rows: Array) -> npt.NDArray[np.int64]:
             while left != 0:
                 counts[64 * word + trailing_zeros(left)] += 1
                 left = without_lowest(left)
-    return counts
-
-
-@kernel
-def _moved(rows: Array, to: Array) -> _Words:
-    """Moves bit b of each row to `to[b]`."""
-    filters, words = rows.shape
-    moved = np.zeros((filters, words), np.uint64)
+    found = np.empty(filters, np.float64)
     for number in range(filters):
+        first = second = np.int64(filters)
         for word in range(words):
             left = np.int64(rows[number, word])
             while left != 0:
-                place = np.int64(to[64 * word + trailing_zeros(left)])
-                moved[number, place >> 6] |= np.uint64(1) << np.uint64(place & 63)
+                own = counts[64 * word + trailing_zeros(left)]
                 left = without_lowest(left)
-    return moved
-
-
-@callee
-def _pair(rows: Array, number: I64) -> I64:
-    """Returns b1 * bits + b2 for the two rarest bits of a row; b2 is b1 if it has one, -1 if it has none."""
-    words = rows.shape[1]
-    first = np.int64(-1)
-    for word in range(words):
-        left = np.int64(rows[number, word])
-        while left != 0:
-            place = 64 * word + trailing_zeros(left)
-            left = without_lowest(left)
-            if first >= 0:
-                return first * 64 * words + place
-            first = place
-    return first * 64 * words + first if first >= 0 else np.int64(-1)
+                if own < first:
+                    first, second = own, first
+                elif own < second:
+                    second = own
+        found[number] = float(first) * second
+    return found
 
 
 @kernel
-def _sort_keys(rows: Array) -> _Words:
-    """Returns keys that bring equal rows together, the pair first."""
+def _digests(rows: Array) -> _Words:
+    """Returns numbers that bring equal rows together."""
     filters, words = rows.shape
-    keys = np.empty(filters, np.uint64)
+    digests = np.empty(filters, np.uint64)
     for number in range(filters):
         digest = np.uint64(0)
         for word in range(words):
             # The constants of MurmurHash3's finalizer.
             digest = (digest ^ rows[number, word]) * np.uint64(0xFF51AFD7ED558CCD)
             digest = digest ^ digest >> np.uint64(33)
-        keys[number] = np.uint64(_pair(rows, number) + 1) << np.uint64(32) | digest >> np.uint64(32)
-    return keys
+        digests[number] = digest
+    return digests
 
 
 @kernel
@@ -239,27 +219,3 @@ def _is_new(rows: Array, order: Array) -> npt.NDArray[np.bool_]:
                 break
         new[at] = not same
     return new
-
-
-@kernel
-def _pairs(rows: Array, numbers: Array) -> npt.NDArray[np.int64]:
-    """Returns `_pair` of some rows."""
-    pairs = np.empty(len(numbers), np.int64)
-    for at in range(len(numbers)):
-        pairs[at] = _pair(rows, numbers[at])
-    return pairs
-
-
-@kernel
-def _following(rows: Array, starts: Array, popular: I64) -> _Words:
-    """Returns the 64 bits of each row that begin at `starts`; 0 for popular rows."""
-    words = rows.shape[1]
-    following = np.zeros(len(rows), np.uint64)
-    for number in range(popular, len(rows)):
-        start = starts[number]
-        word, shift = start >> 6, np.uint64(start & 63)
-        if word < words:
-            following[number] = rows[number, word] >> shift
-        if shift and word + 1 < words:
-            following[number] |= rows[number, word + 1] << (np.uint64(64) - shift)
-    return following

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.matching.bloom.engine import PairMatcher
+from router.matching.bloom.engine import TreeMatcher
 
 
 def warm() -> None:
@@ -11,7 +11,7 @@ def warm() -> None:
     Raises:
         RuntimeError: an answer is wrong.
     """
-    matcher = PairMatcher(64)
+    matcher = TreeMatcher(64)
     answers = []
     for interface, filter_ in ((1, 0b11), (2, 0b100), (1, 0b100)):
         matcher.change(interface, (), [filter_.to_bytes(8, "little")])

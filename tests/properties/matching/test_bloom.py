@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.matching.bloom.engine import PairMatcher
+from router.matching.bloom.engine import TreeMatcher
 from router.matching.bloom.interface import BIT_ENGINES, BitMatcher, BitTable, rows_of
 from router.matching.bloom.naive import NaiveBitMatcher
 from router.matching.bloom.predicates import BloomMatcher, serving
@@ -119,7 +119,7 @@ def test_engines_agree_on_large_tables(width: int) -> None:
 def test_a_long_history(background: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "BACKGROUND_RECORDS", background)
     source, width = random.Random(background), 128
-    pairs, naive = PairMatcher(width), NaiveBitMatcher(width)
+    tree, naive = TreeMatcher(width), NaiveBitMatcher(width)
     held: dict[int, set[bytes]] = {}
     merged = 0
     for _ in range(400):
@@ -127,22 +127,22 @@ def test_a_long_history(background: int, monkeypatch: pytest.MonkeyPatch) -> Non
         own = held.setdefault(interface, set())
         what = source.random()
         if what < 0.1:
-            pairs.remove(interface)
+            tree.remove(interface)
             naive.remove(interface)
             own.clear()
         elif what < 0.2:
             own.clear()
             own.update(_random_set(source, width) for _ in range(source.randrange(20)))
-            pairs.set_filters(interface, own)
+            tree.set_filters(interface, own)
             naive.set_filters(interface, own)
         else:
             gone = source.sample(sorted(own), min(len(own), source.randrange(4)))
             added = [_random_set(source, width) for _ in range(source.randrange(4))]
-            pairs.change(interface, gone, added)
+            tree.change(interface, gone, added)
             naive.change(interface, gone, added)
             own.difference_update(gone)
             own.update(added)
-        merged += pairs.merging
+        merged += tree.merging
         for _ in range(2):
             message = _row(
                 int.from_bytes(_random_set(source, width), "little")
@@ -150,12 +150,12 @@ def test_a_long_history(background: int, monkeypatch: pytest.MonkeyPatch) -> Non
                 width,
             )
             among = source.sample(range(12), 4) if source.random() < 0.3 else None
-            assert pairs.match(message, among) == naive.match(message, among)
+            assert tree.match(message, among) == naive.match(message, among)
     assert merged > 0 or background > 10
-    pairs.finish_merges()
+    tree.finish_merges()
     for interface in range(12):
-        pairs.remove(interface)
-    assert pairs.match(_row((1 << width) - 1, width)) == frozenset()
+        tree.remove(interface)
+    assert tree.match(_row((1 << width) - 1, width)) == frozenset()
 
 
 @pytest.mark.parametrize("name", sorted(BIT_ENGINES))
@@ -246,4 +246,4 @@ def test_a_suite_whose_filters_are_gone_leaves_nothing(engine: str) -> None:
 
 
 def test_the_default_engine_is_compiled() -> None:
-    assert serving() == "pairs"
+    assert serving() == "tree"

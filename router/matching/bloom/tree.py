@@ -1,0 +1,179 @@
+"""The tree of a segment: a message visits the nodes whose bits it has.
+
+A node has rows, all of which have the bits of the node and of those above it. The rows of the root are all;
+of the rows of a node, those that have the most frequent bit form its first child, of the others those that
+have the bit that is most frequent among them the second, and so on. Few rows that share no bit stay at
+the node. The path to a row then has many of its bits, which few messages have, and the number of nodes is
+small.
+
+Source: the balanced partitions with common masks of TagMatch (Papalini et al., EuroSys 2016), one below
+another.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from router.matching.bloom.compiler import callee, kernel
+from router.matching.bloom.layout import CHILD, FIRST_WORD, LIST, NODE_COLUMNS
+from router.native.bits import trailing_zeros, without_lowest
+from router.native.compiler import I64, Array
+
+#: A node with more rows than this has children.
+_ROWS = 24
+#: The fewest rows of a child.
+_FEWEST = 6
+#: Of more rows than this, a sample of about so many is counted.
+_SAMPLE = 4096
+
+
+class Tree(NamedTuple):
+    """A tree of N nodes over some rows, in breadth-first order.
+
+    Attributes:
+        order: int64, the numbers of the rows, node by node.
+        bit: uint16 [N], the bit of each node; 0 for the root.
+        node: int32 [N + 1, NODE_COLUMNS], see `layout.Part.NODE`; rows are counted in `order`.
+    """
+
+    order: npt.NDArray[np.int64]
+    bit: npt.NDArray[np.uint16]
+    node: npt.NDArray[np.int32]
+
+
+def grown(rows: npt.NDArray[np.uint64], chosen: npt.NDArray[np.int64]) -> Tree:
+    """Returns the tree of some rows.
+
+    Args:
+        rows: uint64 [R, words].
+        chosen: the numbers of the rows, which the function reorders.
+    """
+    order, bit, node = _grow(rows, chosen)
+    return Tree(order, bit, node)
+
+
+@kernel
+def _grow(rows: Array, order: Array) -> Array:
+    """Returns the arrays of a tree."""
+    words = rows.shape[1]
+    most = 2 + len(order) // _FEWEST * 2
+    bit = np.zeros(most, np.uint16)
+    low, high = np.zeros(most, np.int64), np.zeros(most, np.int64)
+    node = np.zeros((most + 1, NODE_COLUMNS), np.int32)
+    aside = np.empty(len(order), np.int64)
+    counts = np.zeros(64 * words, np.int64)
+    high[0], nodes, at, placed = len(order), 1, 0, 0
+    while at < nodes:
+        node[at, CHILD] = nodes
+        begin, end = low[at], high[at]
+        fresh = True
+        while end - begin > _ROWS:
+            sampled = end - begin > _SAMPLE
+            if fresh:
+                step = max(1, (end - begin) // _SAMPLE)
+                counted = _count(rows, order, begin, end, step, counts)
+                # The counts of a sample do not follow the rows that are taken out.
+                fresh = sampled
+            best, often = 0, np.int64(0)
+            for place in range(len(counts)):
+                # A bit that all rows have is on the path, or would make a child of the same rows.
+                if often < counts[place] < counted:
+                    best, often = place, counts[place]
+            if often < (2 if sampled else _FEWEST):
+                break
+            word, shift = best >> 6, np.uint64(best & 63)
+            kept, moved = begin, 0
+            for number in range(begin, end):
+                row = order[number]
+                if rows[row, word] >> shift & np.uint64(1):
+                    aside[moved] = row
+                    moved += 1
+                else:
+                    order[kept] = row
+                    kept += 1
+            order[kept:end] = aside[:moved]
+            if not sampled:
+                for number in range(kept, end):
+                    _uncount(rows, order[number], counts)
+                counted -= moved
+            if nodes == most:
+                bit, low, high, node = _doubled(bit), _doubled(low), _doubled(high), _doubled_rows(node)
+                most *= 2
+            bit[nodes], low[nodes], high[nodes] = best, kept, end
+            nodes += 1
+            end = kept
+        high[at] = end
+        at += 1
+    # The rows that stayed, node by node.
+    final = np.empty_like(order)
+    for at in range(nodes):
+        node[at, LIST] = placed
+        node[at, FIRST_WORD] = _selective_word(rows, order, low[at], high[at])
+        for number in range(low[at], high[at]):
+            final[placed] = order[number]
+            placed += 1
+    node[nodes, CHILD], node[nodes, LIST] = nodes, placed
+    return final, bit[:nodes].copy(), node[: nodes + 1].copy()
+
+
+@callee
+def _count(rows: Array, order: Array, begin: I64, end: I64, step: I64, counts: Array) -> I64:
+    """Counts the rows that have each bit, of every `step`-th row; returns how many rows it read."""
+    counts[:] = 0
+    read = np.int64(0)
+    for number in range(begin, end, step):
+        row = order[number]
+        read += 1
+        for word in range(rows.shape[1]):
+            left = np.int64(rows[row, word])
+            while left != 0:
+                counts[64 * word + trailing_zeros(left)] += 1
+                left = without_lowest(left)
+    return read
+
+
+@callee
+def _uncount(rows: Array, row: I64, counts: Array) -> None:
+    for word in range(rows.shape[1]):
+        left = np.int64(rows[row, word])
+        while left != 0:
+            counts[64 * word + trailing_zeros(left)] -= 1
+            left = without_lowest(left)
+
+
+@callee
+def _selective_word(rows: Array, order: Array, begin: I64, end: I64) -> I64:
+    """Returns the word with the most bits that not all of the rows have."""
+    if end == begin:
+        return np.int64(0)
+    best, most = np.int64(0), np.int64(-1)
+    for word in range(rows.shape[1]):
+        common = ~np.int64(0)
+        total = np.int64(0)
+        for number in range(begin, end):
+            left = np.int64(rows[order[number], word])
+            common &= left
+            while left != 0:
+                total += 1
+                left = without_lowest(left)
+        while common != 0:
+            total -= end - begin
+            common = without_lowest(common)
+        if total > most:
+            best, most = np.int64(word), total
+    return best
+
+
+@callee
+def _doubled(array: Array) -> Array:
+    return np.concatenate((array, np.zeros_like(array)))
+
+
+@callee
+def _doubled_rows(node: Array) -> Array:
+    wider = np.zeros((2 * len(node), NODE_COLUMNS), np.int32)
+    wider[: len(node)] = node
+    return wider
