@@ -181,7 +181,7 @@ def compute(topology: Topology, sent: pa.Table, tables: Mapping[str, pa.Table], 
     """
     links, nodes = topology.links, len(topology.nodes)
     neighbours = _neighbours(nodes, links)
-    parents, dropped = _parents(tables["trees"])
+    parents, dropped = parents_of(tables["trees"])
     expecting = _expecting(tables["oracle"])
     epochs = message_epochs(sent, tables["trees"], seen)
     groups: dict[tuple[int, int], list[int]] = {}
@@ -257,7 +257,7 @@ def crossing_totals(savings: DataFrame) -> DataFrame:
     )
 
 
-def _parents(trees: pa.Table) -> tuple[dict[_Key, dict[int, int]], dict[_Key, list[tuple[int, int]]]]:
+def parents_of(trees: pa.Table) -> tuple[dict[_Key, dict[int, int]], dict[_Key, list[tuple[int, int]]]]:
     """Returns, by source and epoch, node -> parent, and the directions of links whose ends drop frames."""
     parents: dict[_Key, dict[int, int]] = {}
     dropped: dict[_Key, list[tuple[int, int]]] = {}

@@ -24,6 +24,7 @@ from captures.accounting.direct_tables import QUERIES, TRAFFIC, experiment_secon
 from captures.accounting.inputs import Inputs, capture_files, defects, read_inputs
 from captures.accounting.kinds import with_plain_types
 from captures.accounting.log_tables import opening_table
+from captures.accounting.private import private_keys
 from captures.accounting.reconcile import Total
 from captures.accounting.recovery import recovery
 from captures.accounting.registry import LOG_TABLES, load
@@ -41,7 +42,7 @@ from captures.tables.store import FRAMES
 load()
 
 #: The tables of logs that the keys need.
-_TABLES = ("oracle", "trees", "shortest_paths", "links")
+_TABLES = ("oracle", "trees", "shortest_paths", "links", "private_deliveries")
 _COLUMNS = (
     *("capture", "kind", "link", "node", "direction", "from_node", "to_node", "type", "time_ns", "length"),
     *("issuer", "seq", "epoch", "undecodable", "fragment_index", "total_length"),
@@ -191,6 +192,7 @@ class Direct:
             "excess_crossings": self._excess(),
             "state": self._state(),
             "messages_unrecorded": unrecorded,
+            "private": self._private(),
         }
         return conclusion(self.inputs, "duckdb", self._totals, counted, first, self._defects)
 
@@ -370,6 +372,13 @@ class Direct:
             "anti join (select source, seq from oracle where not decided) using (source, seq)"
         )
         return int(row["excess"])
+
+    def _private(self) -> dict[str, Any] | None:
+        seen = self.sql(
+            "select source, seq, min(epoch) as epoch, count(distinct (link, from_node, to_node)) as crossings"
+            " from crossings group by source, seq"
+        )
+        return private_keys(self.inputs, self.tables, seen)
 
     def _state(self) -> dict[str, int]:
         self._derive()

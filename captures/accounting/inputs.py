@@ -49,6 +49,7 @@ class Inputs:
         opening: the predicates that the first wave of RAs answers (`opening_predicates`).
         simulated: whether captures of links may be missing.
         held: whether the network was held until its user ended the run.
+        private: whether applications encode predicates and messages.
         judgement: of the oracle on attention-limited subscriptions; None: the run has another service.
     """
 
@@ -66,6 +67,7 @@ class Inputs:
     lag: LagReport | None
     simulated: bool
     held: bool
+    private: bool
     judgement: Judgement | None
 
     @property
@@ -122,6 +124,7 @@ def read_inputs(run: RunLayout) -> Inputs:
         clock=read_clock(run),
         simulated=manifest["datapath"] == SIMULATED,
         held=manifest.get("held", False),
+        private=run.keys.is_file(),
         router_counters=read_routers_counters(run),
         ovs_counters=read_switches_counters(run),
         topology=read_topology(run),

@@ -25,6 +25,7 @@ from router.predicates.printer import format_message, format_predicate
 _MESSAGE = [("source", pa.int32()), ("seq", pa.int64())]
 SENT = pa.schema([*_MESSAGE, ("sent_ns", pa.int64()), ("message", pa.string())])
 DELIVERIES = pa.schema([*_MESSAGE, ("node", pa.int32()), ("app", pa.string()), ("t_ns", pa.int64())])
+DISCARDED = pa.schema([*DELIVERIES, ("cause", pa.string())])
 DECLARED = pa.schema(
     [
         *(("node", pa.int32()), ("app", pa.string()), ("t_ns", pa.int64()), ("predicate", pa.string())),
@@ -47,10 +48,10 @@ class ApplicationTables:
     """The records of applications as tables.
 
     Attributes:
-        sent, deliveries, lost, declared: tables with the columns of `SENT`, `DELIVERIES` (two of them:
-            messages that routers handed over, and messages that found the connection broken) and `DECLARED`
-            (one row for each change of an application's predicate; a predicate of 0 filters withdraws the
-            last one).
+        sent, deliveries, lost, discarded, declared: tables with the columns of `SENT`, `DELIVERIES` (two of
+            them: messages that routers handed over, and messages that found the connection broken),
+            `DISCARDED` (messages that members of a private network discarded) and `DECLARED` (one row for
+            each change of an application's predicate; a predicate of 0 filters withdraws the last one).
         first_predicates: node -> its first predicate.
         last_ns: time of the last event, ns since 1970 UTC; 0: no event.
     """
@@ -58,6 +59,7 @@ class ApplicationTables:
     sent: pa.Table
     deliveries: pa.Table
     lost: pa.Table
+    discarded: pa.Table
     declared: pa.Table
     first_predicates: Mapping[int, FirstPredicate]
     last_ns: int
@@ -84,6 +86,7 @@ def application_tables(run: RunLayout) -> ApplicationTables:
     sent: list[tuple[Any, ...]] = []
     deliveries: list[tuple[Any, ...]] = []
     lost: list[tuple[Any, ...]] = []
+    discarded: list[tuple[Any, ...]] = []
     declared: list[tuple[Any, ...]] = []
     events: list[tuple[Any, ...]] = []
     first: dict[int, FirstPredicate] = {}
@@ -98,6 +101,9 @@ def application_tables(run: RunLayout) -> ApplicationTables:
             case "deliver" | "lose":
                 message = (line["source"], signed64(line["seq"]))
                 (deliveries if line["event"] == "deliver" else lost).append((*message, node, app, t_ns))
+            case "discard":
+                message, text = (line["source"], signed64(line["seq"])), line["cause"]
+                discarded.append((*message, node, app, t_ns, text))
             case "send_message":
                 message, requested_ns = (line["source"], signed64(line["seq"])), line["requested_ns"]
                 with _expecting(where):
@@ -115,6 +121,7 @@ def application_tables(run: RunLayout) -> ApplicationTables:
             _table(sent, SENT),
             _table(deliveries, DELIVERIES),
             _table(lost, DELIVERIES),
+            _table(discarded, DISCARDED),
             _table(declared, DECLARED),
             first,
             last_ns,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 #: The modules of this package that register functions.
 MODULES = (
     *("sources", "traffic", "deliveries", "routers", "curves", "paths", "baselines", "schemes"),
-    *("recovery", "run_tables", "service_tables", "trees", "shortest_paths", "unrecorded"),
+    *("private", "recovery", "run_tables", "service_tables", "trees", "shortest_paths", "unrecorded"),
 )
 
 Function = TypeVar("Function", bound=Callable[..., Any])

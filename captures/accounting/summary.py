@@ -156,6 +156,15 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "starve although enough publications were uploaded away from the ends of the lifetime, a fault "
         "unless `undecided` says why not",
     ),
+    "private": (
+        "object",
+        "of a run with `[privacy]`, null without: `delivered`, messages that routers handed to members; "
+        "`kept`; `discarded`, the others by cause; `precision`, the share kept; `operator_share` and "
+        "`hash_share`, of those delivered; `crossings` of links by messages: `kept`, links that lead to a "
+        "member that kept the message; those that lead only to members that discarded it: `operator`, of the "
+        "rest `hash`, of the rest `other`; `no_delivery`, beyond all members that got it; "
+        "`unwanted_crossings`, all but `kept`",
+    ),
     "control_share": (
         "fraction",
         "RA, SR and UR frames / MSG, RA, SR and UR frames, on links between routers; null without any",

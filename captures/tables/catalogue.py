@@ -330,6 +330,17 @@ _ROWS = (
         ),
     ),
     Table(
+        "private_deliveries",
+        "message that a router delivered to a member of a private network",
+        (
+            *_MESSAGE,
+            Column("node", _INT, "node of the application"),
+            _APP,
+            Column("at_s", _DOUBLE, "when the application had read the message", EXPERIMENT_S),
+            Column("cause", _TEXT, "why the application discarded the message; null: it kept the message"),
+        ),
+    ),
+    Table(
         "subscriptions",
         "round of an attention-limited subscription, with the oracle's judgement; the oracle's file has the "
         "exact definitions (docs/run-folder.md)",
@@ -420,22 +431,24 @@ _ROWS = (
                 "requested_ns",
                 _LONG,
                 "time at which the router read the request, or noticed the end of the connection; null for "
-                "`connect`, `deliver` and `lose`",
+                "`connect`, `deliver`, `discard` and `lose`",
                 UNIX_NS,
             ),
             *(_NODE, _APP),
             Column(
                 "event",
                 _TEXT,
-                "`connect`, `set_predicate`, `subscribe`, `unsubscribe`, `send_message`, `deliver`, `lose` "
-                "(a delivery that found the connection broken) or `disconnect`",
+                "`connect`, `set_predicate`, `subscribe`, `unsubscribe`, `send_message`, `deliver`, "
+                "`discard` (by a member of a private network), `lose` (a delivery that found the connection "
+                "broken) or `disconnect`",
             ),
             Column("source", _INT, "node that sent the message; null: the event is about no message"),
             _of_type(_SEQ, _LONG, f"{_SEQ.meaning}; null: the event is about no message"),
             Column(
                 "text",
                 _TEXT,
-                "the whole predicate in force after a change, or the message that was sent; null otherwise",
+                "the whole predicate in force after a change, the message that was sent, or the cause of a "
+                "discard; null otherwise",
             ),
         ),
     ),

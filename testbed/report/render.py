@@ -56,6 +56,7 @@ def write_report(run_dir: Path) -> Path:
             frames_by_type=_frames_by_type(run.summary),
             sheets=all_sheets(run),
             recovery=run.summary.get("recovery_s") or [],
+            private=run.summary.get("private"),
             attention=run.summary.get("attention"),
             reconciliations=numbers.reconciliations(run.summary),
             manifest=sorted(_flat(manifest)),

@@ -64,6 +64,21 @@ def _attention(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     ]
 
 
+def _private(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Returns the row about private matching; none of a run without."""
+    if found is None:
+        return []
+    causes = ", ".join(f"{numbers.count(count)} {cause}" for cause, count in found["discarded"].items())
+    return [
+        (
+            "private",
+            f"{numbers.count(found['delivered'])} delivered to members, {numbers.count(found['kept'])} kept "
+            f"({numbers.share(found['precision'], 1)}); discarded: {causes or 'none'}; "
+            f"{numbers.count(found['unwanted_crossings'])} unwanted crossings",
+        )
+    ]
+
+
 def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     def total(key: str) -> str:
         return numbers.count(summary.get(key))
@@ -100,6 +115,7 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"({unneeded})",
         ),
         ("crossings", _crossings(summary)),
+        *_private(summary.get("private")),
         *_attention(summary.get("attention")),
         ("frames on links", frames or numbers.ABSENT),
         (

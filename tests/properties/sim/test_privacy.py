@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from captures.accounting.direct import Direct
 from captures.rundir.layout import RunLayout
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment, PrivacyOptions
 from testbed.config.shipped import find_experiment
+from testbed.judges import judge_run
 from testbed.sim.simulation import simulate
 from testbed.terminal.progress import Progress
 from topos.generators import grid, ring
@@ -67,3 +69,16 @@ def test_deliveries_are_those_of_the_plain_run(case: str, tmp_path: Path) -> Non
     captured = b"".join(path.read_bytes() for path in run.captures_folder.glob("*.pcap"))
     assert exact
     assert not [text for text in exact if text in captured]
+    judge_run(run, load_experiment(run.experiment))
+    with Direct(run.path) as direct:
+        found = direct.summary()
+        rows = direct.tables["private_deliveries"].to_pylist()
+    assert found["verdict"] == "holds"
+    counts = found["private"]
+    assert counts["kept"] == len(private) == sum(row["cause"] is None for row in rows)
+    assert counts["delivered"] == len(rows) == counts["kept"] + sum(counts["discarded"].values())
+    assert counts["discarded"].keys() == causes
+    # The links to members that kept a message are the minimal tree; the causes divide all the others.
+    assert counts["crossings"]["kept"] == found["message_crossings"]["minimal"]
+    assert sum(counts["crossings"].values()) == found["message_crossings"]["cbcb"]
+    assert min(counts["crossings"].values()) >= 0 < counts["crossings"]["operator"]

@@ -35,7 +35,15 @@ RUNNERS = {
 
 
 #: Tables without a row for the good run: nothing was repeated, and the service is the exhaustive one.
-EMPTY = {"repeated_frames", "subscriptions", "publications", "index_changes", "cache_bins", "attention_curve"}
+EMPTY = {
+    "repeated_frames",
+    "private_deliveries",
+    "subscriptions",
+    "publications",
+    "index_changes",
+    "cache_bins",
+    "attention_curve",
+}
 
 
 def test_good_run_has_the_known_numbers(tmp_path: Path, spark: SparkSession) -> None:

@@ -38,6 +38,7 @@ _CASES: tuple[tuple[str, dict[str, str], Kept], ...] = (
         {**_SMALL, "workload.messages_per_minute": "60", "protocol.sr_min_interval_s": "60"},
         "links",
     ),
+    ("default", {**_SMALL, "privacy.mode": "bloom"}, "all"),
     ("default", {**_SMALL, "workload": "false"}, "none"),
     ("recovery", {}, "all"),
 )

@@ -1,0 +1,101 @@
+"""The precision of private matching: deliveries of routers to members, and why members discarded some.
+
+A router delivers what matches the encoding. The member opens a message, evaluates its exact predicate, and
+discards the rest by cause (`router.privacy.member.Discard`). A message crosses a link for a cause if the link
+leads to a member that discarded the message for it, on the broadcast tree of the source, and to none that
+kept it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
+
+from captures.accounting.baselines import message_epochs, parents_of
+from captures.accounting.expressions import MESSAGE
+from captures.accounting.inputs import Inputs
+from captures.accounting.registry import log_table, summary
+from captures.accounting.sources import Run
+from captures.tables.catalogue import TABLES
+
+_Message = tuple[int, int]
+#: The causes whose crossings are counted apart, in the order in which they take links; then all others.
+_CAUSES = ("operator", "hash")
+
+
+@log_table("private_deliveries")
+def private_deliveries(inputs: Inputs) -> pa.Table:
+    """The messages that routers delivered to members; empty of a run without privacy."""
+    if not inputs.private:
+        return TABLES["private_deliveries"].schema.empty_table()
+    kept = [{**row, "cause": None} for row in inputs.log.deliveries.to_pylist()]
+    rows = kept + inputs.log.discarded.to_pylist()
+    rows.sort(key=lambda row: (row["t_ns"], row["node"], row["app"]))
+    return pa.Table.from_pylist(
+        [{**row, "at_s": inputs.clock.experiment_s(row["t_ns"])} for row in rows],
+        schema=TABLES["private_deliveries"].schema,
+    )
+
+
+@summary()
+def private_totals(run: Run, crossings: DataFrame) -> dict[str, Any]:
+    """The key `private`."""
+    if not run.inputs.private:
+        return {"private": None}
+    seen = crossings.groupBy(*MESSAGE).agg(
+        F.min("epoch").alias("epoch"),
+        F.count_distinct("link", "from_node", "to_node").alias("crossings"),
+    )
+    return {"private": private_keys(run.inputs, run.tables, seen.toArrow())}
+
+
+def private_keys(inputs: Inputs, tables: Mapping[str, pa.Table], seen: pa.Table) -> dict[str, Any] | None:
+    """Returns the key `private` of summary.json; None: the run has no privacy.
+
+    Args:
+        tables: those of `captures.accounting.registry.LOG_TABLES`; `trees` and `private_deliveries` are used.
+        seen: source, seq, epoch and crossings of the messages that the captures of links show.
+    """
+    if not inputs.private:
+        return None
+    receivers: defaultdict[_Message, dict[str | None, set[int]]] = defaultdict(lambda: defaultdict(set))
+    causes: Counter[str | None] = Counter()
+    for row in tables["private_deliveries"].select([*MESSAGE, "node", "cause"]).to_pylist():
+        causes[row["cause"]] += 1
+        receivers[row["source"], row["seq"]][row["cause"]].add(row["node"])
+    delivered, kept = causes.total(), causes.pop(None, 0)
+    parents, _ = parents_of(tables["trees"])
+    epochs = message_epochs(inputs.log.sent, tables["trees"], seen)
+    crossed: Counter[str] = Counter()
+    for row in seen.to_pylist():
+        message = row["source"], row["seq"]
+        own = receivers.get(message, {})
+        tree = parents.get((row["source"], epochs.get(message, -1)), {})
+        paths: set[int] = set()
+        for name in (None, *_CAUSES, *(cause for cause in own if cause not in (None, *_CAUSES))):
+            before = len(paths)
+            _add_paths(paths, tree, row["source"], own.get(name, ()))
+            crossed["kept" if name is None else name if name in _CAUSES else "other"] += len(paths) - before
+        crossed["no_delivery"] += row["crossings"] - len(paths)
+    return {
+        "delivered": delivered,
+        "kept": kept,
+        "discarded": dict(sorted((str(cause), count) for cause, count in causes.items())),
+        "precision": kept / delivered if delivered else None,
+        **{f"{cause}_share": causes[cause] / delivered if delivered else None for cause in _CAUSES},
+        "crossings": {name: crossed[name] for name in ("kept", *_CAUSES, "other", "no_delivery")},
+        "unwanted_crossings": crossed.total() - crossed["kept"],
+    }
+
+
+def _add_paths(paths: set[int], parents: Mapping[int, int], source: int, nodes: Iterable[int]) -> None:
+    """Adds the links of the paths from the source to nodes, each named by its farther end."""
+    for node in nodes:
+        while node != source and node in parents and node not in paths:
+            paths.add(node)
+            node = parents[node]
