@@ -1,8 +1,11 @@
 """A3: mining of bits that occur together in messages.
 
 Source: Christen, Ranbaduge, Vatsalan, Schnell, "Precise and fast cryptanalysis for Bloom filter based
-privacy-preserving record linkage", IEEE TKDE 2019. This is a simple form of it: patterns grow greedily
-from the pair of bits with the greatest excess over chance.
+privacy-preserving record linkage", IEEE TKDE 2019, mine frequent sets of bits. This attack mines covariances,
+which random bits do not hide: a share f of the messages has a string, and a bit of it is in another message
+with a probability r, from other strings or a fill. Then bit i of the string is in a message with p_i =
+f + (1 - f) r_i, and the covariance of bits i and j is f (1 - f) (1 - r_i) (1 - r_j) =
+f / (1 - f) (1 - p_i) (1 - p_j), which gives f without r.
 """
 
 from __future__ import annotations
@@ -18,12 +21,17 @@ from testbed.attacks.model import Attack, Knowledge, Outcome, Seen, Truth, by_fr
 
 #: Patterns that are mined.
 PATTERNS = 80
-#: A bit belongs to a pattern that this share of the messages with the pattern has.
-_TOGETHER = 0.97
-#: A pattern is in at least so many messages.
-_SUPPORT = 5
-#: Pairs of bits are considered whose excess over chance has at least so many standard deviations.
-_EXCESS = 4.0
+#: A bit is in at least so many messages, and not in more than this share of them.
+_SUPPORT, _COMMON = 5, 0.98
+#: A pattern starts from a pair of bits whose covariance has at least so many standard deviations.
+_START = 4.0
+#: A bit belongs to a pattern if its covariances with the bits of the pattern have on average at least so many
+#: standard deviations, ...
+_JOIN = 2.5
+#: ... and give at least this share of the odds f / (1 - f) that the pairs of the pattern give.
+_LEVEL = 0.5
+
+_Reals = npt.NDArray[np.float64]
 
 
 class Patterns(Attack):
@@ -33,7 +41,7 @@ class Patterns(Attack):
     def run(self, seen: Seen, knowledge: Knowledge, truth: Truth) -> Outcome:
         occurs = Counter(string for strings in truth.messages for string in strings)
         right = set()
-        for own, string in assigned(mined(seen.messages, seen.suite.bits), knowledge):
+        for own, string in assigned(mined(seen.messages, seen.suite.bits, seen.suite.hashes), knowledge):
             bits = truth.bits_of(string)
             if 2 * (own & bits).bit_count() > (own | bits).bit_count():
                 right.add(string)
@@ -41,61 +49,71 @@ class Patterns(Attack):
         return Outcome(occurs.total(), identified, 1 / len(occurs) if occurs else 0.0)
 
 
-def assigned(patterns: list[tuple[int, float]], knowledge: Knowledge) -> list[tuple[int, bytes]]:
-    """Assigns a string to the bits of each pattern that no more frequent pattern within it has."""
+def assigned(patterns: Sequence[tuple[int, float]], knowledge: Knowledge) -> list[tuple[int, bytes]]:
+    """Assigns to each pattern, the most frequent first, the free string of the nearest frequency."""
     free = by_frequency(knowledge.message_strings)[: 2 * len(patterns)]
     found: list[tuple[int, bytes]] = []
-    ordered = sorted(patterns, key=lambda pattern: (-pattern[1], pattern[0]))
-    for number, (bits, support) in enumerate(ordered):
-        own = bits
-        for other, more in ordered[:number]:
-            if other & bits == other and more > support:
-                own &= ~other
-        if own and free:
-            distance = [abs(math.log(knowledge.message_strings[string] / support)) for string in free]
-            found.append((own, free.pop(distance.index(min(distance)))))
+    for bits, share in sorted(patterns, key=lambda pattern: (-pattern[1], pattern[0])):
+        if free:
+            distance = [abs(math.log(knowledge.message_strings[string] / share)) for string in free]
+            found.append((bits, free.pop(distance.index(min(distance)))))
     return found
 
 
-def mined(messages: Sequence[int], bits: int) -> list[tuple[int, float]]:
-    """Returns patterns of bits and the share of messages that have each."""
-    rows = _matrix(messages, bits)
-    count = len(rows)
+def mined(messages: Sequence[int], bits: int, hashes: int) -> list[tuple[int, float]]:
+    """Returns patterns of at most k bits, and the share of messages that have the string of each.
+
+    Args:
+        messages: B_m of each.
+        bits: m.
+        hashes: k.
+    """
+    count = len(messages)
     if count < _SUPPORT:
         return []
-    together = rows.T.astype(np.float32) @ rows.astype(np.float32)
-    alone = np.diag(together)
-    expected = np.outer(alone, alone) / count
-    excess = (together - expected) / np.sqrt(np.maximum(expected, 1e-9))
-    excess[together < _SUPPORT] = 0
-    np.fill_diagonal(excess, 0)
-    found: dict[int, float] = {}
+    rows = _matrix(messages, bits).astype(np.float32)
+    share = rows.mean(0, dtype=np.float64)
+    covariance = (rows.T @ rows).astype(np.float64) / count - np.outer(share, share)
+    lacks = np.maximum(1 - share, 1 / count)
+    odds = covariance / np.outer(lacks, lacks)
+    spread = np.sqrt(np.maximum(share, 1 / count) * lacks)
+    excess = covariance * math.sqrt(count) / np.outer(spread, spread)
+    unusable = (share * count < _SUPPORT) | (share > _COMMON)
+    excess[unusable] = excess[:, unusable] = -np.inf
+    np.fill_diagonal(excess, -np.inf)
+    starts = excess.copy()
+    found: list[tuple[int, float]] = []
     while len(found) < PATTERNS:
-        first, second = divmod(int(np.argmax(excess)), bits)
-        if excess[first, second] < _EXCESS:
+        first, second = divmod(int(np.argmax(starts)), bits)
+        if starts[first, second] < _START:
             break
-        pattern, support = _grown(rows, [first, second])
-        excess[np.ix_(pattern, pattern)] = 0
-        excess[first, second] = excess[second, first] = 0
-        if len(pattern) > 2:
-            found.setdefault(sum(1 << int(bit) for bit in pattern), support / count)
-    return list(found.items())
+        starts[first, second] = starts[second, first] = -np.inf
+        pattern = _grown(excess, odds, [first, second], hashes)
+        if len(pattern) >= max(3, hashes // 2):
+            level = _level(odds, pattern)
+            found.append((sum(1 << int(bit) for bit in pattern), level / (1 + level)))
+            # Each bit begins no second pattern; it may join one of another string.
+            excess[np.ix_(pattern, pattern)] = -np.inf
+            starts[pattern] = starts[:, pattern] = -np.inf
+    return found
 
 
-def _grown(rows: npt.NDArray[np.uint8], pattern: list[int]) -> tuple[list[int], int]:
-    """Adds the bit that most messages with the pattern have, as long as nearly all have it."""
-    those = rows[rows[:, pattern].all(1)]
-    while True:
-        shares = those.mean(0)
-        shares[pattern] = 0
-        best = int(np.argmax(shares))
-        if shares[best] < _TOGETHER and len(pattern) > 4:
-            return pattern, len(those)
-        kept = those[those[:, best] == 1]
-        # A pattern starts from a pair, which other strings set too: its first bits exclude those.
-        if len(kept) < _SUPPORT or shares[best] < 0.5:
-            return pattern, len(those)
-        pattern, those = [*pattern, best], kept
+def _grown(excess: _Reals, odds: _Reals, pattern: list[int], hashes: int) -> list[int]:
+    """Adds the bit of the greatest covariance with the pattern, until it has k bits or none belongs to it."""
+    while len(pattern) < hashes:
+        mean = excess[pattern].mean(0)
+        mean[odds[pattern].mean(0) < _LEVEL * _level(odds, pattern)] = -np.inf
+        best = int(np.argmax(mean))
+        if mean[best] < _JOIN:
+            break
+        pattern = [*pattern, best]
+    return pattern
+
+
+def _level(odds: _Reals, pattern: list[int]) -> float:
+    """The median of the odds f / (1 - f) that the pairs of a pattern give."""
+    pairs = odds[np.ix_(pattern, pattern)][np.triu_indices(len(pattern), 1)]
+    return max(float(np.median(pairs)), 1e-9)
 
 
 def _matrix(messages: Sequence[int], bits: int) -> npt.NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""The time of a client: encoding of messages and filters, by m, k, encoding and attributes."""
+"""The time of a client, by m, k, encoding and attributes: it encodes and seals messages, and opens them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ from random import Random
 
 from router.predicates.encoded.encodings import ENCODINGS
 from router.predicates.model import Filter
+from router.privacy.sealing import Opener, Sealer
 from testbed.content.drawing import draw_message, draw_predicate
 from tests.bench.bloom_tables import MessageSizes, encoder
 
 
 def main(messages: int = 1_000) -> None:
-    """Prints median microseconds: strings known (the values recur), strings new, and of filters."""
+    """Prints median microseconds.
+
+    Of encoding a message whose strings are new or known (the values recur), of encoding a filter, and of
+    sealing and opening a message.
+    """
+    secret = bytes(32)
     print(
         f"{'encoding':9} {'m/k':>7} {'attributes':>10} {'new us':>8} {'known us':>9} {'weight':>7}"
-        f" {'filter us':>10}"
+        f" {'filter us':>10} {'seal us':>8} {'open us':>8}"
     )
     for encoding in sorted(ENCODINGS):
         for bits, hashes in ((512, 8), (256, 7), (192, 10), (192, 7)):
@@ -33,9 +39,15 @@ def main(messages: int = 1_000) -> None:
                 # A fresh encoder remembers no string.
                 new = _median_us(lambda message: encoder(bits, hashes, encoding).message_bits(message), drawn)  # noqa: B023
                 made = _median_us(lambda _: encoder(bits, hashes, encoding), drawn)  # noqa: B023
+                sealer, opener = Sealer(secret, Random(1)), Opener(secret)
+                pairs = [(own.message_bits(message), message) for message in drawn]
+                sealed = [sealer.seal(own.suite, *pair) for pair in pairs]
+                opened = _median_us(opener.open, sealed)
+                sealing = _median_us(lambda pair: sealer.seal(own.suite, *pair), pairs)  # noqa: B023
                 print(
                     f"{encoding:9} {bits:>4}/{hashes:<2} {attributes:10} {new - made:8.1f} {known:9.1f}"
-                    f" {statistics.fmean(weights):7.1f} {_median_us(own.filter, filters):10.1f}",
+                    f" {statistics.fmean(weights):7.1f} {_median_us(own.filter, filters):10.1f}"
+                    f" {sealing:8.1f} {opened:8.1f}",
                     flush=True,
                 )
 

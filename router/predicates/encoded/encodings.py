@@ -62,8 +62,7 @@ class Slides(Encoding):
     def message_strings(self, message: Message) -> frozenset[bytes]:
         found: set[bytes] = set()
         for name, value in message.items():
-            found.add(strings.equal(name, value))
-            found.add(strings.exists(name, type_of(value)))
+            found.update(strings.equal_and_exists(name, value))
         return frozenset(found)
 
 
@@ -147,8 +146,7 @@ class Ranges(Encoding):
         found: set[bytes] = set()
         for name, value in message.items():
             type_ = type_of(value)
-            found.add(strings.equal(name, value))
-            found.add(strings.exists(name, type_))
+            found.update(strings.equal_and_exists(name, value))
             if type_ is Type.STRING:
                 assert isinstance(value, str)
                 found.update(self._patterns(name, value.encode()))

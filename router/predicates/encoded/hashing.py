@@ -43,7 +43,7 @@ class StringHash:
         # The block of the key is hashed once, not for each string.
         self._keyed = hashlib.blake2b(key=key, person=_PERSON)
         self._words = struct.Struct(f"<{suite.hashes}I")
-        self._length = suite.bits
+        self._powers = _powers(suite.bits)
         self._secret = secret
         self._kept = kept
         self.bits_of = lru_cache(_REMEMBERED)(self._bits_of)
@@ -59,15 +59,23 @@ class StringHash:
     def _bits_of(self, string: bytes) -> int:
         keyed = self._keyed.copy()
         keyed.update(string)
-        length = self._length
-        chosen = [word % length for word in self._words.unpack_from(keyed.digest())]
+        powers = self._powers
+        length = len(powers)
+        words = self._words.unpack_from(keyed.digest())
         if self._kept:
+            chosen = [word % length for word in words]
             ranks = _WORDS.unpack(hashlib.blake2b(string, key=self._secret, person=_PERSON).digest())
             ranked = dict.fromkeys(
                 chosen[index] for index in sorted(range(len(chosen)), key=ranks.__getitem__)
             )
-            chosen = list(ranked)[: self._kept]
+            words = tuple(ranked)[: self._kept]
         found = 0
-        for position in chosen:
-            found |= 1 << position
+        for word in words:
+            found |= powers[word % length]
         return found
+
+
+@lru_cache(8)
+def _powers(bits: int) -> tuple[int, ...]:
+    """The set of each bit alone."""
+    return tuple(1 << position for position in range(bits))

@@ -44,12 +44,18 @@ def exists(name: str, type_: Type) -> bytes:
     return statement(EXISTS, type_, name)
 
 
+def equal_and_exists(name: str, value: Value) -> tuple[bytes, bytes]:
+    """The strings of both statements, which every attribute of a message makes."""
+    type_ = type_of(value)
+    return _head(EQUAL, type_, name) + value_bytes(value), _head(EXISTS, type_, name)
+
+
 def value_bytes(value: Value) -> bytes:
     """The bytes of a value, as on the wire; equal values have the same bytes: -0.0 is written as 0.0."""
+    if isinstance(value, str):
+        return value.encode()
     if isinstance(value, bool):
         return b"\1" if value else b"\0"
     if isinstance(value, int):
         return _INTEGER.pack(value)
-    if isinstance(value, float):
-        return _DOUBLE.pack(value + 0.0)
-    return value.encode()
+    return _DOUBLE.pack(value + 0.0)

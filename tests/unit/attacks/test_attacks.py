@@ -95,7 +95,7 @@ def test_planted_patterns_are_mined_and_named() -> None:
         own = {string for string, share in planted.items() if source.random() < share}
         strings.append(frozenset(own | {b"alone %d" % number, b"too %d" % number}))
     seen = Seen(_SUITE, [hashed.set_of(own) for own in strings])
-    patterns = dict(mined(seen.messages, 512))
+    patterns = dict(mined(seen.messages, 512, 8))
     assert {hashed.bits_of(string) for string in planted} <= set(patterns)
     assert patterns[hashed.bits_of(b"often")] == pytest.approx(0.5, abs=0.07)
     knowledge = Knowledge({**planted, b"other": 0.01}, {}, {1: 1.0}, 2.0)
@@ -103,7 +103,19 @@ def test_planted_patterns_are_mined_and_named() -> None:
     assert outcome.right == sum(string in own for own in strings for string in planted)
     # Bits that occur together by chance are no pattern.
     noise = [hashed.set_of(b"%d" % source.randrange(10**9) for _ in range(8)) for _ in range(600)]
-    assert len(mined(noise, 512)) <= 2
+    assert len(mined(noise, 512, 8)) <= 2
+
+
+def test_random_bits_do_not_hide_a_frequent_string() -> None:
+    source, hashed = random.Random(3), StringHash(_SUITE, bytes(32))
+    often = hashed.bits_of(b"often")
+    filled = [
+        source.getrandbits(512) & source.getrandbits(512) | (often if source.random() < 0.3 else 0)
+        for _ in range(1_000)
+    ]
+    patterns = dict(mined(filled, 512, 8))
+    assert patterns[often] == pytest.approx(0.3, abs=0.05)
+    assert len(patterns) <= 3
 
 
 def test_known_messages_open_others() -> None:
