@@ -23,6 +23,9 @@ from captures.spark import internals
 from captures.spark.folder import LOCAL_FOLDER, SparkFolder, process_folder
 from captures.spark.shipping import ship
 
+#: A session of Spark, for those that do not import Spark.
+Session = SparkSession
+
 #: The job of a run is short: compiling and planning take most of its time, rows little. The JVM's first
 #: compiler alone takes about half the processor time of both compilers. On many rows, code of the second
 #: compiler is twice as fast.

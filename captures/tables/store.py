@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FRAMES = "frames"
 #: The most tables that an error names.
 _NAMED = 3
-#: The file that Spark writes into a folder when all else is written.
+#: The file that is written into a folder of tables by type when all else is written.
 _WRITTEN = "_SUCCESS"
 
 
@@ -181,5 +181,6 @@ def write_arrow(table: pa.Table, tables: Path, name: str) -> None:
     by = TABLES[name].folders_by
     if by is not None:
         pq.write_to_dataset(table, path, partition_cols=[by])
+        (path / _WRITTEN).touch()
         return
     pq.write_table(table, path / "part-0.parquet")
