@@ -109,6 +109,22 @@ class DriverParser(Parser):
         self._ends = [offset]
         super().__init__(_LazyTokens(_tokens(text, offset, line, column, self._ends)))
 
+    def existence(self) -> str | None:
+        """Reads `NAME any any`, the existence of an attribute of any type; returns the name.
+
+        Returns None, and reads nothing, if another constraint follows.
+        """
+        if self.current.kind not in (TokenKind.WORD, TokenKind.STRING):
+            return None
+        for ahead in (1, 2):
+            token = self._tokens[self.position + ahead]
+            if token.kind is not TokenKind.WORD or token.text != "any":
+                return None
+        name = self.name()
+        self.take()
+        self.take()
+        return name
+
     @property
     def offset(self) -> int:
         """The end of the last token that was read."""

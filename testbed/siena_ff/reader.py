@@ -241,6 +241,7 @@ class Reader:
                     number = self._number(name)
                 coded = literals.get((symbol, value, kind)) or self._code(symbol, value, kind)
                 if number is None or coded is None:
+                    # `any any`, too, which is rare, is read token by token.
                     found = None
                 else:
                     add(number, coded)
@@ -259,16 +260,27 @@ class Reader:
         if first and parser.accept(TokenKind.STAR):
             kinds, expected = _ENDS, "expected '|' or ';' after '*'"
         else:
-            constraint = parser.constraint()
-            self._collector.add_constraint(
-                self._collector.name_number(constraint.name), self._collector.coded(constraint)
-            )
+            self._add(parser)
             kinds, expected = _SEPARATORS, "expected ',', '|' or ';' after the constraint"
         separator = parser.current
         if separator.kind not in kinds:
             raise parser.error(expected)
         parser.take()
         return parser.offset, separator.text
+
+    def _add(self, parser: DriverParser) -> None:
+        collector = self._collector
+        start = parser.current
+        name = parser.existence()
+        if name is None:
+            constraint = parser.constraint()
+            collector.add_constraint(collector.name_number(constraint.name), collector.coded(constraint))
+            return
+        try:
+            Message({name: 0})
+            collector.add_existence(collector.name_number(name))
+        except ValueError as error:
+            raise ParseError(str(error), start.line, start.column) from error
 
     def _number(self, text: str) -> int | None:
         """Returns the index of a name as it is written, or None if the text is no name."""

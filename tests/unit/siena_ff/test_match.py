@@ -134,6 +134,16 @@ def test_names_may_be_words_of_the_language_and_quoted() -> None:
     ]
 
 
+def test_any_any_is_the_existence_of_an_attribute_of_any_type() -> None:
+    values = ("1", "1.5", '"text"', "true")
+    selects = " ".join(f"select a = {value}, b = {other};" for value in values for other in values)
+    table = "ifconfig 1 a any any; ifconfig 2 a any any, b any any, c = 1;"
+    table += "ifconfig 3 a any any, a < 2 | d any any;"
+    found = answers(f"{table} {selects} select b = 1; select a = 1, b = true, c = 1; select d = 1;")
+    assert found[:16] == ["-> 1 3" if value == "1" else "-> 1" for value in values for _ in values]
+    assert found[16:] == ["->", "-> 1 2 3", "-> 3"]
+
+
 def test_select_consolidates_and_predicates_add_up_until_then() -> None:
     text = "select a = 1; ifconfig 7 a = 1; ifconfig 2 a > 5; ifconfig 7 a = 2; select a = 1; select a = 2;"
     assert answers(text) == ["->", "-> 7", "-> 7"]
@@ -176,6 +186,10 @@ def test_output_and_statistics_are_those_of_the_driver() -> None:
         ("ifconfig 1 *, a = 3;", "line 1, column 13: expected '|' or ';' after '*', found ','"),
         ("ifconfig 1 a =* 3;", "line 1, column 12: a: operator =* is for strings only"),
         ("ifconfig 1 any = 3;", "line 1, column 12: expected an attribute name"),
+        (
+            "ifconfig 1 a any any, b any any, c any any, d any any, e any any;",
+            "line 1, column 56: expected at most 4 times 'any any' in a filter",
+        ),
         ("ifconfig 1 a any text;", "expected a type (string, integer, double or boolean) after 'any'"),
         ("ifconfig 1 a = x;", """column 16: expected a value after '=' (strings need quotes: "x")"""),
         ("ifconfig 1 a ~= /x/;", "line 1, column 14: regular expressions (~=) are not part of the model"),
