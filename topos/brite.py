@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
-from topos.build import LinkSpec, build
+from topos.build import PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, LinkSpec, build
 from topos.model import Node, Topology, TopologyError
 
 _SECTION = re.compile(r"(Nodes|Edges)\s*:\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
@@ -27,14 +27,16 @@ def read_brite(name: str, text: str, *, keep_properties: bool = False) -> Topolo
 
     The length of an edge, rounded and at least 1, is the cost of the link. Delay and bandwidth are
     taken over only on request: BRITE always writes some, and the protocol paper's evaluation sets none.
-    A bandwidth of 0 or less means that there is no limit.
+    A bandwidth of 0 or less means that there is no limit. Of parallel links, the one of least cost is kept.
+    The notes of the topology say what was left out.
 
     Raises:
         TopologyError: with the line, when the text does not keep to the format; see also `build`.
     """
     nodes: list[Node] = []
-    specs: list[LinkSpec] = []
-    spec_lines: list[int] = []
+    specs: dict[tuple[int, int], LinkSpec] = {}
+    spec_lines: dict[tuple[int, int], int] = {}
+    edges = 0
     announced: dict[str, int] = {}
     section = ""
     for number, content in enumerate(text.splitlines(), 1):
@@ -51,16 +53,23 @@ def read_brite(name: str, text: str, *, keep_properties: bool = False) -> Topolo
             nodes.append(Node(_parse(where, "id", columns[0], int), x, y))
         elif section == "edges":
             _check_columns(where, columns, _EDGE_COLUMNS, "id from to length delay bandwidth ...")
-            specs.append(_edge(where, columns, keep_properties))
-            spec_lines.append(number)
-    for section, found in (("nodes", len(nodes)), ("edges", len(specs))):
+            spec = _edge(where, columns, keep_properties)
+            edges += 1
+            pair = min(spec.u, spec.v), max(spec.u, spec.v)
+            if pair not in specs or spec.cost < specs[pair].cost:
+                specs[pair], spec_lines[pair] = spec, number
+    for section, found in (("nodes", len(nodes)), ("edges", edges)):
         if section not in announced:
             raise TopologyError(f"no line '{section.capitalize()}: ( n )'; expected a BRITE file")
         if announced[section] != found:
             raise TopologyError(
                 f"{announced[section]} {section} announced, {found} found; is the file whole?"
             )
-    return build(name, nodes, specs, where=lambda index: f"line {spec_lines[index]}")
+    notes = [] if keep_properties or not specs else [PROPERTIES_LEFT_OUT]
+    if edges > len(specs):
+        notes.append(PARALLEL_LEFT_OUT.format(edges - len(specs), "that of least cost"))
+    lines = list(spec_lines.values())
+    return build(name, nodes, specs.values(), where=lambda index: f"line {lines[index]}", notes=notes)
 
 
 def _edge(where: str, columns: list[str], keep_properties: bool) -> LinkSpec:

@@ -19,6 +19,13 @@ MAX_TOTAL_COST = 2**63 - 1
 _NAMED_AT_MOST = 10
 
 
+#: Notes of loaders: on properties that they were not to take over, and on parallel links.
+PROPERTIES_LEFT_OUT = (
+    "bandwidths and delays of the file are left out; topology.keep_properties = true keeps them"
+)
+PARALLEL_LEFT_OUT = "{} parallel links are left out: of those between two nodes, {} is kept"
+
+
 class LinkSpec(NamedTuple):
     """A link before it has an index and ports.
 
@@ -39,11 +46,12 @@ def build(
     links: Iterable[LinkSpec],
     *,
     where: Callable[[int], str] = "link {}".format,
+    notes: Iterable[str] = (),
 ) -> Topology:
     """A topology of these nodes and links, with ports 1..k at each node in the order of `links`.
 
     Nodes may come in any order and are sorted by id. `where` says how an error names the link of an
-    index (loaders give the line of the file).
+    index (loaders give the line of the file); `notes` are those of `Topology`.
 
     Raises:
         TopologyError: ids are not 0..n-1, two nodes have one name, a link is a self-loop, doubles another,
@@ -72,7 +80,7 @@ def build(
                 loss_percent=spec.loss_percent,
             )
         )
-    return Topology(name, ordered, tuple(built))
+    return Topology(name, ordered, tuple(built), tuple(notes))
 
 
 def _check_nodes(nodes: Iterable[Node]) -> tuple[Node, ...]:

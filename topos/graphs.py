@@ -14,7 +14,7 @@ from xml.etree.ElementTree import ParseError
 
 import networkx as nx
 
-from topos.build import LinkSpec, build
+from topos.build import PARALLEL_LEFT_OUT, PROPERTIES_LEFT_OUT, LinkSpec, build
 from topos.model import Node, Topology, TopologyError
 
 #: Attributes of an edge that give the cost of a link, and pairs of attributes that place a node.
@@ -23,6 +23,7 @@ _PLACES = (("x", "y"), ("Longitude", "Latitude"))
 _NAMES = ("name", "label")
 #: Attribute of the Topology Zoo, in bit/s.
 _ZOO_SPEED = "LinkSpeedRaw"
+_PROPERTIES = ("bandwidth_mbps", "delay_ms", "loss_percent", _ZOO_SPEED)
 
 
 def read_graphml(name: str, text: str, *, keep_properties: bool = False) -> Topology:
@@ -59,13 +60,20 @@ def from_networkx(graph: nx.Graph, *, name: str | None = None, keep_properties: 
     names = _names(graph, ids)
     nodes = [Node(ids[node], *_place(node, data), names[node]) for node, data in graph.nodes(data=True)]
     specs: dict[tuple[int, int], LinkSpec] = {}
+    parallel, declared = 0, False
     for u, v, data in graph.edges(data=True):
         ends = ids[u], ids[v]
         pair = min(ends), max(ends)
+        declared |= any(data.get(key) is not None for key in _PROPERTIES)
         if u != v and pair not in specs:
             specs[pair] = _link(*ends, data, f"edge {u!r} - {v!r}", keep_properties)
+        else:
+            parallel += u != v
+    notes = [PROPERTIES_LEFT_OUT] if declared and not keep_properties else []
+    if parallel:
+        notes.append(PARALLEL_LEFT_OUT.format(parallel, "the first"))
     title = name if name is not None else str(graph.name or "graph")
-    return build(title, nodes, specs.values())
+    return build(title, nodes, specs.values(), notes=notes)
 
 
 def _names(graph: nx.Graph, ids: Mapping[Hashable, int]) -> dict[Hashable, str | None]:

@@ -69,6 +69,7 @@ def load(path: str | Path, *, keep_properties: bool = False) -> Topology:
 def to_json(topology: Topology) -> str:
     """The text of the topology of a run folder (docs/run-folder.md)."""
     document = asdict(topology)
+    del document["notes"]
     for node in document["nodes"]:
         if node["name"] is None:
             del node["name"]

@@ -5,7 +5,7 @@ Standard library only: plain Mininet (the system's Python) loads it through `mn 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 class TopologyError(ValueError):
@@ -61,12 +61,14 @@ class Link:
 class Topology:
     """A connected, simple, undirected graph.
 
-    Node ids are 0..n-1; links are sorted by index.
+    Node ids are 0..n-1; links are sorted by index. `notes` are sentences about what the loader of a file left
+    out.
     """
 
     name: str
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def ids(self) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 
 from testbed.config.errors import Problems
@@ -47,4 +48,6 @@ def load(arguments: Namespace) -> Experiment:
     problems = Problems(str(path), given)
     check_hop_limit(problems, experiment)
     problems.raise_if_any()
+    for note in experiment.topology.notes:
+        print(f"cbcb: topology {experiment.topology.name}: {note}", file=sys.stderr)
     return experiment

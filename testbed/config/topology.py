@@ -31,7 +31,7 @@ FILE_OPTIONS = (
         "keep_properties",
         "boolean",
         default=False,
-        doc="Links keep the bandwidths and delays of a BRITE or GraphML file.",
+        doc="Links keep the bandwidths and delays of a BRITE or GraphML file; a note says if they do not.",
     ),
 )
 

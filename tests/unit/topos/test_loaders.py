@@ -117,6 +117,17 @@ def test_brite_takes_the_length_as_cost(tmp_path: Path) -> None:
     assert {(link.bandwidth_mbps, link.delay_ms) for link in topology.links} == {(None, None)}
 
 
+def test_a_note_says_what_is_left_out(tmp_path: Path) -> None:
+    parallel = "\n3\t2\t0\t17.4\t0.1\t10.0\t-1\t-1\tE_RT\tU\n4\t0\t2\t99\t0.1\t10.0\t-1\t-1\tE_RT\tU\n"
+    path = _write(tmp_path, "t.brite", _BRITE.replace("Edges: ( 3 )", "Edges: ( 5 )").rstrip() + parallel)
+    topology = load(path)
+    assert [(link.u, link.v, link.cost) for link in topology.links] == [(1, 2, 1), (1, 0, 417), (2, 0, 17)]
+    properties, links = topology.notes
+    assert properties.startswith("bandwidths and delays of the file are left out")
+    assert links == "2 parallel links are left out: of those between two nodes, that of least cost is kept"
+    assert load(path, keep_properties=True).notes == (links,)
+
+
 def test_brite_properties_on_request(tmp_path: Path) -> None:
     topology = load(_write(tmp_path, "t.brite", _BRITE), keep_properties=True)
     assert [(k.bandwidth_mbps, k.delay_ms) for k in topology.links] == [(10.0, 2.8), (None, 1.4), (10.0, 0.8)]
