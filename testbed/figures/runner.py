@@ -74,13 +74,17 @@ def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) 
     overrides = {**case.overrides, "seed": str(seed)}
     if engine == "run":
         overrides["time_scale"] = str(figure.emulated_scale)
-    path = find_experiment(case.base)
+    # A case that is calculated may name the experiment that it simulates by itself.
+    base = case.facts.get("base") if figure.calculates else None
+    path = find_experiment(str(base or case.base))
     parameters: dict[str, Any] = {"case": case.label}
     facts: list[Any] = [engine, figure.measure, keys_of(path), sorted(overrides.items())]
     if figure.calculates:
-        # The facts alone determine what is calculated.
+        # The facts alone determine what is calculated, with the experiment that they name.
         engine, parameters = "simulate", dict(case.facts)
         facts = [figure.measure, seed, sorted(case.facts.items())]
+        if base is not None:
+            facts.append(keys_of(path))
     experiment = load_experiment(path, overrides)
     name = identity(*facts)
     return Job(number, name, parameters, seed, engine, experiment, figure.measure, figure.calculates)

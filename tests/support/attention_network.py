@@ -76,8 +76,17 @@ class AttentionNetwork(Network):
 
     # What applications do.
 
-    def register(self, node: int, predicate: str, most: int, lifetime_s: float, freshness_s: float) -> Key:
-        actions = self.handle(node, Register(APP, parse_predicate(predicate), most, lifetime_s, freshness_s))
+    def register(
+        self,
+        node: int,
+        predicate: str,
+        most: int,
+        lifetime_s: float,
+        freshness_s: float,
+        refreshed: bool = False,
+    ) -> Key:
+        event = Register(APP, parse_predicate(predicate), most, lifetime_s, freshness_s, refreshed)
+        actions = self.handle(node, event)
         (began,) = [each for each in actions if isinstance(each, Registered)]
         return node, began.subscription
 
@@ -92,6 +101,13 @@ class AttentionNetwork(Network):
         actions = self.handle(node, Upload(APP, Message(attributes)))
         (uploaded,) = [each for each in actions if isinstance(each, Uploaded)]
         return uploaded.source, uploaded.seq
+
+    def lost(self, node: int) -> None:
+        """A router has restarted: it knows of no delivery, and of no subscription."""
+        self._delivered_at[node].clear()
+        self._pending_at[node].clear()
+        for key in [key for key in self.rounds if key[0] == node]:
+            del self.rounds[key]
 
     # The network.
 

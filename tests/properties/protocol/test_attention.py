@@ -93,6 +93,46 @@ def test_without_loss_and_eviction_no_subscription_starves(
             assert len(each.got) >= min(each.began.max, network.available(each)), (key, each)
 
 
+@given(st.sampled_from(tuple(STRATEGIES)), st.booleans(), st.integers(0, 2**32), st.booleans())
+@settings(deadline=None, max_examples=20)
+def test_a_subscription_that_outlives_its_router_gets_nothing_twice(
+    strategy: str, everything: bool, seed: int, reordering: bool
+) -> None:
+    """Routers restart; the applications register their subscriptions as refreshed ones."""
+    options = AttentionOptions(strategy=strategy, remote="all" if everything else "pending", en_route=True)
+    rng = random.Random(seed)
+    network = AttentionNetwork(random_graph(rng, 5, 2), options, seed)
+    network.reordering = reordering
+    nodes = sorted(network.graph)
+    network.new_epoch()
+    network.settle()
+    node, predicate = rng.choice(nodes), predicate_of((0, 1))
+    key = network.register(node, predicate, 3, 8.0, 1000.0)
+    got = set()
+    for _ in range(40):
+        chance = rng.random()
+        if chance < 0.5:
+            network.publish(rng.choice(nodes), x=rng.randrange(3))
+        elif chance < 0.6:
+            network.register(rng.choice(nodes), predicate, 2, 2.0, 1000.0)
+        elif chance < 0.7 and network.rounds[key][-1].outcome is not None:
+            network.refresh(key)
+        elif chance < 0.78:
+            # What is under way arrives: a router that has forgotten takes a PUB that it had for a first one.
+            network.settle()
+            got |= {id_ for each in network.rounds[key] for id_ in each.got}
+            network.restart(node)
+            network.lost(node)
+            network.settle()
+            key = network.register(node, predicate, 3, 8.0, 1000.0, refreshed=True)
+        else:
+            network.wait(0.3)
+            for _ in range(rng.randrange(9)):
+                network.step()
+        again = got & {id_ for each in network.rounds[key] for id_ in each.got}
+        assert not again, f"{again} twice to a subscription of {node}"
+
+
 def test_the_check_fails_without_the_rule_of_the_pending_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     """With `remote = "all"` the flag PF keeps what others had away from refreshed subscriptions."""
 

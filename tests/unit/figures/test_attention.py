@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
+from testbed.config.shipped import find_experiment
 from testbed.figures.attention import Attention
 from testbed.figures.reproduction import Results
+from testbed.figures.runner import _job
 
 _SAME = {"fluid": 0.8, "fluid_control": 0.01, "matching": 272.0, "violations": 0, "starvation": 0.0}
 _SMALL = (10, 20, 50, 100, 200, 400)
@@ -32,3 +35,18 @@ def test_notifications_become_fewer_only_if_they_never_rise(counts: tuple[int, .
     assert found["EON's notifications become fewer as Max grows"] is holds
     assert found["PDP has less control traffic than EON at Max 10"] is True
     assert found["No delivery of a run breaks a safety rule"] is True
+
+
+def test_a_run_is_known_by_the_experiment_that_it_simulates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figure = Attention()
+    case = figure.cases("small")[0]
+    before = _job(figure, case, 1, "simulate", 0).identity
+    assert _job(figure, case, 1, "simulate", 0).identity == before
+    text = find_experiment("diallo-small").read_text(encoding="utf-8")
+    other = tmp_path / "diallo-small.toml"
+    other.write_text(text.replace("events = 40", "events = 41"), encoding="utf-8")
+    places = {"diallo-small": other}
+    monkeypatch.setattr("testbed.figures.runner.find_experiment", lambda name: places[name])
+    assert _job(figure, case, 1, "simulate", 0).identity != before

@@ -170,6 +170,7 @@ def test_a_record_that_was_written_late_shifts_no_time(tmp_path: Path) -> None:
     [
         ({"links__loss_percent": "1"}, " loses frames"),
         ({"links__bandwidth_mbps": "1"}, " has a bandwidth"),
+        ({"service__pace_mbps": "1"}, "pace their interfaces"),
         ({"service__strategy": "pdp", "service__beta_s": "0.1"}, "beta_s is below the time"),
         ({"service__strategy": "pdp", "service__beta_s": "0.9"}, "beta_s is below the time"),
         ({"service__strategy": "pdp", "service__beta_s": "1.1"}, None),
