@@ -19,9 +19,9 @@ _SUBSCRIPTION = struct_of(TLV_FORMATS[Tlv.SUBSCRIPTION].fields)
 _PUBLICATION = struct_of(TLV_FORMATS[Tlv.PUBLICATION].fields)
 _OFFERED = struct_of(TLV_FORMATS[Tlv.OFFERED].fields)
 #: Publications that routers name in a SUB.
-MAX_OFFERED = 1024
+MAX_OFFERED = 512
 #: Bytes of the body of a SUB, and of a PUB or FLUSH, that a router reads, which it does in one turn.
-MAX_SUB_BYTES = 32 * 1024
+MAX_SUB_BYTES = 16 * 1024
 MAX_PUBLICATION_BYTES = 48 * 1024
 _SUBSCRIPTION_FLAGS = sum(SubscriptionFlags)
 _PUBLICATION_FLAGS = sum(PublicationFlags)

@@ -16,7 +16,7 @@ from router.protocol.events import Action
 #: Frames, or deliveries, of one turn.
 SENDS_A_TURN = 48
 #: Constraints that are compared with publications in one turn.
-COMPARISONS_A_TURN = 4096
+COMPARISONS_A_TURN = 2048
 #: Pieces of work that may be open when a further subscription comes.
 _OPEN_MAX = 64
 
