@@ -388,7 +388,7 @@ def _covered(results: Results) -> Table:
         (
             ("filters", "filters", 1),
             ("formula, alpha 1", "filters_formula", 1),
-            ("alpha", "filters_ratio", 1),
+            ("held / formula", "filters_ratio", 1),
             ("filters, all sources", "filters_all", 1),
             ("RIB filters", "rib_filters", 1),
             ("engines kB", "engine_bytes", 1e-3),
