@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from router.predicates.encoded.model import Suite
 from router.predicates.model import NOTHING, Message, Predicate
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
@@ -25,6 +26,14 @@ class _Asked:
 
     request: dict[str, Any]
     requested_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Subscription:
+    """A subscription: its exact predicate, and the suites under which the router has it."""
+
+    predicate: Predicate
+    suites: frozenset[Suite]
 
 
 @dataclass
@@ -44,16 +53,16 @@ class PrivateApplication:
     name: str = ""
     #: The declared predicate, and the subscriptions by number.
     _declared: Predicate = NOTHING
-    _numbered: dict[int, Predicate] = field(default_factory=dict)
+    _numbered: dict[int, _Subscription] = field(default_factory=dict)
     #: The predicates to be declared and subscribed to, by number of the request, until the answer.
     _declaring: dict[int, Predicate] = field(default_factory=dict)
-    _asked_for: dict[int, Predicate] = field(default_factory=dict)
+    _asked_for: dict[int, _Subscription] = field(default_factory=dict)
     _asked: dict[int, _Asked] = field(default_factory=dict)
 
     @property
     def subscriptions(self) -> dict[int, Predicate]:
         """The subscriptions in force, by number."""
-        return dict(self._numbered)
+        return {number: each.predicate for number, each in self._numbered.items()}
 
     def connected(self, node: int, name: str) -> None:
         """The router has accepted the connection, and knows nothing of an earlier one."""
@@ -81,12 +90,14 @@ class PrivateApplication:
         if op in ("set_predicate", "subscribe"):
             predicate = parse_predicate(fields["predicate"])
             if op == "subscribe":
-                self._asked_for[number] = predicate
+                self._asked_for[number] = _Subscription(predicate, self.member.suites)
                 encoded = self.member.encode(predicate)
             else:
                 self._declaring[number] = predicate
-                # The router has subscriptions under the keys of their time: what is declared covers them.
-                encoded = self.member.encode(_union(predicate, *self._subscribed()))
+                # The router has a subscription under the keys of its time: if they were others, what is
+                # declared covers it.
+                older = [each.predicate for each in self._subscribed() if each.suites != self.member.suites]
+                encoded = self.member.encode(_union(predicate, *older))
             self._changed()
             return {"encoded": private.encode_predicate(encoded).hex()}
         if op == "unsubscribe":
@@ -137,12 +148,12 @@ class PrivateApplication:
         """The declared predicate in the readable notation: the last that the router was asked to take."""
         return format_predicate((self._declared, *self._declaring.values())[-1])
 
-    def _subscribed(self) -> tuple[Predicate, ...]:
+    def _subscribed(self) -> tuple[_Subscription, ...]:
         return (*self._numbered.values(), *self._asked_for.values())
 
     def _changed(self) -> None:
         # Until its answer the router may deliver by the declared predicate or by the one that is to be.
-        every = (self._declared, *self._declaring.values(), *self._subscribed())
+        every = (self._declared, *self._declaring.values(), *(each.predicate for each in self._subscribed()))
         self.member.set_predicate(_union(*every))
 
 

@@ -279,6 +279,14 @@ class PrivacyOptions:
         default=OFF,
         metadata=option("Whether routers read predicates and messages.", choices=PRIVACY_MODES),
     )
+    key_file: str | None = field(
+        default=None,
+        metadata=option(
+            "Key file of the members (`cbcb keys`), with the parameters of its encoding in place of those "
+            "below; default: keys made from the seed.",
+            example="members.keys",
+        ),
+    )
     bits: int = field(
         default=DEFAULT_PARAMETERS.bits,
         metadata=option("Length of a set of bits, a multiple of 8.", low=8, high=BITS_MAX),

@@ -1,22 +1,33 @@
-"""The members of an experiment's private network: its applications, with keys made from the seed.
+"""The members of an experiment's private network: its applications, and their keys.
 
-The keys of an experiment are as repeatable as all else that is random in it, and no secret.
+Keys made from the seed are as repeatable as all else that is random in an experiment, and no secret.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from pathlib import Path
 
 from router.privacy.application import PrivateApplication
-from router.privacy.keys import KeyRing
+from router.privacy.keys import KeyFileError, KeyRing, read_keys
 from router.privacy.member import Member
 from router.records.applications import ApplicationRecords
 from testbed.config.model import Experiment
+from testbed.errors import InputError
 
 
 def key_ring(experiment: Experiment) -> KeyRing:
-    """The keys of all members."""
+    """The keys of all members.
+
+    Raises:
+        InputError: `privacy.key_file` cannot be used.
+    """
+    if experiment.privacy.key_file:
+        try:
+            return read_keys(Path(experiment.privacy.key_file))
+        except KeyFileError as error:
+            raise InputError(f"privacy.key_file: {error}") from error
     return KeyRing.new(experiment.privacy.parameters, random.Random(f"{experiment.seed}/keys").randbytes)
 
 

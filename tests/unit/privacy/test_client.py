@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from router.predicates.encoded.model import BloomMessage
+from router.predicates.encoded.model import BloomMessage, BloomPredicate
 from router.predicates.parser import parse_message
 from router.privacy.application import PrivateApplication
 from router.privacy.keys import KeyRing
@@ -19,6 +19,31 @@ RING = KeyRing.new()
 
 def fail(error: OSError) -> None:
     raise error
+
+
+def _declared(application: PrivateApplication, number: int, predicate: str) -> BloomPredicate:
+    fields = application.request(number, "set_predicate", {"predicate": predicate})
+    application.answered(number, {"ok": True})
+    declared = private.decode_predicate(FrameType.XRA, bytes.fromhex(fields["encoded"]))
+    assert isinstance(declared, BloomPredicate)
+    return declared
+
+
+def test_the_declared_predicate_leaves_nothing_of_a_revoked_subscription() -> None:
+    application = PrivateApplication(Member(RING))
+    application.connected(3, "app")
+    application.request(1, "subscribe", {"predicate": 'dest = "ORD"'})
+    application.answered(1, {"ok": True, "subscription": 1})
+    sender = Member(RING)
+    message = sender.message(parse_message('dest = "ORD"'))
+    assert not _declared(application, 2, "price = 400").matches(message)
+    # Under a new key the router has the subscription by the old one alone: what is declared covers it.
+    rotated = RING.rotated()
+    application.member.set_keys(rotated)
+    assert _declared(application, 3, "price = 400").matches(message)
+    application.request(4, "unsubscribe", {"subscription": 1})
+    application.answered(4, {"ok": True})
+    assert not _declared(application, 5, "price = 400").matches(message)
 
 
 def test_requests_are_encoded_and_records_exact(tmp_path: Path) -> None:

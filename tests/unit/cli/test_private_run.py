@@ -1,0 +1,86 @@
+"""The commands on a private run: they say "encoded" where there is nothing to read, and work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from captures.rundir.layout import RunLayout
+from router.privacy.keys import EncodingParameters, KeyRing, write_keys
+from testbed.cli.main import main
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunLayout:
+    """A simulation with keys of a file, accounted for without Spark."""
+    folder = tmp_path_factory.mktemp("private")
+    keys = folder / "ring.keys"
+    write_keys(keys, KeyRing.new(EncodingParameters(bits=256, hashes=7)))
+    chosen = ("privacy.mode=bloom", f"privacy.key_file={keys}", "duration_s=60")
+    arguments = [word for each in chosen for word in ("--set", each)]
+    status = main(["simulate", "ring5", "--runs", str(folder), "--engine", "duckdb", *arguments])
+    assert status == 0
+    (manifest,) = folder.glob("*/manifest.json")
+    assert json.loads(keys.read_text()) == json.loads(RunLayout(manifest.parent).keys.read_text())
+    return RunLayout(manifest.parent)
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command that must succeed, and returns what it printed."""
+
+    def command(*arguments: str) -> str:
+        assert main([*arguments]) == 0
+        return capsys.readouterr().out
+
+    return command
+
+
+def test_trace(run: RunLayout, printed: Callable[..., str]) -> None:
+    listed = printed("trace", str(run.path), "--json")
+    rows = [json.loads(line) for line in listed.splitlines()]
+    assert len(rows) > 10
+    reached = max(rows, key=lambda row: row["delivered"])
+    name = f"{reached['source']}:{reached['number']}"
+    text = printed("trace", str(run.path), name)
+    assert "encoded" in text
+    assert "delivered" in text
+
+
+def test_query(run: RunLayout, printed: Callable[..., str]) -> None:
+    summary = json.loads(run.summary.read_text())
+    by_cause = printed(
+        *("query", str(run.path)),
+        "select coalesce(cause, 'kept') as cause, count(*) as n from private_deliveries group by 1",
+        *("--format", "json"),
+    )
+    counted = {row["cause"]: row["n"] for row in map(json.loads, by_cause.splitlines())}
+    assert counted.pop("kept") == summary["private"]["kept"] > 0
+    assert counted == summary["private"]["discarded"]
+    tables = printed("query", str(run.path), "select distinct predicate from routing_tables")
+    assert "encoded" in tables
+    readable = printed(
+        *("query", str(run.path)),
+        "select type, count(*) as frames, count(attributes) as read from frames group by type",
+        *("--format", "json"),
+    )
+    frames = {row["type"]: row for row in map(json.loads, readable.splitlines())}
+    assert frames["MSG"]["frames"] > 100
+    assert frames["MSG"]["read"] == 0
+
+
+def test_report(run: RunLayout) -> None:
+    text = run.report.read_text()
+    assert "Private matching" in text
+    assert "discarded: operator" in text
+
+
+def test_attack(run: RunLayout, printed: Callable[..., str]) -> None:
+    rows = [json.loads(line) for line in printed("attack", str(run.path), "--json").splitlines()]
+    assert {row["attack"] for row in rows} == {"A1", "A2", "A3", "A4", "A5"}
+    whole = {row["attack"]: row for row in rows}
+    assert 0 < whole["A1"]["messages"] <= json.loads(run.summary.read_text())["messages_sent"]
+    assert whole["A5"]["share"] > whole["A5"]["baseline"]
+    assert "number of attributes" in printed("attack", str(run.path), "--attack", "A1")
