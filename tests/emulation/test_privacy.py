@@ -47,7 +47,8 @@ def test_a_private_run_with_members_from_outside(cbcb: Callable[..., Cbcb]) -> N
     assert status == 0, printed
     summary = json.loads(run.summary.read_text())
     assert summary["verdict"] == "holds"
-    assert summary["deliveries_expected"] == summary["deliveries_made"] > 0
+    # A message that came when the subscriber had left is expected and not decided.
+    assert summary["false_negatives_after_convergence"] == 0 < summary["deliveries_made"]
     assert summary["reconciliation"]["routers"]["differences"] == []
     events = application_events(run.path)
     causes = {event["cause"] for event in events if event["event"] == "discard"}
