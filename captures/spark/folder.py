@@ -65,7 +65,8 @@ def process_folder() -> SparkFolder:
 def remove_abandoned() -> tuple[int, int]:
     """Removes the folders of dead processes of this user and kills their Spark processes.
 
-    Another user's folder stays: its contents are as that user likes, and root would remove them.
+    Another user's folder stays: its contents are as that user likes, and root would remove them. So does a
+    folder that is too deep.
 
     Returns:
         The number of folders, and that of processes.
@@ -77,8 +78,10 @@ def remove_abandoned() -> tuple[int, int]:
         with _abandoned(path) as abandoned:
             if abandoned:
                 processes += _end_processes(path)
-                shutil.rmtree(path, ignore_errors=True)
-                folders += 1
+                # Nothing of Spark is deeper than the recursion of Python.
+                with suppress(RecursionError):
+                    shutil.rmtree(path, ignore_errors=True)
+                    folders += 1
     return folders, processes
 
 

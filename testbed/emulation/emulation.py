@@ -242,6 +242,11 @@ class Emulation:
                 *(self.progress.update, hold),
             )
         except (RunError, ClientError):
+            # How late the parts were may be the reason; on a full disk the error is what counts.
+            with suppress(OSError):
+                write_lag(
+                    self._folder, watch.report([] if self._driver is None else self._driver.answer_delays_s)
+                )
             self._raise_cause()
             raise
         write_lag(self._folder, watch.report(played.answer_delays_s))

@@ -120,7 +120,8 @@ class Driver:
         #: (node, name) -> the request that subscribed; the router numbers subscriptions.
         self._subscriptions: dict[tuple[int, str], Request] = {}
         self._outstanding = 0
-        self._delays = array("d")
+        #: Wall seconds from each request to its answer.
+        self.answer_delays_s = array("d")
         self._late: Callable[[float], None] | None = None
         #: Node -> when each unanswered request was made, `time.monotonic()`.
         self._asked: defaultdict[int, deque[float]] = defaultdict(deque)
@@ -259,7 +260,7 @@ class Driver:
         mean = lateness_sum / count if count else 0.0
         sent = self._sent
         predicates = self._answers.total() - sent
-        return Played(sent, predicates, lateness_max, mean, self._delays, started, self._stopping)
+        return Played(sent, predicates, lateness_max, mean, self.answer_delays_s, started, self._stopping)
 
     def drain(self, until: Callable[[], bool], timeout_s: float) -> bool:
         """Receives deliveries until `until()` is true.
@@ -402,7 +403,7 @@ class Driver:
         while waiting and waiting[0].answer is not None:
             request = waiting.popleft()
             delay_s = time.monotonic() - self._asked[node].popleft()
-            self._delays.append(delay_s)
+            self.answer_delays_s.append(delay_s)
             if self._late is not None:
                 self._late(delay_s)
             self._outstanding -= 1

@@ -117,13 +117,17 @@ def _pid_of(run: Cbcb, node: int) -> int | None:
 def test_a_loaded_machine_makes_a_fixed_rate_invalid_and_slows_a_governed_one(
     cbcb: Start, busy: Path
 ) -> None:
-    fixed = cbcb("run", str(busy), "--no-account")
+    fixed = cbcb("run", str(busy), "--engine", "duckdb")
     status, output = fixed.wait()
-    assert status == 0, output
     found = reasons(folder_of(fixed))
     assert found, "the fixed rate kept up"
     assert found[0].startswith(("workload: ", "routers ("))
     assert "would have done" in found[-1]
+    # Whatever was missed or spurious, the machine is to blame and not the protocol.
+    summary = json.loads((folder_of(fixed) / "summary.json").read_text())
+    assert (status, summary["verdict"]) == (4, "invalid"), output
+    assert summary["verdict_reasons"][0] == "the machine was too slow"
+    assert "nobody asked" not in output
 
     governed = cbcb("run", str(busy), "--no-account", "--set", "time_scale=auto")
     status, output = governed.wait()

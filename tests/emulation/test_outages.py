@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from captures.rundir.lag import read_lag
+from captures.rundir.layout import RunLayout
 from tests.support.command import Cbcb, left_behind
 from tests.support.polling import poll
 from tests.support.switch_daemons import RunningSwitches
@@ -65,6 +67,10 @@ def test_open_vswitch_that_stays_away_ends_the_run_and_leaves_nothing(cbcb: Star
     status, output = run.wait(60)
     assert status == 1, output
     assert "ovs-vswitchd of the switches s0 to s4 ended during the run" in output
+    (folder,) = run.runs.iterdir()
+    lag = read_lag(RunLayout(folder))
+    assert lag is not None
+    assert {part["part"] for part in lag["parts"]} == {"router", "workload", "switches", "captures"}
     assert left_behind(state) == []
 
 

@@ -4,20 +4,59 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from router.predicates.model import Message, Operator
 from router.protocol.options import RouterOptions
+from router.wire.frames import FrameType
 from tests.support.adversary import attack, first_wrong_delivery, random_predicate
 from tests.support.fuzz import cases
 from tests.support.predicate_cases import SEEDS
-from tests.support.protocol_network import Network, random_graph
+from tests.support.protocol_network import Network, graph_of, integer, one, random_graph
+from tests.support.schemes import EXACT_SCHEMES
 
 
 @settings(max_examples=cases(300), deadline=None)
 @given(SEEDS)
 def test_no_interleaving_loses_doubles_or_invents_a_delivery(seed: int) -> None:
     assert attack(seed) is None
+
+
+@settings(max_examples=cases(150), deadline=None)
+@given(SEEDS, st.sampled_from(EXACT_SCHEMES))
+def test_no_interleaving_does_so_in_another_scheme(seed: int, scheme: str) -> None:
+    """With identified RAs, those of one epoch overtake those of another, on its trees and on links."""
+    assert attack(seed, scheme) is None
+
+
+@pytest.mark.parametrize("scheme", ["psf", "ips", "drp"])
+def test_an_advertisement_overtaken_on_another_epoch_s_tree_is_not_missed_on_its_own(scheme: str) -> None:
+    """Its issuer has sent another one down all trees of the newer epoch: whoever can be reached gets that."""
+    # The trees of the first epoch are the line 0-1-2-3; node 0 reaches 3 and 2 over a new link then.
+    graph = graph_of([(0, 1, 1), (1, 2, 9), (2, 3, 1), (0, 3, 1)])
+    network = Network(graph, RouterOptions(scheme=scheme, readvertise_jitter_s=0.0), 1)
+    network.new_epoch(down=((0, 3),))
+    network.settle()
+    network.set_predicate(0, one(integer("x", Operator.GT, 1)))
+    # The RA waits on the first link while the next epoch begins; node 2 gets its COMMIT late.
+    network.start_epoch()
+    for kind in (FrameType.TABLE, FrameType.COMMIT):
+        for node in graph:
+            if (node, kind) != (2, FrameType.COMMIT):
+                network.tell(node, kind, network.epoch)
+    network.deliver(0, 1, FrameType.RA, newest_first=True)
+    assert network.routers[1].counters.dropped == {"ra_old": 1}
+    network.settle()
+    for late in (True, False):
+        for source in graph:
+            sent = network.send(source, Message({"x": 2}))
+            network.settle()
+            assert network.delivered[sent] == {0: 1}
+        if late:
+            network.tell(2, FrameType.COMMIT, network.epoch)
+            network.settle()
 
 
 @settings(max_examples=cases(300), deadline=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,21 @@ def test_a_folder_of_a_dead_process_of_this_user_is_removed(folder: Path) -> Non
     (folder / "session").mkdir()
     assert remove_abandoned() == (1, 0)
     assert not folder.exists()
+
+
+def test_a_folder_deeper_than_the_recursion_of_python_is_left(folder: Path) -> None:
+    inside = os.open(folder, os.O_DIRECTORY)
+    for _ in range(3_000):
+        os.mkdir("d", dir_fd=inside)
+        below = os.open("d", os.O_DIRECTORY, dir_fd=inside)
+        os.close(inside)
+        inside = below
+    os.close(inside)
+    try:
+        assert remove_abandoned() == (0, 0)
+        assert folder.exists()
+    finally:
+        subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
 @pytest.mark.root

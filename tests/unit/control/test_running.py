@@ -1,0 +1,32 @@
+"""The run that `pub`, `sub` and other commands take: this checkout's, unless the user names another."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from testbed.control import running
+from testbed.control.running import Running
+from testbed.errors import InputError
+from testbed.network.state import ProcessId, RunState
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunState:
+    """The state of a live run of this checkout, beside that of a stranger's."""
+    state = RunState("own", ProcessId.of(os.getpid()), str(tmp_path))
+    stranger = replace(state, tag="other", checkout="/home/stranger/cbcb")
+    monkeypatch.setattr(running, "live_runs", lambda: [stranger, state])
+    return state
+
+
+def test_a_stranger_s_run_is_taken_only_by_its_name(own: RunState, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Running.find(None).state == own
+    assert Running.find("other").state.checkout == "/home/stranger/cbcb"
+    others = [replace(own, tag="other", checkout="/home/stranger/cbcb")]
+    monkeypatch.setattr(running, "live_runs", lambda: others)
+    with pytest.raises(InputError, match="no emulation of this checkout is running, but of others other"):
+        Running.find(None)
