@@ -15,7 +15,7 @@ import pytest
 
 from router.clock.meter import Meter
 from router.matching.factory import COMPILED
-from router.predicates.model import Message
+from router.predicates.model import NOTHING, Message
 from router.protocol.events import Event
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
@@ -157,3 +157,31 @@ def test_what_an_event_makes_due_in_the_past_is_not_late(loops: Loops) -> None:
     loop.run()
     assert router.counters.srs_issued == 1
     assert loops.meter.measured().lag_s < 1
+
+
+def test_connections_that_pipeline_requests_do_not_silence_the_link(
+    wire: Wire, loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A frame that comes while 40 applications have 25 requests each is handled after a few of them."""
+    # Each turn serves one request.
+    monkeypatch.setattr(module, "_APPLICATIONS_S", 0.0)
+    loop = loops.of(ORIGIN.router())
+    served: list[int] = []
+
+    def status(_tables: bool) -> dict[str, Any]:
+        served.append(sum(loop.counters()["dropped"].values()))
+        if len(served) == 50:
+            (payload,) = fragment(Frame(FrameType.RA, 1, 1, 1, 9, NOTHING))
+            wire.inject(0, port_addresses([1])[0] + node_address(1) + ETHERTYPE_BYTES + payload)
+        if len(served) == 1_000:
+            loop.stop()
+        return {}
+
+    monkeypatch.setattr(loop._applications, "_status", status)
+    with ExitStack() as stack:
+        peers = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(40)]
+        for peer in peers:
+            peer.connect(str(loops.path))
+            peer.sendall(b'{"op": "status"}\n' * 25)
+        loop.run()
+    assert served.index(1) < 60
