@@ -16,7 +16,7 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import read_manifest
 from captures.rundir.summary import write_summary
 from captures.rundir.timings import read_timings
-from captures.spark.session import SessionError
+from captures.spark.session import Session, SessionError
 from captures.tables.store import BusyError
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
@@ -34,7 +34,12 @@ STATUS = {HOLDS: 0, FAILS: 1, INVALID: 4}
 
 
 def account_and_report(
-    run_dir: Path, master: str, progress: Progress, console: Console, engine: str = "spark"
+    run_dir: Path,
+    master: str,
+    progress: Progress,
+    console: Console,
+    engine: str = "spark",
+    spark: Session | None = None,
 ) -> int:
     """Writes the oracle's answers, the tables, the summary and the report, and prints the summary.
 
@@ -42,6 +47,7 @@ def account_and_report(
         run_dir: a complete run folder.
         master: Spark master URL.
         engine: `spark`, or `duckdb` for a small run.
+        spark: a session of `captures.spark.session`; None: a new session.
 
     Returns:
         0 if the verdict holds, 1 if it fails, 4 if the run is invalid.
@@ -67,7 +73,7 @@ def account_and_report(
                 if engine == "duckdb":
                     accounted = account_directly(run_dir, publish)
                 else:
-                    accounted = account(run_dir, master=master, publish=publish)
+                    accounted = account(run_dir, master=master, spark=spark, publish=publish)
             except (PcapError, BusyError, TooLargeError) as error:
                 raise InputError(str(error)) from error
             except (TsharkError, SessionError) as error:

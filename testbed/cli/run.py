@@ -15,6 +15,7 @@ from testbed.live.runner import LiveView
 from testbed.machine.checks import require_machine
 from testbed.machine.probes import datapath
 from testbed.network.cleanup import clean_dead_runs
+from testbed.prepared.conclusion import PreparedConclusion, is_worthwhile
 from testbed.terminal.progress import Progress
 
 
@@ -37,6 +38,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_port(parser, "--live-port")
     add_master(parser, "local[2]")
     add_engine(parser)
+    parser.add_argument(
+        "--prepare",
+        action="store_true",
+        help="start Spark while the emulation runs, in a process that works only while a processor is idle",
+    )
     parser.add_argument(
         "--no-account",
         action="store_true",
@@ -64,13 +70,24 @@ def main(arguments: Namespace) -> int:
         progress.note(f"removed what {len(cleaned.tags)} dead runs had left")
     with ExitStack() as stack:
         view = stack.enter_context(LiveView(progress, arguments.live_port)) if arguments.live else None
-        run_dir = emulate(experiment, arguments.runs, chosen, progress, arguments.hold, view)
+        ahead = None
+        if arguments.prepare and not arguments.no_account and arguments.engine == "spark":
+            if is_worthwhile(experiment, arguments.master):
+                ahead = stack.enter_context(PreparedConclusion(arguments.master))
+            else:
+                progress.note("--prepare: a large network or little memory: Spark starts afterwards")
+        run_dir = emulate(
+            *(experiment, arguments.runs, chosen, progress, arguments.hold, view),
+            started=None if ahead is None else ahead.start,
+        )
         # pyarrow, Spark, pandas and matplotlib take seconds to load: only now are they needed.
         if arguments.no_account:
             from captures.tables.store import accounting
 
             progress.note(f"not accounted for: {accounting(run_dir)}")
             return 0
+        if ahead is not None and (status := ahead.conclude(run_dir)) is not None:
+            return status
         from testbed.conclude import account_and_report
 
         return account_and_report(run_dir, arguments.master, progress, console, arguments.engine)

@@ -75,6 +75,7 @@ def emulate(
     progress: Progress,
     hold: bool = False,
     view: LiveView | None = None,
+    started: Callable[[Path], None] | None = None,
 ) -> Path:
     """Emulates an experiment.
 
@@ -87,6 +88,7 @@ def emulate(
         progress: display of the stages.
         hold: keep the network up after the workload until the user interrupts.
         view: the live view, started before the network; the workload waits until it is ready.
+        started: is called with the run folder when the network is up.
 
     Returns:
         The run folder, complete except for the accounting.
@@ -110,6 +112,8 @@ def emulate(
                 emulation.bring_up()
             if view is not None:
                 view.wait_ready()
+            if started is not None:
+                started(run_dir)
             with progress.stage("run_s", "workload"):
                 emulation.run(hold)
             with progress.stage("teardown_s", "counters, captures, take-down"), _uninterrupted():

@@ -1,0 +1,112 @@
+"""The process that concludes a run, on the side of the command that emulates."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from captures.rundir.layout import RunLayout
+from testbed.config.model import Experiment
+from testbed.prepared.priority import take_part
+
+#: Largest network, and least free memory, beside which a session of Spark is started.
+_MOST_NODES = 100
+_ROOM_BYTES = 4_000_000_000
+#: Wall seconds in which the process must end when it is no longer required.
+_END_TIMEOUT_S = 10.0
+
+
+def is_worthwhile(experiment: Experiment, master: str) -> bool:
+    """Whether a session of Spark may be started while the experiment is emulated: on a machine with room for
+    it, which it does not share with a large network."""
+    return (
+        master.startswith("local")
+        and len(experiment.topology.nodes) <= _MOST_NODES
+        and psutil.virtual_memory().available >= _ROOM_BYTES
+    )
+
+
+class PreparedConclusion:
+    """A process that starts Spark, accounts for a small run to load its code, and then waits for the run.
+
+    Until `conclude`, the process runs only while a processor is idle. It ends with the block, and by itself
+    when this process ends.
+
+    Args:
+        master: Spark's master URL.
+
+    Attributes:
+        process: None until `start`.
+    """
+
+    def __init__(self, master: str) -> None:
+        self._master = master
+        self.process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
+
+    def start(self, run_dir: Path) -> None:
+        """Starts the process; its errors are written to the log of Spark in the run folder."""
+        self._connection, theirs = Pipe()
+        log = RunLayout(run_dir).spark_log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as errors:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "testbed.prepared"),
+                    *(str(theirs.fileno()), self._master, str(run_dir)),
+                ],
+                stdin=subprocess.DEVNULL,
+                stderr=errors,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        theirs.close()
+
+    def conclude(self, run_dir: Path) -> int | None:
+        """Lets the process do the work of `testbed.conclude.account_and_report`.
+
+        Returns:
+            As that function; None: the process had ended, and has done nothing.
+
+        Raises:
+            TestbedError, RunFolderError: as that function.
+        """
+        if self.process is None or self._connection is None:
+            return None
+        take_part(self.process.pid)
+        try:
+            self._connection.send(run_dir)
+            if not self._connection.recv():
+                return None
+            answer: int | Exception = self._connection.recv()
+        except (EOFError, OSError):
+            return None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process is None or self._connection is None:
+            return
+        # The process ends when it reads the end of the connection, which it must be let do.
+        take_part(self.process.pid)
+        self._connection.close()
+        try:
+            self.process.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
