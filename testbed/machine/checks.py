@@ -15,7 +15,7 @@ from pathlib import Path
 from router.forwarding.factory import why_no_data_plane
 from router.matching.factory import COMPILED, FALLBACK, why_not_compiled
 from testbed.errors import MachineError
-from testbed.machine.probes import datapath, kernel_features, output
+from testbed.machine.probes import datapath, kernel_features, output, why_no_namespaces, why_no_tun
 from testbed.machine.versions import package_versions, required_packages
 from testbed.network.shaping import missing_features
 from testbed.network.switch_daemons import schema
@@ -23,7 +23,10 @@ from topos.model import Topology
 
 PYTHON_MIN = (3, 11)
 JAVA_MIN = 17
-_CAP_NET_ADMIN, _CAP_NET_RAW, _CAP_SYS_ADMIN = 12, 13, 21
+#: Capability that a run needs -> its number in <linux/capability.h>.
+_CAPABILITIES = {"NET_ADMIN": 12, "NET_RAW": 13, "SYS_ADMIN": 21}
+#: A setting that a run writes in each namespace.
+_SETTINGS = Path("/proc/sys/net/ipv4/ip_forward")
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def check_machine() -> list[Check]:
     able = all(check.ok for check in checks if check.required)
     checks.append(_open_vswitch())
     if able:
-        checks += _kernel()
+        checks += [*_permissions(), *_kernel()]
     return checks
 
 
@@ -131,19 +134,39 @@ def data_plane() -> Check:
 def _rights() -> Check:
     status = Path("/proc/self/status").read_text()
     effective = int(status.partition("CapEff:")[2].split()[0], 16)
-    lacking = [
-        name
-        for name, bit in (
-            ("CAP_NET_ADMIN", _CAP_NET_ADMIN),
-            ("CAP_NET_RAW", _CAP_NET_RAW),
-            ("CAP_SYS_ADMIN", _CAP_SYS_ADMIN),
-        )
-        if not effective >> bit & 1
+    if os.geteuid() != 0:
+        detail = f"user id {os.geteuid()}, not root"
+        return Check("rights", False, detail, "run it as root: `sudo ./run.sh`")
+    lacking = [name for name, bit in _CAPABILITIES.items() if not effective >> bit & 1]
+    if lacking:
+        options = " ".join(f"--cap-add {name}" for name in lacking)
+        detail = f"root without {', '.join(f'CAP_{name}' for name in lacking)}"
+        return Check("rights", False, detail, f"start the container with {options} (docs/containers.md)")
+    return Check("rights", True, "root")
+
+
+def _permissions() -> list[Check]:
+    """What an engine withholds from a container's root, whatever its capabilities."""
+    refused = why_no_namespaces()
+    checks = [
+        Check(
+            "network namespaces",
+            refused is None,
+            refused or "can be made",
+            "start the container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined",
+        ),
+        Check(
+            "kernel settings (/proc/sys)",
+            os.access(_SETTINGS, os.W_OK),
+            "can be written" if os.access(_SETTINGS, os.W_OK) else f"{_SETTINGS} is read-only",
+            "start the container with --security-opt systempaths=unconfined, or --privileged",
+        ),
     ]
-    if os.geteuid() == 0 and not lacking:
-        return Check("rights", True, "root")
-    detail = f"lacks {', '.join(lacking)}" if os.geteuid() == 0 else f"user id {os.geteuid()}, not root"
-    return Check("rights", False, detail, "run it as root: `sudo ./run.sh` (in a container: --privileged)")
+    if datapath() == "user":
+        reason = why_no_tun()
+        mend = "start the container with --device /dev/net/tun; on a machine of one's own: modprobe tun"
+        checks.append(Check("devices of switches (/dev/net/tun)", reason is None, reason or "opens", mend))
+    return checks
 
 
 def required_commands() -> dict[str, str]:

@@ -5,6 +5,7 @@ A qdisc is added in a network namespace that exists for that long.
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 from functools import cache
@@ -34,6 +35,21 @@ def kernel_features() -> KernelFeatures:
             " add rule netdev t c numgen random mod 10 < 5 drop'"
         ),
     )
+
+
+def why_no_namespaces() -> str | None:
+    """Why network and mount namespaces cannot be made here; None if they can."""
+    text = output(["unshare", "--net", "--mount", "echo", "made"])
+    return None if text.strip() == "made" else text.strip() or "`unshare --net --mount` fails"
+
+
+def why_no_tun() -> str | None:
+    """Why /dev/net/tun, of which the userspace datapath makes a switch's devices, cannot be opened."""
+    try:
+        os.close(os.open("/dev/net/tun", os.O_RDWR))
+    except OSError as error:
+        return f"/dev/net/tun: {error.strerror}"
+    return None
 
 
 def _namespace_accepts(command: str) -> bool:

@@ -39,6 +39,7 @@ BENCHMARKS = {
     "adversary": "random networks and interleavings against the protocol: a counterexample, or none",
     "bring_up": "the emulated network, and a whole run, beside bare Mininet (root)",
     "thousand": "an emulation of 1,000 routers: times, memory and CPU of each part (root)",
+    "container": "the steps of Dockerfile in a root made by debootstrap, and an experiment in it (root)",
 }
 
 
