@@ -146,7 +146,7 @@ def _rights() -> Check:
 
 
 def _permissions() -> list[Check]:
-    """What an engine withholds from a container's root, whatever its capabilities."""
+    """Tries each thing that an engine withholds from the root of a container, whatever its capabilities."""
     refused = why_no_namespaces()
     checks = [
         Check(

@@ -1,4 +1,4 @@
-"""What Dockerfile says, for a machine without a container engine."""
+"""A reader of Dockerfile, for a machine without a container engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_CAPABILITIES = (
 
 @dataclass
 class Image:
-    """What a Dockerfile says: variables with their defaults, the base, steps in order, entry point."""
+    """A Dockerfile: variables with their defaults, the base, steps in order, entry point."""
 
     arguments: dict[str, str] = field(default_factory=dict)
     base: str = ""
