@@ -3,12 +3,13 @@
 The arrays have p_i, F of each class (`router.protocol.schemes.subtree_filter`), what neighbours may still
 send, and the relations of filters. A router that handles another event gets its state back first
 (`Adverts.give_back`). Questions that compiled code leaves open are put to the pool of filters, as the core
-puts them.
+puts them. Relations and answers take a bounded amount of memory: beyond it they are forgotten, and asked for
+a second time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -37,6 +38,7 @@ from testbed.sim.layout import (
     HASH,
     HEAD,
     HOPS,
+    KINDS,
     LEVEL_WIDTH,
     LEVELS_MAX,
     NEXT,
@@ -46,18 +48,23 @@ from testbed.sim.layout import (
     ROOM,
     ROW,
     WEIGHT,
+    WITNESSES_MAX,
     Advert,
     Question,
     Real,
     Relation,
     Verdict,
 )
+from testbed.sim.witnesses import Witnesses
 
 _Longs: TypeAlias = npt.NDArray[np.int64]
 _Sets: TypeAlias = npt.NDArray[np.uint64]
 
 #: The first sizes of arrays that grow.
-_LEVELS, _STORE, _SLOTS, _MEMORY = 65_536, 1 << 20, 1 << 14, 1 << 18
+_LEVELS, _STORE, _SLOTS, _MEMORY, _PLACES = 65_536, 1 << 20, 1 << 14, 1 << 18, 256
+#: The most bytes that relations of filters, and answers, may take.
+RELATIONS_BYTES, ANSWERS_BYTES = 1 << 30, 1 << 29
+_WORD_BYTES = 8
 #: More pairs than a question about filters costs.
 _AMPLE = 1 << 60
 _NO_LEVEL, _NOT_LAID_OUT = -1, -2
@@ -89,7 +96,13 @@ class Adverts:
         self._schemes: list[PerInterface] = schemes  # type: ignore[assignment]
         self.array = np.zeros(len(Advert), np.int64)
         self._predicates: _Sets = np.zeros((0, 0), np.uint64)
-        self._relations: _Sets = np.zeros((0, len(Relation), 0), np.uint64)
+        self._relations: _Sets = np.zeros((0, KINDS, 0), np.uint64)
+        self._places = np.zeros(0, np.int32)
+        #: Places of relations in use, and the event for which all were forgotten last.
+        self._placed, self._forgot_at = 0, -1
+        self._witnesses = Witnesses(POOL, WITNESSES_MAX)
+        #: Filters of predicates that nodes are going to have.
+        self._expected: Bits = 0
         self._scratch: _Sets = np.zeros((0, 0), np.uint64)
         self._boxes = np.zeros(0, np.uint8)
         self._numbers = np.zeros((0, FILTERS_MAX), np.int64)
@@ -148,6 +161,7 @@ class Adverts:
             (Advert.HEADS, self._heads),
             (Advert.ANSWERS, self._answers),
             (Advert.MEMORY, self._memory),
+            (Advert.PLACES, self._places),
         ):
             array[item] = address_of(each)
         array[Advert.WIDTH] = self._predicates.shape[1]
@@ -160,13 +174,11 @@ class Adverts:
         width = predicates.shape[1]
         self._predicates = predicates
         if width != self._scratch.shape[1]:
-            self._scratch = np.zeros((LEVELS_MAX + 3, width), np.uint64)
-            before = self._relations
-            self._relations = np.zeros((width * _WORD_BITS, len(Relation), width), np.uint64)
-            self._relations[: len(before), :, : before.shape[2]] = before
-            boxes = np.zeros(width * _WORD_BITS, np.uint8)
-            boxes[: len(self._boxes)] = self._boxes
-            self._boxes = boxes
+            self._scratch = np.zeros((LEVELS_MAX + 4, width), np.uint64)
+            self._relations = np.zeros((_PLACES, KINDS, width), np.uint64)
+            self._boxes = np.zeros(width * _WORD_BITS, np.uint8)
+            self._places = np.full(width * _WORD_BITS, -1, np.int32)
+            self._placed = 0
         self._attach()
 
     def fit_messages(self, rows: int) -> None:
@@ -184,8 +196,21 @@ class Adverts:
         if array[Advert.LEVEL_COUNT] + LEVELS_MAX >= len(self._levels):
             self._levels = np.concatenate([self._levels, np.zeros_like(self._levels)])
         while array[Advert.MEMORISED] + 2 * _WORD_BITS * words + 8 > len(self._memory):
-            self._memory = np.concatenate([self._memory, np.zeros_like(self._memory)])
+            if 2 * self._memory.nbytes > ANSWERS_BYTES and array[Advert.MEMORISED]:
+                self._forget_answers()
+            else:
+                self._memory = np.concatenate([self._memory, np.zeros_like(self._memory)])
         self._attach()
+
+    def expect(self, predicates: Iterable[Predicate]) -> Bits:
+        """Takes predicates that nodes are going to have; returns their filters.
+
+        The relations of a filter are then complete when they are laid out.
+        """
+        for predicate in predicates:
+            # One by one: the pool may remove filters that nobody holds.
+            self._expected |= bits_of(POOL.numbers(predicate))
+        return self._expected
 
     def at_rate(self, piece: Piece) -> None:
         """Takes the piece of the experiment clock that is in force."""
@@ -223,7 +248,8 @@ class Adverts:
         # Of RAs that have arrived everywhere, too: these filters are kept for longer than they must be.
         present[self._numbers.ravel()] = True
         packed = np.packbits(present, bitorder="little").tobytes()
-        return int.from_bytes(found.tobytes(), "little") | int.from_bytes(packed, "little")
+        kept = int.from_bytes(found.tobytes(), "little") | int.from_bytes(packed, "little")
+        return kept | self._expected
 
     # The state of routers.
 
@@ -339,21 +365,53 @@ class Adverts:
         """Forgets all relations if the pool has given numbers to other filters."""
         if self._sweeps != POOL.sweeps:
             self._sweeps = POOL.sweeps
-            self._relations[:] = 0
-            self._answers[:] = 0
-            self._answered = 0
-            self.array[Advert.MEMORISED] = 0
+            self._forget_relations()
+            self._forget_answers()
+            self._witnesses.clear()
 
-    def relate(self, put: Callable[[Bits], npt.NDArray[Any]]) -> None:
+    def _forget_relations(self) -> None:
+        self._places[:] = -1
+        self._placed = 0
+
+    def _forget_answers(self) -> None:
+        self._answers[:] = 0
+        self._answered = 0
+        self.array[Advert.MEMORISED] = 0
+
+    def _place(self, event: int) -> int | None:
+        """Returns a place for the relations of a filter; None: an event needs more than there are."""
+        if self._placed == len(self._relations):
+            if 2 * self._relations.nbytes <= RELATIONS_BYTES:
+                self._relations = np.concatenate([self._relations, np.zeros_like(self._relations)])
+                self._attach()
+            elif self._forgot_at == event:
+                return None
+            else:
+                self._forgot_at = event
+                self._forget_relations()
+        self._placed += 1
+        return self._placed - 1
+
+    def relate(self, event: int, put: Callable[[Bits], npt.NDArray[Any]]) -> bool:
         """Lays out the relations of the filter that compiled code asks for.
 
         Args:
+            event: number of the event for which it asks.
             put: returns the words of a set, after it has made rows as wide as the set requires.
+
+        Returns:
+            False if the event needs the relations of more filters than memory is meant for.
         """
         number = int(self.array[Advert.FILTER])
         relations = POOL.compared(number)
         put(relations.searched)
-        rows = self._relations[number]
+        place: int | None = int(self._places[number])
+        if place == -1:
+            place = self._place(event)
+            if place is None:
+                return False
+            self._places[number] = place
+        rows = self._relations[place]
         mergeable = excepted = 0
         for bits in relations.mergeable.values():
             mergeable |= bits
@@ -373,7 +431,11 @@ class Adverts:
             (Relation.COVERED_EXCEPT_ONE, relations.covered_except_one),
         ):
             rows[kind] = put(bits)
-        self._boxes[number] = relations.is_box
+        witnesses = self._witnesses.rows(number)
+        for row, bits in enumerate(witnesses, len(Relation)):
+            rows[row] = put(bits)
+        self._boxes[number] = relations.is_box | len(witnesses) << 1
+        return True
 
     def answer(self, put: Callable[[Bits], npt.NDArray[Any]]) -> None:
         """Answers the question that compiled code has written at the end of the memory.
@@ -395,8 +457,18 @@ class Adverts:
                 put(1 << each)
             removed = list(numbers_in(merging))
             answer = [spent, len(removed), *removed, len(instead), *instead]
+        elif question == Question.ORDER:
+            answer = POOL.in_order(others)
         else:
-            answer = [POOL.covered_by_several(number, others, question == Question.COVERED_JOINTLY)]
+            covered = POOL.covered_by_several(number, others, question == Question.COVERED_JOINTLY)
+            answer = [covered]
+            if not covered:
+                witness = self._witnesses.find(number, others)
+                if witness is not None:
+                    at, count, bits = witness
+                    self._relations[self._places[number], len(Relation) + at] = put(bits)
+                    self._boxes[number] = self._boxes[number] & 1 | count << 1
+                    return  # compiled code knows the answer by the witness
         if end + len(answer) > len(self._memory):
             self._memory = np.concatenate([self._memory, np.zeros_like(self._memory)])
             self._attach()

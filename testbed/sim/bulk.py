@@ -12,7 +12,7 @@ its place in the order of events.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -24,7 +24,7 @@ from router.native.memory import address_of
 from router.predicates.covering.bitset import Bits
 from router.predicates.covering.budget import PredicateLimits
 from router.predicates.covering.pool import POOL
-from router.predicates.model import Message
+from router.predicates.model import Message, Predicate
 from router.protocol.broadcast import EpochTable
 from router.protocol.counters import Drop
 from router.protocol.router import Router
@@ -258,6 +258,11 @@ class Bulk:
         control[Control.UNDER_WAY] = 0
         return found
 
+    def expect(self, predicates: Iterable[Predicate]) -> None:
+        """Takes predicates that nodes are going to have; see `Adverts.expect`."""
+        if self.adverts is not None:
+            self._fit(self.adverts.expect(predicates))
+
     def take(self) -> tuple[int, int, int, int, Frame]:
         """Takes the first arrival, for the core to decide about it.
 
@@ -399,8 +404,7 @@ class Bulk:
         """Answers a question of compiled code about the first arrival, an RA."""
         adverts = self.adverts
         assert adverts is not None
-        if exit_ == Exit.RELATE:
-            adverts.relate(self._put)
+        if exit_ == Exit.RELATE and adverts.relate(int(self._heap[0, NUMBER]), self._put):
             return
         if exit_ == Exit.QUESTION:
             adverts.answer(self._put)

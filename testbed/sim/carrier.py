@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from router.predicates.covering.budget import PredicateLimits
+from router.predicates.model import Predicate
 from router.protocol.events import FrameReceived
 from router.protocol.router import Router
 from router.wire.frames import Frame, FrameType
@@ -77,6 +78,10 @@ class BulkCarrier:
         #: By node, 1: compiled code has changed the state of the router, which `give_back` returns.
         adverts = self._bulk.adverts
         self.lent = bytearray(len(cores)) if adverts is None else adverts.lent
+
+    def expect(self, predicates: Iterable[Predicate]) -> None:
+        """Takes predicates that nodes are going to have; see `Bulk.expect`."""
+        self._bulk.expect(predicates)
 
     def give_back(self, node: int) -> None:
         """Returns the state of a router, which is about to handle an event."""

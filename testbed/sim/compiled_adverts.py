@@ -2,8 +2,12 @@
 
 It computes what `FilterPool.add` and `router.protocol.schemes.subtree_filter.admit` compute, and counts the
 same pairs of filters (`FilterPool.bounded`). Where several filters may cover one together, or filters may be
-merged, it asks the pool, and remembers the answers; where the bound on pairs is reached, it asks the pool for
-the whole. Nothing is written before the answer is known.
+merged, it asks the pool, and remembers the answers. Of a filter that some filters do not cover, it remembers
+a point that they leave out as well (`testbed.sim.witnesses`): other filters that leave it out do not cover
+it either. Nothing is written before the answer is known.
+
+Most filters that an RA brings are related to none of a table. They are added to p_i, and to a short F,
+without copies of either.
 """
 
 from __future__ import annotations
@@ -20,7 +24,9 @@ from router.native.memory import (
     real_at,
     short_at,
 )
+from router.native.words import WORD_BITS, WORD_BYTES, lowest, ones, put_word, word_at
 from router.predicates.covering.boxes import BOXES_MAX, CANDIDATES_MAX
+from testbed.sim.compiled_sets import differs, exclude, has, include, meets, size
 from testbed.sim.layout import (
     ABOUT,
     ASKED,
@@ -33,6 +39,7 @@ from testbed.sim.layout import (
     HASH,
     HEAD,
     HOPS,
+    KINDS,
     LEVEL_WIDTH,
     LEVELS_MAX,
     NEXT,
@@ -80,6 +87,7 @@ _BURST, _REFILL = int(Real.BURST), int(Real.REFILL)
 _ASK, _RELATE, _LEND = -int(Exit.ASK), -int(Exit.RELATE), -int(Exit.LEND)
 _QUESTION, _FULL = -int(Exit.QUESTION), -int(Exit.FULL)
 _SEVERAL, _JOINTLY, _MERGED = int(Question.COVERED), int(Question.COVERED_JOINTLY), int(Question.MERGED)
+_ORDER = int(Question.ORDER)
 _ANSWERS, _SLOTS, _SLOT = int(Advert.ANSWERS), int(Advert.SLOTS), int(Advert.SLOT)
 _MEMORY, _MEMORISED, _MEMORY_CAPACITY = (
     int(Advert.MEMORY),
@@ -91,15 +99,19 @@ _SEARCHED, _POSSIBLE, _COVERS = int(Relation.SEARCHED), int(Relation.POSSIBLE_CO
 _LOW, _HIGH, _EXCEPT = int(Relation.LOW_CORNER), int(Relation.HIGH_CORNER), int(Relation.COVERS_EXCEPT)
 _AFFECTED, _MERGEABLE = int(Relation.AFFECTED), int(Relation.MERGEABLE)
 _POSSIBLY_COVERED, _IS_COVERED = int(Relation.POSSIBLY_COVERED), int(Relation.COVERED)
-_EXCEPT_ONE, _KINDS = int(Relation.COVERED_EXCEPT_ONE), len(Relation)
+_EXCEPT_ONE, _WITNESSES = int(Relation.COVERED_EXCEPT_ONE), len(Relation)
+_PLACES = int(Advert.PLACES)
 
 #: As in `router.predicates.covering.pool`.
 _QUESTION_PAIRS, _SEARCH_PAIRS, _PATTERN_PAIRS = 4, 16, 8
-_WORD_BYTES, _INT_BYTES = 8, 4
-_LEVEL_BYTES = LEVEL_WIDTH * _WORD_BYTES
+_INT_BYTES = 4
+_LEVEL_BYTES = LEVEL_WIDTH * WORD_BYTES
 #: Rows of the scratch memory.
-_PREDICATE, _KNOWN, _LOWER, _WAITING = 0, 1, 2, LEVELS_MAX + 2
-_WORD_BITS = 64
+_PREDICATE, _KNOWN, _LOWER, _WAITING, _FOUND = 0, 1, 2, LEVELS_MAX + 2, LEVELS_MAX + 3
+#: F of so many filters is compared filter by filter, and F of more as a row.
+_SHORT = 48
+#: A filter of an RA is related to those of a table, or the bound on pairs is near.
+_RELATED = -1000
 _MULTIPLIER = 0x2545F4914F6CDD1D
 _NS = 1_000_000_000
 
@@ -149,25 +161,65 @@ def admit(
     """
     width, scratch = adverts[_WIDTH], adverts[_SCRATCH]
     row = nodes[node, ROW] + interface
-    place = adverts[_PREDICATES] + row * width * _WORD_BYTES
-    before = 0
-    for word in range(words):
-        item = long_at(place, word)
-        put_long(scratch, word, item)
-        before += _ones(item)
-    left = _unite(adverts, _PREDICATE, messages, message, adverts[_TURN_PAIRS], words)
-    if left < 0:
-        return left
+    place = adverts[_PREDICATES] + row * width * WORD_BYTES
+    # Without a copy, if no filter of p_i is related to one of the RA.
+    added = _add_unrelated(adverts, place, messages, message, words)
+    if added < 0 and added != _RELATED:
+        return added
+    simple = added >= 0
+    if simple:
+        left = adverts[_TURN_PAIRS] - _QUESTION_PAIRS * ones(added)
+    else:
+        for word in range(words):
+            put_word(scratch, word, word_at(place, word))
+        left = _unite(adverts, _PREDICATE, messages, message, adverts[_TURN_PAIRS], words)
+        if left < 0:
+            return left
     if adverts[_STRICT]:
-        widened = _differs(scratch, place, words)
-        if widened:
-            _put_predicate(adverts, nodes, node, row, place, before, words)
+        if simple:
+            if added:
+                nodes[node, FILTERS] += ones(added)
+                put_byte(adverts[_CHANGED], row, 1)
+                return _PASSES
+        elif differs(scratch, place, words):
+            _put_predicate(adverts, nodes, node, row, place, words)
             return _PASSES
         return _COVERED
+    found = _widen(adverts, nodes, node, own, messages, message, hops, left, words)
+    if found < 0:
+        if simple:
+            _remove_added(adverts, place, message, added)
+        return found
+    if simple:
+        if added:
+            nodes[node, FILTERS] += ones(added)
+            put_byte(adverts[_CHANGED], row, 1)
+    elif differs(scratch, place, words):
+        _put_predicate(adverts, nodes, node, row, place, words)
+    return found
+
+
+@callee
+def _widen(
+    adverts: Array,
+    nodes: Array,
+    node: I64,
+    own: I64,
+    messages: Array,
+    message: I64,
+    hops: I64,
+    left: I64,
+    words: I64,
+) -> I64:
+    """Widens F of class `own` by an RA; see `admit`.
+
+    Args:
+        left: the pairs that may still be considered.
+    """
     hops = min(hops, short_at(nodes[node, DEPTHS], own))
     head = adverts[_HEADS] + (nodes[node, HEAD] + own) * _INT_BYTES
     # The nearest level of as many hops or more, the last level, and how many there are.
-    nearest, last, nearest_hops, count = -1, -1, 0, 0
+    nearest, last, nearest_hops, count, below = -1, -1, 0, 0, 0
     level = int_at(head, 0)
     if level < -1:
         return _LEND
@@ -176,34 +228,52 @@ def admit(
         own_hops = long_at(entry, HOPS)
         if own_hops >= hops and (nearest < 0 or own_hops < nearest_hops):
             nearest, nearest_hops = level, own_hops
+        if own_hops <= hops:
+            below += 1
         last = level
         count += 1
         level = long_at(entry, NEXT)
     if count >= LEVELS_MAX:
         return _ASK
+    alone = below == 0 or (below == 1 and nearest >= 0 and nearest_hops == hops)
+    if alone and (nearest < 0 or long_at(adverts[_LEVELS] + nearest * _LEVEL_BYTES, COUNT) <= _SHORT):
+        added = _unrelated(adverts, nearest, messages, message, left)
+        if added < 0 and added != _RELATED:
+            return added
+        if added >= 0:
+            if added == 0:
+                return _COVERED
+            level = nearest
+            if below == 0:
+                level = _new_level(adverts, head, last, hops)
+                if nearest >= 0:
+                    _copy_level(adverts, nearest, level)
+            numbers = adverts[_NUMBERS] + message * FILTERS_MAX * WORD_BYTES
+            while added:
+                _insert(adverts, level, long_at(numbers, lowest(added)))
+                added &= added - 1
+            return _PASSES
+    width, scratch = adverts[_WIDTH], adverts[_SCRATCH]
     _expand(adverts, nearest, _KNOWN, words)
     left = _unite(adverts, _KNOWN, messages, message, left, words)
     if left < 0:
         return left
-    known = scratch + _KNOWN * width * _WORD_BYTES
+    known = scratch + _KNOWN * width * WORD_BYTES
     grew = _any(known, words) if nearest < 0 else _grew(adverts, nearest, known, words)
-    if grew:
-        # Lower levels that are not equal to the nearest are united by themselves, before anything is written.
-        lower = _LOWER
-        level = int_at(head, 0)
-        while level >= 0:
-            entry = adverts[_LEVELS] + level * _LEVEL_BYTES
-            if long_at(entry, HOPS) <= hops and not _equal(adverts, level, nearest):
-                _expand(adverts, level, lower, words)
-                left = _unite(adverts, lower, messages, message, left, words)
-                if left < 0:
-                    return left
-                lower += 1
-            level = long_at(entry, NEXT)
-    if _differs(scratch, place, words):
-        _put_predicate(adverts, nodes, node, row, place, before, words)
     if not grew:
         return _COVERED
+    # Lower levels that are not equal to the nearest are united by themselves, before anything is written.
+    lower = _LOWER
+    level = int_at(head, 0)
+    while level >= 0:
+        entry = adverts[_LEVELS] + level * _LEVEL_BYTES
+        if long_at(entry, HOPS) <= hops and not _equal(adverts, level, nearest):
+            _expand(adverts, level, lower, words)
+            left = _unite(adverts, lower, messages, message, left, words)
+            if left < 0:
+                return left
+            lower += 1
+        level = long_at(entry, NEXT)
     # The nearest is compared with others, so it is written last.
     lower, same = _LOWER, -1
     level = int_at(head, 0)
@@ -221,20 +291,182 @@ def admit(
     if same >= 0:
         _compress(adverts, same, _KNOWN, words)
     else:
-        level = adverts[_LEVEL_COUNT]
-        adverts[_LEVEL_COUNT] = level + 1
-        entry = adverts[_LEVELS] + level * _LEVEL_BYTES
-        put_long(entry, HOPS, hops)
-        put_long(entry, NEXT, -1)
-        put_long(entry, COUNT, 0)
-        put_long(entry, ROOM, 0)
-        put_long(entry, OFFSET, 0)
-        if last < 0:
-            put_int(head, 0, level)
-        else:
-            put_long(adverts[_LEVELS] + last * _LEVEL_BYTES, NEXT, level)
-        _compress(adverts, level, _KNOWN, words)
+        _compress(adverts, _new_level(adverts, head, last, hops), _KNOWN, words)
     return _PASSES
+
+
+@callee
+def _new_level(adverts: Array, head: Address, last: I64, hops: I64) -> I64:
+    """Adds a level without filters to a class, whose last level is `last` (-1: it has none)."""
+    level = adverts[_LEVEL_COUNT]
+    adverts[_LEVEL_COUNT] = level + 1
+    entry = adverts[_LEVELS] + level * _LEVEL_BYTES
+    put_long(entry, HOPS, hops)
+    put_long(entry, NEXT, -1)
+    put_long(entry, COUNT, 0)
+    put_long(entry, ROOM, 0)
+    put_long(entry, OFFSET, 0)
+    if last < 0:
+        put_int(head, 0, level)
+    else:
+        put_long(adverts[_LEVELS] + last * _LEVEL_BYTES, NEXT, level)
+    return level
+
+
+# Filters that are related to none of a table.
+
+
+@callee
+def _related(adverts: Array, number: I64, members: Address, words: I64) -> I64:
+    """Whether filters of a row can cover a filter, or be affected by it.
+
+    Returns:
+        0: none; `_RELATED`; or the negative of an `Exit`.
+    """
+    place = int_at(adverts[_PLACES], number)
+    if place < 0:
+        adverts[_FILTER] = number
+        return _RELATE
+    stride = adverts[_WIDTH] * WORD_BYTES
+    relations = adverts[_RELATIONS] + place * KINDS * stride
+    searched, near = relations + _SEARCHED * stride, relations + _POSSIBLE * stride
+    affected = relations + _AFFECTED * stride
+    missing = found = 0
+    for word in range(words):
+        item = word_at(members, word)
+        missing |= item & ~word_at(searched, word)
+        found |= item & (word_at(near, word) | word_at(affected, word))
+    if missing:
+        adverts[_FILTER] = number
+        return _RELATE
+    return _RELATED if found else 0
+
+
+@callee
+def _add_unrelated(adverts: Array, members: Address, messages: Array, message: I64, words: I64) -> I64:
+    """Adds the filters of an RA to a row, if no filter of the row is related to them.
+
+    Returns:
+        The filters that were added, as bits by their place in the RA; `_RELATED` or the negative of an
+        `Exit`: the row is unchanged.
+    """
+    numbers, added = adverts[_NUMBERS] + message * FILTERS_MAX * WORD_BYTES, 0
+    if adverts[_TURN_PAIRS] <= _QUESTION_PAIRS * messages[message, FILTER_COUNT]:
+        return _RELATED
+    for index in range(messages[message, FILTER_COUNT]):
+        number = long_at(numbers, index)
+        if has(members, number):
+            continue
+        found = _related(adverts, number, members, words)
+        if found:
+            _remove_added(adverts, members, message, added)
+            return found
+        include(members, number)
+        added |= 1 << index
+    return added
+
+
+@callee
+def _remove_added(adverts: Array, members: Address, message: I64, added: I64) -> None:
+    """Removes filters that `_add_unrelated` has added."""
+    numbers = adverts[_NUMBERS] + message * FILTERS_MAX * WORD_BYTES
+    while added:
+        exclude(members, long_at(numbers, lowest(added)))
+        added &= added - 1
+
+
+@callee
+def _unrelated(adverts: Array, level: I64, messages: Array, message: I64, left: I64) -> I64:
+    """The filters of an RA that a level (-1: none) lacks, if no filter of the level is related to them.
+
+    Returns:
+        Bits by their place in the RA; `_RELATED`; or the negative of an `Exit`.
+    """
+    numbers, found = adverts[_NUMBERS] + message * FILTERS_MAX * WORD_BYTES, 0
+    if left <= _QUESTION_PAIRS * messages[message, FILTER_COUNT]:
+        return _RELATED
+    store, count = 0, 0
+    if level >= 0:
+        entry = adverts[_LEVELS] + level * _LEVEL_BYTES
+        store, count = adverts[_STORE] + long_at(entry, OFFSET) * _INT_BYTES, long_at(entry, COUNT)
+    stride = adverts[_WIDTH] * WORD_BYTES
+    for index in range(messages[message, FILTER_COUNT]):
+        number, known = long_at(numbers, index), False
+        for each in range(count):
+            if int_at(store, each) == number:
+                known = True
+                break
+        if known:
+            continue
+        place = int_at(adverts[_PLACES], number)
+        if place < 0:
+            adverts[_FILTER] = number
+            return _RELATE
+        relations = adverts[_RELATIONS] + place * KINDS * stride
+        for each in range(count):
+            found_one = _relation_to(adverts, relations, number, int_at(store, each), stride)
+            if found_one:
+                return found_one
+        for other in range(index):
+            if found >> other & 1:
+                found_one = _relation_to(adverts, relations, number, long_at(numbers, other), stride)
+                if found_one:
+                    return found_one
+        found |= 1 << index
+    return found
+
+
+@callee
+def _relation_to(adverts: Array, relations: Address, number: I64, other: I64, stride: I64) -> I64:
+    """As `_related`, of one filter to another."""
+    if not has(relations + _SEARCHED * stride, other):
+        adverts[_FILTER] = number
+        return _RELATE
+    if has(relations + _POSSIBLE * stride, other) or has(relations + _AFFECTED * stride, other):
+        return _RELATED
+    return 0
+
+
+@callee
+def _copy_level(adverts: Array, level: I64, other: I64) -> None:
+    """Gives a level without room the filters of another level; the caller has made room."""
+    entry, second = adverts[_LEVELS] + level * _LEVEL_BYTES, adverts[_LEVELS] + other * _LEVEL_BYTES
+    count = long_at(entry, COUNT)
+    _reserve(adverts, second, count)
+    store = adverts[_STORE] + long_at(entry, OFFSET) * _INT_BYTES
+    copy = adverts[_STORE] + long_at(second, OFFSET) * _INT_BYTES
+    for index in range(count):
+        put_int(copy, index, int_at(store, index))
+    put_long(second, COUNT, count)
+
+
+@callee
+def _reserve(adverts: Array, entry: Address, count: I64) -> None:
+    """Gives the level at an address room for so many filters, which it loses."""
+    if count > long_at(entry, ROOM):
+        room = count + count // 2 + 2
+        put_long(entry, ROOM, room)
+        put_long(entry, OFFSET, adverts[_STORED])
+        adverts[_STORED] += room
+
+
+@callee
+def _insert(adverts: Array, level: I64, number: I64) -> None:
+    """Adds a filter to a level, in ascending order; the caller has made room."""
+    entry = adverts[_LEVELS] + level * _LEVEL_BYTES
+    count, before = long_at(entry, COUNT), long_at(entry, OFFSET)
+    _reserve(adverts, entry, count + 1)
+    old = adverts[_STORE] + before * _INT_BYTES
+    store, index = adverts[_STORE] + long_at(entry, OFFSET) * _INT_BYTES, count
+    while index > 0 and int_at(old, index - 1) > number:
+        put_int(store, index, int_at(old, index - 1))
+        index -= 1
+    put_int(store, index, number)
+    if store != old:
+        while index > 0:
+            index -= 1
+            put_int(store, index, int_at(old, index))
+    put_long(entry, COUNT, count + 1)
 
 
 # Sets of filters.
@@ -247,45 +479,32 @@ def _unite(adverts: Array, row: I64, messages: Array, message: I64, left: I64, w
     Returns:
         The pairs that may still be considered, or the negative of an `Exit`.
     """
-    width = adverts[_WIDTH]
-    members = adverts[_SCRATCH] + row * width * _WORD_BYTES
-    numbers = adverts[_NUMBERS] + message * FILTERS_MAX * _WORD_BYTES
+    stride = adverts[_WIDTH] * WORD_BYTES
+    members = adverts[_SCRATCH] + row * stride
+    numbers = adverts[_NUMBERS] + message * FILTERS_MAX * WORD_BYTES
     for index in range(messages[message, FILTER_COUNT]):
         number = long_at(numbers, index)
-        word, bit = number >> 6, 1 << (number & 63)
-        if long_at(members, word) & bit:
+        if has(members, number):
             continue
-        left -= _QUESTION_PAIRS
-        if left <= 0:
-            return _ASK
-        relations = adverts[_RELATIONS] + number * _KINDS * width * _WORD_BYTES
-        missing = possible = affected = 0
-        for each in range(words):
-            item = long_at(members, each)
-            missing |= item & ~long_at(relations, _SEARCHED * width + each)
-            possible |= item & long_at(relations, _POSSIBLE * width + each)
-            affected |= item & long_at(relations, _AFFECTED * width + each)
-        if missing:
-            adverts[_FILTER] = number
-            return _RELATE
-        if possible:
-            answer = _covered(adverts, members, number, left, words, 1)
-            if answer < 0:
-                return answer
-            left = answer >> 1
-            if answer & 1:
-                continue
-        elif affected:
-            # `FilterPool.covers` counts the question.
-            left -= _QUESTION_PAIRS
-            if left <= 0:
-                return _ASK
-        if affected:
+        left = max(0, left - _QUESTION_PAIRS)
+        if left == 0:
+            # All further filters are added, too: nothing is left for them.
+            include(members, number)
+            continue
+        found = _related(adverts, number, members, words)
+        if found == 0:
+            include(members, number)
+            continue
+        if found != _RELATED:
+            return found
+        answer = _covered(adverts, members, number, left, words, 1)
+        if answer < 0:
+            return answer
+        left = answer >> 1
+        if not answer & 1:
             left = _add(adverts, members, number, left, words)
             if left < 0:
                 return left
-        else:
-            put_long(members, word, long_at(members, word) | bit)
     return left
 
 
@@ -296,28 +515,33 @@ def _add(adverts: Array, members: Address, number: I64, left: I64, words: I64) -
     Returns:
         The pairs that may still be considered, or the negative of an `Exit`.
     """
-    width = adverts[_WIDTH]
-    waiting, count = adverts[_SCRATCH] + _WAITING * width * _WORD_BYTES, 1
+    stride = adverts[_WIDTH] * WORD_BYTES
+    waiting, count = adverts[_SCRATCH] + _WAITING * stride, 1
     put_long(waiting, 0, number)
     while count:
         count -= 1
         new = long_at(waiting, count)
-        word, bit = new >> 6, 1 << (new & 63)
-        relations = adverts[_RELATIONS] + new * _KINDS * width * _WORD_BYTES
+        place = int_at(adverts[_PLACES], new)
+        if place < 0:
+            adverts[_FILTER] = new
+            return _RELATE
+        relations = adverts[_RELATIONS] + place * KINDS * stride
+        searched, affecting = relations + _SEARCHED * stride, relations + _AFFECTED * stride
+        merging = relations + _MERGEABLE * stride
         missing = affected = mergeable = 0
-        for each in range(words):
-            item = long_at(members, each)
-            missing |= item & ~long_at(relations, _SEARCHED * width + each)
-            affected |= item & long_at(relations, _AFFECTED * width + each)
-            mergeable |= item & long_at(relations, _MERGEABLE * width + each)
+        for word in range(words):
+            item = word_at(members, word)
+            missing |= item & ~word_at(searched, word)
+            affected |= item & word_at(affecting, word)
+            mergeable |= item & word_at(merging, word)
         if missing:
             adverts[_FILTER] = new
             return _RELATE
         if not affected:
-            put_long(members, word, long_at(members, word) | bit)
+            include(members, new)
             continue
         if new != number:
-            if long_at(members, word) & bit:
+            if has(members, new):
                 continue
             answer = _covered(adverts, members, new, left, words, 0)
             if answer < 0:
@@ -325,10 +549,9 @@ def _add(adverts: Array, members: Address, number: I64, left: I64, words: I64) -
             left = answer >> 1
             if answer & 1:
                 continue
-        if mergeable:
-            answer = _answer(
-                adverts, members, relations + _MERGEABLE * width * _WORD_BYTES, new, _MERGED, words
-            )
+        # With no pairs left, nothing is merged.
+        if mergeable and left:
+            answer = _answer(adverts, members, merging, new, _MERGED, words)
             if answer < 0:
                 return answer
             left -= long_at(adverts[_MEMORY], answer)
@@ -337,13 +560,11 @@ def _add(adverts: Array, members: Address, number: I64, left: I64, words: I64) -
             answer += 1
             removed = long_at(adverts[_MEMORY], answer)
             for each in range(removed):
-                other = long_at(adverts[_MEMORY], answer + 1 + each)
-                item = long_at(members, other >> 6)
-                put_long(members, other >> 6, item & ~(1 << (other & 63)))
+                exclude(members, long_at(adverts[_MEMORY], answer + 1 + each))
             if removed:
                 answer += 1 + removed
                 added = long_at(adverts[_MEMORY], answer)
-                if count + added > width:
+                if count + added > adverts[_WIDTH]:
                     return _ASK
                 for each in range(added):
                     put_long(waiting, count, long_at(adverts[_MEMORY], answer + 1 + each))
@@ -352,7 +573,7 @@ def _add(adverts: Array, members: Address, number: I64, left: I64, words: I64) -
         left = _without_covered(adverts, members, new, relations, left, words)
         if left < 0:
             return left
-        put_long(members, word, long_at(members, word) | bit)
+        include(members, new)
     return left
 
 
@@ -366,15 +587,14 @@ def _answer(
         A place in `Advert.MEMORY`, or the negative of an `Exit`: the question is the last entry.
     """
     memory, entry = adverts[_MEMORY], adverts[_MEMORISED]
-    if entry + FIRST_OTHER + words * _WORD_BITS > adverts[_MEMORY_CAPACITY]:
+    if entry + FIRST_OTHER + words * WORD_BITS > adverts[_MEMORY_CAPACITY]:
         return _FULL
     key, count = number << 2 | question, 0
     for word in range(words):
-        item = long_at(members, word) & long_at(relation, word)
+        item = word_at(members, word) & word_at(relation, word)
         while item:
-            lowest = item & -item
-            item ^= lowest
-            other = word * _WORD_BITS + _ones(lowest - 1)
+            other = word * WORD_BITS + lowest(item)
+            item &= item - 1
             put_long(memory, entry + FIRST_OTHER + count, other)
             count += 1
             key = (key ^ other) * _MULTIPLIER
@@ -415,43 +635,51 @@ def _covered(adverts: Array, members: Address, number: I64, left: I64, words: I6
     Returns:
         Twice the pairs that may still be considered, and 1 if they do; or the negative of an `Exit`.
     """
-    width = adverts[_WIDTH]
-    left -= _QUESTION_PAIRS
-    if left <= 0:
-        return _ASK
-    relations = adverts[_RELATIONS] + number * _KINDS * width * _WORD_BYTES
+    left = max(0, left - _QUESTION_PAIRS)
+    if left == 0:
+        return 0
+    place = int_at(adverts[_PLACES], number)
+    if place < 0:
+        adverts[_FILTER] = number
+        return _RELATE
+    stride = adverts[_WIDTH] * WORD_BYTES
+    relations = adverts[_RELATIONS] + place * KINDS * stride
+    searched, possible = relations + _SEARCHED * stride, relations + _POSSIBLE * stride
+    covering, excepting = relations + _COVERS * stride, relations + _EXCEPT * stride
+    lows, highs = relations + _LOW * stride, relations + _HIGH * stride
     missing = covers = low = high = count = exceptions = 0
     for word in range(words):
-        item = long_at(members, word)
-        missing |= item & ~long_at(relations, _SEARCHED * width + word)
-        near = item & long_at(relations, _POSSIBLE * width + word)
-        if near:
-            count += _ones(near)
-            covers |= near & long_at(relations, _COVERS * width + word)
-            low |= near & long_at(relations, _LOW * width + word)
-            high |= near & long_at(relations, _HIGH * width + word)
-            exceptions += _ones(near & long_at(relations, _EXCEPT * width + word))
+        item = word_at(members, word)
+        missing |= item & ~word_at(searched, word)
+        near = item & word_at(possible, word)
+        count += ones(near)
+        covers |= near & word_at(covering, word)
+        low |= near & word_at(lows, word)
+        high |= near & word_at(highs, word)
+        exceptions += ones(near & word_at(excepting, word))
     if missing:
         adverts[_FILTER] = number
         return _RELATE
     if count == 0:
         return left << 1
-    box = byte_at(adverts[_BOXES], number)
-    left -= count if box else count * _PATTERN_PAIRS
-    if left <= 0:
-        return _ASK
+    kind = byte_at(adverts[_BOXES], number)
+    box = kind & 1
+    left = max(0, left - (count if box else count * _PATTERN_PAIRS))
+    if left == 0:
+        return 0
     if covers:
         return left << 1 | 1
     if count == 1 or (box and not (low and high)):
         return left << 1
     if jointly:
-        left -= BOXES_MAX * min(count, 2 * CANDIDATES_MAX)
-        if left <= 0:
-            return _ASK
-    elif exceptions < 2:
+        left = max(0, left - BOXES_MAX * min(count, 2 * CANDIDATES_MAX))
+        jointly = left > 0
+    if not jointly and exceptions < 2:
         return left << 1
-    near = relations + _POSSIBLE * width * _WORD_BYTES
-    answer = _answer(adverts, members, near, number, _JOINTLY if jointly else _SEVERAL, words)
+    for each in range(kind >> 1):
+        if not meets(members, relations + (_WITNESSES + each) * stride, words):
+            return left << 1
+    answer = _answer(adverts, members, possible, number, _JOINTLY if jointly else _SEVERAL, words)
     if answer < 0:
         return answer
     return left << 1 | long_at(adverts[_MEMORY], answer)
@@ -466,98 +694,81 @@ def _without_covered(
     Returns:
         The pairs that may still be considered, or the negative of an `Exit`.
     """
-    width = adverts[_WIDTH]
+    stride = adverts[_WIDTH] * WORD_BYTES
+    possible, covered = relations + _POSSIBLY_COVERED * stride, relations + _IS_COVERED * stride
+    excepting = relations + _EXCEPT_ONE * stride
     near = candidates = 0
     for word in range(words):
-        item = long_at(members, word) & long_at(relations, _POSSIBLY_COVERED * width + word)
-        if item:
-            near += _ones(item)
-            candidates += _ones(item & long_at(relations, _EXCEPT_ONE * width + word))
+        item = word_at(members, word) & word_at(possible, word)
+        near += ones(item)
+        candidates += ones(item & word_at(excepting, word))
     if near == 0:
         return left
-    left -= near if byte_at(adverts[_BOXES], number) else near * _PATTERN_PAIRS
-    if left <= 0:
-        return _ASK
+    left = max(0, left - (near if byte_at(adverts[_BOXES], number) & 1 else near * _PATTERN_PAIRS))
+    if left == 0:
+        return 0
     for word in range(words):
-        item = long_at(members, word)
-        near = item & long_at(relations, _POSSIBLY_COVERED * width + word)
-        if near:
-            put_long(members, word, item & ~(near & long_at(relations, _IS_COVERED * width + word)))
+        item = word_at(members, word)
+        put_word(members, word, item & ~(item & word_at(possible, word) & word_at(covered, word)))
     if candidates == 0:
         return left
-    left -= _SEARCH_PAIRS * candidates
-    if left <= 0:
-        return _ASK
-    place, bit = number >> 6, 1 << (number & 63)
-    put_long(members, place, long_at(members, place) | bit)
-    found, found_word, found_bit = -1, 0, 0
+    left = max(0, left - _SEARCH_PAIRS * candidates)
+    if left == 0:
+        return 0
+    include(members, number)
+    found, count, first = adverts[_SCRATCH] + _FOUND * stride, 0, 0
     for word in range(words):
-        waiting = (
-            long_at(members, word)
-            & long_at(relations, _POSSIBLY_COVERED * width + word)
-            & long_at(relations, _EXCEPT_ONE * width + word)
-        )
+        put_word(found, word, 0)
+    for word in range(words):
+        waiting = word_at(members, word) & word_at(possible, word) & word_at(excepting, word)
         while waiting:
-            lowest = waiting & -waiting
-            waiting ^= lowest
-            candidate = word * 64 + _ones(lowest - 1)
-            item = long_at(members, word)
-            put_long(members, word, item & ~lowest)
+            candidate = word * WORD_BITS + lowest(waiting)
+            waiting &= waiting - 1
+            exclude(members, candidate)
             answer = _covered(adverts, members, candidate, left, words, 0)
-            put_long(members, word, item)
+            include(members, candidate)
             if answer < 0:
                 return answer
             if answer & 1:
-                if found >= 0:
-                    return _ASK
-                found, found_word, found_bit = candidate, word, lowest
+                first = candidate
+                count += 1
+                include(found, candidate)
             left = answer >> 1
-    if found >= 0:
-        item = long_at(members, found_word)
-        put_long(members, found_word, item & ~found_bit)
-        # The pool asks once more, and counts it.
-        answer = _covered(adverts, members, found, left, words, 0)
+    # The pool asks once more, in canonical order, and counts it: one may be covered with the help of another.
+    order = 0
+    if count > 1:
+        order = _answer(adverts, found, found, first, _ORDER, words)
+        if order < 0:
+            return order
+    for each in range(count):
+        candidate = first if count == 1 else long_at(adverts[_MEMORY], order + each)
+        exclude(members, candidate)
+        answer = _covered(adverts, members, candidate, left, words, 0)
         if answer < 0:
             return answer
+        if not answer & 1:
+            include(members, candidate)
         left = answer >> 1
     return left
-
-
-@callee
-def _ones(item: I64) -> I64:
-    """The number of bits that are set."""
-    item -= item >> 1 & 0x5555555555555555
-    item = (item & 0x3333333333333333) + (item >> 2 & 0x3333333333333333)
-    return ((item + (item >> 4)) & 0x0F0F0F0F0F0F0F0F) * 0x0101010101010101 >> 56
 
 
 @callee
 def _any(members: Address, words: I64) -> Flag:
     found = 0
     for word in range(words):
-        found |= long_at(members, word)
+        found |= word_at(members, word)
     return found != 0
 
 
 @callee
-def _differs(members: Address, others: Address, words: I64) -> Flag:
-    found = 0
-    for word in range(words):
-        found |= long_at(members, word) ^ long_at(others, word)
-    return found != 0
-
-
-@callee
-def _put_predicate(
-    adverts: Array, nodes: Array, node: I64, row: I64, place: Address, before: I64, words: I64
-) -> None:
+def _put_predicate(adverts: Array, nodes: Array, node: I64, row: I64, place: Address, words: I64) -> None:
     """Writes p_i, from the scratch memory."""
-    scratch, after = adverts[_SCRATCH], 0
+    scratch, more = adverts[_SCRATCH], 0
     for word in range(words):
-        item = long_at(scratch, word)
-        put_long(place, word, item)
-        after += _ones(item)
-    nodes[node, FILTERS] += after - before
+        item = word_at(scratch, word)
+        more += ones(item) - ones(word_at(place, word))
+        put_word(place, word, item)
+    nodes[node, FILTERS] += more
     put_byte(adverts[_CHANGED], row, 1)
 
 
@@ -567,30 +778,26 @@ def _put_predicate(
 @callee
 def _expand(adverts: Array, level: I64, row: I64, words: I64) -> None:
     """Writes the filters of a level (-1: none) into a row of the scratch memory."""
-    members = adverts[_SCRATCH] + row * adverts[_WIDTH] * _WORD_BYTES
+    members = adverts[_SCRATCH] + row * adverts[_WIDTH] * WORD_BYTES
     for word in range(words):
-        put_long(members, word, 0)
+        put_word(members, word, 0)
     if level < 0:
         return
     entry = adverts[_LEVELS] + level * _LEVEL_BYTES
     store = adverts[_STORE] + long_at(entry, OFFSET) * _INT_BYTES
     for index in range(long_at(entry, COUNT)):
-        number = int_at(store, index)
-        put_long(members, number >> 6, long_at(members, number >> 6) | 1 << (number & 63))
+        include(members, int_at(store, index))
 
 
 @callee
 def _grew(adverts: Array, level: I64, members: Address, words: I64) -> Flag:
     """Whether a set differs from the filters of a level."""
     entry = adverts[_LEVELS] + level * _LEVEL_BYTES
-    store, count = adverts[_STORE] + long_at(entry, OFFSET) * _INT_BYTES, 0
-    for word in range(words):
-        count += _ones(long_at(members, word))
+    store, count = adverts[_STORE] + long_at(entry, OFFSET) * _INT_BYTES, size(members, words)
     if count != long_at(entry, COUNT):
         return True
-    for index in range(count):
-        number = int_at(store, index)
-        if not long_at(members, number >> 6) >> (number & 63) & 1:
+    for index in range(count):  # noqa: SIM110 - Numba compiles no generators
+        if not has(members, int_at(store, index)):
             return True
     return False
 
@@ -618,21 +825,14 @@ def _equal(adverts: Array, level: I64, other: I64) -> Flag:
 @callee
 def _compress(adverts: Array, level: I64, row: I64, words: I64) -> None:
     """Writes a row of the scratch memory as the filters of a level; the caller has made room."""
-    members = adverts[_SCRATCH] + row * adverts[_WIDTH] * _WORD_BYTES
-    entry, count = adverts[_LEVELS] + level * _LEVEL_BYTES, 0
-    for word in range(words):
-        count += _ones(long_at(members, word))
-    if count > long_at(entry, ROOM):
-        room = count + count // 2 + 2
-        put_long(entry, ROOM, room)
-        put_long(entry, OFFSET, adverts[_STORED])
-        adverts[_STORED] += room
+    members = adverts[_SCRATCH] + row * adverts[_WIDTH] * WORD_BYTES
+    entry, count = adverts[_LEVELS] + level * _LEVEL_BYTES, size(members, words)
+    _reserve(adverts, entry, count)
     put_long(entry, COUNT, count)
     store, index = adverts[_STORE] + long_at(entry, OFFSET) * _INT_BYTES, 0
     for word in range(words):
-        item = long_at(members, word)
+        item = word_at(members, word)
         while item:
-            lowest = item & -item
-            item ^= lowest
-            put_int(store, index, word * 64 + _ones(lowest - 1))
+            put_int(store, index, word * WORD_BITS + lowest(item))
+            item &= item - 1
             index += 1

@@ -62,6 +62,7 @@ _COMPILER = Compiler(
     "bulk",
     "testbed.sim.compiled_bulk",
     "testbed.sim.compiled_adverts",
+    "testbed.sim.compiled_sets",
     "testbed.sim.layout",
     "router.predicates.covering.boxes",
 )

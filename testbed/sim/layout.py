@@ -38,9 +38,9 @@ class Advert(IntEnum):
 
     PREDICATES = 0  # int64 [rows, WIDTH]: the filters of p_i
     WIDTH = 1  # words of a row of filters
-    RELATIONS = 2  # int64 [filters, Relation, WIDTH]
-    BOXES = 3  # uint8 by filter: `Relations.is_box`
-    SCRATCH = 4  # int64 [LEVELS_MAX + 3, WIDTH]
+    RELATIONS = 2  # int64 [places, KINDS, WIDTH]
+    BOXES = 3  # uint8 by filter: `Relations.is_box`, and twice the number of witnesses
+    SCRATCH = 4  # int64 [LEVELS_MAX + 4, WIDTH]
     NUMBERS = 5  # int64 [messages, FILTERS_MAX]: filters of an RA
     LEVELS = 6  # int64 [LEVELS_CAPACITY, LEVEL_WIDTH]: F of a class and a number of hops
     LEVEL_COUNT = 7
@@ -66,6 +66,7 @@ class Advert(IntEnum):
     MEMORISED = 27
     MEMORY_CAPACITY = 28
     SLOT = 29  # of the question that is open
+    PLACES = 30  # int32 by filter: its place in `RELATIONS`; -1: none
 
 
 class Real(IntEnum):
@@ -101,17 +102,25 @@ class Relation(IntEnum):
     COVERED_EXCEPT_ONE = 10
 
 
+#: Points of a filter that others left out (`testbed.sim.witnesses`): each has a row of the filters with it.
+WITNESSES_MAX = 8
+#: Rows of a filter in `Advert.RELATIONS`: its relations, and its witnesses.
+KINDS = len(Relation) + WITNESSES_MAX
+
+
 class Question(IntEnum):
     """Questions about a filter and a set of others, with `FilterPool` functions that answer them."""
 
     COVERED = 0  # covered_by_several, not jointly
     COVERED_JOINTLY = 1  # covered_by_several, jointly
     MERGED = 2  # merged
+    ORDER = 3  # in_order: the filter is one of the others
 
 
-#: A question and its answer: a hash, the filter, the question, the number of other filters and their numbers;
-#: then, for COVERED and COVERED_JOINTLY, 1 or 0; for MERGED the pairs that the question costs, how many
-#: filters are removed and their numbers, and how many are added instead and their numbers.
+#: A question and its answer: a hash, the filter, the question, the number of other filters, their numbers;
+#: then, for COVERED and COVERED_JOINTLY, 1 or 0; for ORDER the filters in order; for MERGED the pairs that
+#: the question costs, how many filters are removed and their numbers, and how many are added instead and
+#: their numbers.
 HASH, ABOUT, ASKED, OTHERS, FIRST_OTHER = range(5)
 #: An RA of more filters, and a class with F of more numbers of hops, are the core's.
 FILTERS_MAX = 32

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from captures.rundir.routing_tables import write_routing_tables
 from captures.rundir.simulation import SimulationCost, write_simulation
 from captures.rundir.timings import write_timings
 from router.content.registry import CONTENTS
+from router.predicates.parser import parse_predicate
 from router.protocol.events import Event, Settle, Started
 from router.protocol.registries import SCHEMES, SERVICES
 from router.records.applications import ApplicationRecords
@@ -61,6 +63,8 @@ _QUIET_NS = 60 * NS
 #: Events between two readings of the wall clock, and wall seconds between two reports of progress.
 _BURST = 1024
 _REPORT_S = 0.2
+#: Predicates of the workload whose filters are compared with each other before the first is declared.
+_EXPECTED_MAX = 20_000
 #: For fewer nodes, loading Numba takes longer than the messages.
 _WORTH_COMPILING = 100
 
@@ -336,6 +340,8 @@ class Simulation:
         issued = weight_of_advertisements(self.experiment, self.workload)
         carrier = in_bulk(self.fabric, self.agenda, cores, self._delivered, issued)
         if carrier is not None:
+            declared = (item.predicate for item in self.workload.items if item.predicate is not None)
+            carrier.expect(map(parse_predicate, islice(declared, _EXPECTED_MAX)))
             for router in self.routers:
                 router.carried_by(carrier)
         return carrier

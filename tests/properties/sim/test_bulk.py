@@ -20,6 +20,7 @@ from testbed.controller.trees import LAYERS
 from testbed.events.applications import SetPredicate
 from testbed.events.fault import Fault
 from testbed.events.links import LinkDown, LinkUp
+from testbed.sim import adverts
 from testbed.sim.bulk import Bulk, Propagated
 from testbed.sim.carrier import BulkCarrier
 from testbed.sim.layout import RA_IN, Exit
@@ -126,8 +127,10 @@ def advertised(draw: st.DrawFn) -> Experiment:
 
 
 @settings(max_examples=cases(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(advertised())
-def test_advertisements_in_compiled_code_leave_the_same_run_folder(experiment: Experiment) -> None:
+@given(advertised(), st.sampled_from([2, 8, 256]))
+def test_advertisements_in_compiled_code_leave_the_same_run_folder(
+    experiment: Experiment, places: int
+) -> None:
     handled: Counter[str] = Counter()
     collect, answer = BulkCarrier.collect, Bulk._answer
 
@@ -142,6 +145,9 @@ def test_advertisements_in_compiled_code_leave_the_same_run_folder(experiment: E
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         expected = _files(Path(one), experiment, bulk=False)
         with pytest.MonkeyPatch.context() as patch:
+            # Relations of no more filters are remembered.
+            patch.setattr(adverts, "_PLACES", places)
+            patch.setattr(adverts, "RELATIONS_BYTES", 1)
             patch.setattr(BulkCarrier, "collect", counted)
             patch.setattr(Bulk, "_answer", asked)
             found = _files(Path(other), experiment, bulk=True)
