@@ -2,7 +2,8 @@
 
 A thread of the runner, while the workload is played. The predicates of second 0 cause more frames at once
 than anything later, at any rate of the clock: the driver paces them by the routers' lag, and lag counts only
-from the time at which they have spread. Until then a governed clock runs at rate 1.
+from the time at which they have spread. Until then a governed clock runs at rate 1, or at its least rate as
+soon as something is late, so that no message of the workload is due while they spread.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from testbed.emulation.switch_probe import SwitchProbe
 OPENING_RATE = 1.0
 #: Wall seconds of lag with which a router keeps up with the opening predicates.
 _KEEPS_UP_S = 0.05
+#: Wall seconds of lag from which the opening predicates take longer than the experiment may pass at rate 1.
+_FALLS_BEHIND_S = 1.0
 #: Wall seconds between two looks, and for which a look waits for Open vSwitch.
 _PERIOD_S = 0.25
 _PROBE_S = 0.1
@@ -123,6 +126,7 @@ class LagWatch:
     def _watch(self) -> None:
         busy = psutil.cpu_times()
         looked_at = time.monotonic()
+        slowed = False
         while not self._over:
             self._wake.wait(_PERIOD_S)
             self._wake.clear()
@@ -133,11 +137,18 @@ class LagWatch:
                 # The look that begins with the last confirmation sees less than the frames that follow it.
                 if self._opened and lag < _KEEPS_UP_S and time.monotonic() - looked_at > _PERIOD_S / 2:
                     self._begin()
+                elif self._governor is not None and not slowed and self._falls_behind(lag):
+                    slowed = True
+                    self._clock.set_rate(self._limits.low)
             elif self._governor is not None:
                 rate = self._governor.decide(Seen(time.monotonic(), lag, _idle(before, busy)))
                 if rate is not None:
                     self._clock.set_rate(rate)
             looked_at = time.monotonic()
+
+    def _falls_behind(self, lag_wall_s: float) -> bool:
+        """Whether the opening predicates, set from second 0 on, take longer than the clock gives."""
+        return self._clock.now_s > 0 and lag_wall_s > _FALLS_BEHIND_S
 
     def _begin(self) -> None:
         """Counts lag from now on."""
