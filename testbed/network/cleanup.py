@@ -17,6 +17,7 @@ from testbed.polling import wait_until
 from testbed.steps import Steps
 
 _KILL_TIMEOUT_S = 10.0
+_KILL_TIMEOUT_PER_PROCESS_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,10 @@ def end_processes(processes: list[ProcessId]) -> int:
 
     def left() -> str | None:
         pids = [process.pid for process in alive if process.alive()]
-        return f"processes {pids} are still there" if pids else None
+        return f"{len(pids)} processes, such as {pids[:10]}, are still there" if pids else None
 
-    wait_until(left, _KILL_TIMEOUT_S, "ending what a dead run left")
+    timeout_s = _KILL_TIMEOUT_S + _KILL_TIMEOUT_PER_PROCESS_S * len(alive)
+    wait_until(left, timeout_s, "ending what a dead run left")
     return len(alive)
 
 
