@@ -13,7 +13,7 @@ from router.records.json_file import json_line
 #: Wall seconds for which a record may wait in memory.
 DELAY_S = 0.1
 #: Bytes of records that are written without waiting.
-_CHUNK = 65_536
+CHUNK_BYTES = 65_536
 #: Bytes of records that are kept while the file cannot be written; further records are lost.
 _MOST_WAITING = 4 * 1024 * 1024
 #: Wall seconds between two attempts to write a file that could not be written.
@@ -29,13 +29,16 @@ class RecordFile:
     Args:
         path: the file; records are appended.
         failed: is called with the error when the file cannot be written, and not again before it could be.
+        chunk: so many bytes of records are written without waiting; 0: each record is, for a process that has
+            no loop to call `tick`.
 
     Attributes:
         lost: records that have not been written and never will be.
     """
 
-    def __init__(self, path: Path | str, failed: Callable[[OSError], None]) -> None:
+    def __init__(self, path: Path | str, failed: Callable[[OSError], None], chunk: int = CHUNK_BYTES) -> None:
         self.lost = 0
+        self._chunk = chunk
         self._failed = failed
         self._failing = False
         self._waiting = bytearray()
@@ -107,6 +110,6 @@ class RecordFile:
         self._waiting += lines
         if self._due is None:
             self._due = time.monotonic() + DELAY_S
-        if len(self._waiting) > _CHUNK and not self._failing:
+        if len(self._waiting) > self._chunk and not self._failing:
             self.flush()
         return True

@@ -50,7 +50,8 @@ def connected(arguments: Namespace) -> Iterator[Client]:
         key = None
         if arguments.key_file is not None:
             path = RunLayout(Path(running.state.run_dir)).application_of_member(node, os.getpid())
-            records = ApplicationRecords(path, _not_recorded)
+            # Written at once: a member that is killed has no time to write what it did.
+            records = ApplicationRecords(path, _not_recorded, chunk=0)
             key = PrivateApplication(Member(read_keys(arguments.key_file)), records)
         with running.client(node, app, key) as client:
             yield client

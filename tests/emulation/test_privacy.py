@@ -12,6 +12,7 @@ from captures.rundir.layout import RunLayout
 from tests.support.applications import application_events
 from tests.support.command import Cbcb
 from tests.support.plaintext import captured_bytes, plain_forms
+from tests.support.polling import poll
 
 pytestmark = pytest.mark.emulation
 
@@ -36,3 +37,48 @@ def test_the_verdict_holds_and_captures_have_no_plaintext(cbcb: Callable[..., Cb
     # The recordings repeat what the routers did.
     status, printed = cbcb("replay", str(manifest.parent)).wait()
     assert status == 0, printed
+
+
+def test_members_from_outside_publish_and_subscribe_with_the_keys_of_the_run(
+    cbcb: Callable[..., Cbcb], tmp_path: Path
+) -> None:
+    experiment = tmp_path / "private.toml"
+    experiment.write_text(
+        'duration_s = 1\n[topology]\ngenerator = "line"\nnodes = 3\n[privacy]\nmode = "bloom"\n'
+        "[workload]\nmessages_per_minute = 1\n[oracle]\nin_flight_window_s = 0.05\n"
+    )
+    running = cbcb("run", str(experiment), "--hold", "--engine", "duckdb")
+    run = RunLayout(Path(running.state()["run_dir"]))
+    poll(lambda: True if run.keys.exists() else None, 60, "the run has keys")
+    key = ("--key-file", str(run.keys))
+    wanted = 'product = "extension lead" and amount > 123456'
+    subscriber = cbcb("sub", "2", wanted, "--count", "1", "--app", "outside", *key, "--timeout-s", "60")
+
+    def recorded(event: str) -> bool | None:
+        events = {(each["app"], each["event"]) for each in application_events(run.path)}
+        return True if ("outside", event) in events else None
+
+    poll(lambda: recorded("subscribe"), 60, "the subscription is recorded while the member runs")
+
+    def received() -> bool | None:
+        # The advertisement travels while we publish.
+        status, printed = cbcb("pub", "0", 'product = "extension lead", amount = 123457', *key).wait()
+        assert status == 0, printed
+        return True if subscriber.process.poll() is not None else None
+
+    poll(received, 60, "the message arrives")
+    status, printed = subscriber.wait()
+    assert status == 0, printed
+    assert 'product = "extension lead"' in printed.splitlines()[-1]
+
+    running.interrupt()
+    status, printed = running.wait()
+    assert status == 0, printed
+    summary = json.loads(run.summary.read_text())
+    assert summary["verdict"] == "holds"
+    assert summary["private"]["kept"] == summary["deliveries_made"] >= 1
+    events = application_events(run.path)
+    exact = plain_forms(events)
+    assert {b"extension lead", b"123457"} <= exact
+    captured = captured_bytes(run)
+    assert not [form for form in exact if form in captured]
