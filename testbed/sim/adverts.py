@@ -123,7 +123,7 @@ class Adverts:
         self._lent = np.frombuffer(self.lent, np.uint8)
         self._reals = np.zeros(len(Real))
         self._reals[Real.BURST], self._reals[Real.REFILL] = limits.burst, limits.rate
-        self._sweeps = POOL.sweeps
+        self._swept = POOL.sweeps, POOL.sweeping
         #: The tables by which heads and depths are laid out, and the depths.
         self._tables: list[EpochTable | None] = [None] * len(states)
         self._depths: list[npt.NDArray[np.uint16] | None] = [None] * len(states)
@@ -362,9 +362,13 @@ class Adverts:
     # Questions of compiled code.
 
     def forget_swept(self) -> None:
-        """Forgets all relations if the pool has given numbers to other filters."""
-        if self._sweeps != POOL.sweeps:
-            self._sweeps = POOL.sweeps
+        """Forgets all relations if the pool has begun or ended to remove filters.
+
+        Relations that were laid out between have removed filters, whose numbers others get after the end.
+        """
+        swept = POOL.sweeps, POOL.sweeping
+        if self._swept != swept:
+            self._swept = swept
             self._forget_relations()
             self._forget_answers()
             self._witnesses.clear()

@@ -8,9 +8,14 @@ import pytest
 pytest.importorskip("numba")
 
 from router.clock.pieces import Piece
+from router.predicates.covering import pool as pool_module
+from router.predicates.covering.pool import FilterPool
+from router.predicates.parser import parse_predicate
 from router.protocol.options import RouterOptions
+from router.protocol.router import Router
 from router.wire.frames import Commit, Frame, FrameType
-from testbed.sim import bulk
+from testbed.sim import adverts, bulk
+from testbed.sim.layout import Advert
 from tests.support.one_router import TABLE, control, msg, set_up
 
 #: Interfaces of the router, the arrivals for which there is room at first, and those under way.
@@ -50,8 +55,7 @@ def test_there_is_room_for_what_a_router_of_many_interfaces_sends(monkeypatch: p
     assert under_way.head is None
 
 
-def test_further_epochs_take_no_further_room_for_classes() -> None:
-    core = set_up(RouterOptions())
+def _with_adverts(core: Router) -> tuple[bulk.Bulk, adverts.Adverts]:
     ports = {port: port - 1 for port in (1, 2, 3)}
     wires = np.array([[0, 1, 0, port] for port in ports], np.int64)
     limits = core.options.limits
@@ -59,11 +63,45 @@ def test_further_epochs_take_no_further_room_for_classes() -> None:
         [core], wires, [ports], np.zeros(1, np.int64), None, lambda *_: None, [11, 12, 13], limits
     )
     assert under_way.adverts is not None
+    return under_way, under_way.adverts
+
+
+def test_further_epochs_take_no_further_room_for_classes() -> None:
+    core = set_up(RouterOptions())
+    under_way, state = _with_adverts(core)
     under_way._lay_out(0)
-    before = under_way.adverts._heads.nbytes
+    before = state._heads.nbytes
     assert before > 0
     for epoch in range(2, 12):
         control(core, FrameType.TABLE, epoch, TABLE)
         control(core, FrameType.COMMIT, epoch, Commit(epoch))
         under_way._lay_out(0)
-    assert under_way.adverts._heads.nbytes == before
+    assert state._heads.nbytes == before
+
+
+def test_relations_are_forgotten_when_numbers_go_to_other_filters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = FilterPool()
+    monkeypatch.setattr(adverts, "POOL", pool)
+    monkeypatch.setattr(pool_module, "_CLEARED", 1)
+    under_way, state = _with_adverts(set_up(RouterOptions()))
+    state.expect([parse_predicate(f"a = {number}") for number in range(8)])
+    (last,) = pool.numbers(parse_predicate("a = 7"))
+    removed = {pool.numbers(parse_predicate(f"a > {-number}"))[0] for number in range(1, 9)}
+    pool.compared(last)
+    # Each predicate makes a step of the removal; the relations of `last` are cleared in a late one.
+    pool._sweep_at = 1
+    pool.numbers(parse_predicate("a = 0"))
+    assert pool.sweeping
+    state.forget_swept()
+    state.array[Advert.FILTER] = last
+    assert state.relate(1, under_way._put)
+    taken, number = set(), 0
+    while not taken & removed:
+        number += 1
+        taken |= set(pool.numbers(parse_predicate(f"b = {number}")))
+        assert number < 1_000
+    state.forget_swept()
+    # Otherwise compiled code has relations of `last` to the filter that had the number before.
+    assert state._places[last] == -1
