@@ -189,12 +189,18 @@ class Adverts:
         self._attach()
 
     def grow(self, words: int) -> None:
-        """Makes room for further sets F of so many words, if there is little."""
+        """Makes room for further sets F of so many words, if there is little; numbers of levels change."""
         array = self.array
-        while array[Advert.STORED] + (LEVELS_MAX + 2) * (2 * _WORD_BITS * words + 2) > len(self._store):
-            self._store = np.concatenate([self._store, np.zeros_like(self._store)])
-        if array[Advert.LEVEL_COUNT] + LEVELS_MAX >= len(self._levels):
-            self._levels = np.concatenate([self._levels, np.zeros_like(self._levels)])
+        filters = (LEVELS_MAX + 2) * (2 * _WORD_BITS * words + 2)
+        if array[Advert.STORED] + filters > len(self._store) or array[Advert.LEVEL_COUNT] + LEVELS_MAX >= len(
+            self._levels
+        ):
+            self._collect_levels()
+            # With as much room as is in use, the next collection is far off.
+            while 2 * array[Advert.STORED] + filters > len(self._store):
+                self._store = np.concatenate([self._store, np.zeros_like(self._store)])
+            while 2 * array[Advert.LEVEL_COUNT] + LEVELS_MAX >= len(self._levels):
+                self._levels = np.concatenate([self._levels, np.zeros_like(self._levels)])
         while array[Advert.MEMORISED] + 2 * _WORD_BITS * words + 8 > len(self._memory):
             if 2 * self._memory.nbytes > ANSWERS_BYTES and array[Advert.MEMORISED]:
                 self._forget_answers()
@@ -269,7 +275,8 @@ class Adverts:
                     row[HEAD] = self._head_count
                     self._head_count += len(depths)
                     if self._head_count > len(self._heads):
-                        self._heads = np.concatenate([self._heads, np.zeros(self._head_count, np.int32)])
+                        more = np.full(self._head_count, _NOT_LAID_OUT, np.int32)
+                        self._heads = np.concatenate([self._heads, more])
                         self._attach()
         if not self._borrowed[node] and table is not None and isinstance(ingress, SubtreeFilter):
             self._borrowed[node] = 1
@@ -336,6 +343,34 @@ class Adverts:
             self.array[Advert.LEVEL_COUNT] += 1
         self._levels[level] = hops, _NO_LEVEL, offset, 0, room
         return level
+
+    def _collect_levels(self) -> None:
+        """Keeps the levels that classes have, and their filters; levels of former epochs were returned."""
+        array, levels = self.array, self._levels
+        count = int(array[Advert.LEVEL_COUNT])
+        used = np.zeros(count, np.bool_)
+        reached = self._heads[self._heads >= 0]
+        while reached.size:
+            used[reached] = True
+            reached = levels[reached, NEXT]
+            reached = reached[reached >= 0]
+        kept = np.flatnonzero(used)
+        # The last element is the number of no level, -1.
+        numbers = np.full(count + 1, _NO_LEVEL, np.int64)
+        numbers[kept] = np.arange(len(kept))
+        at = np.flatnonzero(self._heads >= 0)
+        self._heads[at] = numbers[self._heads[at]]
+        rows = levels[kept]
+        rows[:, NEXT] = numbers[rows[:, NEXT]]
+        ends = np.cumsum(rows[:, COUNT])
+        starts, stored = ends - rows[:, COUNT], int(ends[-1]) if len(ends) else 0
+        self._store[:stored] = self._store[
+            np.repeat(rows[:, OFFSET] - starts, rows[:, COUNT]) + np.arange(stored)
+        ]
+        rows[:, OFFSET], rows[:, ROOM] = starts, rows[:, COUNT]
+        levels[: len(rows)] = rows
+        array[Advert.LEVEL_COUNT], array[Advert.STORED] = len(rows), stored
+        self._free.clear()
 
     def _put_levels(self, node: int, own: int, levels: Levels) -> None:
         """Writes F of a class, which had the first of these levels before, in their order."""

@@ -13,11 +13,25 @@ from router.predicates.covering.pool import FilterPool
 from router.predicates.parser import parse_predicate
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
+from router.protocol.schemes.per_interface import PerInterface
+from router.protocol.schemes.subtree_filter import SubtreeFilter
 from router.wire.frames import Commit, Frame, FrameType
 from testbed.sim import adverts, bulk
-from testbed.sim.layout import Advert
-from tests.support.one_router import TABLE, control, msg, set_up
+from testbed.sim.layout import LEVELS_MAX, Advert
+from tests.support.one_router import NODE, TABLE, control, msg, ra, received, set_up
+from tests.support.tree_entries import TreeEntry, table_of
 
+#: Three nodes are beyond interface 2, so that F of the classes of 11 and 21 is kept by hops.
+DEEP = table_of(
+    neighbours=((1, 11), (2, 12), (3, 13)),
+    entries=(
+        TreeEntry(NODE, 0, (1, 2, 3), 0),
+        TreeEntry(11, 1, (2, 3), 1),
+        TreeEntry(21, 1, (2,), 2),
+        *(TreeEntry(source, 2, (1,), 3) for source in (12, 31, 32)),
+        TreeEntry(13, 3, (), 4),
+    ),
+)
 #: Interfaces of the router, the arrivals for which there is room at first, and those under way.
 PORTS, ROOM, ARRIVALS = 100, 128, 40
 
@@ -57,11 +71,10 @@ def test_there_is_room_for_what_a_router_of_many_interfaces_sends(monkeypatch: p
 
 def _with_adverts(core: Router) -> tuple[bulk.Bulk, adverts.Adverts]:
     ports = {port: port - 1 for port in (1, 2, 3)}
-    wires = np.array([[0, 1, 0, port] for port in ports], np.int64)
-    limits = core.options.limits
-    under_way = bulk.Bulk(
-        [core], wires, [ports], np.zeros(1, np.int64), None, lambda *_: None, [11, 12, 13], limits
-    )
+    wires = np.array([[0, 1, port - 1, port] for port in ports], np.int64)
+    # What the router sends to interfaces 2 and 3 is lost.
+    cuts, limits = np.array([0, 1, 1], np.int64), core.options.limits
+    under_way = bulk.Bulk([core], wires, [ports], cuts, None, lambda *_: None, [11, 12, 13], limits)
     assert under_way.adverts is not None
     return under_way, under_way.adverts
 
@@ -77,6 +90,48 @@ def test_further_epochs_take_no_further_room_for_classes() -> None:
         control(core, FrameType.COMMIT, epoch, Commit(epoch))
         under_way._lay_out(0)
     assert state._heads.nbytes == before
+
+
+@pytest.mark.parametrize("levels", [2 * LEVELS_MAX, 1 << 16])
+def test_further_epochs_take_no_further_room_for_filters(
+    levels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adverts, "_LEVELS", levels)
+    core, alone = set_up(RouterOptions(), DEEP), set_up(RouterOptions(), DEEP)
+    under_way, state = _with_adverts(core)
+    collected, number = 0, 0
+    for epoch in range(1, 50):
+        if epoch > 1:
+            if state.lent[0]:
+                under_way.give_back(0)
+            for each in (core, alone):
+                control(each, FrameType.TABLE, epoch, DEEP)
+                control(each, FrameType.COMMIT, epoch, Commit(epoch))
+            under_way.stale[0] = 1
+        for step in range(12):
+            number += 1
+            # Of two classes and of several numbers of hops; some cover others.
+            issuer, hops, text = (11, 21)[step % 2], 2 + step // 2 % 3, f"x > {(7 * number) % 11}"
+            frame = ra(issuer, text, epoch=epoch, hop_limit=hops, seq=number)
+            received(alone, 11, frame)
+            under_way.send(number, number, 0, 0, 2, frame, 60)
+            before = int(state.array[Advert.LEVEL_COUNT])
+            found = under_way.run(number, (number + 1, 0), number, 1, Piece(0, 0.0, 1.0))
+            assert found.done == 1
+            collected += state.array[Advert.LEVEL_COUNT] < before
+    assert len(state._levels) == levels
+    assert bool(collected) == (levels == 2 * LEVELS_MAX)
+    kept = _ingress(core)
+    kept.recall()
+    assert kept._advertised == _ingress(alone)._advertised
+
+
+def _ingress(core: Router) -> SubtreeFilter:
+    state = core.forwarding()
+    assert state is not None
+    assert isinstance(state.scheme, PerInterface)
+    assert isinstance(state.scheme.ingress, SubtreeFilter)
+    return state.scheme.ingress
 
 
 def test_relations_are_forgotten_when_numbers_go_to_other_filters(
@@ -97,7 +152,8 @@ def test_relations_are_forgotten_when_numbers_go_to_other_filters(
     state.forget_swept()
     state.array[Advert.FILTER] = last
     assert state.relate(1, under_way._put)
-    taken, number = set(), 0
+    taken: set[int] = set()
+    number = 0
     while not taken & removed:
         number += 1
         taken |= set(pool.numbers(parse_predicate(f"b = {number}")))
