@@ -63,7 +63,7 @@ _QUIET_NS = 60 * NS
 #: Events between two readings of the wall clock, and wall seconds between two reports of progress.
 _BURST = 1024
 _REPORT_S = 0.2
-#: Predicates of the workload whose filters are compared with each other before the first is declared.
+#: Predicates of the workload whose filters are in the pool before the first is declared.
 _EXPECTED_MAX = 20_000
 #: For fewer nodes, loading Numba takes longer than the messages.
 _WORTH_COMPILING = 100
