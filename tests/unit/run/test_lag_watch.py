@@ -1,0 +1,39 @@
+"""The rate of a governed clock while the opening predicates spread."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from captures.rundir.layout import RunLayout
+from testbed.emulation.experiment_clock import EmulationClock
+from testbed.emulation.governor import Governor, Limits
+from testbed.emulation.lag_watch import LagWatch
+from testbed.polling import wait_until
+
+LOW, FIRST = 0.05, 4.0
+LIMITS = Limits(LOW, 100.0, 30.0, 1.0)
+
+
+@pytest.mark.parametrize(("late_s", "rates"), [(2.0, [1.0, 1.0, LOW, FIRST]), (0.5, [1.0, 1.0, FIRST])])
+def test_opening_predicates_that_fall_behind_slow_the_clock_until_they_have_spread(
+    late_s: float, rates: list[float], tmp_path: Path
+) -> None:
+    clock = EmulationClock(RunLayout(tmp_path), tmp_path / "page", [0])
+    clock.begin(1.0)
+    wait_until(lambda: None if clock.now_s > 0 else "second 0 has not come", 5.0, "waiting")
+    with LagWatch(clock, [], LIMITS, Governor(LIMITS, FIRST)) as watch:
+        for _ in range(2):
+            clock.routers[0].late(late_s, clock.clock)
+            time.sleep(0.4)
+        watch.opened()
+
+        def begun() -> str | None:
+            found = FIRST in [piece.rate for piece in clock.page.pieces()]
+            return None if found else "the workload's rate is not announced"
+
+        wait_until(begun, 5.0, "waiting")
+    assert [piece.rate for piece in clock.page.pieces()][: len(rates)] == rates
+    clock.close()
