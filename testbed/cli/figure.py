@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from testbed.cli.arguments import add_master, add_runs, positive
@@ -78,7 +79,7 @@ def main(arguments: Namespace) -> int:
         command,
         [
             f"{how}, seeds 1 to {seeds}; everything that is drawn depends on the seed",
-            *dict.fromkeys(f"{case.label}: {_settings(case)}" for case in done.results),
+            *_settings(done.results),
         ],
         figure.tables(done.results),
     )
@@ -92,6 +93,24 @@ def main(arguments: Namespace) -> int:
     return 1 if done.failures or any(statement.holds is False for statement in statements) else 0
 
 
-def _settings(case: Case) -> str:
-    """Returns the keys of the experiment; of a case without an experiment, what its figure measures."""
-    return ", ".join(f"`{key} = {value}`" for key, value in (case.overrides or case.facts).items())
+def _settings(cases: Iterable[Case]) -> list[str]:
+    """Returns the keys of the experiments: what all share, then what is a case's own.
+
+    Of a case without an experiment, the keys are what its figure measures.
+    """
+    settings = {case.label: dict(case.overrides or case.facts) for case in cases}
+    first = next(iter(settings.values()), {})
+    shared = {
+        key: value
+        for key, value in first.items()
+        if len(settings) > 1 and all(key in each and each[key] == value for each in settings.values())
+    }
+    lines = [f"all: {_listed(shared)}"] if shared else []
+    for label, each in settings.items():
+        own = {key: value for key, value in each.items() if key not in shared}
+        lines.append(f"{label}: {_listed(own)}" if own else label)
+    return lines
+
+
+def _listed(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"`{key} = {value}`" for key, value in settings.items())
