@@ -49,7 +49,8 @@ def private_totals(run: Run, crossings: DataFrame) -> dict[str, Any]:
         return {"private": None}
     seen = crossings.groupBy(*MESSAGE).agg(
         F.min("epoch").alias("epoch"),
-        F.count_distinct("link", "from_node", "to_node").alias("crossings"),
+        # A struct is counted whatever its fields are; columns would leave out rows with a null.
+        F.count_distinct(F.struct("link", "from_node", "to_node")).alias("crossings"),
     )
     return {"private": private_keys(run.inputs, run.tables, seen.toArrow())}
 

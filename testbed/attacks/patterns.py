@@ -89,7 +89,8 @@ def mined(messages: Sequence[int], bits: int, hashes: int) -> list[tuple[int, fl
             break
         starts[first, second] = starts[second, first] = -np.inf
         pattern = _grown(excess, odds, [first, second], hashes)
-        if len(pattern) >= max(3, hashes // 2):
+        # With one or two hash functions, a pattern has no third bit.
+        if len(pattern) >= min(max(2, hashes), max(3, hashes // 2)):
             level = _level(odds, pattern)
             found.append((sum(1 << int(bit) for bit in pattern), level / (1 + level)))
             # Each bit begins no second pattern; it may join one of another string.
