@@ -111,8 +111,9 @@ class Thresholds:
 
     def remove(self, gone: Bits) -> Iterator[None]:
         """Removes members in steps, between which others may be added."""
-        number = 0
+        number = read = 0
         while number < len(self._keys):
+            read += 1
             pairs = zip(self._keys[number], self._bits[number], strict=True)
             kept = [(key, some & ~gone) for key, some in pairs if some & ~gone]
             if kept:
@@ -125,7 +126,7 @@ class Thresholds:
                 for table in (self._keys, self._bits, self._firsts, self._totals, self._before):
                     del table[number]
             self._valid = min(self._valid, number)
-            if number % _REMOVED_FROM == 0:
+            if read % _REMOVED_FROM == 0:
                 yield
         self._valid = min(1, len(self._keys))
         self._before[:1] = [0] * self._valid

@@ -63,11 +63,12 @@ class PatternIndex:
         """Removes members in steps, between which others may be added."""
         self._suffixed &= ~gone
         self._containing &= ~gone
-        self._long = {number: texts for number, texts in self._long.items() if not gone >> number & 1}
         self._waiting = [(bit, values) for bit, values in self._waiting if not bit & gone]
         for table in (self._suffixes, self._substrings, self._tails, self._texts):
             yield from remove_from(table, gone)
         yield from remove_from(self._hashes, gone)
+        # Last: a member of `_hashes` is looked up in it, also between two steps.
+        self._long = {number: texts for number, texts in self._long.items() if not gone >> number & 1}
 
     def requiring_others(self, values: ValueSet) -> Bits:
         """Returns the members that require a suffix or substring which some of the values lack."""

@@ -190,6 +190,35 @@ def test_filters_that_come_while_others_are_removed(monkeypatch: pytest.MonkeyPa
     assert steps > 50
 
 
+def test_substrings_that_come_while_filters_with_long_texts_are_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pool_module, "_SWEEP_AT", 10)
+    random = Random(1)
+    texts = ["".join(random.choices("abcdefgh", k=600)) for _ in range(40)]
+    pool = FilterPool()
+    kept = PredicateBuilder(parse_predicate('s ** "abcdefghij"'), pool=pool)
+    gone = PredicateBuilder(parse_predicate(" or ".join(f's = "{text}"' for text in texts)), pool=pool)
+    # Questions about substrings make the index of the texts.
+    for number in numbers_in(gone.members | kept.members):
+        pool.compared(number)
+    gone.members, steps = 0, 0
+    for text in texts:
+        kept.add(parse_predicate(f's ** "{text[100:112]}"'))
+        steps += pool.sweeping
+    assert steps > 3
+    assert pool.sweeps == 1
+    assert len(kept) == 41
+
+
+def test_a_step_removes_few_of_many_keys() -> None:
+    index = Thresholds()
+    for key in range(20_000):
+        index.add(key, 1 << key)
+    # The blocks that stay are fewer than those of a step.
+    assert len(list(index.remove(((1 << 20_000) - 1) & ~((1 << 300) - 1)))) > 20
+
+
 class _Table:
     """Holds numbers of a pool."""
 
