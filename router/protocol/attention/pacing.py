@@ -17,6 +17,7 @@ from router.protocol.attention.table import SubscriptionTable
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
+from router.wire.addresses import ETHERNET_HEADER_LENGTH
 from router.wire.codec import fragment
 from router.wire.frames import Frame, FrameType, Publication
 
@@ -24,7 +25,8 @@ from router.wire.frames import Frame, FrameType, Publication
 _LEAST_S = 1e-3
 #: Time that an interface may make up for after a late tick, seconds.
 _LATE_S = 5e-3
-_ETHERNET_HEADER = 14
+#: The greatest age of a frame.
+_AGE_MAX_US = 2**64 - 1
 
 
 class Waiting:
@@ -35,7 +37,8 @@ class Waiting:
         since: when it came, seconds.
         number: of its arrival.
         duration_s: that the interface needs to send it.
-        deadlines: of the subscriptions behind the interface for which it is, ascending.
+        deadlines: of the subscriptions behind the interface for which it is, ascending; empty if the
+            scheduler does not use them.
     """
 
     __slots__ = ("deadlines", "duration_s", "frame", "number", "since")
@@ -80,7 +83,8 @@ class Pacing:
         self._context = context
         self._table = table
         self._seconds_per_byte = 8e-6 / options.pace_mbps
-        self._scheduler = SCHEDULERS[options.scheduler]
+        scheduler = SCHEDULERS[options.scheduler]
+        self._priority, self._by_deadlines = scheduler.priority, scheduler.by_deadlines
         self._most = options.queue_publications
         self._interfaces: dict[int, _Interface] = {}
         self._number = 0
@@ -118,7 +122,7 @@ class Pacing:
         actions: list[Action] = []
         for number, interface in self._interfaces.items():
             while interface.queue and interface.free_at <= now:
-                best = max(interface.queue, key=lambda each: (self._scheduler(each, now), -each.number))
+                best = max(interface.queue, key=lambda each: (self._priority(each, now), -each.number))
                 interface.queue.remove(best)
                 table = self._context.tables.get(best.frame.epoch)
                 if table is None or number not in table.neighbours:
@@ -130,10 +134,11 @@ class Pacing:
 
     def _wait(self, interface: _Interface, frame: Frame, duration_s: float, now: float) -> None:
         self._number += 1
-        deadlines = self._deadlines(frame, now)
+        # They are compared with every subscription of every home of the PUB.
+        deadlines = self._deadlines(frame, now) if self._by_deadlines else []
         interface.queue.append(Waiting(frame, now, self._number, duration_s, deadlines))
         if len(interface.queue) > self._most:
-            worst = min(interface.queue, key=lambda each: (self._scheduler(each, now), -each.number))
+            worst = min(interface.queue, key=lambda each: (self._priority(each, now), -each.number))
             interface.queue.remove(worst)
             self._context.drop(Drop.QUEUE_FULL)
 
@@ -157,7 +162,7 @@ class Pacing:
         return sorted(found)
 
     def _duration_s(self, frame: Frame) -> float:
-        length = sum(_ETHERNET_HEADER + len(payload) for payload in fragment(frame))
+        length = sum(ETHERNET_HEADER_LENGTH + len(payload) for payload in fragment(frame))
         return length * self._seconds_per_byte
 
 
@@ -165,5 +170,6 @@ def _older(frame: Frame, waited_s: float) -> Frame:
     """The PUB with the time in the queue added to the age of its publication."""
     body = frame.body
     assert isinstance(body, Publication)
-    aged = replace(body, age_us=body.age_us + max(0, round(waited_s * 1e6)))
+    # A neighbour may have sent the greatest age of the field.
+    aged = replace(body, age_us=min(_AGE_MAX_US, body.age_us + max(0, round(waited_s * 1e6))))
     return Frame(frame.type, frame.issuer, frame.seq, frame.epoch, frame.hop_limit, aged, frame.flags)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from router.registry import Registry
 
@@ -17,10 +17,27 @@ class Queued(Protocol):
         """Equation (4) at this time."""
 
 
-#: Gives the priority of a waiting publication at a time: the greatest leaves first, the least is dropped. Of
-#: equal ones, the earlier is first.
-Scheduler = Callable[[Queued, float], float]
+class Scheduler(NamedTuple):
+    """A scheduler.
+
+    Attributes:
+        priority: of a waiting publication at a time: the greatest leaves first, the least is dropped. Of
+            equal priorities, the earlier publication is first.
+        by_deadlines: whether the priority depends on `Queued.cbf`.
+    """
+
+    priority: Callable[[Queued, float], float]
+    by_deadlines: bool
+
 
 SCHEDULERS: Registry[Scheduler] = Registry("scheduler")
-SCHEDULERS.register("fifo", lambda waiting, now: -waiting.number, "In the order of arrival.")  # noqa: ARG005
-SCHEDULERS.register("cbf", lambda waiting, now: waiting.cbf(now), "Popular and urgent ones first.")
+SCHEDULERS.register(
+    "fifo",
+    Scheduler(lambda waiting, now: -waiting.number, by_deadlines=False),  # noqa: ARG005
+    "In the order of arrival.",
+)
+SCHEDULERS.register(
+    "cbf",
+    Scheduler(lambda waiting, now: waiting.cbf(now), by_deadlines=True),
+    "Popular and urgent ones first.",
+)

@@ -113,6 +113,17 @@ def test_priority_passes_from_a_subscription_that_has_ended_to_the_rest() -> Non
     assert [_x(frame) for _, frame in frames] == [2, 1, 3]
 
 
+def test_the_greatest_age_of_a_frame_does_not_grow_in_a_queue() -> None:
+    router = _router()
+    for seq in (1, 2):
+        body = Publication(11, seq, 2**64 - 1, Message({"x": 1}), PublicationFlags.NONE, (12,))
+        received(router, 11, Frame(FrameType.PUB, 11, seq, 1, 9, body), 10.0)
+    ((_, waited),) = _drained(router)
+    assert isinstance(waited.body, Publication)
+    assert waited.body.age_us == 2**64 - 1
+    assert fragment(waited)
+
+
 def test_frames_of_a_retired_epoch_do_not_leave() -> None:
     router = _congested()
     waiting = router._service._pacing._interfaces[1].queue  # type: ignore[attr-defined]
