@@ -34,7 +34,12 @@ def equalities_of(filter_: Filter) -> list[Attribute]:
 
 
 class PredicateIndex(Generic[T]):
-    """Objects with a predicate each, in the order in which they were added."""
+    """Objects with a predicate each, in the order in which they were added.
+
+    Attributes:
+        compared: constraints that were compared with messages so far, of equalities that are all of a filter
+            the objects.
+    """
 
     def __init__(self) -> None:
         self._predicates: dict[T, Predicate] = {}
@@ -42,6 +47,10 @@ class PredicateIndex(Generic[T]):
         self._by_attribute: dict[Attribute, dict[T, bool]] = {}
         #: The objects with a filter without an equality.
         self._others: dict[T, None] = {}
+        #: The constraints of each object, and of those in `_others`.
+        self._weights: dict[T, int] = {}
+        self._others_weight = 0
+        self.compared = 0
 
     def __len__(self) -> int:
         return len(self._predicates)
@@ -52,20 +61,25 @@ class PredicateIndex(Generic[T]):
     def add(self, item: T, predicate: Predicate) -> None:
         """Adds an object, which is not in the index."""
         self._predicates[item] = predicate
+        self._weights[item] = sum(map(len, predicate)) or 1
         for filter_ in predicate:
             equalities = equalities_of(filter_)
             if equalities:
                 objects = self._by_attribute.setdefault(equalities[0], {})
                 objects[item] = objects.get(item, False) or len(filter_) == 1
-            else:
+            elif item not in self._others:
                 self._others[item] = None
+                self._others_weight += self._weights[item]
 
     def remove(self, item: T) -> None:
         """Removes an object; nothing happens if it is not in the index."""
         predicate = self._predicates.pop(item, None)
         if predicate is None:
             return
-        self._others.pop(item, None)
+        weight = self._weights.pop(item)
+        if item in self._others:
+            del self._others[item]
+            self._others_weight -= weight
         for filter_ in predicate:
             for attribute in equalities_of(filter_)[:1]:
                 objects = self._by_attribute.get(attribute)
@@ -78,9 +92,17 @@ class PredicateIndex(Generic[T]):
         """The objects whose predicate matches a message, each once."""
         found: dict[T, None] = {}
         for attribute in attributes_of(message):
-            for item, whole in self._by_attribute.get(attribute, {}).items():
-                if item not in found and (whole or matches(self._predicates[item], message)):
-                    found[item] = None
+            objects = self._by_attribute.get(attribute, {})
+            self.compared += len(objects)
+            for item, whole in objects.items():
+                if item in found:
+                    continue
+                if not whole:
+                    self.compared += self._weights[item]
+                    if not matches(self._predicates[item], message):
+                        continue
+                found[item] = None
+        self.compared += self._others_weight
         for item in self._others:
             if item not in found and matches(self._predicates[item], message):
                 found[item] = None

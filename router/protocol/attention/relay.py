@@ -20,7 +20,7 @@ from router.protocol.attention.recent import Recent
 from router.protocol.attention.state import State
 from router.protocol.attention.table import Entry
 from router.protocol.attention.transitions import Occasion, transition
-from router.protocol.attention.turns import SENDS_A_TURN, Work
+from router.protocol.attention.turns import COMPARISONS_A_TURN, SENDS_A_TURN, Work
 from router.protocol.broadcast import Branch
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
@@ -251,10 +251,13 @@ class Relay:
                 break
             now = yield []
         actions: list[Action] = []
+        enough = state.compared + COMPARISONS_A_TURN
         for cached in found:
-            if len(actions) >= SENDS_A_TURN:
+            # A pending publication is compared with the whole table.
+            if len(actions) >= SENDS_A_TURN or state.compared >= enough:
                 now = yield actions
                 actions = []
+                enough = state.compared + COMPARISONS_A_TURN
             if not entry.active or now >= entry.deadline:
                 break
             # Between two turns it may have been sent, used or replaced, and it grows old.

@@ -83,7 +83,7 @@ class Attention(Service):
 
     def tick(self, now: float) -> list[Action]:
         state = self.state
-        actions = state.timers.tick(now, lambda: state.cache.compared)
+        actions = state.timers.tick(now, lambda: state.compared)
         actions += state.turns.tick(now)
         if self._pacing is None:
             return actions

@@ -44,6 +44,11 @@ class State:
         self.delivered: Recent[PublicationId] = Recent(remembered)
         self.settled = False
 
+    @property
+    def compared(self) -> int:
+        """The constraints that were compared so far, with the cache and of the table."""
+        return self.cache.compared + self.table.compared
+
     def keeps(self, weight: int, before: Entry | None, interface: int | None = None) -> bool:
         """Whether the router may keep a subscription of this weight.
 

@@ -94,6 +94,11 @@ class SubscriptionTable:
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
 
+    @property
+    def compared(self) -> int:
+        """The constraints that were compared with publications so far."""
+        return self._active.compared
+
     def get(self, id_: SubscriptionId) -> Entry | None:
         return self._entries.get(id_)
 

@@ -506,6 +506,22 @@ def test_one_sub_releases_many_publications_in_turns_of_few() -> None:
     assert onward.body.remaining == 100
 
 
+def test_pending_publications_are_compared_with_a_large_table_in_turns() -> None:
+    router = _router()
+    for _ in range(6):
+        _upload(router, x=1)
+    predicate = parse_predicate(" or ".join(f"x > {10 + n}" for n in range(10)))
+    for seq in range(10, 110):
+        received(router, 11, _sub(seq=seq, body=replace(_SUB, predicate=predicate)))
+        _turns(router, [])
+    # 1,000 constraints: with every third publication a turn is over.
+    turns = _turns(router, received(router, 11, _sub(body=replace(_SUB, remaining=6))))
+    assert [len(sent(actions)) for actions in turns] == [3, 3]
+    for seq in range(10, 110):
+        _turns(router, received(router, 11, _frame(FrameType.OVERLOAD, 11, seq, Overload(0))))
+    assert _state(router).table._active._others_weight == 0
+
+
 def test_what_happens_between_two_turns_of_a_sub_counts() -> None:
     router = _router()
     for _ in range(100):
