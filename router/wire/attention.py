@@ -13,7 +13,7 @@ from router.wire.header import DecodeError
 from router.wire.layouts import TLV_FORMATS, struct_of
 from router.wire.message import decode_message, describe_message, encode_message
 from router.wire.predicate import decode_filter, describe_predicate, encode_predicate
-from router.wire.tlv import encode_tlv, skip_unknown, tlvs, wrong_size
+from router.wire.tlv import TLV_HEADER_LENGTH, encode_tlv, skip_unknown, tlvs, wrong_size
 
 _SUBSCRIPTION = struct_of(TLV_FORMATS[Tlv.SUBSCRIPTION].fields)
 _PUBLICATION = struct_of(TLV_FORMATS[Tlv.PUBLICATION].fields)
@@ -23,6 +23,12 @@ MAX_OFFERED = 512
 #: Bytes of the body of a SUB, and of a PUB or FLUSH, that a router reads, which it does in one turn.
 MAX_SUB_BYTES = 16 * 1024
 MAX_PUBLICATION_BYTES = 48 * 1024
+#: Bytes of the predicate of a SUB, which has room for as many publications as routers name.
+MAX_SUB_PREDICATE_BYTES = (
+    MAX_SUB_BYTES
+    - (TLV_HEADER_LENGTH + _SUBSCRIPTION.size)
+    - MAX_OFFERED * (TLV_HEADER_LENGTH + _OFFERED.size)
+)
 _SUBSCRIPTION_FLAGS = sum(SubscriptionFlags)
 _PUBLICATION_FLAGS = sum(PublicationFlags)
 

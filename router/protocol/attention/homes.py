@@ -27,13 +27,11 @@ from router.protocol.attention.state import State
 from router.protocol.attention.transitions import Occasion, transition
 from router.protocol.attention.turns import SENDS_A_TURN, Work
 from router.protocol.events import Action, ApplicationGone, Refused, Send
-from router.wire.attention import MAX_OFFERED, MAX_SUB_BYTES
+from router.wire.attention import MAX_OFFERED, MAX_SUB_PREDICATE_BYTES
 from router.wire.frames import FrameType, Overload, Subscription, SubscriptionFlags
 from router.wire.predicate import encode_predicate
 
 _ALL = frozenset(Index)
-#: Of a predicate in a SUB: half of it is for the publications that it names.
-_PREDICATE_BYTES = MAX_SUB_BYTES // 2 - 64
 _STATES = {Outcome.SATISFIED: BoxState.FULL, Outcome.EXPIRED: BoxState.EXPIRED}
 
 
@@ -64,8 +62,9 @@ class Homes:
         if weight > most:
             return [Refused(event.app, f"predicate: filters and constraints: {weight}; at most {most}")]
         size = len(encode_predicate(event.predicate))
-        if size > _PREDICATE_BYTES:
-            return [Refused(event.app, f"predicate: {size} bytes in a SUB; at most {_PREDICATE_BYTES}")]
+        if size > MAX_SUB_PREDICATE_BYTES:
+            most = MAX_SUB_PREDICATE_BYTES
+            return [Refused(event.app, f"predicate: {size} bytes in a SUB; at most {most}")]
         if not state.keeps(weight, None):
             return [Refused(event.app, "the router keeps no more subscriptions")]
         if state.turns.full:

@@ -45,6 +45,7 @@ from router.protocol.service import RequestError
 from router.recording.file import Origin, Recorder, Recording
 from router.recording.frames import describe_frame
 from router.recording.replay import check, describe
+from router.wire.attention import MAX_OFFERED, MAX_SUB_BYTES, MAX_SUB_PREDICATE_BYTES
 from router.wire.codec import HEADER_LENGTH, decode, decode_header, encode, forwarded_frame
 from router.wire.frames import (
     Body,
@@ -58,6 +59,7 @@ from router.wire.frames import (
     Subscription,
     SubscriptionFlags,
 )
+from router.wire.predicate import encode_predicate
 from tests.support.attention_network import AttentionNetwork
 from tests.support.one_router import INCARNATION, NODE, received, sent, set_up
 from tests.support.one_router import TABLE as TREES
@@ -590,6 +592,21 @@ def test_a_predicate_that_no_sub_may_carry_is_refused() -> None:
     (refused,) = router.handle(Register(1, predicate, 1, 9.0, 9.0), 0.0)
     assert isinstance(refused, Refused)
     assert "bytes in a SUB" in refused.reason
+
+
+def test_a_sub_of_the_longest_predicate_has_room_for_all_publications_that_it_names() -> None:
+    length = MAX_SUB_PREDICATE_BYTES - len(encode_predicate(parse_predicate('x = ""')))
+    longest = parse_predicate(f'x = "{"y" * length}"')
+    assert isinstance(_router().handle(Register(1, longest, 1, 9.0, 9.0), 0.0)[0], Registered)
+    assert isinstance(
+        _router().handle(Register(1, parse_predicate(f'x = "{"y" * (length + 1)}"'), 1, 9.0, 9.0), 0.0)[0],
+        Refused,
+    )
+    offered = tuple((11, number) for number in range(MAX_OFFERED))
+    payload = encode(_sub(body=replace(_SUB, predicate=longest, offered=offered)))
+    assert len(payload) - HEADER_LENGTH == MAX_SUB_BYTES
+    whole = forwarded_frame(decode_header(payload), payload[HEADER_LENGTH:])
+    assert isinstance(whole.body, Subscription)
 
 
 def test_a_home_that_restarts_asks_for_what_was_pending_only() -> None:
