@@ -1,0 +1,78 @@
+"""Protocol cores leave no cycles: the collector of a live router looks at young objects only."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from router.predicates.model import Message
+from router.protocol.attention.options import AttentionOptions
+from router.protocol.options import RouterOptions
+from tests.support.adversary import random_predicate
+from tests.support.attention_network import AttentionNetwork, play
+from tests.support.protocol_network import Network, random_graph
+
+
+def _attention(seed: int) -> object:
+    rng = random.Random(seed)
+    options = AttentionOptions(
+        strategy="pdp" if seed % 2 else "eon",
+        cache_publications=5,
+        flushing="neighbour",
+        pace_mbps=0.01,
+        scheduler="cbf",
+        top_up_s=0.2,
+    )
+    network = AttentionNetwork(random_graph(rng, 4, 1), options, seed)
+    play(network, rng, 150)
+    return network
+
+
+def _messages(scheme: str) -> Callable[[int], object]:
+    def played(seed: int) -> object:
+        rng = random.Random(seed)
+        # Predicates of more than one filter are read in several turns.
+        options = RouterOptions(scheme=scheme, turn_weight=2, sr_timeout_s=1.0)
+        network = Network(random_graph(rng, 4, 1), options, seed)
+        network.new_epoch()
+        for _ in range(60):
+            node = rng.choice(sorted(network.routers))
+            network.set_predicate(node, random_predicate(rng))
+            network.send(node, Message({"x": rng.randrange(9)}))
+            if rng.random() < 0.3:
+                network.request_update(node)
+            if rng.random() < 0.1:
+                network.new_epoch()
+            for _ in range(rng.randrange(20)):
+                network.step()
+        network.settle()
+        return network
+
+    return played
+
+
+# The networks are kept: routers are cycles, and a live process has one as long as it lives.
+@pytest.mark.parametrize("played", [_attention, _messages("pif"), _messages("psf"), _messages("drp")])
+def test_events_leave_no_cycles(played: Callable[[int], object]) -> None:
+    played(0)
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        kept = [played(seed) for seed in range(1, 4)]
+        gc.collect()
+        found = Counter(
+            type(each).__qualname__
+            for each in gc.garbage
+            if (getattr(each, "__module__", None) or "").startswith("router.")
+        )
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert kept
+    assert not found
