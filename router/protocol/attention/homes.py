@@ -67,7 +67,7 @@ class Homes:
             return [Refused(event.app, f"predicate: {size} bytes in a SUB; at most {most}")]
         if not state.keeps(weight, None):
             return [Refused(event.app, "the router keeps no more subscriptions")]
-        if state.turns.full:
+        if not state.turns.room_for(None):
             return [Refused(event.app, "the router serves too many subscriptions at this time")]
         self._registered += 1
         number = self._context.sequence_number(self._registered)
@@ -82,7 +82,7 @@ class Homes:
             return [_unknown(event)]
         if box.state is BoxState.COLLECTING:
             return [Refused(event.app, f"subscription {box.number}: round {box.round} is not over")]
-        if self._state.turns.full:
+        if not self._state.turns.room_for(None):
             return [Refused(event.app, "the router serves too many subscriptions at this time")]
         return self._begin(box, now)
 
@@ -158,7 +158,7 @@ class Homes:
         top_up_s = state.options.top_up_s
         if top_up_s is not None and top_up_s < box.lifetime_s:
             box.timers.append(state.timers.set(box.deadline - top_up_s, lambda at: self._top_up(box, at)))
-        return actions + state.turns.start(self._serve(box, now))
+        return actions + state.turns.start(self._serve(box, now), None)
 
     def _serve(self, box: Box, now: float) -> Work:
         """Delivers from the cache (row L1), then asks other routers for the rest."""

@@ -107,7 +107,7 @@ class Relay:
         state = self._state
         if not entry.active or state.settled or not self._reachable([entry]):
             return []
-        return state.turns.start(self._offer(entry, _PENDING, frozenset(), [], now))
+        return state.turns.start(self._offer(entry, _PENDING, frozenset(), [], now), entry.interface)
 
     def _select(self, cached: Cached, entries: Iterable[Entry], now: float) -> list[Action]:
         """Sends a pending publication for the first time, to all homes at once (row P1)."""
@@ -165,7 +165,7 @@ class Relay:
             return context.drop(Drop.SUB_OLD)
         weight = max(1, total_weight(body.predicate))
         again = known is not None and known.round == body.round and len(known.nonces) >= _SUBS_A_ROUND
-        keeps = not state.turns.full and state.keeps(weight, known, branch.parent)
+        keeps = state.turns.room_for(branch.parent) and state.keeps(weight, known, branch.parent)
         if again or not keeps or not body.lifetime_left_us or not body.remaining:
             return context.drop(Drop.SUB_REFUSED)
         deadline = now + min(body.lifetime_left_us / 1e6, SECONDS_MAX)
@@ -185,7 +185,7 @@ class Relay:
         push_at = state.strategy.push_at(entry)
         if push_at is not None and push_at > now:
             entry.timers.append(state.timers.set(push_at, lambda at: self._push(entry, at)))
-        return state.turns.start(self._serve(entry, frame, body, now))
+        return state.turns.start(self._serve(entry, frame, body, now), branch.parent)
 
     def _serve(self, entry: Entry, frame: Frame, body: Subscription, now: float) -> Work:
         """Sends a subscription what it may take here, and the SUB on with the rest."""

@@ -7,7 +7,7 @@ large cache, is therefore served in several turns.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Generator
 
 from router.protocol.context import Context
@@ -33,25 +33,36 @@ class Turns:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._open: deque[Work] = deque()
+        #: The work, and the interface for which it is done; None: for an application.
+        self._open: deque[tuple[int | None, Work]] = deque()
+        self._of_interface: Counter[int | None] = Counter()
 
     @property
     def idle(self) -> bool:
         """True if all work is done."""
         return not self._open
 
-    @property
-    def full(self) -> bool:
-        """Whether no further subscription is to be served."""
-        return len(self._open) >= _OPEN_MAX
+    def room_for(self, interface: int | None) -> bool:
+        """Whether a further subscription may be served; of a neighbour, as `State.keeps` has it.
 
-    def start(self, work: Work) -> list[Action]:
-        """Does the first turn of some work now; the others follow."""
+        Args:
+            interface: the SUB came in on it; None: it is an application's.
+        """
+        free = _OPEN_MAX - len(self._open)
+        return free > 0 and (interface is None or self._of_interface[interface] < free)
+
+    def start(self, work: Work, interface: int | None) -> list[Action]:
+        """Does the first turn of some work now; the others follow.
+
+        Args:
+            interface: the work is for it; None: for an application.
+        """
         try:
             actions = next(work)
         except StopIteration as end:
             return _last(end)
-        self._open.append(work)
+        self._open.append((interface, work))
+        self._of_interface[interface] += 1
         return actions
 
     def next_deadline(self) -> float | None:
@@ -61,12 +72,13 @@ class Turns:
         """Does one turn."""
         if not self._open:
             return []
-        work = self._open.popleft()
+        interface, work = self._open.popleft()
         try:
             actions = work.send(now)
         except StopIteration as end:
+            self._of_interface[interface] -= 1
             return _last(end)
-        self._open.append(work)
+        self._open.append((interface, work))
         return actions
 
 

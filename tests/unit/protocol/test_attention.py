@@ -567,6 +567,24 @@ def test_a_neighbour_leaves_room_for_the_subscriptions_of_others() -> None:
     )
 
 
+def test_a_neighbour_leaves_room_for_others_to_be_served() -> None:
+    router = _router()
+    for _ in range(2 * SENDS_A_TURN):
+        _upload(router, x=1)
+    # Each would take all; none of them gets a turn but its first.
+    body = replace(
+        _SUB, remaining=1000, predicate=parse_predicate(" or ".join(f"x < {n}" for n in range(2, 32)))
+    )
+    for seq in range(64):
+        received(router, 11, _sub(seq=seq, body=body))
+    assert router.counters.dropped["sub_refused"] == 32
+    received(router, 12, _sub(issuer=12, body=body))
+    assert router.counters.dropped["sub_refused"] == 32
+    assert isinstance(router.handle(Register(1, _SUB.predicate, 1, 9.0, 9.0), 0.0)[0], Registered)
+    _turns(router, [])
+    assert router._service.state.turns._of_interface.total() == 0  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("kind", [FrameType.SUB, FrameType.PUB, FrameType.FLUSH])
 def test_a_body_that_is_too_long_for_a_turn_is_refused_undecoded(kind: FrameType) -> None:
     if kind is FrameType.SUB:
