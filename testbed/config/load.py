@@ -59,7 +59,7 @@ def load_experiment(
     """Loads an experiment file.
 
     Args:
-        path: the file, of either form (`testbed.cbcbsim.script`); a topology file in it is looked up
+        path: the file, of either form (`testbed.cbcbsim.script`); the files that it names are looked up
             relative to its folder.
         overrides: values by dotted key, such as {"topology.nodes": "100", "duration_s": "600"}, each
             written as in TOML (what is not TOML, such as a bare word, is taken as a string).
@@ -96,7 +96,7 @@ def load_experiment(
     routing = _section(problems, sections, "routing", RoutingOptions)
     service = _service(problems, sections.get("service", {}))
     protocol = _protocol(problems, sections, routing)
-    privacy = _privacy(problems, sections, protocol, service)
+    privacy = _privacy(problems, sections, protocol, service, path.parent)
     oracle = _section(problems, sections, "oracle", OracleOptions)
     workload = attention = None
     if "workload.attention" in sections:
@@ -255,8 +255,12 @@ def _privacy(
     sections: Mapping[str, dict[str, Any]],
     protocol: ProtocolOptions,
     service: ServiceOptions,
+    folder: Path,
 ) -> PrivacyOptions:
     options = _section(problems, sections, "privacy", PrivacyOptions)
+    if options.key_file is not None:
+        # As the distributions: the copy of the experiment is read from another place.
+        options = replace(options, key_file=str((folder / options.key_file).resolve()))
     conflict = privacy_conflict(options.mode, protocol.covering, service.kind)
     if conflict is not None:
         problems.add("privacy", "mode", conflict)

@@ -30,6 +30,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from testbed.cbcbsim.script import is_script
 from testbed.config.load import load_experiment
 from testbed.config.model import Experiment
 from testbed.config.shipped import find_experiment
@@ -111,18 +112,20 @@ class Spec:
                 overrides = {**given, "seed": str(seed)}
                 experiment = load_experiment(self.experiment, overrides)
                 keys = keys_of(self.experiment)
-                name = identity(self.engine, keys, sorted(overrides.items()), _contents(overrides))
+                contents = _contents(keys, overrides, experiment, self.experiment.parent)
+                name = identity(self.engine, keys, sorted(overrides.items()), contents)
                 found.append(Job(len(found), name, parameters, seed, self.engine, experiment))
         return found
 
 
 def keys_of(experiment: Path) -> dict[str, Any]:
-    """Returns the keys of an experiment file.
+    """Returns the keys of an experiment file; of a file of the authors' simulator, its text.
 
     The comments do not count: those of the shipped files are generated, and change with the defaults and
     sentences of keys that a file does not set.
     """
-    return tomllib.loads(experiment.read_text(encoding="utf-8-sig"))
+    text = experiment.read_text(encoding="utf-8-sig")
+    return {"script": text} if is_script(text) else tomllib.loads(text)
 
 
 def identity(*facts: Any) -> str:
@@ -243,10 +246,18 @@ def _overrides(values: Mapping[str, Value], folder: Path) -> dict[str, str]:
     return found
 
 
-def _contents(overrides: Mapping[str, str]) -> str:
-    """Returns a digest of the topology file among the overrides."""
-    name = overrides.get("topology.file")
-    if name is None:
-        return ""
-    path = Path(tomllib.loads(f"file = {name}")["file"])
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+def _contents(
+    keys: Mapping[str, Any], overrides: Mapping[str, str], experiment: Experiment, folder: Path
+) -> str:
+    """Returns a digest of each file that an experiment names: topology, distributions, keys of members."""
+    topology = overrides.get("topology.file")
+    if topology is None:
+        name = keys.get("topology", {}).get("file")
+    else:
+        name = tomllib.loads(f"file = {topology}")["file"]
+    workload = experiment.workload
+    names = [name, experiment.privacy.key_file]
+    if workload is not None and workload.distributions is not None:
+        names += sorted(Path(workload.distributions).glob("*.dist"))
+    paths = (folder / each for each in names if each is not None)
+    return ",".join(hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.is_file())
