@@ -15,7 +15,7 @@ from testbed.live.runner import LiveView
 from testbed.machine.checks import require_machine
 from testbed.machine.probes import datapath
 from testbed.network.cleanup import clean_dead_runs
-from testbed.prepared.conclusion import PreparedConclusion, is_worthwhile
+from testbed.prepared.conclusion import PreparedConclusion, why_not
 from testbed.terminal.progress import Progress
 
 
@@ -72,10 +72,10 @@ def main(arguments: Namespace) -> int:
         view = stack.enter_context(LiveView(progress, arguments.live_port)) if arguments.live else None
         ahead = None
         if arguments.prepare and not arguments.no_account and arguments.engine == "spark":
-            if is_worthwhile(experiment, arguments.master):
+            if (reason := why_not(experiment, arguments.master)) is None:
                 ahead = stack.enter_context(PreparedConclusion(arguments.master))
             else:
-                progress.note("--prepare: a large network or little memory: Spark starts afterwards")
+                progress.note(f"--prepare: {reason}; Spark starts afterwards")
         run_dir = emulate(
             *(experiment, arguments.runs, chosen, progress, arguments.hold, view),
             started=None if ahead is None else ahead.start,

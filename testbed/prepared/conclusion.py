@@ -15,7 +15,7 @@ import psutil
 
 from captures.rundir.layout import RunLayout
 from testbed.config.model import Experiment
-from testbed.prepared.priority import take_part
+from testbed.prepared.priority import take_part, why_not_back
 
 #: Largest network, and least free memory, beside which a session of Spark is started.
 _MOST_NODES = 100
@@ -24,14 +24,15 @@ _ROOM_BYTES = 4_000_000_000
 _END_TIMEOUT_S = 10.0
 
 
-def is_worthwhile(experiment: Experiment, master: str) -> bool:
-    """Whether a session of Spark may be started while the experiment is emulated: on a machine with room for
-    it, which it does not share with a large network."""
-    return (
-        master.startswith("local")
-        and len(experiment.topology.nodes) <= _MOST_NODES
-        and psutil.virtual_memory().available >= _ROOM_BYTES
-    )
+def why_not(experiment: Experiment, master: str) -> str | None:
+    """Returns why no session of Spark should be started while the experiment is emulated; None: it may be."""
+    if not master.startswith("local"):
+        return f"Spark's master is {master}"
+    if len(experiment.topology.nodes) > _MOST_NODES:
+        return f"the network has more than {_MOST_NODES} routers"
+    if psutil.virtual_memory().available < _ROOM_BYTES:
+        return f"less than {_ROOM_BYTES / 1e9:.0f} GB of memory are free"
+    return why_not_back()
 
 
 class PreparedConclusion:
@@ -53,28 +54,32 @@ class PreparedConclusion:
         self._connection: Connection | None = None
 
     def start(self, run_dir: Path) -> None:
-        """Starts the process; its errors are written to the log of Spark in the run folder."""
+        """Starts the process; its errors are written to the log of Spark in the run folder.
+
+        If the process cannot be started, `conclude` leaves the work to the caller.
+        """
         self._connection, theirs = Pipe()
         log = RunLayout(run_dir).spark_log
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as errors:
-            self.process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "testbed.prepared"),
-                    *(str(theirs.fileno()), self._master, str(run_dir)),
-                ],
-                stdin=subprocess.DEVNULL,
-                stderr=errors,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-        theirs.close()
+        # The emulation goes on without the process, where the system refuses it.
+        with theirs, suppress(OSError):
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("ab") as errors:
+                self.process = subprocess.Popen(
+                    [
+                        *(sys.executable, "-m", "testbed.prepared"),
+                        *(str(theirs.fileno()), self._master, str(run_dir)),
+                    ],
+                    stdin=subprocess.DEVNULL,
+                    stderr=errors,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
 
     def conclude(self, run_dir: Path) -> int | None:
         """Lets the process do the work of `testbed.conclude.account_and_report`.
 
         Returns:
-            As that function; None: the process had ended, and has done nothing.
+            As that function; None: the process had ended, or ended before it was done.
 
         Raises:
             TestbedError, RunFolderError: as that function.
