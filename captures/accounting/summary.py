@@ -209,10 +209,10 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
     ),
     "reconciliation": (
         "object",
-        "`tshark`, `routers`, `ovs`: each with `expected` (frames by that source), `found` (frames by Spark) "
-        "and `differences`, a list of `where`, `expected`, `found`. `applications`, in this form: messages "
-        "that routers counted as sent by applications, messages that they recorded as such; its differences "
-        "name captured messages that no router recorded",
+        "`tshark`, `routers`, `ovs`: each with `expected` (frames by that source), `found` (frames by the "
+        "accounting) and `differences`, a list of `where`, `expected`, `found`. `applications`, in this "
+        "form: messages that routers counted as sent by applications, messages that they recorded as such; "
+        "its differences name captured messages that no router recorded",
     ),
     "rests_on": (
         "object",

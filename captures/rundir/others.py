@@ -11,8 +11,8 @@ EXPERIMENT = RunFile(
 )
 KEYS = RunFile(
     lambda run: [run.keys],
-    "The keys of the members of a run with privacy, made from the seed, as `cbcb pub --key-file` takes them; "
-    "`router.privacy.keys` reads and writes it.",
+    "The keys of the members of a run with privacy, made from the seed or those of `privacy.key_file`, as "
+    "`cbcb pub --key-file` takes them; `router.privacy.keys` reads and writes it.",
 )
 CAPTURE_INDEX = RunFile(
     lambda run: [run.captures_folder / f"*{INDEX_SUFFIX}"],

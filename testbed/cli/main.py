@@ -32,7 +32,7 @@ COMMANDS = {
     "plot": "draw any key of a sweep against any parameter, with intervals",
     "figure": "reproduce a figure of the papers, and hold it against what the paper says",
     "live": "watch a run, in the terminal and on a page on this machine",
-    "account": "account for a run again, from its captures and logs, on Spark",
+    "account": "account for a run again, from its captures and logs, on Spark or DuckDB",
     "report": "write the report of a run again",
     "compare": "show the keys of several runs side by side, and their curves over each other",
     "replay": "hand what live routers recorded to the protocol core again, and compare its answers",
