@@ -245,7 +245,7 @@ class Emulation:
                 *(driver, self.experiment, self.workload, network, self.clock, watch),
                 *(self.progress.update, hold),
             )
-        except (RunError, ClientError):
+        except (RunError, ClientError, CaptureError):
             # How late the parts were may be the reason; on a full disk the error is what counts.
             with suppress(OSError):
                 write_lag(
