@@ -256,7 +256,7 @@ def _contents(
     else:
         name = tomllib.loads(f"file = {topology}")["file"]
     workload = experiment.workload
-    names = [name, experiment.privacy.key_file]
+    names: list[str | Path | None] = [name, experiment.privacy.key_file]
     if workload is not None and workload.distributions is not None:
         names += sorted(Path(workload.distributions).glob("*.dist"))
     paths = (folder / each for each in names if each is not None)
