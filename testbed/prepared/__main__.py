@@ -46,7 +46,7 @@ def main(descriptor: int, master: str, run_dir: Path) -> None:
 
 
 def _follow(connection: Connection, requested: threading.Event) -> None:
-    """Notes the request; ends this process, and all of Spark, with the other end of the connection."""
+    """Notes the request; ends this process, Spark and tshark with the other end of the connection."""
     from captures.spark.folder import process_folder
 
     try:
@@ -57,7 +57,8 @@ def _follow(connection: Connection, requested: threading.Event) -> None:
         folder = process_folder()
         folder.end_processes()
         folder.remove()
-        os._exit(1)
+        # tshark and mergecap get no Ctrl-C: this process leads a session, and a group, of its own.
+        os.killpg(os.getpid(), signal.SIGKILL)
 
 
 def _load(spark: Any, master: str, requested: threading.Event) -> None:

@@ -1,8 +1,9 @@
-"""The reasons for which no session of Spark is started beside an emulation."""
+"""The process beside an emulation: the reasons not to start it, its priority, and its end."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -54,3 +55,23 @@ def test_a_process_that_cannot_be_started_ends_no_emulation(
         prepared.start(tmp_path)
         assert prepared.process is None
         assert prepared.conclude(tmp_path) is None
+
+
+_FOLLOWER = """
+import subprocess, threading
+from multiprocessing import Pipe
+from testbed.prepared.__main__ import _follow
+subprocess.Popen(["sleep", "600"])
+ours, theirs = Pipe()
+ours.close()
+_follow(theirs, threading.Event())
+"""
+
+
+def test_what_the_process_has_started_ends_with_the_connection() -> None:
+    argv = [sys.executable, "-c", _FOLLOWER]
+    # The output ends when no process has it open: without the end of `sleep`, the time runs out.
+    done = subprocess.run(
+        argv, cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True, timeout=60, check=False
+    )
+    assert done.returncode == -signal.SIGKILL
