@@ -380,7 +380,8 @@ def test_a_run_without_captures_of_links_is_accounted_for(tmp_path: Path, spark:
     (run / "manifest.json").write_text(json.dumps({**manifest, "datapath": "simulated"}))
     summary = account(run, spark=spark)
     assert summary["verdict_reasons"] == []
-    assert summary["frames_by_type"] == {"RA": 0, "MSG": 0, "SR": 0, "UR": 0}
+    # Without captures, the counters of the routers: the frames that reached them from neighbours.
+    assert summary["frames_by_type"] == {"RA": 4, "MSG": 5, "SR": 0, "UR": 0}
     assert set(summary["stretch"].values()) == {None}
     assert summary["deliveries_made"] == 2
     _report(run, summary)
