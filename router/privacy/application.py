@@ -143,6 +143,11 @@ class PrivateApplication:
             self.records.delivered(now_ns, self.node, self.name, source, seq)
         return message
 
+    def left(self, noticed_ns: int) -> None:
+        """The application has closed its connection, since `noticed_ns`: its predicates are withdrawn."""
+        if self.records is not None and self.name:
+            self.records.disconnected(time.time_ns(), self.node, self.name, noticed_ns)
+
     @property
     def declared(self) -> str:
         """The declared predicate in the readable notation: the last that the router was asked to take."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,22 +46,27 @@ def connected(arguments: Namespace) -> Iterator[Client]:
     print(f"cbcb: run {running.state.tag}, {running.state.run_dir}", file=sys.stderr)
     node = running.node(arguments.node)
     app = arguments.app or f"{arguments.command}-{os.getpid()}"
-    records = None
+    records = key = None
+    left_ns = 0
     try:
-        key = None
         if arguments.key_file is not None:
             path = RunLayout(Path(running.state.run_dir)).application_of_member(node, os.getpid())
             # Written at once: a member that is killed has no time to write what it did.
             records = ApplicationRecords(path, _not_recorded, chunk=0)
             key = PrivateApplication(Member(read_keys(arguments.key_file)), records)
         with running.client(node, app, key) as client:
-            yield client
+            try:
+                yield client
+            finally:
+                left_ns = time.time_ns()
     except KeyFileError as error:
         raise InputError(str(error)) from error
     except ClientError as error:
         raise RunError(str(error)) from error
     finally:
         if records is not None:
+            if key is not None and left_ns:
+                key.left(left_ns)
             records.close()
 
 

@@ -48,9 +48,15 @@ def test_members_from_outside_publish_and_subscribe_with_the_keys_of_the_run(
         "[workload]\nmessages_per_minute = 1\n[oracle]\nin_flight_window_s = 0.05\n"
     )
     running = cbcb("run", str(experiment), "--hold", "--engine", "duckdb")
-    run = RunLayout(Path(running.state()["run_dir"]))
-    poll(lambda: True if run.keys.exists() else None, 60, "the run has keys")
-    key = ("--key-file", str(run.keys))
+    state = running.state()
+    run = RunLayout(Path(state["run_dir"]))
+
+    def plays() -> bool | None:
+        log = run.controller_log
+        return True if log.exists() and '"committed"' in log.read_text() else None
+
+    poll(plays, 60, "the emulation plays")
+    key = ("--run", state["tag"], "--key-file", str(run.keys))
     wanted = 'product = "extension lead" and amount > 123456'
     subscriber = cbcb("sub", "2", wanted, "--count", "1", "--app", "outside", *key, "--timeout-s", "60")
 
