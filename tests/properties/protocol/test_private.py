@@ -220,7 +220,7 @@ def test_a_heavy_predicate_is_widened_and_loses_nobody() -> None:
     network.new_epoch()
     maker = encoder()
     wide = BloomPredicate(maker.filter(only(f"a = 1 and b = {number}")) for number in range(10))
-    # Its own router would refuse an application so wide a predicate; a rogue's neighbour gets it all the same.
+    # Its own router would refuse an application so wide a predicate; a rogue's neighbour gets it anyway.
     network.handle(0, FrameReceived(1, Frame(FrameType.XRA, 1, 1 << 32, network.epoch, 8, wide)))
     network.settle()
     known = network.routers[0]._routing.get(1)
