@@ -168,7 +168,7 @@ run_tests() {
         nice -n 10 "$venv/bin/pytest" --cov --cov-report= tests/conformance tests/properties tests/unit >"$log" 2>&1 &
         others=$!
         set +m
-        trap 'kill -INT "$others" 2>/dev/null; cat "$log"; rm -f "$log"' EXIT
+        trap 'kill -INT "$others" 2>/dev/null || :; cat "$log"; rm -f "$log"' EXIT
         "$venv/bin/pytest" tests/emulation tests/spark || failed+=("pytest tests/emulation tests/spark")
         wait "$others" || failed+=("pytest tests/conformance tests/properties tests/unit")
     fi
