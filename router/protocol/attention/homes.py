@@ -25,7 +25,7 @@ from router.protocol.attention.events import (
 )
 from router.protocol.attention.state import State
 from router.protocol.attention.transitions import Occasion, transition
-from router.protocol.attention.turns import SENDS_A_TURN, Work
+from router.protocol.attention.turns import SENDS_A_TURN, Work, ended
 from router.protocol.events import Action, ApplicationGone, Refused, Send
 from router.wire.attention import MAX_OFFERED, MAX_SUB_PREDICATE_BYTES
 from router.wire.frames import FrameType, Overload, Subscription, SubscriptionFlags
@@ -169,13 +169,7 @@ class Homes:
             cached.id, cached.index is Index.OPT or (cached.index is Index.PPT and not cached.dispatched)
         )
         search = state.cache.select(box.predicate, box.max, indexes, now - box.freshness_s, fit)
-        while True:
-            try:
-                next(search)
-            except StopIteration as end:
-                found: list[Cached] = end.value
-                break
-            now = yield []
+        found, now = yield from ended(search, now)
         actions: list[Action] = []
         for cached in found:
             if len(actions) >= SENDS_A_TURN:

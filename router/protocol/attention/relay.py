@@ -20,7 +20,7 @@ from router.protocol.attention.recent import Recent
 from router.protocol.attention.state import State
 from router.protocol.attention.table import Entry
 from router.protocol.attention.transitions import Occasion, transition
-from router.protocol.attention.turns import COMPARISONS_A_TURN, SENDS_A_TURN, Work
+from router.protocol.attention.turns import COMPARISONS_A_TURN, SENDS_A_TURN, Work, ended
 from router.protocol.broadcast import Branch
 from router.protocol.counters import Drop
 from router.protocol.events import Action, Send
@@ -243,13 +243,7 @@ class Relay:
             now - entry.freshness_s,
             lambda cached: cached.id not in known,
         )
-        while True:
-            try:
-                next(search)
-            except StopIteration as end:
-                found: list[Cached] = end.value
-                break
-            now = yield []
+        found, now = yield from ended(search, now)
         actions: list[Action] = []
         enough = state.compared + COMPARISONS_A_TURN
         for cached in found:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Generator
+from typing import TypeVar
 
 from router.protocol.context import Context
 from router.protocol.events import Action
@@ -22,6 +23,22 @@ _OPEN_MAX = 64
 
 #: Yields the actions of a turn, is sent the time of its next turn, and returns the actions of its last turn.
 Work = Generator[list[Action], float, list[Action]]
+_Result = TypeVar("_Result")
+
+
+def ended(
+    search: Generator[None, None, _Result], now: float
+) -> Generator[list[Action], float, tuple[_Result, float]]:
+    """Takes a search to its end, in as many turns of the work as it yields.
+
+    Returns its result, and the time of the turn in which it ended.
+    """
+    while True:
+        try:
+            next(search)
+        except StopIteration as end:
+            return end.value, now
+        now = yield []
 
 
 class Turns:
