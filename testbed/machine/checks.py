@@ -15,7 +15,14 @@ from pathlib import Path
 from router.forwarding.factory import why_no_data_plane
 from router.matching.factory import COMPILED, FALLBACK, why_not_compiled
 from testbed.errors import MachineError
-from testbed.machine.probes import datapath, kernel_features, output, why_no_namespaces, why_no_tun
+from testbed.machine.probes import (
+    datapath,
+    kernel_features,
+    lacking_capabilities,
+    output,
+    why_no_namespaces,
+    why_no_tun,
+)
 from testbed.machine.versions import package_versions, required_packages
 from testbed.network.shaping import missing_features
 from testbed.network.switch_daemons import schema
@@ -23,8 +30,6 @@ from topos.model import Topology
 
 PYTHON_MIN = (3, 11)
 JAVA_MIN = 17
-#: Capability that a run needs -> its number in <linux/capability.h>.
-_CAPABILITIES = {"NET_ADMIN": 12, "NET_RAW": 13, "SYS_ADMIN": 21}
 #: A setting that a run writes in each namespace.
 _SETTINGS = Path("/proc/sys/net/ipv4/ip_forward")
 
@@ -132,12 +137,10 @@ def data_plane() -> Check:
 
 
 def _rights() -> Check:
-    status = Path("/proc/self/status").read_text()
-    effective = int(status.partition("CapEff:")[2].split()[0], 16)
     if os.geteuid() != 0:
         detail = f"user id {os.geteuid()}, not root"
         return Check("rights", False, detail, "run it as root: `sudo ./run.sh`")
-    lacking = [name for name, bit in _CAPABILITIES.items() if not effective >> bit & 1]
+    lacking = lacking_capabilities("NET_ADMIN", "NET_RAW", "SYS_ADMIN")
     if lacking:
         options = " ".join(f"--cap-add {name}" for name in lacking)
         detail = f"root without {', '.join(f'CAP_{name}' for name in lacking)}"

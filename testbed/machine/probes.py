@@ -9,8 +9,12 @@ import os
 import shlex
 import subprocess
 from functools import cache
+from pathlib import Path
 
 from testbed.network.shaping import KernelFeatures
+
+#: Capability -> its number in <linux/capability.h>.
+_CAPABILITIES = {"NET_ADMIN": 12, "NET_RAW": 13, "SYS_ADMIN": 21, "SYS_NICE": 23}
 
 
 @cache
@@ -35,6 +39,13 @@ def kernel_features() -> KernelFeatures:
             " add rule netdev t c numgen random mod 10 < 5 drop'"
         ),
     )
+
+
+def lacking_capabilities(*names: str) -> list[str]:
+    """Returns those of the capabilities that this process does not have; names of `_CAPABILITIES`."""
+    status = Path("/proc/self/status").read_text()
+    effective = int(status.partition("CapEff:")[2].split()[0], 16)
+    return [name for name in names if not effective >> _CAPABILITIES[name] & 1]
 
 
 def why_no_namespaces() -> str | None:

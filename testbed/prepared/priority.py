@@ -9,8 +9,9 @@ from pathlib import Path
 
 import psutil
 
+from testbed.machine.probes import lacking_capabilities
+
 _LEAST = 19
-_CAP_SYS_NICE = 23
 #: The scheduler shares the processors among sessions first, each with a priority of its own.
 _SESSION = "/proc/{pid}/autogroup"
 
@@ -20,9 +21,7 @@ def why_not_back() -> str | None:
 
     Engines of containers withhold the capability from root.
     """
-    status = Path("/proc/self/status").read_text()
-    effective = int(status.partition("CapEff:")[2].split()[0], 16)
-    return None if effective >> _CAP_SYS_NICE & 1 else "root has no CAP_SYS_NICE"
+    return "root has no CAP_SYS_NICE" if lacking_capabilities("SYS_NICE") else None
 
 
 def give_way() -> None:
