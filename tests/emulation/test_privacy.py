@@ -10,7 +10,7 @@ import pytest
 
 from captures.rundir.layout import RunLayout
 from tests.support.applications import application_events
-from tests.support.command import Cbcb
+from tests.support.command import Cbcb, committed
 from tests.support.plaintext import captured_bytes, plain_forms
 from tests.support.polling import poll
 
@@ -50,12 +50,7 @@ def test_members_from_outside_publish_and_subscribe_with_the_keys_of_the_run(
     running = cbcb("run", str(experiment), "--hold", "--engine", "duckdb")
     state = running.state()
     run = RunLayout(Path(state["run_dir"]))
-
-    def plays() -> bool | None:
-        log = run.controller_log
-        return True if log.exists() and '"committed"' in log.read_text() else None
-
-    poll(plays, 60, "the emulation plays")
+    poll(lambda: committed(run.path), 60, "the emulation plays")
     key = ("--run", state["tag"], "--key-file", str(run.keys))
     wanted = 'product = "extension lead" and amount > 123456'
     subscriber = cbcb("sub", "2", wanted, "--count", "1", "--app", "outside", *key, "--timeout-s", "60")

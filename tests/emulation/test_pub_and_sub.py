@@ -12,18 +12,11 @@ from typing import Any
 
 import pytest
 
-from captures.rundir.layout import RunLayout
 from tests.support.applications import application_events
-from tests.support.command import Cbcb
+from tests.support.command import Cbcb, committed
 from tests.support.polling import poll
 
 pytestmark = pytest.mark.emulation
-
-
-def _committed(run_dir: Path) -> bool | None:
-    """Whether every router has its trees (None: not yet)."""
-    log = RunLayout(run_dir).controller_log
-    return (log.exists() and '"committed"' in log.read_text()) or None
 
 
 def test_a_published_message_reaches_the_subscriber(cbcb: Callable[..., Cbcb], tmp_path: Path) -> None:
@@ -35,7 +28,7 @@ def test_a_published_message_reaches_the_subscriber(cbcb: Callable[..., Cbcb], t
     state = run.state()
     timeout = ("--timeout-s", "30")
     run_dir = Path(state["run_dir"])
-    poll(lambda: _committed(run_dir), 60, "the emulation plays")
+    poll(lambda: committed(run_dir), 60, "the emulation plays")
 
     subscriber = cbcb("sub", "3", 'dest = "ORD" and price < 400', 'gate = "B7"', "--count", "2", *timeout)
     doomed = cbcb("sub", "1", 'dest = "ORD"', "--app", "doomed", *timeout)
@@ -103,7 +96,7 @@ def test_the_recording_of_a_router_that_was_killed(cbcb: Callable[..., Cbcb], tm
     poll(
         lambda: True if routers.exists() and routers.read_text().count("ready") == 2 else None, 60, "routers"
     )
-    poll(lambda: _committed(Path(state["run_dir"])), 60, "the emulation plays")
+    poll(lambda: committed(Path(state["run_dir"])), 60, "the emulation plays")
     status, printed = cbcb("pub", "0", *(f"x = {x}" for x in range(20))).wait()
     assert status == 0, printed
     pids = {line["node"]: line["pid"] for line in map(json.loads, routers.read_text().splitlines())}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from captures.rundir.layout import RunLayout
 from testbed.network.state import ProcessId
 from tests.support.polling import poll
 
@@ -49,6 +50,12 @@ class Cbcb:
             return None
 
         return poll(mine, timeout_s, "the run writes its state")
+
+
+def committed(run_dir: Path) -> bool | None:
+    """Whether every router of a run has its trees (None: not yet)."""
+    log = RunLayout(run_dir).controller_log
+    return (log.exists() and '"committed"' in log.read_text()) or None
 
 
 def left_behind(state: dict[str, Any]) -> list[str]:
