@@ -269,12 +269,18 @@ def test_a_run_without_tables_says_how_to_make_them(
         assert f"has no tables; `cbcb account {folder}` makes all anew" in capsys.readouterr().err
 
 
+def _one_row(name: str, value: int) -> pa.Table:
+    """A table of one row that can stand for a table of the catalogue."""
+    by = TABLES[name].folders_by
+    return pa.table({"x": [value]} | ({} if by is None else {by: ["none"]}))
+
+
 def test_tables_come_back_if_the_summary_cannot_be_written(tmp_path: Path) -> None:
     folder = good_run().write(tmp_path / "run")
     for value in (1, 2):
         with store.new_tables(folder) as tables:
             for name in TABLES:
-                store.write_arrow(pa.table({"x": [value]}), tables, name)
+                store.write_arrow(_one_row(name, value), tables, name)
             with suppress(OSError), store.publish(folder):
                 if value == 2:
                     raise OSError("disk full")
@@ -288,7 +294,7 @@ def test_an_interrupted_accounting_is_said(tmp_path: Path, capsys: pytest.Captur
     mends = f"the accounting was interrupted; `cbcb account '{folder}'` makes all anew"
     with store.new_tables(folder) as tables:
         for name in TABLES:
-            store.write_arrow(pa.table({"x": [1]}), tables, name)
+            store.write_arrow(_one_row(name, 1), tables, name)
         with pytest.raises(OSError, match="disk"), store.publish(folder):
             raise OSError("disk full")
     (folder / "summary.json").write_text("{}")
@@ -297,7 +303,7 @@ def test_an_interrupted_accounting_is_said(tmp_path: Path, capsys: pytest.Captur
         assert capsys.readouterr().err == f"cbcb: {folder}: {mends}\n"
     with store.new_tables(folder) as tables:
         for name in [*TABLES][1:]:
-            store.write_arrow(pa.table({"x": [1]}), tables, name)
+            store.write_arrow(_one_row(name, 1), tables, name)
         with store.publish(folder):
             pass
     assert main(["query", str(folder), "select 1"]) == 2
