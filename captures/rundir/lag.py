@@ -21,7 +21,11 @@ class PartLag(TypedDict):
 
     part: Annotated[PartName, "the part"]
     node: NotRequired[Annotated[int, "node of a router"]]
-    lag_s: Annotated[float, "greatest lag in experiment seconds, at the rate of that time"]
+    lag_s: Annotated[
+        float,
+        "greatest lag in experiment seconds: those that had passed since something was due on the clock, or "
+        "the wall seconds that something had waited at the rate of that time",
+    ]
     lag_wall_s: Annotated[float, "greatest lag in wall seconds"]
     lag_at_s: Annotated[float, "experiment second of the greatest lag"]
     turn_s: NotRequired[Annotated[float, "longest turn of a router's loop, wall seconds"]]

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 from router.clock.page import ClockPage
-from router.clock.pieces import NS, Piece
+from router.clock.pieces import NS, Piece, Timeline
 
 #: A rise of the rate is announced this long before it takes effect, and no part sleeps longer for a deadline
 #: in experiment time: so every part is awake, and reads the new rate, before it begins. Wall seconds.
@@ -56,6 +56,10 @@ class ExperimentClock(ABC):
         """Experiment seconds per wall second at present."""
 
     @abstractmethod
+    def waited(self, since: float) -> float:
+        """Wall seconds since the clock showed `since` (experiment seconds); 0 if that has not come."""
+
+    @abstractmethod
     def timeout(self, deadline: float) -> float:
         """Wall seconds to sleep before `deadline` (experiment seconds) may have come; 0 if it has.
 
@@ -86,6 +90,9 @@ class FixedClock(ExperimentClock):
     @property
     def rate(self) -> float:
         return self._rate
+
+    def waited(self, since: float) -> float:
+        return max(0.0, time.monotonic() - since / self._rate)
 
     def timeout(self, deadline: float) -> float:
         return max(0.0, deadline / self._rate - time.monotonic())
@@ -127,6 +134,15 @@ class SharedClock(ExperimentClock):
         if now_ns >= self._until_ns or self.page.count != self._count:
             self._refresh(now_ns)
         return self._piece.rate
+
+    def waited(self, since: float) -> float:
+        waited_s = (self.now() - since) / self._piece.rate
+        if since < self._piece.experiment_s:
+            # The rate was another when it came: what became late at a high rate, and is done after the rate
+            # has fallen, has waited far less than the present rate makes of it.
+            came_ns = Timeline(self.page.pieces()).time_of(since)
+            waited_s = (time.monotonic_ns() - came_ns) / NS
+        return max(0.0, waited_s)
 
     def timeout(self, deadline: float) -> float:
         if self.now() >= deadline:

@@ -61,17 +61,20 @@ class Meter:
 
     def late(self, wall_s: float, clock: ExperimentClock) -> None:
         """Something has waited for `wall_s` wall seconds."""
+        self._keep(wall_s * clock.rate, wall_s, clock)
+
+    def overdue(self, due: float, clock: ExperimentClock) -> None:
+        """Something that was due at an experiment second, which has passed, is done now."""
+        self._keep(clock.now() - due, clock.waited(due), clock)
+
+    def _keep(self, lag_s: float, wall_s: float, clock: ExperimentClock) -> None:
         slot = self._slot
         if wall_s > slot[_RECENT]:
             slot[_RECENT] = wall_s
-        if wall_s > slot[_LAG_WALL] or wall_s * clock.rate > slot[_LAG]:
-            self._keep(wall_s, clock)
-
-    def _keep(self, wall_s: float, clock: ExperimentClock) -> None:
-        slot, lag = self._slot, wall_s * clock.rate
-        slot[_LAG_WALL] = max(slot[_LAG_WALL], wall_s)
-        if lag > slot[_LAG]:
-            slot[_LAG], slot[_LAG_AT] = lag, clock.now()
+        if wall_s > slot[_LAG_WALL]:
+            slot[_LAG_WALL] = wall_s
+        if lag_s > slot[_LAG]:
+            slot[_LAG], slot[_LAG_AT] = lag_s, clock.now()
 
     def turn(self, wall_s: float, work: int, clock: ExperimentClock) -> None:
         """A turn of the loop took `wall_s` wall seconds, and did `work` last."""

@@ -301,10 +301,9 @@ class RouterLoop:
         due = self._due
         if due is None:
             return
-        now = self._clock.now()
-        if now >= due:
+        if self._clock.now() >= due:
             # An event may make something due at a time that has passed: an SR that had to wait for a UR.
-            self._meter.late((now - max(due, self._due_known_at)) / self._clock.rate, self._clock)
+            self._meter.overdue(max(due, self._due_known_at), self._clock)
             self._work = DEADLINE
             self._handle(Tick())
 

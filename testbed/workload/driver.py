@@ -242,8 +242,8 @@ class Driver:
                 if agenda.head is None or agenda.head.at_s > now_s:
                     break
                 entry = agenda.take()
-                late = max(0.0, clock.now() - zero_s - entry.at_s) / clock.rate
-                meter.late(late, clock)
+                late = clock.waited(zero_s + entry.at_s)
+                meter.overdue(zero_s + entry.at_s, clock)
                 lateness_sum, lateness_max, count = lateness_sum + late, max(lateness_max, late), count + 1
                 if isinstance(entry, Item):
                     self._request(entry)

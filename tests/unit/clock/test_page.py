@@ -143,6 +143,22 @@ def test_a_meter_keeps_the_greatest_lag_and_the_longest_turn(page: ClockPage) ->
         page.slot(3)
 
 
+def test_what_was_due_before_the_rate_fell_waited_at_the_rate_of_that_time(page: ClockPage) -> None:
+    first = page.pieces()[-1]
+    page.append(first.followed_by(time.monotonic_ns(), 100.0))
+    due = SharedClock(page).now()
+    time.sleep(0.05)
+    page.append(page.pieces()[-1].followed_by(time.monotonic_ns(), 0.01))
+    clock, meter = SharedClock(page), Meter(page.slot(1))
+    meter.overdue(due, clock)
+    found = meter.measured()
+    # At the present rate, those five experiment seconds would be 500 wall seconds.
+    assert 0.05 <= found.lag_wall_s < 20
+    assert found.lag_s == pytest.approx(100 * found.lag_wall_s, rel=0.5)
+    assert clock.waited(clock.now() + 1) == 0.0
+    assert FixedClock(10.0).waited(FixedClock(10.0).now() - 5) == pytest.approx(0.5, abs=0.4)
+
+
 def _measure(path: Path) -> None:
     page = ClockPage.open(path)
     Meter(page.slot(2)).late(1.5, SharedClock(page))
