@@ -1,13 +1,16 @@
-"""The records of applications in a run folder: those that its routers wrote, or its simulation.
+"""The records of applications in a run folder: those of its routers and members, or of its simulation.
 
 `router.records.applications` has the records and their writer.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+import heapq
+import time
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,13 +26,23 @@ from router.records.applications import APPLICATION_EVENTS, ApplicationEvent
 __all__ = ["FILE", "ApplicationEvent", "ApplicationsFollower", "Change", "Recorded", "read_applications"]
 
 FILE = RunFile(
-    lambda run: [run.applications_of("<n>"), run.private_applications, run.simulated_applications],
-    "What the applications of the router of node n did, the applications of the workload of a run with "
-    "privacy (which write the file themselves), or all applications of a simulation: one event a "
+    lambda run: [
+        run.applications_of("<n>"),
+        run.private_applications,
+        run.application_of_member("<n>", "<pid>"),
+        run.simulated_applications,
+    ],
+    "What the applications of the router of node n did, or all applications of a simulation: one event a "
     "line, in order of time; times are wall clock in ns since 1970 UTC. The router writes a line at most "
-    "about 0.1 s after the event, and the last lines when it ends.",
+    "about 0.1 s after the event, and the last lines when it ends. In a run with privacy the router writes "
+    "`connect`, `lose` and `disconnect` only; the other events are written by the applications themselves: "
+    "by those of the workload in `members.jsonl`, by `cbcb pub` and `cbcb sub` with `--key-file`, process "
+    "`pid`, in a file of their own.",
     tuple((f"Event `{name}`", record) for name, record in APPLICATION_EVENTS.items()),
 )
+#: Wall time after which every record of a run with privacy is in its file, whoever wrote it.
+_WRITTEN_NS = 500_000_000
+_Located = tuple[str, ApplicationEvent]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +82,27 @@ class _Predicates:
     def __init__(self) -> None:
         #: (node, application) -> its predicates: the declared one under 0, subscriptions under their numbers.
         self._of: defaultdict[tuple[int, str], dict[int, Predicate]] = defaultdict(dict)
+        #: Applications whose connection has ended.
+        self._gone: set[tuple[int, str]] = set()
 
-    def take(self, where: str, record: dict[str, Any]) -> Recorded:
-        """Reads an object of a file, in the order of the file.
+    def take(self, where: str, event: ApplicationEvent) -> Recorded:
+        """Takes an event: those of an application in order of time.
 
         Raises:
-            RunFolderError: the object is no event of an application; names `where`.
+            RunFolderError: a predicate is malformed; names `where`.
         """
-        event = _event(where, record)
-        own = self._of[event["node"], event["app"]]
+        name = event["event"]
+        if name == "deliver" or name == "discard":
+            return Recorded(event)
+        application = event["node"], event["app"]
+        own = self._of[application]
         match event["event"]:
+            case "connect":
+                self._gone.discard(application)
+                return Recorded(event)
+            case "set_predicate" | "subscribe" if application in self._gone:
+                # A member read the answer of a router that had ended the connection.
+                return Recorded(event)
             case "set_predicate":
                 own[0] = _predicate(where, event["predicate"])
             case "subscribe":
@@ -87,7 +111,10 @@ class _Predicates:
                 number = event.get("subscription")
                 for revoked in [each for each in own if each] if number is None else [number]:
                     own.pop(revoked, None)
-            case "disconnect" if own:
+            case "disconnect":
+                self._gone.add(application)
+                if not own:
+                    return Recorded(event)
                 own.clear()
             case _:
                 return Recorded(event)
@@ -112,29 +139,73 @@ def read_applications(run: RunLayout) -> Iterator[tuple[str, Recorded]]:
     """
     if not run.applications_folder.is_dir():
         raise missing(run.applications_folder)
-    for path in _files(run):
-        predicates = _Predicates()
-        for where, record in read_lines(path, unfinished=True):
-            yield where, predicates.take(where, record)
+    predicates = _Predicates()
+    for where, event in _events(run):
+        yield where, predicates.take(where, event)
+
+
+def _events(run: RunLayout) -> Iterator[_Located]:
+    files = _files(run)
+    if not run.keys.is_file():
+        # The events of a node are in one file.
+        return chain.from_iterable(map(_events_of, files))
+    # Other files are short, and may be more than a process can have open.
+    long = (run.private_applications, run.simulated_applications)
+    return heapq.merge(
+        *(_events_of(path) if path in long else list(_events_of(path)) for path in files), key=_time
+    )
+
+
+def _events_of(path: Path) -> Iterator[_Located]:
+    return ((where, _event(where, record)) for where, record in read_lines(path, unfinished=True))
+
+
+def _time(located: _Located) -> int:
+    return located[1]["t_ns"]
 
 
 class ApplicationsFollower:
-    """Reads the events of a run as routers write them."""
+    """Reads the events of a run as routers and members write them."""
 
     def __init__(self, run: RunLayout) -> None:
         self._run = run
-        self._followers: dict[Path, Follower[Recorded]] = {}
+        self._followers: dict[Path, Follower[_Located]] = {}
+        self._predicates = _Predicates()
+        #: The events of each file that have been read and not returned.
+        self._waiting: defaultdict[Path, deque[_Located]] = defaultdict(deque)
 
     def read(self) -> list[Recorded]:
         """Returns the events that have been written since the last call: those of a node in order of time.
 
+        Events of a run with privacy are returned when they are so old that no earlier event of the node can
+        be missing.
+
         Raises:
             RunFolderError: a line is malformed.
         """
+        until_ns = time.time_ns() - _WRITTEN_NS
         for path in _files(self._run):
             if path not in self._followers:
-                self._followers[path] = Follower(path, _Predicates().take)
-        return [recorded for follower in self._followers.values() for recorded in follower.read()]
+                self._followers[path] = Follower(path, _located)
+            self._waiting[path].extend(self._followers[path].read())
+        if not self._run.keys.is_file():
+            ready = list(chain.from_iterable(self._waiting.values()))
+            self._waiting.clear()
+        else:
+            ready = list(
+                heapq.merge(*(_taken(waiting, until_ns) for waiting in self._waiting.values()), key=_time)
+            )
+        return [self._predicates.take(where, event) for where, event in ready]
+
+
+def _taken(waiting: deque[_Located], until_ns: int) -> Iterator[_Located]:
+    """Takes the events up to a time from the front of a queue."""
+    while waiting and _time(waiting[0]) <= until_ns:
+        yield waiting.popleft()
+
+
+def _located(where: str, record: dict[str, Any]) -> _Located:
+    return where, _event(where, record)
 
 
 def _files(run: RunLayout) -> list[Path]:

@@ -86,7 +86,7 @@ class RunLayout:
         return self.logs_folder / "applications"
 
     def applications_of(self, node: int | str) -> Path:
-        """The records of the applications of one router."""
+        """The records that one router wrote of its applications."""
         return self.applications_folder / f"r{node}.jsonl"
 
     @property
@@ -99,7 +99,7 @@ class RunLayout:
         """The records of the applications of a workload with privacy, which write them themselves."""
         return self.applications_folder / "members.jsonl"
 
-    def application_of_member(self, node: int, process: int) -> Path:
+    def application_of_member(self, node: int | str, process: int | str) -> Path:
         """The records of an application with a key that is not the workload's."""
         return self.applications_folder / f"member-{node}-{process}.jsonl"
 

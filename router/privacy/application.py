@@ -43,7 +43,7 @@ class PrivateApplication:
     Attributes:
         member: has the keys.
         records: gets the exact requests, and the deliveries that were kept or discarded; None: no records are
-            written. Closed by whoever made them.
+            written. Closed by whoever made them. The router records the begin and the end of the connection.
         node, name: of the application, for the records; set when the router has answered.
     """
 
@@ -71,8 +71,6 @@ class PrivateApplication:
         for each in (self._numbered, self._declaring, self._asked_for, self._asked):
             each.clear()
         self._changed()
-        if self.records is not None:
-            self.records.connected(time.time_ns(), node, name)
 
     def request(self, number: int, op: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The fields that the router gets in place of those of a request.
@@ -142,11 +140,6 @@ class PrivateApplication:
         if self.records is not None:
             self.records.delivered(now_ns, self.node, self.name, source, seq)
         return message
-
-    def left(self, noticed_ns: int) -> None:
-        """The application has closed its connection, since `noticed_ns`: its predicates are withdrawn."""
-        if self.records is not None and self.name:
-            self.records.disconnected(time.time_ns(), self.node, self.name, noticed_ns)
 
     @property
     def declared(self) -> str:

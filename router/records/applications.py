@@ -2,7 +2,9 @@
 
 A router records the requests that it served, the messages that it handed over, and the connections that
 ended. The records of a run are the evidence of oracle and accounting on what applications did: no application
-has to keep a log. Times are wall clock in nanoseconds since 1970 UTC, read by the router.
+has to keep a log, unless the routers of the network read no requests: then the members of the private network
+record requests and deliveries, and routers only connections. Times are wall clock in nanoseconds since 1970
+UTC, read by the writer of the record.
 """
 
 from __future__ import annotations
@@ -90,8 +92,9 @@ class MessageDelivered(TypedDict):
 class MessageDiscarded(TypedDict):
     """A member of a private network has discarded a message that its router had delivered.
 
-    In a run with privacy, applications write these records and routers do not: an application logs its exact
-    predicates and messages, and its deliveries are the messages that it kept.
+    In a run with privacy, applications write these records, those of their requests (with exact predicates
+    and messages) and of the deliveries that they kept. Routers write `connect`, `lose` and `disconnect`: the
+    application may have been killed, and has no part in them.
     """
 
     event: Literal["discard"]
@@ -222,6 +225,25 @@ class ApplicationRecords(RecordFile):
     def write(self, event: ApplicationEvent) -> None:
         """Appends an event."""
         self.append(event)
+
+
+class ConnectionRecords(ApplicationRecords):
+    """Writes what a router that reads no requests knows of its applications: that a connection began, lost
+    messages, and ended. The applications record the rest."""
+
+    def served(
+        self,
+        t_ns: int,
+        node: int,
+        app: str,
+        requested_ns: int,
+        request: Mapping[str, Any],
+        answer: Mapping[str, Any],
+    ) -> None:
+        """The application records its exact request."""
+
+    def delivered(self, t_ns: int, node: int, app: str, source: int, seq: int) -> None:
+        """The application records the messages that it kept, and those that it discarded."""
 
 
 def delivery_head(node: int, app: str) -> bytes:

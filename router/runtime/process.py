@@ -26,7 +26,7 @@ from router.matching.factory import COMPILED, DEFAULT, FALLBACK, check_engine, s
 from router.namespaces import die_with, enter_network_namespace
 from router.protocol.options import RouterOptions
 from router.recording.file import Origin, Recorder
-from router.records.applications import ApplicationRecords
+from router.records.applications import ApplicationRecords, ConnectionRecords
 from router.records.attention import ServiceRecords
 from router.records.json_file import write_json
 from router.runtime.log import Log
@@ -194,7 +194,8 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
     def failed(error: OSError) -> None:
         log.write_always(RECORDS_FAILED, {"error": str(error)})
 
-    records = ApplicationRecords(spec.records_path, failed)
+    kept = ApplicationRecords if spec.options.privacy == OFF else ConnectionRecords
+    records = kept(spec.records_path, failed)
     service_records = (
         None if spec.service_records_path is None else ServiceRecords(spec.service_records_path, failed)
     )

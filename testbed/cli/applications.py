@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,7 +46,6 @@ def connected(arguments: Namespace) -> Iterator[Client]:
     node = running.node(arguments.node)
     app = arguments.app or f"{arguments.command}-{os.getpid()}"
     records = key = None
-    left_ns = 0
     try:
         if arguments.key_file is not None:
             path = RunLayout(Path(running.state.run_dir)).application_of_member(node, os.getpid())
@@ -55,18 +53,13 @@ def connected(arguments: Namespace) -> Iterator[Client]:
             records = ApplicationRecords(path, _not_recorded, chunk=0)
             key = PrivateApplication(Member(read_keys(arguments.key_file)), records)
         with running.client(node, app, key) as client:
-            try:
-                yield client
-            finally:
-                left_ns = time.time_ns()
+            yield client
     except KeyFileError as error:
         raise InputError(str(error)) from error
     except ClientError as error:
         raise RunError(str(error)) from error
     finally:
         if records is not None:
-            if key is not None and left_ns:
-                key.left(left_ns)
             records.close()
 
 

@@ -6,7 +6,6 @@ that time while no frame is under way, so that all three accounts cover the same
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -405,8 +404,7 @@ class Emulation:
                 recording_path=str(run.recording(node)) if recording else None,
                 clock_path=str(self.clock.path),
                 slot=self.clock.slot(node),
-                # In a run with privacy the applications know what is to be recorded, and routers do not.
-                records_path=os.devnull if experiment.privacy.on else str(run.applications_of(node)),
+                records_path=str(run.applications_of(node)),
                 service_records_path=str(run.service_records_of(node)) if keeps_records else None,
             )
             for node, host in zip(self.nodes, hosts, strict=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,12 +56,24 @@ def test_members_from_outside_publish_and_subscribe_with_the_keys_of_the_run(
     key = ("--run", state["tag"], "--key-file", str(run.keys))
     wanted = 'product = "extension lead" and amount > 123456'
     subscriber = cbcb("sub", "2", wanted, "--count", "1", "--app", "outside", *key, "--timeout-s", "60")
+    doomed = cbcb("sub", "1", wanted, "--app", "doomed", *key)
 
-    def recorded(event: str) -> bool | None:
-        events = {(each["app"], each["event"]) for each in application_events(run.path)}
-        return True if ("outside", event) in events else None
+    def recorded(app: str, event: str) -> int | None:
+        times = [
+            each["t_ns"]
+            for each in application_events(run.path)
+            if (each["app"], each["event"]) == (app, event)
+        ]
+        return times[0] if times else None
 
-    poll(lambda: recorded("subscribe"), 60, "the subscription is recorded while the member runs")
+    for app in ("outside", "doomed"):
+        poll(partial(recorded, app, "subscribe"), 60, "the subscription is recorded while the member runs")
+    # It records nothing of its end, and gets none of the messages below.
+    doomed.kill()
+    doomed.wait()
+    left_ns = poll(lambda: recorded("doomed", "disconnect"), 10, "the router notices")
+    # Longer than the oracle's window.
+    poll(lambda: True if time.time_ns() > left_ns + 200_000_000 else None, 10, "a while passes")
 
     def received() -> bool | None:
         # The advertisement travels while we publish.
@@ -78,6 +92,8 @@ def test_members_from_outside_publish_and_subscribe_with_the_keys_of_the_run(
     summary = json.loads(run.summary.read_text())
     assert summary["verdict"] == "holds"
     assert summary["private"]["kept"] == summary["deliveries_made"] >= 1
+    judged = [json.loads(line) for line in run.oracle.read_text().splitlines()]
+    assert {line["app"] for line in judged if line["sent_ns"] > left_ns} == {"outside"}
     events = application_events(run.path)
     exact = plain_forms(events)
     assert {b"extension lead", b"123457"} <= exact

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from pathlib import Path
 from typing import Annotated, Literal, NotRequired, TypedDict
 
@@ -33,7 +34,7 @@ from captures.rundir.summary import read_summary, write_summary
 from captures.rundir.timings import read_timings, write_timings
 from captures.rundir.topology import read_topology, write_topology
 from router.predicates.printer import format_predicate
-from router.records.applications import ApplicationRecords
+from router.records.applications import ApplicationRecords, ConnectionRecords
 from tests.support.applications import records_in
 from tests.support.paths import ROOT
 from topos.generators import ring
@@ -321,6 +322,78 @@ def test_records_of_applications_are_followed_while_routers_write_them(run: RunL
     first.delivered(3, 1, "a", 0, 2)
     first.close()
     assert [recorded.event["t_ns"] for recorded in follower.read()] == [3]
+
+
+def _member_records(run: RunLayout, process: int) -> ApplicationRecords:
+    """The records of a member on node 1 of a run with privacy."""
+    run.keys.touch()
+    run.applications_folder.mkdir(exist_ok=True)
+    return ApplicationRecords(run.application_of_member(1, process), _fail)
+
+
+def _fail(error: OSError) -> None:
+    raise error
+
+
+def _subscribes(records: ApplicationRecords, t_ns: int, predicate: str, app: str = "m") -> None:
+    records.served(
+        t_ns, 1, app, t_ns - 1, {"op": "subscribe", "predicate": predicate}, {"ok": True, "subscription": 1}
+    )
+
+
+def test_a_router_ends_the_predicates_of_a_member_that_was_killed(run: RunLayout) -> None:
+    """The application had no time for a record; the next process takes its name."""
+    killed, following = _member_records(run, 10), _member_records(run, 11)
+    router = ConnectionRecords(run.applications_of(1), _fail)
+    router.connected(1, 1, "m")
+    # Of what the router served and handed over, members write the records.
+    router.served(2, 1, "m", 1, {"op": "subscribe", "encoded": "00"}, {"ok": True, "subscription": 1})
+    router.delivered(3, 1, "m", 0, 1)
+    router.disconnected(20, 1, "m", 19)
+    # The router names the application when it serves the first request, by the time of the connection.
+    router.connected(15, 1, "m")
+    router.undelivered(40, 1, "m", 0, 1)
+    router.disconnected(41, 1, "m", 40)
+    _subscribes(killed, 5, "a < 3")
+    _subscribes(following, 30, "c = 1")
+    for records in (router, killed, following):
+        records.close()
+    assert _whole(run) == [
+        ("connect", None),
+        ("subscribe", "a < 3"),
+        ("disconnect", "none"),
+        ("connect", None),
+        ("subscribe", "c = 1"),
+        ("lose", None),
+        ("disconnect", "none"),
+    ]
+
+
+def test_an_answer_read_after_the_end_of_the_connection_puts_nothing_in_force(run: RunLayout) -> None:
+    member, router = _member_records(run, 10), ConnectionRecords(run.applications_of(1), _fail)
+    router.connected(1, 1, "m")
+    router.disconnected(20, 1, "m", 19)
+    _subscribes(member, 21, "b = 1")
+    for records in (router, member):
+        records.close()
+    assert _whole(run) == [("connect", None), ("disconnect", None), ("subscribe", None)]
+
+
+def test_events_of_members_are_followed_in_order_of_time(run: RunLayout) -> None:
+    """A router writes later than a member: what is too young waits."""
+    follower = ApplicationsFollower(run)
+    member, router = _member_records(run, 10), ConnectionRecords(run.applications_of(1), _fail)
+    now_ns = time.time_ns()
+    _subscribes(member, 5, "a < 3")
+    _subscribes(member, now_ns + 60 * 10**9, "c = 1", "other")
+    member.close()
+    assert [recorded.event["t_ns"] for recorded in follower.read()] == [5]
+    router.connected(now_ns - 5 * 10**9, 1, "other")
+    router.disconnected(now_ns - 10**9, 1, "m", now_ns - 2 * 10**9)
+    router.close()
+    found = follower.read()
+    assert [recorded.event["event"] for recorded in found] == ["connect", "disconnect"]
+    assert found[1].change is not None and not found[1].change.in_force
 
 
 def test_an_unfinished_last_record_is_left_out(run: RunLayout) -> None:

@@ -75,7 +75,6 @@ def test_requests_are_encoded_and_records_exact(tmp_path: Path) -> None:
     records.close()
     lines = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
     assert [(line["event"], line.get("cause")) for line in lines] == [
-        ("connect", None),
         ("set_predicate", None),
         ("subscribe", None),
         ("send_message", None),
@@ -86,8 +85,8 @@ def test_requests_are_encoded_and_records_exact(tmp_path: Path) -> None:
         ("unsubscribe", None),
         ("discard", "stale"),
     ]
-    assert lines[1]["predicate"] == "price < 400"
-    assert lines[3]["attributes"] == {"price": 300}
+    assert lines[0]["predicate"] == "price < 400"
+    assert lines[2]["attributes"] == {"price": 300}
 
 
 def _kept(application: PrivateApplication, text: str, seq: int) -> bool:

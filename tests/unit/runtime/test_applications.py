@@ -18,19 +18,22 @@ from typing import Any
 
 import pytest
 
+from captures.rundir.applications import read_applications
 from captures.rundir.attention import read_attention
 from captures.rundir.layout import RunLayout
 from router.content.bloom import Bloom
 from router.content.plain import Plain
 from router.matching.factory import factory
-from router.predicates.model import Message, Value
+from router.predicates.model import NOTHING, Message, Value
 from router.predicates.parser import parse_predicate
-from router.privacy.keys import EncodingParameters, KeyRing
+from router.privacy.application import PrivateApplication
+from router.privacy.keys import EncodingParameters, KeyRing, write_keys
+from router.privacy.member import Member
 from router.protocol.events import ControllerFrame, Event, Tick
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.protocol.services.exhaustive import ExhaustiveSession
-from router.records.applications import ApplicationRecords
+from router.records.applications import ApplicationRecords, ConnectionRecords
 from router.runtime.applications import Applications
 from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client, ClientError, Delivery, RoundOver
@@ -46,6 +49,10 @@ from tests.support.tree_entries import TreeEntry, table_of
 OUTPUT_LIMIT = 256 * 1024
 
 
+def _failed(error: OSError) -> None:
+    raise error
+
+
 class Node:
     """A router that is alone in its network, served by a thread."""
 
@@ -53,6 +60,9 @@ class Node:
         self.path = path
         self.folder = path.parent
         engine = factory("counting") if privacy == "off" else None
+        records = records_in(path.parent, 4)
+        if privacy != "off":
+            records = ConnectionRecords(RunLayout(path.parent).applications_of(4), _failed)
         self.router = Router(4, RouterOptions(service=service, privacy=privacy), engine, 1)
         table = table_of((), (TreeEntry(4, 0, (), 0),))
         for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(1))):
@@ -65,7 +75,7 @@ class Node:
             self.router.session,
             self._handle,
             lambda _tables: {"node": 4},
-            records_in(path.parent, 4),
+            records,
             OUTPUT_LIMIT,
             service_records=service_records_in(path.parent, 4) if service == "attention" else None,
             fields_of=Plain.delivery if privacy == "off" else Bloom.delivery,
@@ -152,6 +162,26 @@ def test_an_application_with_keys(private_node: Node) -> None:
         assert [delivery.attributes for delivery in client.deliveries(0.2)] == [{"a": 1}]
         assert client.private is not None
         assert client.private.declared == "a = 1"
+
+
+def test_the_records_of_a_member_and_of_its_router_add_up(private_node: Node) -> None:
+    run, ring = RunLayout(private_node.folder), KeyRing.new()
+    write_keys(run.keys, ring)
+    records = ApplicationRecords(run.application_of_member(4, 1), _failed)
+    client = private_node.client("doomed", key=PrivateApplication(Member(ring), records))
+    client.subscribe("a = 1")
+    client.send_message("a = 1")
+    client.send_message("b = 1")
+    assert next(client.deliveries(TIMEOUT)).attributes == {"a": 1}
+    records.close()
+    # As the system does it for a process that was killed: the member writes nothing of it.
+    client._lines.close()
+    wait_for(lambda: "the member is connected" if len(private_node.applications) else None)
+    events = [each["event"] for each in private_node.events()]
+    assert (events[0], events[-1]) == ("connect", "disconnect")
+    assert sorted(events[1:-1]) == ["deliver", "send_message", "send_message", "subscribe"]
+    changes = [each.change.in_force for _, each in read_applications(run) if each.change is not None]
+    assert changes == [parse_predicate("a = 1"), NOTHING]
 
 
 def test_an_asynchronous_application_with_keys(private_node: Node) -> None:
