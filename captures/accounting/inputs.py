@@ -87,6 +87,11 @@ class Inputs:
         return captured >= self.router_counters.keys()
 
     @property
+    def sees_crossings(self) -> bool:
+        """Whether frames on links are known: a link was captured, or there is none."""
+        return not self.links or any(capture.identity.kind == "link" for capture in self.captures)
+
+    @property
     def bin_s(self) -> float:
         """Width of a time bin in experiment seconds.
 

@@ -24,6 +24,7 @@ from captures.accounting.sources import Run
 from captures.tables.catalogue import TABLES
 
 _Message = tuple[int, int]
+_Receivers = Mapping[str | None, set[int]]
 #: The causes whose crossings are counted apart, in the order in which they take links; then all others.
 _CAUSES = ("operator", "hash")
 
@@ -70,12 +71,33 @@ def private_keys(inputs: Inputs, tables: Mapping[str, pa.Table], seen: pa.Table)
         causes[row["cause"]] += 1
         receivers[row["source"], row["seq"]][row["cause"]].add(row["node"])
     delivered, kept = causes.total(), causes.pop(None, 0)
+    crossed = _crossings(inputs, tables, seen, receivers) if inputs.sees_crossings else None
+    return {
+        "delivered": delivered,
+        "kept": kept,
+        "discarded": dict(sorted((str(cause), count) for cause, count in causes.items())),
+        "precision": kept / delivered if delivered else None,
+        **{f"{cause}_share": causes[cause] / delivered if delivered else None for cause in _CAUSES},
+        "crossings": crossed,
+        "unwanted_crossings": None if crossed is None else sum(crossed.values()) - crossed["kept"],
+    }
+
+
+def _crossings(
+    inputs: Inputs, tables: Mapping[str, pa.Table], seen: pa.Table, receivers: Mapping[_Message, _Receivers]
+) -> dict[str, int]:
+    """Returns the crossings of links by messages, by what they lead to.
+
+    Args:
+        seen: see `private_keys`.
+        receivers: message -> the nodes of members that got it, by cause; None: they kept it.
+    """
     parents, _ = parents_of(tables["trees"])
     epochs = message_epochs(inputs.log.sent, tables["trees"], seen)
     crossed: Counter[str] = Counter()
     for row in seen.to_pylist():
         message = row["source"], row["seq"]
-        own = receivers.get(message, {})
+        own: _Receivers = receivers.get(message, {})
         tree = parents.get((row["source"], epochs.get(message, -1)), {})
         paths: set[int] = set()
         for name in (None, *_CAUSES, *(cause for cause in own if cause not in (None, *_CAUSES))):
@@ -83,15 +105,7 @@ def private_keys(inputs: Inputs, tables: Mapping[str, pa.Table], seen: pa.Table)
             _add_paths(paths, tree, row["source"], own.get(name, ()))
             crossed["kept" if name is None else name if name in _CAUSES else "other"] += len(paths) - before
         crossed["no_delivery"] += row["crossings"] - len(paths)
-    return {
-        "delivered": delivered,
-        "kept": kept,
-        "discarded": dict(sorted((str(cause), count) for cause, count in causes.items())),
-        "precision": kept / delivered if delivered else None,
-        **{f"{cause}_share": causes[cause] / delivered if delivered else None for cause in _CAUSES},
-        "crossings": {name: crossed[name] for name in ("kept", *_CAUSES, "other", "no_delivery")},
-        "unwanted_crossings": crossed.total() - crossed["kept"],
-    }
+    return {name: crossed[name] for name in ("kept", *_CAUSES, "other", "no_delivery")}
 
 
 def _add_paths(paths: set[int], parents: Mapping[int, int], source: int, nodes: Iterable[int]) -> None:

@@ -163,7 +163,7 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "`hash_share`, of those delivered; `crossings` of links by messages: `kept`, links that lead to a "
         "member that kept the message; those that lead only to members that discarded it: `operator`, of the "
         "rest `hash`, of the rest `other`; `no_delivery`, beyond all members that got it; "
-        "`unwanted_crossings`, all but `kept`",
+        "`unwanted_crossings`, all but `kept`; both null where no link was captured (`rests_on`)",
     ),
     "control_share": (
         "fraction",

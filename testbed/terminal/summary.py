@@ -69,12 +69,13 @@ def _private(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     if found is None:
         return []
     causes = ", ".join(f"{numbers.count(count)} {cause}" for cause, count in found["discarded"].items())
+    unwanted = found["unwanted_crossings"]
+    crossed = "no link was captured" if unwanted is None else f"{numbers.count(unwanted)} unwanted crossings"
     return [
         (
             "private",
             f"{numbers.count(found['delivered'])} delivered to members, {numbers.count(found['kept'])} kept "
-            f"({numbers.share(found['precision'], 1)}); discarded: {causes or 'none'}; "
-            f"{numbers.count(found['unwanted_crossings'])} unwanted crossings",
+            f"({numbers.share(found['precision'], 1)}); discarded: {causes or 'none'}; {crossed}",
         )
     ]
 

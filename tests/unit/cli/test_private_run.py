@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +76,19 @@ def test_report(run: RunLayout) -> None:
     text = run.report.read_text()
     assert "Private matching" in text
     assert "discarded: operator" in text
+
+
+def test_crossings_are_unknown_without_captures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = ("--set", "privacy.mode=bloom", "--set", "duration_s=30")
+    options = ("--captures", "none", "--engine", "duckdb", "--runs", str(tmp_path))
+    assert main(["simulate", "ring5", *chosen, *options]) == 0
+    assert "no link was captured" in " ".join(capsys.readouterr().out.split())
+    (manifest,) = tmp_path.glob("*/manifest.json")
+    run = RunLayout(manifest.parent)
+    private = json.loads(run.summary.read_text())["private"]
+    assert private["delivered"] > private["kept"] > 0
+    assert private["crossings"] is private["unwanted_crossings"] is None
+    assert "no link was captured" in run.report.read_text()
 
 
 def test_attack(run: RunLayout, printed: Callable[..., str]) -> None:
