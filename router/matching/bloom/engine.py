@@ -7,7 +7,7 @@ from sys import getsizeof
 
 import numpy as np
 
-from router.matching.bloom.interface import BitTable, check_length, rows_of, words_of
+from router.matching.bloom.interface import BitTable, check_change, check_length, rows_of, words_of
 from router.matching.bloom.matching import match
 from router.matching.bloom.scratch import working_memory
 from router.matching.bloom.segment import LAYOUT, Segment
@@ -54,15 +54,14 @@ class TreeMatcher:
         if interface in self._loaded:
             raise ValueError(f"interface {interface}: its filters are not known one by one")
         held = self._held.get(interface, {})
+        removed, new = check_change(interface, held, gone, added, self._bits)
         taken = []
-        for filter_ in gone:
-            if filter_ not in held:
-                raise ValueError(f"interface {interface}: it has no filter {filter_.hex()}")
+        for filter_ in removed:
             taken.append(held.pop(filter_))
             if taken[-1] is None:
                 del self._unsynced[interface][filter_]
         self._take_out(taken)
-        if came := [check_length(filter_, self._bits) for filter_ in added if filter_ not in held]:
+        if came := [filter_ for filter_ in new if filter_ not in held]:
             held.update(dict.fromkeys(came))
             self._unsynced.setdefault(interface, {}).update(dict.fromkeys(came))
         if not held:

@@ -6,7 +6,7 @@ whole words of 64 bits; bits from m on are 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -58,13 +58,14 @@ class BitMatcher(Protocol):
 
         Raises:
             ValueError: a filter has another length than m/8 bytes, or the interface lacks a filter of `gone`.
+                Nothing is changed then.
         """
 
     def set_filters(self, interface: int, filters: Iterable[bytes]) -> None:
         """Sets the filters of an interface, in place of earlier ones.
 
         Raises:
-            ValueError: a filter has another length than m/8 bytes.
+            ValueError: a filter has another length than m/8 bytes; the earlier ones stay.
         """
 
     def remove(self, interface: int) -> None:
@@ -143,6 +144,24 @@ def rows_of(filters: Collection[bytes], bits: int) -> npt.NDArray[np.uint64]:
     words = words_of(bits)
     padded = b"".join(filter_.ljust(8 * words, b"\0") for filter_ in filters)
     return np.frombuffer(padded, "<u8").astype(np.uint64).reshape(len(filters), words)
+
+
+def check_change(
+    interface: int, held: Container[bytes], gone: Iterable[bytes], added: Iterable[bytes], bits: int
+) -> tuple[list[bytes], list[bytes]]:
+    """Returns the filters that a change removes and those that it adds, each once.
+
+    Args:
+        held: the filters of the interface.
+
+    Raises:
+        ValueError: as `BitMatcher.change`.
+    """
+    removed = list(dict.fromkeys(gone))
+    for filter_ in removed:
+        if filter_ not in held:
+            raise ValueError(f"interface {interface}: it has no filter {filter_.hex()}")
+    return removed, [check_length(filter_, bits) for filter_ in dict.fromkeys(added)]
 
 
 def check_length(row: bytes, bits: int) -> bytes:

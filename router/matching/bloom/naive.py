@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from sys import getsizeof
 
-from router.matching.bloom.interface import BitTable, check_length, words_of
+from router.matching.bloom.interface import BitTable, check_change, check_length, words_of
 
 
 class NaiveBitMatcher:
@@ -18,19 +18,19 @@ class NaiveBitMatcher:
 
     def change(self, interface: int, gone: Iterable[bytes], added: Iterable[bytes]) -> None:
         """See `BitMatcher`."""
-        held = self._filters.setdefault(interface, {})
-        for filter_ in gone:
-            if held.pop(check_length(filter_, self._bits), None) is None:
-                raise ValueError(f"interface {interface}: it has no filter {filter_.hex()}")
-        for filter_ in added:
-            held[check_length(filter_, self._bits)] = int.from_bytes(filter_, "little")
-        if not held:
-            del self._filters[interface]
+        held = self._filters.get(interface, {})
+        removed, new = check_change(interface, held, gone, added, self._bits)
+        for filter_ in removed:
+            del held[filter_]
+        held.update((filter_, int.from_bytes(filter_, "little")) for filter_ in new)
+        if held:
+            self._filters[interface] = held
+        else:
+            self._filters.pop(interface, None)
 
     def set_filters(self, interface: int, filters: Iterable[bytes]) -> None:
         """See `BitMatcher`."""
-        self.remove(interface)
-        self.change(interface, (), filters)
+        self.change(interface, list(self._filters.get(interface, ())), filters)
 
     def remove(self, interface: int) -> None:
         """See `BitMatcher`."""

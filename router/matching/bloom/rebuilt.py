@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.bloom.interface import BitTable, check_length, rows_of, words_of
+from router.matching.bloom.interface import BitTable, check_change, check_length, rows_of, words_of
 
 Words = npt.NDArray[np.uint64]
 
@@ -46,20 +46,22 @@ class RebuiltMatcher(ABC):
         """See `BitMatcher`."""
         if interface in self._loaded:
             raise ValueError(f"interface {interface}: its filters are not known one by one")
-        held = self._filters.setdefault(interface, {})
-        for filter_ in gone:
-            if filter_ not in held:
-                raise ValueError(f"interface {interface}: it has no filter {filter_.hex()}")
+        held = self._filters.get(interface, {})
+        removed, new = check_change(interface, held, gone, added, self._bits)
+        for filter_ in removed:
             del held[filter_]
-        held.update(dict.fromkeys(check_length(filter_, self._bits) for filter_ in added))
-        if not held:
-            del self._filters[interface]
+        held.update(dict.fromkeys(new))
+        if held:
+            self._filters[interface] = held
+        else:
+            self._filters.pop(interface, None)
         self._stale = True
 
     def set_filters(self, interface: int, filters: Iterable[bytes]) -> None:
         """See `BitMatcher`."""
+        new = [check_length(filter_, self._bits) for filter_ in filters]
         self.remove(interface)
-        self.change(interface, (), filters)
+        self.change(interface, (), new)
 
     def remove(self, interface: int) -> None:
         """See `BitMatcher`."""
