@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from testbed.cli.main import main
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
 from testbed.figures.advertisements import issued
-from testbed.figures.page import write_page
+from testbed.figures.page import draw, write_page
 from testbed.figures.reproduction import (
     FIGURES,
     Case,
@@ -123,6 +125,19 @@ def test_a_figure_is_a_class_and_a_registration(tmp_path: Path, size: str, statu
     assert f"Made by `cbcb figure toy --size {size} --seeds 3`." in page
     for name in ("toy.md", "toy.svg"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_steps_are_drawn_by_their_corners() -> None:
+    """The line has the values of the curve at every point of the grid, and few points."""
+    curves = [[(0.0, 1.0), (100.0, 3.0), (399.0, 2.0)], [(0.0, 1.0), (250.0, 5.0)]]
+    axes = Figure().add_subplot()
+    draw(Panel("t", "y", {"a": curves}, percent=False), axes)
+    (line,) = axes.lines
+    x, y = np.array(line.get_xdata()), np.array(line.get_ydata())
+    assert x.tolist() == [0, 99, 100, 249, 250, 398, 399]
+    grid = np.arange(400.0)
+    expected = np.select([grid < 100, grid < 250, grid < 399], [1.0, 2.0, 4.0], 3.5)
+    assert np.interp(grid, x, y) == pytest.approx(expected)
 
 
 def test_an_unknown_figure_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
