@@ -39,6 +39,7 @@ SECRET_BYTES = 32
 DEFAULT_BITS, DEFAULT_HASHES = 512, 8
 _FILE_MODE = 0o600
 _FORMAT = "cbcb-keys-1"
+_TYPE_NAMES = {str: "a text", int: "an integer", float: "a number", list: "a list"}
 
 
 class KeyFileError(ValueError):
@@ -84,6 +85,10 @@ class EncodingParameters:
 
 
 DEFAULT_PARAMETERS = EncodingParameters()
+#: Name of a parameter -> its type.
+_PARAMETERS: dict[str, type] = {
+    each.name: type(getattr(DEFAULT_PARAMETERS, each.name)) for each in fields(EncodingParameters)
+}
 
 
 @dataclass(frozen=True)
@@ -247,26 +252,68 @@ def read_keys(path: Path) -> KeyRing:
         raise KeyFileError(f"{path}: {error.strerror or error}") from error
     try:
         return _ring(json.loads(data))
-    except (ValueError, KeyError, TypeError) as error:
-        raise KeyFileError(f"{path}: no key file: {_reason(error)}") from error
+    except (ValueError, RecursionError) as error:
+        raise KeyFileError(f"{path}: no key file: {error}") from error
 
 
-def _reason(error: Exception) -> str:
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+class KeyFile:
+    """A key file that may be replaced while its keys are in use.
+
+    Args:
+        path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read = _state(path)
+
+    def renewed(self) -> KeyRing | None:
+        """Returns the keys of the file if it was replaced since the last look; None: it was not.
+
+        Raises:
+            KeyFileError: the new file cannot be used; the next call does not look at it a second time.
+        """
+        state = _state(self.path)
+        if state == self._read:
+            return None
+        self._read = state
+        return read_keys(self.path)
 
 
-def _ring(content: dict[str, Any]) -> KeyRing:
-    if content["format"] != _FORMAT:
+def _state(path: Path) -> tuple[int, ...] | None:
+    """Returns numbers that change when a file is replaced or its mode is; None: there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+
+
+def _ring(content: Any) -> KeyRing:
+    if _value(content, "format", str) != _FORMAT:
         raise ValueError(f"format {content['format']!r}; expected {_FORMAT!r}")
-    names = [each.name for each in fields(EncodingParameters)]
-    return KeyRing(
-        tuple(
-            Key(
-                each["key_id"],
-                bytes.fromhex(each["secret"]),
-                EncodingParameters(**{name: each[name] for name in names}),
-            )
-            for each in content["keys"]
-        ),
-        content["sending"],
-    )
+    keys = []
+    for each in _value(content, "keys", list):
+        number, secret = _value(each, "key_id", int), bytes.fromhex(_value(each, "secret", str))
+        chosen = {name: _value(each, name, type_) for name, type_ in _PARAMETERS.items()}
+        keys.append(Key(number, secret, EncodingParameters(**chosen)))
+    return KeyRing(tuple(keys), _value(content, "sending", int))
+
+
+def _value(content: Any, name: str, expected: type) -> Any:
+    """Returns a field of an object.
+
+    Raises:
+        ValueError: the object lacks the field, or its value is of another type.
+    """
+    if not isinstance(content, dict):
+        raise ValueError(f"{content!r:.80}; expected an object")  # noqa: TRY004
+    if name not in content:
+        raise ValueError(f"{name!r} is missing")
+    value = content[name]
+    if expected is float and type(value) is int:
+        return float(value)
+    # A boolean is an integer of Python.
+    if type(value) is not expected:
+        raise ValueError(f"{name}: {value!r:.80}; expected {_TYPE_NAMES[expected]}")
+    return value

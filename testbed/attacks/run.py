@@ -55,7 +55,8 @@ def attack_run(run: RunLayout, key_file: Path | None, names: Sequence[str]) -> A
         names: of `ATTACKS`.
 
     Raises:
-        InputError: the key file cannot be used, or the captures have no private message under its keys.
+        InputError: the key file cannot be used, the captures have no private message under its keys, or the
+            workload has no messages.
         RunFolderError: a file of the run folder is malformed.
     """
     try:
@@ -87,7 +88,11 @@ def attack_run(run: RunLayout, key_file: Path | None, names: Sequence[str]) -> A
 
 
 def _knowledge(run: RunLayout, encoding: Encoding) -> Knowledge:
-    """The public distribution: a workload of the same experiment with another seed."""
+    """The public distribution: a workload of the same experiment with another seed.
+
+    Raises:
+        InputError: the workload has no messages.
+    """
     experiment = load_experiment(run.experiment)
     drawn = generate(replace(experiment, seed=experiment.seed + _OTHER_SEED))
     messages: list[Message] = []
@@ -97,4 +102,9 @@ def _knowledge(run: RunLayout, encoding: Encoding) -> Knowledge:
             messages.append(Message(item.attributes))
         elif item.predicate is not None:
             filters += [(item.node, filter_) for filter_ in parse_predicate(item.predicate)]
+    if not messages:
+        raise InputError(
+            f"{run.experiment}: its workload has no messages; expected some, from which an attacker knows "
+            "the distribution of names and values"
+        )
     return knowledge_of(Traffic(messages, filters), encoding)

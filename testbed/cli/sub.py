@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from argparse import ArgumentParser, Namespace
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from router.predicates.model import Message
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_message
+from router.privacy.keys import KeyFile, KeyFileError
 from router.runtime.client import Client
 from testbed.cli.applications import add_application, connected
 from testbed.cli.arguments import positive, timeout_s
@@ -18,6 +20,8 @@ from testbed.terminal.numbers import message
 
 #: Wall seconds between two looks for lifetimes that are over.
 _LOOK_S = 0.1
+#: Wall seconds between two looks at the key file.
+_RENEW_S = 1.0
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -58,11 +62,13 @@ def main(arguments: Namespace) -> int:
         predicates = [parse_predicate(text) for text in arguments.predicate]
     except ValueError as error:
         raise InputError(str(error)) from error
+    # Before the file is read: a rotation in between is then noticed.
+    keys = None if arguments.key_file is None else KeyFile(arguments.key_file)
     with connected(arguments) as client:
         if not all(limits):
             for predicate in predicates:
                 client.subscribe(predicate)
-            return _print_deliveries(client, arguments.count, arguments.timeout_s, None)
+            return _print_deliveries(client, arguments.count, arguments.timeout_s, keys=keys)
         for predicate in predicates:
             client.register(predicate, *limits)
         lifetimes = _Lifetimes(client, arguments.refresh, len(predicates))
@@ -93,22 +99,42 @@ class _Lifetimes:
         return self.left == 0
 
 
+def _renew(client: Client, keys: KeyFile) -> None:
+    """Takes the keys of the file if it was replaced: a step of a rotation (`cbcb keys rotate`)."""
+    try:
+        ring = keys.renewed()
+    except KeyFileError as error:
+        print(f"cbcb: {error}; the former keys stay in use", file=sys.stderr)
+        return
+    if ring is not None:
+        client.set_keys(ring)
+        numbers = ", ".join(str(key.key_id) for key in ring.keys)
+        print(f"cbcb: {keys.path}: receiving under keys {numbers}", file=sys.stderr)
+
+
 def _print_deliveries(
-    client: Client, count: int | None, timeout_s: float | None, lifetimes: _Lifetimes | None
+    client: Client,
+    count: int | None,
+    timeout_s: float | None,
+    lifetimes: _Lifetimes | None = None,
+    keys: KeyFile | None = None,
 ) -> int:
     """Prints one message a line until there have been `count`, the time is over, or all lifetimes are."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     printed = 0
     while count is None or printed < count:
-        wait_s = None if deadline is None else deadline - time.monotonic()
-        if wait_s is not None and wait_s <= 0:
+        wait_s = math.inf if deadline is None else deadline - time.monotonic()
+        if wait_s <= 0:
             break
+        if keys is not None:
+            _renew(client, keys)
+            wait_s = min(wait_s, _RENEW_S)
         if lifetimes is not None:
             # The end of a lifetime comes as a line that is no delivery.
-            wait_s = _LOOK_S if wait_s is None else min(wait_s, _LOOK_S)
-        delivery = next(client.deliveries(wait_s), None)
+            wait_s = min(wait_s, _LOOK_S)
+        delivery = next(client.deliveries(None if wait_s == math.inf else wait_s), None)
         if delivery is None:
-            if lifetimes is not None and not lifetimes.over():
+            if keys is not None or (lifetimes is not None and not lifetimes.over()):
                 continue
             break
         name = message(delivery.source, delivery.seq)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import stat
 from pathlib import Path
 
@@ -125,6 +126,14 @@ def test_the_command_attacks_a_run(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "A1" in capsys.readouterr().out
     assert main([*command, "--attack", "A9"]) == 2
     assert "expected one of A1, A2, A3, A4, A5" in capsys.readouterr().err
+    # Of messages that `cbcb pub` sent in a run without a workload the public distribution is not known.
+    text = run.experiment.read_text()
+    assert experiment.duration_s == 60
+    text_without_events = text.partition("[[events]]")[0]
+    run.experiment.write_text(re.sub(r"first_message_s = .*", "first_message_s = 60", text_without_events))
+    assert main(command) == 2
+    assert "its workload has no messages" in capsys.readouterr().err
+    run.experiment.write_text(text)
     other = tmp_path / "other.json"
     write_keys(other, KeyRing.new(random_bytes=random.Random(5).randbytes))
     assert main([*command, "--key-file", str(other)]) == 2

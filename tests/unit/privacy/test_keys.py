@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from router.privacy.keys import (
     EncodingParameters,
     Key,
+    KeyFile,
     KeyFileError,
     KeyRing,
     read_keys,
@@ -56,6 +58,52 @@ def test_a_malformed_file_is_refused(tmp_path: Path, content: str, problem: str)
     path.chmod(0o600)
     with pytest.raises(KeyFileError, match=f"keys.json: no key file: .*{problem}"):
         read_keys(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("key_id", 1.5, "key_id: 1.5; expected an integer"),
+        ("key_id", True, "key_id: True; expected an integer"),
+        ("bits", 512.0, "bits: 512.0; expected an integer"),
+        ("bits", 513, "sets of 513 bits"),
+        ("encoding", 5, "encoding: 5; expected a text"),
+        ("encoding", "none", "unknown encoding 'none'; expected one of slides, ranges"),
+        ("range_low", "x", "range_low: 'x'; expected a number"),
+        ("secret", "zz", "non-hexadecimal"),
+    ],
+)
+def test_a_malformed_key_is_refused(tmp_path: Path, name: str, value: object, problem: str) -> None:
+    path = tmp_path / "keys.json"
+    write_keys(path, KeyRing.new())
+    content = json.loads(path.read_text())
+    content["keys"][0][name] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(KeyFileError, match=f"keys.json: no key file: .*{problem}"):
+        read_keys(path)
+    content["keys"] = [5]
+    for text, expected in ((json.dumps(content), "5; expected an object"), ("[" * 100_000, "recursion")):
+        path.write_text(text)
+        with pytest.raises(KeyFileError, match=f"keys.json: no key file: .*{expected}"):
+            read_keys(path)
+
+
+def test_a_file_that_was_replaced_is_read_once(tmp_path: Path) -> None:
+    path, ring = tmp_path / "keys.json", KeyRing.new()
+    write_keys(path, ring)
+    file = KeyFile(path)
+    assert file.renewed() is None
+    write_keys(path, ring.rotated(), replacing=True)
+    renewed = file.renewed()
+    assert renewed is not None and renewed.keys[0] == ring.keys[0]
+    path.chmod(0o644)
+    with pytest.raises(KeyFileError, match="mode 0644"):
+        file.renewed()
+    assert file.renewed() is None
+    path.unlink()
+    with pytest.raises(KeyFileError, match="No such file"):
+        file.renewed()
+    assert file.renewed() is None
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -24,10 +24,11 @@ from captures.rundir.layout import RunLayout
 from router.content.bloom import Bloom
 from router.content.plain import Plain
 from router.matching.factory import factory
+from router.predicates.encoded.model import BloomPredicate
 from router.predicates.model import NOTHING, Message, Value
 from router.predicates.parser import parse_predicate
 from router.privacy.application import PrivateApplication
-from router.privacy.keys import EncodingParameters, KeyRing, write_keys
+from router.privacy.keys import EncodingParameters, KeyRing, read_keys, write_keys
 from router.privacy.member import Member
 from router.protocol.events import ControllerFrame, Event, Tick
 from router.protocol.options import RouterOptions
@@ -162,6 +163,42 @@ def test_an_application_with_keys(private_node: Node) -> None:
         assert [delivery.attributes for delivery in client.deliveries(0.2)] == [{"a": 1}]
         assert client.private is not None
         assert client.private.declared == "a = 1"
+
+
+def test_sub_takes_the_keys_of_a_file_that_is_replaced(
+    private_node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, old = tmp_path / "ring.keys", KeyRing.new()
+    write_keys(file, old)
+    new = old.rotated()
+
+    @contextmanager
+    def connected(_arguments: Namespace) -> Iterator[Client]:
+        with private_node.client(key=read_keys(file)) as client:
+            yield client
+
+    def suites() -> set[int]:
+        own = predicates_of(private_node.router).get(0, BloomPredicate())
+        assert isinstance(own, BloomPredicate)
+        return {filter_.suite.key_id for filter_ in own.encoded}
+
+    def rotate() -> None:
+        wait_for(lambda: None if suites() == {old.sending} else str(suites()))
+        file.chmod(0o644)
+        write_keys(file, new, replacing=True)
+        wait_for(lambda: None if suites() == {key.key_id for key in new.keys} else str(suites()))
+        with private_node.client(key=new.rotated()) as sender:
+            sender.send_message("x = 1")
+
+    monkeypatch.setattr(sub, "connected", connected)
+    monkeypatch.setattr(sub, "_RENEW_S", 0.01)
+    rotation = threading.Thread(target=rotate)
+    rotation.start()
+    options = {"max": None, "refresh": False, "lifetime": None, "freshness": None, "key_file": file}
+    status = sub.main(Namespace(predicate=["x = 1"], count=1, timeout_s=2 * TIMEOUT, **options))
+    rotation.join()
+    assert status == 0
+    assert capsys.readouterr().out.endswith("x = 1\n")
 
 
 def test_the_records_of_a_member_and_of_its_router_add_up(private_node: Node) -> None:
@@ -843,6 +880,7 @@ def test_sub_and_pub_serve_it(
         monkeypatch.setattr(command, "connected", connected)
     assert pub.main(Namespace(message=["x = 1", "x = 1"])) == 0
     options = {"count": None, "timeout_s": TIMEOUT, "refresh": False, "lifetime": 60.0, "freshness": 300.0}
+    options["key_file"] = None
     assert sub.main(Namespace(predicate=["x = 1"], max=1, **options)) == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[-1].endswith("x = 1")
