@@ -17,10 +17,10 @@ from typing import Any, Self
 import duckdb
 import pyarrow as pa
 
-from captures.accounting import baselines, paths, schemes
+from captures.accounting import baselines, common_tables, paths, schemes
 from captures.accounting.conclusion import conclusion
 from captures.accounting.curves import STEP_S, WINDOW_S
-from captures.accounting.direct_tables import QUERIES, TRAFFIC, experiment_seconds, expressions
+from captures.accounting.direct_tables import QUERIES, TRAFFIC, expressions
 from captures.accounting.inputs import Inputs, capture_files, defects, read_inputs
 from captures.accounting.kinds import with_plain_types
 from captures.accounting.log_tables import opening_table
@@ -29,7 +29,8 @@ from captures.accounting.reconcile import Total
 from captures.accounting.recovery import recovery
 from captures.accounting.registry import LOG_TABLES, load
 from captures.accounting.routers import Convergence
-from captures.accounting.traffic import frames_by_type
+from captures.accounting.times import experiment_seconds
+from captures.accounting.traffic import frames_by_type, link_directions
 from captures.accounting.uncaptured import processed_by_counters
 from captures.accounting.unrecorded import NAMED
 from captures.frames.columns import COLUMNS, SCHEMA
@@ -220,17 +221,33 @@ class Direct:
         The accounting must have been made with `whole`.
         """
         yield from self.tables.items()
-        yield FRAMES, self._frames
+        time_s = experiment_seconds(self.inputs.clock, "time_ns")
+        sender = "case when type = 'MSG' then issuer end"
+        frames = self.sql(f"select *, {time_s} as time_s, {sender} as source from frames")
+        yield FRAMES, frames.select(TABLES[FRAMES].schema.names).cast(TABLES[FRAMES].schema)
         yield "false_negative_curve", self.false_negatives()
         yield "false_positive_curve", self.false_positives()
         self._derive()
         inputs = self.inputs
-        names = expressions(inputs.clock, inputs.bin_s, inputs.log.last_ns, schemes.scheme_name(inputs))
+        scheme = schemes.scheme_name(inputs)
+        names = expressions(inputs.clock, inputs.bin_s, inputs.bins, inputs.log.last_ns, scheme)
+        self._database.register("directions", link_directions(inputs.captures))
         self._database.register("files", capture_files(inputs.captures, self._defects))
         self._database.execute(f"create temp table traffic as {TRAFFIC.format(**names)}")
         for name, query in QUERIES.items():
             found = self.sql(query.format(**names))
             yield name, found.select(TABLES[name].schema.names).cast(TABLES[name].schema)
+        yield from self._common_tables()
+
+    def _common_tables(self) -> Iterator[tuple[str, pa.Table]]:
+        known = "true" if self.inputs.all_hosts_captured else "false"
+        for name in common_tables.QUERIES:
+            tables = {"processed": f"(select * from processed where {known})"}
+            query = common_tables.query(name, self.inputs.clock, tables)
+            if name in common_tables.STEPS:
+                self._database.execute(f"create temp table {name} as {query}")
+            else:
+                yield name, self.sql(query).select(TABLES[name].schema.names).cast(TABLES[name].schema)
 
     def sql(self, query: str) -> pa.Table:
         """Returns the answer to a query over frames, sent, deliveries, outcomes, processed, crossings."""

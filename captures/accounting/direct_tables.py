@@ -7,6 +7,7 @@ Each query is under the name of its table, and gives the rows of the function th
 from __future__ import annotations
 
 from captures.accounting.curves import STEP_S, WINDOW_S
+from captures.accounting.times import experiment_seconds, wall_seconds
 from captures.rundir.clock import Clock
 
 _STEPS = round(WINDOW_S / STEP_S)
@@ -59,11 +60,15 @@ QUERIES: dict[str, str] = {
     "type_bins": f"select type, bin_s, {_SUMS}, {_RATES} from traffic where kind = 'link' "
     "group by type, bin_s",
     "link_utilisation": """
-        select binned.*, bytes * 8 / {wall_s} as bits_per_s,
+        select binned.*, bytes * 8 / {wall_s} as bits_per_wall_s,
             bytes * 8 / {wall_s} / (bandwidth_mbps * 1e6) as utilisation
         from (
-            select link, from_node, to_node, bin_s, sum(bytes)::bigint as bytes from traffic
-            where kind = 'link' and from_node is not null group by link, from_node, to_node, bin_s
+            select link, from_node, to_node, bin_s, sum(bytes)::bigint as bytes from (
+                select link, from_node, to_node, bin_s, bytes from traffic
+                where kind = 'link' and from_node is not null
+                union all select link, from_node, to_node, step * {bin_s}, 0
+                from directions cross join range({bins}) as steps(step)
+            ) group by link, from_node, to_node, bin_s
         ) as binned join links using (link)
     """,
     "talkers": f"select node, type, {_way('sent', 'from_router')}, {_way('received', 'to_router')} "
@@ -94,7 +99,7 @@ QUERIES: dict[str, str] = {
     """,
     "arrivals": "select * from arrivals",
     "deliveries": """
-        select source, seq, node, app, {sent_s} as sent_s, (delivered_ns - sent_ns) / 1e9 as delay_s,
+        select source, seq, node, app, {sent_s} as sent_s, (delivered_ns - sent_ns) / 1e9 as delay_wall_s,
             outcomes.deliveries as times, expected, decided,
             case when node = source then 0 else hops end as hops,
             case when node = source then 0 else cost end as cost,
@@ -125,7 +130,7 @@ QUERIES: dict[str, str] = {
         group by type, predicate
     """,
     "repeated_frames": """
-        select link, from_node, issuer, seq, fragment_index, count(*) as times from frames
+        select link, from_node, issuer as source, seq, fragment_index, count(*) as times from frames
         where kind = 'link' and type = 'MSG' group by all having count(*) > 1
     """,
     "savings": "select * from savings",
@@ -146,11 +151,12 @@ QUERIES: dict[str, str] = {
 }
 
 
-def expressions(clock: Clock, bin_s: float, last_ns: int, scheme: str) -> dict[str, str]:
+def expressions(clock: Clock, bin_s: float, bins: int, last_ns: int, scheme: str) -> dict[str, str]:
     """Returns the expressions that the queries name in braces, as SQL.
 
     Args:
         bin_s: width of a time bin in experiment seconds.
+        bins: number of the bins from second 0 to the last event of the run.
         last_ns: time of the last event of the run, ns since 1970 UTC.
         scheme: routing scheme of the experiment.
     """
@@ -165,45 +171,8 @@ def expressions(clock: Clock, bin_s: float, last_ns: int, scheme: str) -> dict[s
     return {
         **{name: experiment_seconds(clock, column) for name, column in times.items()},
         "bin_s": f"{bin_s!r}::double",
+        "bins": str(bins),
         "wall_s": wall_seconds(clock, "bin_s", bin_s),
         "last_ns": str(last_ns),
         "scheme": "'" + scheme.replace("'", "''") + "'",
     }
-
-
-def experiment_seconds(clock: Clock, time_ns: str) -> str:
-    """Returns the experiment second at a wall time (ns since 1970 UTC), as an SQL expression."""
-    return _of_pieces(
-        time_ns,
-        [str(piece.start_ns) for piece in clock.pieces],
-        [
-            f"({time_ns} - {piece.start_ns}) * {piece.rate / 1e9!r}::double + {piece.experiment_s!r}::double"
-            for piece in clock.pieces
-        ],
-    )
-
-
-def wall_seconds(clock: Clock, from_s: str, length_s: float) -> str:
-    """Returns the wall seconds that `length_s` experiment seconds last from a second on, as SQL."""
-    if len(clock.pieces) == 1:
-        return f"{length_s / clock.pieces[0].rate!r}::double"
-
-    def wall(experiment_s: str) -> str:
-        return _of_pieces(
-            experiment_s,
-            [f"{piece.experiment_s!r}::double" for piece in clock.pieces],
-            [
-                f"({experiment_s} - {piece.experiment_s!r}::double) / {piece.rate!r}::double"
-                f" + {(piece.start_ns - clock.start_ns) / 1e9!r}::double"
-                for piece in clock.pieces
-            ],
-        )
-
-    return f"({wall(f'({from_s} + {length_s!r}::double)')} - {wall(from_s)})"
-
-
-def _of_pieces(value: str, starts: list[str], of_piece: list[str]) -> str:
-    """Returns the expression of the last piece that starts at or before a value."""
-    first, *others = of_piece
-    cases = [f"when {value} >= {start} then {each}" for start, each in zip(starts[1:], others, strict=True)]
-    return f"(case {' '.join(reversed(cases))} else {first} end)" if cases else f"({first})"

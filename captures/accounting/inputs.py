@@ -26,7 +26,7 @@ from captures.rundir.epochs import Epochs, epochs
 from captures.rundir.files import RunFolderError
 from captures.rundir.lag import LagReport, read_lag
 from captures.rundir.layout import RunLayout
-from captures.rundir.manifest import SIMULATED, read_manifest
+from captures.rundir.manifest import SIMULATED, Manifest, read_manifest
 from captures.rundir.subscriptions import Judgement, read_judgement
 from captures.rundir.topology import read_topology
 from captures.rundir.workload import WorkloadLine, read_workload
@@ -69,6 +69,7 @@ class Inputs:
     held: bool
     private: bool
     judgement: Judgement | None
+    manifest: Manifest
 
     @property
     def links(self) -> Sequence[Link]:
@@ -105,6 +106,12 @@ class Inputs:
                     return width
         return math.ceil(span_s / _MOST_BINS)
 
+    @property
+    def bins(self) -> int:
+        """Number of the time bins from second 0 to the last event of the run; 0: there was no event."""
+        last_s = self.clock.experiment_s(self.log.last_ns)
+        return max(0, math.floor(last_s / self.bin_s) + 1) if self.log.last_ns else 0
+
 
 def read_inputs(run: RunLayout) -> Inputs:
     """Reads the small files of a run.
@@ -136,6 +143,7 @@ def read_inputs(run: RunLayout) -> Inputs:
         epochs=read_epochs(run),
         lag=read_lag(run),
         judgement=read_judgement(run),
+        manifest=manifest,
     )
 
 

@@ -29,7 +29,7 @@ DISCARDED = pa.schema([*DELIVERIES, ("cause", pa.string())])
 DECLARED = pa.schema(
     [
         *(("node", pa.int32()), ("app", pa.string()), ("t_ns", pa.int64()), ("predicate", pa.string())),
-        ("filters", pa.int32()),
+        *(("filters", pa.int32()), ("requested_ns", pa.int64())),
     ]
 )
 OPENING = pa.schema([("node", pa.int32()), ("requested_ns", pa.int64())])
@@ -112,7 +112,7 @@ def application_tables(run: RunLayout) -> ApplicationTables:
         if recorded.change is not None:
             requested_ns, in_force = recorded.change.requested_ns, recorded.change.in_force
             text = format_predicate(in_force)
-            declared.append((node, app, t_ns, text, len(in_force)))
+            declared.append((node, app, t_ns, text, len(in_force), requested_ns))
             if in_force and (node not in first or requested_ns < first[node].requested_ns):
                 first[node] = FirstPredicate(requested_ns, t_ns)
         events.append((t_ns, requested_ns, node, app, line["event"], *message, text))

@@ -29,7 +29,7 @@ def repeated(frames: DataFrame) -> DataFrame:
     """The MSG frames that crossed a link more than once in one direction: evidence of a loop."""
     return (
         frames.where("kind = 'link' and type = 'MSG'")
-        .groupBy("link", "from_node", "issuer", "seq", "fragment_index")
+        .groupBy("link", "from_node", F.col("issuer").alias("source"), "seq", "fragment_index")
         .agg(F.count("*").alias("times"))
         .where("times > 1")
     )

@@ -38,7 +38,7 @@ def private_deliveries(inputs: Inputs) -> pa.Table:
     rows = kept + inputs.log.discarded.to_pylist()
     rows.sort(key=lambda row: (row["t_ns"], row["node"], row["app"]))
     return pa.Table.from_pylist(
-        [{**row, "at_s": inputs.clock.experiment_s(row["t_ns"])} for row in rows],
+        [{**row, "t_s": inputs.clock.experiment_s(row["t_ns"])} for row in rows],
         schema=TABLES["private_deliveries"].schema,
     )
 

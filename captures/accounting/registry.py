@@ -40,7 +40,16 @@ if TYPE_CHECKING:
 #: The modules of this package that register functions.
 MODULES = (
     *("sources", "traffic", "deliveries", "routers", "curves", "paths", "baselines", "schemes"),
-    *("private", "recovery", "run_tables", "service_tables", "trees", "shortest_paths", "unrecorded"),
+    *(
+        "private",
+        "recovery",
+        "run_tables",
+        "service_tables",
+        "trees",
+        "shortest_paths",
+        "unrecorded",
+        "common_tables",
+    ),
 )
 
 Function = TypeVar("Function", bound=Callable[..., Any])

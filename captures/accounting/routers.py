@@ -36,8 +36,8 @@ def processed(frames: DataFrame, sent: DataFrame, deliveries: DataFrame, lost: D
     application). The fragments of a message count as one.
     """
     key = ["node", "source", "seq"]
-    on_host = frames.where("kind = 'host' and type = 'MSG' and undecodable is null").withColumnRenamed(
-        "issuer", "source"
+    on_host = frames.where("kind = 'host' and type = 'MSG' and undecodable is null").select(
+        "node", F.col("issuer").alias("source"), "seq", "time_ns", "direction"
     )
     from_network = (
         on_host.where(F.col("direction") == TO_ROUTER)

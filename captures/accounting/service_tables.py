@@ -24,7 +24,15 @@ _INDEXES = ("ppt", "dpt", "opt")
 @log_table("subscriptions")
 def subscriptions(inputs: Inputs) -> pa.Table:
     """The rounds of subscriptions, judged by the oracle."""
-    rows = [{**row, "subscription": signed64(row["subscription"])} for row in read_subscriptions(inputs.run)]
+    rows = [
+        {
+            **row,
+            "subscription": signed64(row["subscription"]),
+            "matching": row["m_s"],
+            "eligible": row["m_s_eligible"],
+        }
+        for row in read_subscriptions(inputs.run)
+    ]
     return pa.Table.from_pylist(rows, schema=TABLES["subscriptions"].schema)
 
 
@@ -66,7 +74,7 @@ def index_changes(inputs: Inputs) -> pa.Table:
             "source": record["source"],
             "seq": signed64(record["seq"]),
             "node": record["node"],
-            "at_s": at_s,
+            "t_s": at_s,
             "before": record["before"],
             "after": record["after"],
             "cause": record["cause"],
@@ -74,7 +82,7 @@ def index_changes(inputs: Inputs) -> pa.Table:
         for at_s, record in _records(inputs)
         if record["event"] == "cache"
     ]
-    rows.sort(key=lambda row: (row["at_s"], row["node"]))
+    rows.sort(key=lambda row: (row["t_s"], row["node"]))
     return pa.Table.from_pylist(rows, schema=TABLES["index_changes"].schema)
 
 

@@ -10,10 +10,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
+from captures.accounting.expressions import experiment_seconds
 from captures.accounting.inputs import Inputs
 from captures.accounting.kinds import PLAIN_NAMES
 from captures.accounting.registry import SMALL, step, table
 from captures.tables import store
+from captures.tables.catalogue import TABLES
 
 #: Tables of at most this many rows are sent to every executor, rather than sorted and merged with another.
 _BROADCAST_ROWS = 200_000
@@ -42,7 +44,8 @@ class Run:
     def provided(self) -> dict[str, Any]:
         """The values that registered functions may take beside each other's, by the parameters' names.
 
-        `bin_s`: width of a time bin in experiment seconds; `last_ns`: time of the last event of the run.
+        `bin_s`: width of a time bin in experiment seconds; `bins`: number of the bins from second 0 to the
+        last event of the run; `last_ns`: time of that event.
         """
         inputs = self.inputs
         return {
@@ -50,6 +53,7 @@ class Run:
             "inputs": inputs,
             "clock": inputs.clock,
             "bin_s": inputs.bin_s,
+            "bins": inputs.bins,
             "last_ns": inputs.log.last_ns,
         }
 
@@ -61,12 +65,17 @@ def frames(run: Run) -> DataFrame:
     A small run keeps them in memory. A large one writes them as Parquet, of which the queries read the
     columns that they need.
     """
-    decoded = run.decoded.replace(PLAIN_NAMES, subset=["type"])
+    decoded = (
+        run.decoded.replace(PLAIN_NAMES, subset=["type"])
+        .withColumn("time_s", experiment_seconds(run.inputs.clock, F.col("time_ns")))
+        .withColumn("source", F.when(F.col("type") == "MSG", F.col("issuer")))
+        .select(TABLES[store.FRAMES].schema.names)
+    )
     if run.small:
         return decoded
     store.write(decoded, run.folder, store.FRAMES, collect=False)
     path = str(run.folder / store.FRAMES)
-    return run.spark.read.schema(run.decoded.schema).parquet(path)
+    return run.spark.read.schema(decoded.schema).parquet(path)
 
 
 @step()

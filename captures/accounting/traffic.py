@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's users know
 
@@ -13,10 +14,14 @@ from captures.accounting.expressions import experiment_seconds, total, wall_seco
 from captures.accounting.kinds import plain_name
 from captures.accounting.reconcile import Total
 from captures.accounting.registry import ALWAYS, step, summary, table
+from captures.accounting.sources import Run
 from captures.frames.columns import FROM_ROUTER, TO_ROUTER
+from captures.rundir.capture_list import CapturedFile
 from captures.rundir.clock import Clock
 from router.wire.header import TYPE_NAMES, UNDECODABLE
 
+#: The columns of `directions`.
+DIRECTIONS = pa.schema([(name, pa.int32()) for name in ("link", "from_node", "to_node")])
 CONTROL_TYPES = ("RA", "SR", "UR")
 _CAPTURE = ("capture", "kind", "link", "node", "direction", "from_node", "to_node", "type")
 
@@ -82,20 +87,45 @@ def type_bins(link_bins: DataFrame, bin_s: float) -> DataFrame:
     )
 
 
+@step()
+def directions(run: Run) -> DataFrame:
+    """The directions of the captured links, with the columns of `DIRECTIONS`."""
+    return run.spark.createDataFrame(link_directions(run.inputs.captures))
+
+
+def link_directions(captures: Iterable[CapturedFile]) -> pa.Table:
+    """Returns the directions of the captured links, with the columns of `DIRECTIONS`."""
+    ends = [(each.identity.link, each.identity.u, each.identity.v) for each in captures]
+    rows = [(link, *pair) for link, u, v in ends if link is not None for pair in ((u, v), (v, u))]
+    names = DIRECTIONS.names
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=DIRECTIONS)
+
+
 @table("link_utilisation")
-def utilisation(link_bins: DataFrame, links: DataFrame, clock: Clock, bin_s: float) -> DataFrame:
+def utilisation(
+    link_bins: DataFrame, links: DataFrame, directions: DataFrame, clock: Clock, bin_s: float, bins: int
+) -> DataFrame:
     """The share of its bandwidth that each direction of a link carried in each bin.
 
     Bandwidth is per wall second: the time scale does not touch it. Bytes are those of the Ethernet frames,
     without preamble, check sequence and gap.
+
+    Args:
+        bins: number of the bins from second 0 to the last event of the run, in which directions may be idle.
     """
+    key = ("link", "from_node", "to_node", "bin_s")
+    starts = directions.sparkSession.range(bins).select((F.col("id") * F.lit(bin_s)).alias("bin_s"))
+    idle = directions.crossJoin(starts).withColumn("bytes", F.lit(0))
     bits_per_s = F.col("bytes") * F.lit(8) / wall_seconds(clock, F.col("bin_s"), bin_s)
     return (
-        _sum(link_bins.where("from_node is not null"), "link", "from_node", "to_node", "bin_s")
-        .drop("frames")
+        link_bins.where("from_node is not null")
+        .select(*key, "bytes")
+        .unionByName(idle)
+        .groupBy(*key)
+        .agg(total("bytes"))
         .join(F.broadcast(links.select("link", "bandwidth_mbps")), "link")
-        .withColumn("bits_per_s", bits_per_s)
-        .withColumn("utilisation", F.col("bits_per_s") / (F.col("bandwidth_mbps") * 1e6))
+        .withColumn("bits_per_wall_s", bits_per_s)
+        .withColumn("utilisation", F.col("bits_per_wall_s") / (F.col("bandwidth_mbps") * 1e6))
         .drop("bandwidth_mbps")
     )
 

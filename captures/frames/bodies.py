@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from captures.frames.columns import ATTRIBUTES, BODY_COLUMNS, SCHEMA, VALUE, VALUE_TYPES
+from captures.frames.columns import ATTRIBUTES, BODY_COLUMNS, NUMBER, SCHEMA, VALUE, VALUE_TYPES
 from router.predicates.model import Message, Value
 from router.predicates.printer import format_predicate
 from router.wire.bodies import BODIES
@@ -118,6 +118,11 @@ def _maps(messages: Sequence[Message | None]) -> pa.MapArray:
         ours = kinds == number
         dense = pa.array([value for value, here in zip(values, ours.tolist(), strict=True) if here], kind)
         fields.append(dense.take(pa.array(np.cumsum(ours) - 1, mask=~ours)))
+    numbers = (kinds == _KINDS[int]) | (kinds == _KINDS[float])
+    dense = pa.array(
+        [float(value) for value, here in zip(values, numbers.tolist(), strict=True) if here], NUMBER.type
+    )
+    fields.append(dense.take(pa.array(np.cumsum(numbers) - 1, mask=~numbers)))
     items = pa.StructArray.from_arrays(fields, fields=list(VALUE))
     offsets = np.concatenate(([0], np.cumsum([len(message) for message in present], dtype=np.int64)))
     mask = pa.array([message is None for message in messages], pa.bool_())

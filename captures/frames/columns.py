@@ -2,7 +2,8 @@
 
 `attributes` holds a message's attributes by name, each as a struct with one field a type of the protocol, of
 which the one that the attribute has is set: `attributes['price'].integer < 300`. Types stay apart as in
-the predicates, and no value is changed.
+the predicates, and no value is changed. A further field, `number`, has an integer or a double as a double, to
+which an integer beyond 2^53 is rounded.
 """
 
 from __future__ import annotations
@@ -16,16 +17,20 @@ FROM_ROUTER, TO_ROUTER = "from_router", "to_router"
 #: Values of `fragment`.
 WHOLE, PARTIAL, COMPLETING = "whole", "partial", "completing"
 
-#: Type of an attribute -> Arrow type; the fields of a value in `attributes`.
+#: Type of an attribute -> Arrow type; fields of a value in `attributes`.
 VALUE_TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),
     "integer": pa.int64(),
     "double": pa.float64(),
     "boolean": pa.bool_(),
 }
-VALUE = pa.struct(list(VALUE_TYPES.items()))
+#: The field with an integer or a double as a double, for queries that compare or sum values of either type.
+NUMBER = pa.field("number", pa.float64())
+VALUE = pa.struct([*VALUE_TYPES.items(), NUMBER])
 ATTRIBUTES = pa.map_(pa.string(), VALUE)
-_SQL_ATTRIBUTES = "map<string, struct<string: string, integer: bigint, double: double, boolean: boolean>>"
+_SQL_ATTRIBUTES = (
+    "map<string, struct<string: string, integer: bigint, double: double, boolean: boolean, number: double>>"
+)
 
 #: Column -> (Arrow type, Spark SQL type, meaning). Columns that hold a header field are null where the header
 #: does not decode. `seq` holds the 64 bits of the unsigned field as a signed number.
@@ -73,7 +78,8 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "attributes": (
         ATTRIBUTES,
         _SQL_ATTRIBUTES,
-        "of a MSG: name -> value, of whose fields `string`, `integer`, `double`, `boolean` one is set",
+        "of a MSG: name -> value, of whose fields `string`, `integer`, `double`, `boolean` one is set; "
+        "`number` is an integer or double as a double",
     ),
     "predicate": (pa.string(), "string", "of an RA or UR: the predicate in the readable notation"),
     "timeout_us": (pa.int64(), "bigint", "of an SR: how long its issuer waits, in microseconds"),

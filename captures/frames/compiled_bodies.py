@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from captures.frames.body_loops import BodyBuffers, fill
-from captures.frames.columns import ATTRIBUTES, BODY_COLUMNS, SCHEMA, VALUE
+from captures.frames.columns import ATTRIBUTES, BODY_COLUMNS, NUMBER, SCHEMA, VALUE
 from captures.pcap.reader import Block
 from router.predicates.model import Type
 from router.wire.format import FrameType
@@ -80,6 +80,8 @@ def _maps(buffers: BodyBuffers, has: Mask) -> pa.MapArray:
         fields.append(_of_kind(VALUE[value_type.name.lower()].type, kinds == value_type, *values))
     truths = np.packbits(buffers.bits != 0, bitorder="little")
     fields.append(_of_kind(VALUE["boolean"].type, kinds == Type.BOOLEAN, truths))
+    numbers = np.where(kinds == Type.DOUBLE, buffers.bits.view(np.float64), buffers.bits.astype(np.float64))
+    fields.append(_of_kind(NUMBER.type, (kinds == Type.INTEGER) | (kinds == Type.DOUBLE), numbers))
     items = pa.StructArray.from_arrays(fields, fields=list(VALUE))
     offsets = pa.Array.from_buffers(pa.int32(), len(has) + 1, [None, pa.py_buffer(buffers.first_attribute)])
     return pa.MapArray.from_arrays(offsets, keys, items, type=ATTRIBUTES, mask=_nulls(has))

@@ -20,6 +20,17 @@ from captures.frames.columns import COLUMNS
 UNIX_NS = "ns since 1970 UTC"
 EXPERIMENT_S = "experiment s"
 WALL_S = "wall s"
+#: Ending of a column's name -> its unit, or the end of it; of several that fit, the first counts. A column
+#: in a unit of time has one of these endings, and no other column has.
+CLOCKS = {
+    "_per_wall_s": f"/ {WALL_S}",
+    "_wall_s": WALL_S,
+    "_per_s": f"/ {EXPERIMENT_S}",
+    "_s": EXPERIMENT_S,
+    "_ms": "wall ms",
+    "_us": "experiment us",
+    "_ns": UNIX_NS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +93,7 @@ _SEQ = Column("seq", _LONG, "sequence number: 64 unsigned bits, stored as a sign
 _MESSAGE = (_SOURCE, _SEQ)
 _NODE = Column("node", _INT, "node of the application")
 _APP = Column("app", _TEXT, "name of the application")
+_LONG_SOURCE = replace(_SOURCE, type=_LONG)
 _SENT = Column("sent_s", _DOUBLE, "time at which the application requested the sending", EXPERIMENT_S)
 _EVENT_TIME = (
     Column("t_s", _DOUBLE, "time of the event", EXPERIMENT_S),
@@ -123,25 +135,70 @@ def _of_type(column: Column, arrow: pa.DataType, meaning: str | None = None) -> 
 _FRAME_UNITS = {
     "time_ns": UNIX_NS,
     **dict.fromkeys(("length", "captured", "total_length", "payload_length"), "bytes"),
-    "timeout_us": "us",
+    "timeout_us": "experiment us",
 }
+
+
+def _frame_columns() -> tuple[Column, ...]:
+    """The columns of a decoded frame, with the time and the name that other tables have for them."""
+    columns = [
+        Column(name, arrow, meaning, _FRAME_UNITS.get(name, ""))
+        for name, (arrow, _, meaning) in COLUMNS.items()
+    ]
+    places = {column.name: place for place, column in enumerate(columns)}
+    sender = "of a MSG: node that sent the message, as `issuer`; null: another type"
+    columns.insert(places["issuer"] + 1, Column("source", _LONG, sender))
+    columns.insert(places["time_ns"] + 1, Column("time_s", _DOUBLE, "when it was captured", EXPERIMENT_S))
+    return tuple(columns)
+
 
 _SUBSCRIPTION = Column(
     "subscription", _LONG, "number of the subscription at its home; an unsigned number with the same bits"
 )
 
+_PIECE = pa.struct([("start_ns", _LONG), ("experiment_s", _DOUBLE), ("rate", _DOUBLE)])
+
 _ROWS = (
+    Table(
+        "run",
+        "run, that is a single row",
+        (
+            Column("experiment", _TEXT, "name of the experiment; null: the manifest has none"),
+            Column("seed", _LONG, "seed of all that is drawn; null: the manifest has none"),
+            Column("datapath", _TEXT, "`kernel` or `user`; `simulated` of a simulation"),
+            _count("start_ns", "time zero: wall time of experiment second 0", UNIX_NS),
+            _count("last_ns", "time of the last event of an application; 0: no event", UNIX_NS),
+            Column(
+                "last_s", _DOUBLE, "time of the last event of an application; null: no event", EXPERIMENT_S
+            ),
+            Column(
+                "time_scale",
+                _DOUBLE,
+                "experiment seconds per wall second, from second 0 to the last event: the mean where the "
+                "rate changed",
+                "1",
+            ),
+            Column("width_s", _DOUBLE, "width of the time bins of all tables", EXPERIMENT_S),
+            Column(
+                "clock",
+                pa.list_(_PIECE),
+                "pieces of the experiment clock in force, in order: wall time at the start of a piece (ns "
+                "since 1970 UTC), experiment second then, and experiment seconds per wall second",
+            ),
+        ),
+    ),
     Table("link_bins", "link, direction, type and time bin", (*_DIRECTION, _TYPE, _BIN, *_COUNTS, *_RATES)),
     Table("link_totals", "link, direction and type", (*_DIRECTION, _TYPE, *_COUNTS)),
     Table(
         "link_utilisation",
-        "link, direction and time bin in which the direction carried a frame",
+        "captured link, direction and time bin from second 0 to the last event of the run, whether it is "
+        "idle or not; and each bin outside of that time in which the direction carried a frame",
         (
             *_DIRECTION,
             _BIN,
             _BYTES,
             Column(
-                "bits_per_s",
+                "bits_per_wall_s",
                 _DOUBLE,
                 "bits of the frames per wall second: bandwidth is not scaled with the time",
                 "bits / wall s",
@@ -233,6 +290,55 @@ _ROWS = (
         ),
     ),
     Table(
+        "hops",
+        "message, router that sent it over a link and router that it reached; of several times, the first",
+        (
+            *(_LONG_SOURCE, _SEQ),
+            Column("from_node", _INT, "router that sent the message"),
+            Column("to_node", _INT, "router that the message reached"),
+            _LINK,
+            _count(
+                "left_ns",
+                "time of the first frame in the capture of the host link of `from_node`; null: it shows none",
+                UNIX_NS,
+            ),
+            _count(
+                "arrived_ns", "time of the first frame in the capture of the host link of `to_node`", UNIX_NS
+            ),
+            Column("arrived_s", _DOUBLE, "as `arrived_ns`", EXPERIMENT_S),
+            Column(
+                "handling_wall_s",
+                _DOUBLE,
+                "in `from_node`: from the last frame of the message that came from the parent on the "
+                "source's tree (at the source: from the application's request) until `left_ns`; or null",
+                WALL_S,
+            ),
+            Column(
+                "latency_wall_s",
+                _DOUBLE,
+                "of the link and its switches: from `left_ns` to `arrived_ns`; null: not known",
+                WALL_S,
+            ),
+        ),
+    ),
+    Table(
+        "processed",
+        "message at a router, from a neighbour or from an application of its own; empty unless all host "
+        "links were captured",
+        (
+            Column("node", _INT, "the router"),
+            *(_LONG_SOURCE, _SEQ),
+            Column("t_s", _DOUBLE, "time of the first frame, or of the request to send", EXPERIMENT_S),
+            _count("t_ns", "time of the first frame, or of the request to send", UNIX_NS),
+            Column("from_network", _FLAG, "the message came from a neighbour"),
+            Column(
+                "false_positive",
+                _FLAG,
+                "the router neither forwarded the message nor delivered it to an application",
+            ),
+        ),
+    ),
+    Table(
         "savings",
         "message of which the broadcast tree is known: its crossings of links, and those of other ways to "
         "distribute it; a message of several frames counts once",
@@ -253,7 +359,10 @@ _ROWS = (
         (
             *(*_MESSAGE, _NODE, _APP, _SENT),
             Column(
-                "delay_s", _DOUBLE, "from the application's request to send until the first delivery", WALL_S
+                "delay_wall_s",
+                _DOUBLE,
+                "from the application's request to send until the first delivery",
+                WALL_S,
             ),
             _count("times", "deliveries to the application; more than 1 is a fault", "deliveries"),
             Column("expected", _FLAG, "the oracle expects the delivery"),
@@ -283,6 +392,49 @@ _ROWS = (
         ),
     ),
     Table(
+        "predicate_changes",
+        "change of the predicate of an application",
+        (
+            *(_NODE, _APP),
+            Column("t_s", _DOUBLE, "time at which the router had confirmed the change", EXPERIMENT_S),
+            _count("t_ns", "time at which the router had confirmed the change", UNIX_NS),
+            _count("requested_ns", "time at which the router read the request", UNIX_NS),
+            Column("predicate", _TEXT, "the whole predicate in force after the change"),
+            Column("filters", _INT, "filters of the predicate; 0: it was withdrawn", "filters"),
+            Column("issuer", _LONG, "as `node`, for a join with `advertisements`"),
+            Column(
+                "seq",
+                _LONG,
+                "sequence number of the RA that the change caused: the first that its router issued after "
+                "the request, which may answer several changes; null: none. A change that leaves the router "
+                "without a predicate causes an RA without a filter, or none",
+            ),
+        ),
+    ),
+    Table(
+        "advertisements",
+        "RA that a router issued",
+        (
+            Column("issuer", _LONG, "router that issued the RA"),
+            _SEQ,
+            Column("epoch", _LONG, "version of the broadcast tables"),
+            Column("predicate", _TEXT, "in the readable notation"),
+            Column(
+                "cause",
+                _TEXT,
+                "`predicate`: a change in `predicate_changes`; `epoch`: new broadcast trees; null: "
+                "neither, such as a periodic RA",
+            ),
+            _count("changes", "changes of predicates that the RA answers", "changes"),
+            Column("t_s", _DOUBLE, "time of its first frame in any capture", EXPERIMENT_S),
+            _count("first_ns", "time of its first frame in any capture", UNIX_NS),
+            _count("last_ns", "time of its last frame in any capture", UNIX_NS),
+            _count("routers", "routers that it reached, by the captures of host links", "routers"),
+            Column("frames", _LONG, "its frames on links; each fragment counts", "frames"),
+            Column("bytes", _LONG, "bytes of these frames", "bytes"),
+        ),
+    ),
+    Table(
         "advertised",
         "predicate and type (RA or UR) on links; the fragments of a frame count as one frame",
         (
@@ -298,7 +450,7 @@ _ROWS = (
         "MSG frame that crossed a link more than once in one direction: evidence of a loop",
         (
             *(_LINK, _FROM),
-            Column("issuer", _LONG, _SOURCE.meaning),
+            _LONG_SOURCE,
             _SEQ,
             Column("fragment_index", _INT, "index of the fragment, from 0"),
             _count("times", "crossings of the frame, 2 or more", "frames"),
@@ -336,7 +488,7 @@ _ROWS = (
             *_MESSAGE,
             Column("node", _INT, "node of the application"),
             _APP,
-            Column("at_s", _DOUBLE, "when the application had read the message", EXPERIMENT_S),
+            Column("t_s", _DOUBLE, "when the application had read the message", EXPERIMENT_S),
             Column("cause", _TEXT, "why the application discarded the message; null: it kept the message"),
         ),
     ),
@@ -357,8 +509,8 @@ _ROWS = (
             Column("outcome", _TEXT, "`satisfied`, `starved`, `short`, `open` or `withdrawn`"),
             _count("got", "N_S: publications delivered", "publications"),
             _count("got_remote", "of them, those that another router sent", "publications"),
-            _count("m_s", "M_S: matching publications uploaded in the lifetime", "publications"),
-            _count("m_s_eligible", "matching, fresh and not delivered in an earlier round", "publications"),
+            _count("matching", "M_S: matching publications uploaded in the lifetime", "publications"),
+            _count("eligible", "of them, fresh and not delivered in an earlier round", "publications"),
             Column("filled_s", _DOUBLE, "until `max` were delivered; null: never", EXPERIMENT_S),
         ),
     ),
@@ -380,7 +532,7 @@ _ROWS = (
         (
             *_MESSAGE,
             Column("node", _INT, "the router"),
-            Column("at_s", _DOUBLE, "time of the change", EXPERIMENT_S),
+            Column("t_s", _DOUBLE, "time of the change", EXPERIMENT_S),
             Column("before", _TEXT, "`ppt`, `dpt` or `opt`; null: in no index"),
             Column("after", _TEXT, "as `before`"),
             Column("cause", _TEXT, "row of the table of transitions, or `evicted`, `flushed`"),
@@ -416,10 +568,7 @@ _ROWS = (
     Table(
         "frames",
         "captured frame; stored in one folder a type",
-        tuple(
-            Column(name, arrow, meaning, _FRAME_UNITS.get(name, ""))
-            for name, (arrow, _, meaning) in COLUMNS.items()
-        ),
+        _frame_columns(),
         folders_by="type",
     ),
     Table(
@@ -556,7 +705,7 @@ _ROWS = (
             Column(
                 "bandwidth_mbps", _DOUBLE, "bandwidth in each direction; null: not limited", "Mbit / wall s"
             ),
-            Column("delay_ms", _DOUBLE, "delay in each direction; null: none", "ms"),
+            Column("delay_ms", _DOUBLE, "delay in each direction; null: none", "wall ms"),
             Column("loss_percent", _DOUBLE, "loss in each direction; null: none", "% of the frames"),
         ),
     ),

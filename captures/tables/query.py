@@ -14,7 +14,6 @@ from typing import TypeAlias
 import duckdb
 import pyarrow as pa
 
-from captures.frames.columns import SCHEMA
 from captures.tables import store
 from captures.tables.catalogue import TABLES, Column
 
@@ -135,7 +134,7 @@ def connect(run: Path) -> Database:
     database = duckdb.connect(":memory:", config=settings)
     for name in names:
         if store.is_empty(run, name):
-            database.register(name, SCHEMA.empty_table())
+            database.register(name, TABLES[name].schema.empty_table())
             continue
         files = str(store.folder(run, name) / "**" / "*.parquet").replace("'", "''")
         try:

@@ -9,11 +9,12 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from captures.frames.columns import SPARK_SCHEMA
 from captures.rundir.layout import RunLayout
 from captures.spark.session import spark_session
 from captures.tables import store
+from captures.tables.catalogue import TABLES
 from captures.tables.query import QueryError, table_names
 from captures.tables.query_check import QueryRefusedError, checked
 
@@ -38,7 +39,9 @@ def answer(spark: SparkSession, run: Path, sql: str) -> Iterator[pa.RecordBatch]
     try:
         session = spark.newSession()
         for name in table_names(run):
-            reader = session.read.schema(SPARK_SCHEMA) if store.is_empty(run, name) else session.read
+            reader = session.read
+            if store.is_empty(run, name):
+                reader = reader.schema(from_arrow_schema(TABLES[name].schema))
             reader.parquet(str(store.folder(run, name).resolve())).createOrReplaceTempView(name)
         session.conf.set("spark.sql.runSQLOnFiles", "false")
         table = checked(session, sql).toArrow()

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from captures.accounting.direct import Direct
-from captures.accounting.direct_tables import experiment_seconds
+from captures.accounting.times import experiment_seconds
 from captures.rundir.routing_tables import predicate_of, read_routing_tables
 from router.predicates.model import Message, Predicate
 from router.predicates.parser import parse_message

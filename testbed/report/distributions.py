@@ -20,9 +20,9 @@ def delays(deliveries: pd.DataFrame) -> Drawing | None:
     """Draws the share of the deliveries that were made within a time.
 
     Args:
-        deliveries: delay_s (wall seconds) of each.
+        deliveries: delay_wall_s (wall seconds) of each.
     """
-    known = np.sort(deliveries["delay_s"].dropna().to_numpy(dtype=float)) * 1000
+    known = np.sort(deliveries["delay_wall_s"].dropna().to_numpy(dtype=float)) * 1000
     # The axis is logarithmic: it has no place for a delay of 0 (virtual time) or below (the clock was set
     # back).
     values = known[known > 0]

@@ -150,7 +150,8 @@ def utilisation(table: pd.DataFrame, directions: int, with_bandwidth: int, width
     If only some links have a bandwidth, the others are left out.
 
     Args:
-        table: link, from_node, to_node, bin_s, bits_per_s, utilisation (a share; null without a bandwidth).
+        table: link, from_node, to_node, bin_s, bits_per_wall_s, utilisation (a share; null without a
+            bandwidth).
         directions: directions of all links: twice their number.
         with_bandwidth: number of directions that have a bandwidth.
         width: width of a bin, experiment seconds.
@@ -158,7 +159,7 @@ def utilisation(table: pd.DataFrame, directions: int, with_bandwidth: int, width
     if table.empty or not directions:
         return None
     limited = with_bandwidth > 0 and bool(table["utilisation"].notna().any())
-    column, factor, unit = ("utilisation", 100.0, "%") if limited else ("bits_per_s", 1e-3, "kbit/s")
+    column, factor, unit = ("utilisation", 100.0, "%") if limited else ("bits_per_wall_s", 1e-3, "kbit/s")
     busy = table.dropna(subset=[column])
     by_bin = busy.groupby("bin_s")[column]
     counted = with_bandwidth if limited else directions

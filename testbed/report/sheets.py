@@ -59,7 +59,7 @@ def links(run: RunData) -> Sheet:
     sizes = _sums(totals, ["link"], "bytes")
     use = run.tables["link_utilisation"]
     limited = any(link.bandwidth_mbps for link in run.topology.links)
-    column = "utilisation" if limited else "bits_per_s"
+    column = "utilisation" if limited else "bits_per_wall_s"
     peaks = use.groupby("link")[column].max() if not use.empty else pd.Series(dtype=float)
     rows = []
     for link in run.topology.links:

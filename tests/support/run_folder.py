@@ -20,7 +20,7 @@ from router.wire.addresses import (
     port_addresses,
 )
 from router.wire.codec import fragment
-from router.wire.frames import Frame, FrameType, Hello
+from router.wire.frames import Frame, FrameType, Hello, SenderRequest
 from tests.support.tree_entries import TreeEntry, table_of
 
 START_NS = 1_700_000_000_000_000_000
@@ -128,6 +128,11 @@ class RunBuilder:
         )
         requested = self.tick()
         self._event("set_predicate", node, requested_ns=requested, predicate="price < 100", late=True)
+
+    def withdraw(self, node: int) -> None:
+        """An application withdraws its predicate."""
+        requested = self.tick()
+        self._event("set_predicate", node, requested_ns=requested, predicate="none", late=True)
 
     def advertise(self, issuer: int, path: Sequence[tuple[int, Sequence[int]]], seq: int) -> None:
         for sender, receivers in path:
@@ -243,6 +248,47 @@ class RunBuilder:
 
     def _record(self, capture: str, data: bytes) -> None:
         self.pcaps[capture].append((self.tick(0) + len(self.pcaps[capture]), data))
+
+
+class SpacedRun(RunBuilder):
+    """A run in which a millisecond passes before every captured frame."""
+
+    def _record(self, capture: str, data: bytes) -> None:
+        self.pcaps[capture].append((self.tick(), data))
+
+    def request(self, issuer: int, path: Sequence[tuple[int, Sequence[int]]], number: int) -> None:
+        """An SR."""
+        for sender, receivers in path:
+            self.hop(
+                sender, receivers, Frame(FrameType.SR, issuer, SEQ + number, 1, 64, SenderRequest(1_000))
+            )
+
+
+def asked_run() -> SpacedRun:
+    """Returns a run with an answer to every question of docs/tables.md.
+
+    Nodes 1 and 2 set a predicate; node 1 withdraws its own, without an RA. Node 0 sends message 1, that both
+    receive, message 2, that node 1 drops, and message 3, that returns and crosses a link twice. It repeats
+    an SR.
+    """
+    run = SpacedRun()
+    for node in NODES:
+        run.set_up(node)
+    run.set_predicate(1)
+    run.advertise(1, [(1, [0, 2])], seq=1)
+    run.set_predicate(2)
+    run.advertise(2, [(2, [1]), (1, [0])], seq=1)
+    run.tick(100)
+    run.send(1, 50, [(0, [1]), (1, [2])], expected=True)
+    run.deliver(1, 1)
+    run.deliver(1, 2)
+    run.send(2, 150, [(0, [1])])
+    run.send(3, 50, [(0, [1]), (1, [0]), (0, [1])])
+    run.request(0, [(0, [1]), (1, [2])], number=4)
+    run.tick(1_000)
+    run.request(0, [(0, [1]), (1, [2])], number=5)
+    run.withdraw(1)
+    return run
 
 
 def good_run() -> RunBuilder:

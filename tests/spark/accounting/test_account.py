@@ -350,6 +350,7 @@ def test_a_run_in_which_nothing_happened_has_every_key_and_table(tmp_path: Path,
         "link_savings": 4,
         "nodes": 3,
         "routing_tables": 3,
+        "run": 1,
         "schemes": 14,
     }
     _report(run, summary)

@@ -96,7 +96,7 @@ def test_delay_and_path_of_what_was_delivered(spark: SparkSession) -> None:
         "source bigint, seq bigint, node int, hops int, cost bigint, shortest_hops int, shortest_cost bigint",
     )
     made = accounting.delivered(table, arrivals, CLOCK)
-    columns = ("seq", "node", "sent_s", "delay_s", "times", "expected", "decided")
+    columns = ("seq", "node", "sent_s", "delay_wall_s", "times", "expected", "decided")
     assert rows_of(made, *columns) == [
         (1, 1, 10.0, 0.5, 3, True, True),
         (2, 3, 20.0, 0.5, 1, False, False),

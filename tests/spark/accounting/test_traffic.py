@@ -63,15 +63,24 @@ def test_capture_totals(table: DataFrame) -> None:
     ]
 
 
-@pytest.mark.parametrize(("bandwidth", "shares"), [(0.16, [0.1, 0.11, 0.1]), (None, [None, None, None])])
+@pytest.mark.parametrize(
+    ("bandwidth", "shares"), [(0.16, [0.1, 0, 0, 0.11, 0, 0, 0, 0.1]), (None, [None] * 8)]
+)
 def test_utilisation_is_per_wall_second_and_direction(
     spark: SparkSession, table: DataFrame, bandwidth: float | None, shares: list[float | None]
 ) -> None:
     links = spark.createDataFrame([(0, 0, 1, 1, bandwidth)], LINKS)
-    found = traffic.utilisation(traffic.link_bins(table, BIN_S), links, CLOCK, BIN_S)
-    assert rows_of(found, "from_node", "to_node", "bin_s", "bytes", "bits_per_s") == [
+    directions = spark.createDataFrame([(0, 0, 1), (0, 1, 0)], "link int, from_node int, to_node int")
+    found = traffic.utilisation(traffic.link_bins(table, BIN_S), links, directions, CLOCK, BIN_S, 3)
+    # Three bins are of the run; the fourth has frames, and no row for the idle direction of another link.
+    assert rows_of(found, "from_node", "to_node", "bin_s", "bytes", "bits_per_wall_s") == [
         (0, 1, 0.0, 100, pytest.approx(16_000)),
+        (0, 1, 0.5, 0, 0),
+        (0, 1, 1.0, 0, 0),
         (0, 1, 1.5, 110, pytest.approx(17_600)),
+        (1, 0, 0.0, 0, 0),
+        (1, 0, 0.5, 0, 0),
+        (1, 0, 1.0, 0, 0),
         (1, 0, 1.5, 100, pytest.approx(16_000)),
     ]
     assert [share for *_, share in rows_of(found, "from_node", "bin_s", "utilisation")] == pytest.approx(

@@ -7,7 +7,7 @@ import random
 import duckdb
 import pytest
 
-from captures.accounting.direct_tables import experiment_seconds, wall_seconds
+from captures.accounting.times import experiment_seconds, wall_seconds
 from captures.rundir.clock import Clock
 from router.clock.pieces import NS, Piece
 

@@ -503,13 +503,13 @@ def test_neither_page_terminal_nor_figures_show_an_exponent(tmp_path: Path) -> N
         "delivery_delay": {"median_s": 1.234, "p99_s": 61.7},
     }
     run = synthetic_run(tmp_path, **values)
-    pd.DataFrame({"delay_s": [0.5, 2.5, 4.5]}).to_parquet(
+    pd.DataFrame({"delay_wall_s": [0.5, 2.5, 4.5]}).to_parquet(
         RunLayout(run).tables / "deliveries" / "part-0.parquet"
     )
     path = RunLayout(run).tables / "control_rate_curve" / "part-0.parquet"
     pd.read_parquet(path).assign(ra_per_s=12345.6).to_parquet(path)
     path = RunLayout(run).tables / "link_utilisation" / "part-0.parquet"
-    pd.read_parquet(path).assign(bits_per_s=1.234e8).to_parquet(path)
+    pd.read_parquet(path).assign(bits_per_wall_s=1.234e8).to_parquet(path)
     page = re.sub(r"<style>.*?</style>|<svg.*?</svg>", "", write_report(run).read_text(), flags=re.DOTALL)
     terminal = printed(summary(**values), color_system=None)
     assert not re.findall(r"\S*\de[+-]\d+", page + terminal)
@@ -596,13 +596,13 @@ def test_a_browser_sorts_the_tables_and_a_narrow_window_holds_the_page(tmp_path:
 
 
 def test_the_delay_figure_ends_at_the_last_delivery() -> None:
-    drawing = delays(pd.DataFrame({"delay_s": [0.004, 0.002, 0.001, 0.008]}))
+    drawing = delays(pd.DataFrame({"delay_wall_s": [0.004, 0.002, 0.001, 0.008]}))
     assert drawing is not None
     (line, *_) = drawing.figure.axes[0].get_lines()
     assert np.asarray(line.get_xdata()).tolist() == [1, 1, 2, 4, 8]
     assert _heights(line) == [0, 25, 50, 75, 100]
     assert drawing.note == "4 deliveries, half of them within 3 ms, the last after 8 ms."
-    assert delays(pd.DataFrame({"delay_s": []})) is None
+    assert delays(pd.DataFrame({"delay_wall_s": []})) is None
 
 
 def test_stretch_counts_hops_and_cost() -> None:
@@ -660,7 +660,7 @@ def with_some_bandwidths(run: Path) -> tuple[Link, ...]:
     table = pd.read_parquet(path)
     # Link 1 carries nothing.
     table = table[table["link"] != 1]
-    table["utilisation"] = (table["bits_per_s"] / 1e7).where(table["link"] % 2 == 1)
+    table["utilisation"] = (table["bits_per_wall_s"] / 1e7).where(table["link"] % 2 == 1)
     table.to_parquet(path)
     return links
 

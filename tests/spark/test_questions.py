@@ -1,0 +1,154 @@
+"""The documented questions on a run whose answers are known, on both engines."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from captures.accounting.account import account, account_directly
+from captures.tables import store
+from captures.tables.catalogue import TABLES
+from captures.tables.document import EXAMPLES
+from captures.tables.query import ask
+from captures.tables.query_spark import answer
+from router.wire.addresses import port_addresses
+from tests.support.run_folder import SEQ, START_NS, asked_run
+
+pytestmark = pytest.mark.spark
+
+_SIGNED = SEQ - 2**64
+_PORT_1 = int.from_bytes(port_addresses([1])[0], "big")
+#: First words of a question -> some columns of its answer, without the order of rows.
+_ANSWERS: dict[str, list[dict[str, Any]]] = {
+    "Delay by hops": [
+        {"hops": 1, "deliveries": 1, "median_ms": 7.0, "max_ms": 7.0},
+        {"hops": 2, "deliveries": 1, "median_ms": 7.0, "max_ms": 7.0},
+    ],
+    # From the request to the first frame, and from frame to frame in the router between.
+    "Processing delay": [
+        {"node": 0, "messages": 3, "median_ms": 2.0, "max_ms": 2.0},
+        {"node": 1, "messages": 2, "median_ms": 1.0, "max_ms": 1.0},
+    ],
+    # The withdrawal has no RA.
+    "Cost of a change": [
+        {"node": 1, "app": "app-1", "changes": 1, "routers": 2, "frames": 2, "until_known_wall_s": 0.006},
+        {"node": 2, "app": "app-2", "changes": 1, "routers": 2, "frames": 2, "until_known_wall_s": 0.007},
+        {"node": 1, "app": "app-1", "changes": None, "routers": None, "frames": None},
+    ],
+    "Loops": [{"source": 0, "seq": _SIGNED + 3, "links": 1, "times": 2}],
+    # 1 s, the frames of two hops, and ten experiment seconds a wall second.
+    "Repeated requests": [{"issuer": 0, "destination": _PORT_1, "repeated": 1, "mean_s": 10.06}],
+    "Stretch": [{"source": 0, "arrivals": 4, "mean": 1.0, "largest": 1.0}],
+    "Latency of links": [
+        {"link": 0, "from_node": 0, "to_node": 1, "median_ms": 2.0, "p99_ms": 2.0, "delay_ms": None},
+        {"link": 0, "from_node": 1, "to_node": 0, "median_ms": 2.0},
+        {"link": 1, "from_node": 1, "to_node": 2, "median_ms": 2.0},
+    ],
+    # Message 2 ended at node 1; message 3 came back to node 0, which forwarded it.
+    "False positives": [
+        {"node": 0, "messages": 1, "false_positives": 0, "share": 0.0},
+        {"node": 1, "messages": 3, "false_positives": 1, "share": pytest.approx(1 / 3)},
+        {"node": 2, "messages": 1, "false_positives": 0, "share": 0.0},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """A run with an answer to each question, accounted for on Spark."""
+    folder = asked_run().write(tmp_path_factory.mktemp("runs") / "run")
+    account(folder, spark=spark)
+    return folder
+
+
+def _asked(run: Path, sql: str) -> list[dict[str, Any]]:
+    return [row for batch in ask(run, sql) for row in batch.to_pylist()]
+
+
+def _plain(rows: list[dict[str, Any]]) -> list[str]:
+    """The rows, with numbers up to rounding and without the type by which an engine returns them."""
+    return [repr({name: _number(value) for name, value in row.items()}) for row in rows]
+
+
+def _number(value: object) -> object:
+    if isinstance(value, Decimal) or (isinstance(value, float) and value.is_integer()):
+        return int(value)
+    return f"{value:.9g}" if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize(("question", "sql"), EXAMPLES, ids=[question for question, _ in EXAMPLES])
+def test_both_engines_give_the_same_rows(run: Path, spark: SparkSession, question: str, sql: str) -> None:
+    found = _asked(run, sql)
+    assert found or question.startswith("Which messages were missed")
+    assert _plain([row for batch in answer(spark, run, sql) for row in batch.to_pylist()]) == _plain(found)
+
+
+@pytest.mark.parametrize("question", _ANSWERS)
+def test_the_answers_are_those_of_the_run(run: Path, question: str) -> None:
+    (sql,) = [sql for asked, sql in EXAMPLES if asked.startswith(question)]
+    expected = _ANSWERS[question]
+    found = _asked(run, sql)
+    assert len(found) == len(expected)
+    for row in expected:
+        alike = [
+            each
+            for each in found
+            if all(
+                each[name] == (pytest.approx(value) if isinstance(value, float) else value)
+                for name, value in row.items()
+            )
+        ]
+        assert len(alike) == 1, (row, found)
+
+
+def test_utilisation_counts_idle_bins(run: Path) -> None:
+    (sql,) = [sql for question, sql in EXAMPLES if question.startswith("Utilisation")]
+    rows = _asked(run, sql)
+    assert {(row["link"], row["from_node"]) for row in rows} == {(0, 0), (0, 1), (1, 1), (1, 2)}
+    (bins,) = _asked(
+        run,
+        "SELECT count(*) AS cells, count(DISTINCT bin_s) AS bins, sum(bytes) AS bytes, "
+        "(SELECT sum(bytes) FROM link_totals) AS total, any_value(floor(last_s / width_s)) + 1 AS all_bins "
+        "FROM link_utilisation CROSS JOIN run WHERE bin_s >= 0",
+    )
+    assert bins["cells"] == 4 * bins["bins"]
+    assert bins["bins"] == bins["all_bins"]
+    assert bins["bytes"] == bins["total"]
+
+
+def test_the_run_has_its_clock(run: Path) -> None:
+    (row,) = _asked(run, "SELECT * FROM run")
+    start_ns = START_NS + 1_000_000
+    assert row["clock"] == [{"start_ns": start_ns, "experiment_s": 0.0, "rate": 10.0}]
+    assert (row["start_ns"], row["time_scale"], row["datapath"]) == (start_ns, 10.0, "user")
+    (apart,) = _asked(
+        run, "SELECT max(abs(time_s - (time_ns - start_ns) / 1e9 * time_scale)) AS s FROM frames, run"
+    )
+    assert apart["s"] < 1e-6
+
+
+def test_a_number_is_an_integer_or_a_double(run: Path) -> None:
+    sql = "SELECT DISTINCT attributes['price'].number AS n, attributes['text'].number AS t FROM frames"
+    assert sorted(_asked(run, f"{sql} WHERE type = 'MSG'"), key=repr) == [
+        {"n": 150.0, "t": None},
+        {"n": 50.0, "t": None},
+    ]
+
+
+def test_tables_of_both_engines_are_equal(run: Path, tmp_path: Path) -> None:
+    other = asked_run().write(tmp_path / "run")
+    account_directly(other, lambda _: None)
+    for name, table in TABLES.items():
+        if store.is_empty(run, name):
+            assert store.is_empty(other, name)
+            continue
+        rows = [
+            pq.read_table(store.folder(folder, name)).select(table.schema.names).to_pylist()
+            for folder in (run, other)
+        ]
+        assert sorted(_plain(rows[0])) == sorted(_plain(rows[1])), name

@@ -1,0 +1,28 @@
+"""The names and units of the columns of the tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from captures.tables.catalogue import CLOCKS, TABLES
+from captures.tables.document import EXAMPLES
+
+_COLUMNS = [(table.name, column) for table in TABLES.values() for column in table.columns]
+#: Units that name no time of their own, though they hold a word of one.
+_TIMES = ("wall s", "wall ms", "experiment s", "experiment us", "ns since")
+
+
+@pytest.mark.parametrize(("table", "column"), _COLUMNS, ids=[f"{t}.{c.name}" for t, c in _COLUMNS])
+def test_the_end_of_a_name_says_the_clock(table: str, column: object) -> None:
+    del table
+    name, unit = column.name, column.unit  # type: ignore[attr-defined]
+    expected = next((unit for end, unit in CLOCKS.items() if name.endswith(end)), None)
+    if expected is not None:
+        assert unit.endswith(expected)
+        assert unit == expected or expected.startswith("/")
+    elif name != "bandwidth_mbps":
+        assert not any(time in unit for time in _TIMES)
+
+
+def test_the_questions_are_of_at_most_four_lines() -> None:
+    assert [question for question, sql in EXAMPLES if sql.count("\n") > 3] == []
