@@ -71,9 +71,11 @@ def account_and_report(
         with progress.stage("accounting_s", f"accounting on {ENGINES[engine]}"):
             try:
                 if engine == "duckdb":
-                    accounted = account_directly(run_dir, publish)
+                    accounted = account_directly(run_dir, publish, progress.update)
                 else:
-                    accounted = account(run_dir, master=master, spark=spark, publish=publish)
+                    accounted = account(
+                        run_dir, master=master, spark=spark, publish=publish, progress=progress.update
+                    )
             except (PcapError, BusyError, TooLargeError) as error:
                 raise InputError(str(error)) from error
             except (TsharkError, SessionError) as error:

@@ -7,27 +7,39 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from captures.accounting.conclusion import conclusion
 from captures.accounting.direct import Direct
 from captures.accounting.inputs import Inputs, capture_files, defects, read_inputs
-from captures.accounting.queries import end_jobs, run_queries
+from captures.accounting.queries import QUERY_STAGES, end_jobs, run_queries
 from captures.accounting.reconcile import Total, tshark_counts
 from captures.accounting.registry import LOG_TABLES
 from captures.accounting.sources import Run
+from captures.accounting.stages import Stages
 from captures.accounting.unrecorded import FIRST_UNRECORDED
 from captures.rundir.capture_list import read_captures
 from captures.rundir.layout import RunLayout
+from captures.rundir.stages import write_accounting
 from captures.source import captured_frames
-from captures.spark.session import spark_session
+from captures.spark.reach import require_reach
+from captures.spark.session import failed, spark_session
 from captures.tables import store
 
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
+
+#: The stages beside the queries.
+_INPUTS, _START, _TSHARK = "small files", "start of Spark", "tshark"
+_WALK, _LOGS = "walks through captures", "tables of logs"
+_EXPECTED = len((_INPUTS, _START, _TSHARK, _WALK, _LOGS)) + QUERY_STAGES
 #: Captures of fewer bytes than this make a small run: about 100,000 frames.
 _SMALL_BYTES = 20_000_000
 #: For larger captures, about a million frames, a JVM that compiles longer is faster.
@@ -49,6 +61,7 @@ def account(
     partitions: int = 4,
     spark: SparkSession | None = None,
     publish: Callable[[dict[str, Any]], None] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Accounts for a finished run: writes its tables, and returns keys of summary.json.
 
@@ -61,23 +74,30 @@ def account(
         spark: a session of `captures.spark.session`; None: a new session, whose start takes some seconds.
         publish: writes the summary with the keys, when the tables are in place. Until it has returned,
             readers treat the accounting as interrupted.
+        progress: takes lines of progress, in any thread.
 
     Raises:
         RunFolderError: a file of the run folder is missing or malformed.
         BusyError: another process accounts for the run.
-        SessionError: Spark does not start, or ends by itself.
+        SessionError: Spark does not start, fails, or ends by itself; a worker does not reach the run folder.
         PcapError: a capture file is no pcap file.
         TsharkError: tshark cannot be run.
     """
+    stages = Stages(progress, _EXPECTED)
     with store.new_tables(run_dir) as folder:
-        summary = _accounted(run_dir, master, partitions, spark, folder)
+        summary = _accounted(run_dir, master, partitions, spark, folder, stages)
         with store.publish(run_dir):
+            write_accounting(RunLayout(run_dir), stages.record("spark", master))
             if publish is not None:
                 publish(summary)
     return summary
 
 
-def account_directly(run_dir: Path, publish: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+def account_directly(
+    run_dir: Path,
+    publish: Callable[[dict[str, Any]], None],
+    progress: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
     """Accounts for a small run as `account`, on DuckDB in this process and without tshark.
 
     Raises:
@@ -93,33 +113,48 @@ def account_directly(run_dir: Path, publish: Callable[[dict[str, Any]], None]) -
                 f"{run_dir}: {size / 1e6:,.0f} MB of captures; the engine duckdb holds at most"
                 f" {_LARGE_BYTES / 1e6:,.0f} MB: account on Spark"
             )
-        with Direct(run_dir, whole=True) as direct:
-            summary = direct.summary()
-            for name, table in direct.all_tables():
-                store.write_arrow(table, folder, name)
+        stages = Stages(progress, len(("frames", "summary", "tables")))
+        with ExitStack() as stack:
+            with stages.stage("frames"):
+                direct = stack.enter_context(Direct(run_dir, whole=True))
+            with stages.stage("summary"):
+                summary = direct.summary()
+            with stages.stage("tables"):
+                for name, table in direct.all_tables():
+                    store.write_arrow(table, folder, name)
         summary["accounting_s"] = round(time.monotonic() - started, 3)
         with store.publish(run_dir):
+            write_accounting(RunLayout(run_dir), stages.record("duckdb", None))
             publish(summary)
     return summary
 
 
 def _accounted(
-    run_dir: Path, master: str, partitions: int, spark: SparkSession | None, folder: Path
+    run_dir: Path,
+    master: str,
+    partitions: int,
+    spark: SparkSession | None,
+    folder: Path,
+    stages: Stages,
 ) -> dict[str, Any]:
     """As `account`, with the tables in `folder`."""
     started = time.monotonic()
     layout = RunLayout(run_dir)
-    inputs = read_inputs(layout)
+    with stages.stage(_INPUTS):
+        inputs = read_inputs(layout)
     files = {capture.identity.name: run_dir / capture.file for capture in inputs.captures}
     size = sum(path.stat().st_size for path in files.values())
     log = layout.spark_log
     session = nullcontext(spark) if spark else spark_session(master, log, large=size > _LARGE_BYTES)
     # tshark and the walks need no Spark: they run while it starts.
     with _threads() as pool:
-        counting = pool.submit(tshark_counts, files)
-        walking = pool.submit(defects, files)
-        tables = pool.submit(_log_tables, inputs)
-        with session as active:
+        counting = pool.submit(_staged, stages, _TSHARK, tshark_counts, files)
+        walking = pool.submit(_staged, stages, _WALK, defects, files)
+        tables = pool.submit(_staged, stages, _LOGS, _log_tables, inputs)
+        with ExitStack() as stack:
+            with stages.stage(_START):
+                active = stack.enter_context(session)
+                require_reach(active, run_dir, folder)
 
             def compute() -> tuple[list[Total], dict[str, Any]]:
                 run = Run(
@@ -130,6 +165,7 @@ def _accounted(
                     tables.result(),
                     folder,
                     small=size < _SMALL_BYTES,
+                    stages=stages,
                 )
                 return run_queries(run)
 
@@ -137,15 +173,22 @@ def _accounted(
             computing = pool.submit(compute)
             try:
                 totals, counted = computing.result()
-            except BaseException:
+            except BaseException as error:
                 if spark is not None:  # a session of this function ends with its jobs
                     end_jobs(spark, [computing])
+                if isinstance(error, (PySparkException, Py4JJavaError)):
+                    raise failed(error, master, log) from error
                 raise
         counts = counting.result()
     unrecorded = counted.pop(FIRST_UNRECORDED)
     summary = conclusion(inputs, "spark", totals, counted, unrecorded, walking.result(), counts)
     summary["accounting_s"] = round(time.monotonic() - started, 3)
     return summary
+
+
+def _staged(stages: Stages, name: str, work: Callable[[_Given], _Made], given: _Given) -> _Made:
+    with stages.stage(name):
+        return work(given)
 
 
 def _log_tables(inputs: Inputs) -> dict[str, pa.Table]:

@@ -1,15 +1,21 @@
 """Tables whose definition is one text of SQL for both engines, Spark and DuckDB.
 
-`QUERIES` has the texts. Names in braces are tables, and expressions of times in experiment seconds.
+For changes of predicates and RAs, of which there are few, DuckDB makes the tables in either case: planning a
+query of Spark takes longer. `QUERIES` has the texts. Names in braces are tables, and expressions of times in
+experiment seconds.
 """
 
 from __future__ import annotations
 
+import duckdb
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from captures.accounting.registry import ALWAYS, step, table
+from captures.accounting.inputs import Inputs
+from captures.accounting.registry import step, table
 from captures.accounting.times import experiment_seconds
 from captures.rundir.clock import Clock
+from captures.tables.catalogue import TABLES
 
 #: RAs in the captures, by issuer and sequence number.
 _WAVES = """
@@ -117,6 +123,8 @@ QUERIES = {
 }
 #: The results that are no tables.
 STEPS = ("waves", "changes")
+#: The tables that DuckDB makes for both engines.
+CAUSES = ("predicate_changes", "advertisements")
 #: Expression -> column with a time, ns since 1970 UTC.
 _TIMES = {
     "t_s": "t_ns",
@@ -143,28 +151,40 @@ def _on_spark(name: str, clock: Clock, **tables: DataFrame) -> DataFrame:
     return spark.sql(query(name, clock, {each: f"{{{each}}}" for each in tables}), **tables)
 
 
-@step(kept=ALWAYS)
-def waves(frames: DataFrame, clock: Clock) -> DataFrame:
-    """The RAs in the captures, by issuer and sequence number."""
-    return _on_spark("waves", clock, frames=frames)
+@step()
+def waves(frames: DataFrame, clock: Clock) -> pa.Table:
+    """The RAs in the captures, by issuer and sequence number: a row for each, which one process can hold."""
+    return _on_spark("waves", clock, frames=frames).toArrow()
 
 
-@step(kept=ALWAYS)
-def changes(declared: DataFrame, waves: DataFrame, clock: Clock) -> DataFrame:
-    """The changes of predicates, with the RAs that they caused."""
-    return _on_spark("changes", clock, declared=declared, waves=waves)
+@step()
+def causes(waves: pa.Table, inputs: Inputs) -> dict[str, pa.Table]:
+    """The tables `predicate_changes` and `advertisements`, by name."""
+    with duckdb.connect(config={"threads": 1}) as database:
+        for name, held in (("waves", waves), ("declared", inputs.log.declared)):
+            database.register(name, held)
+        database.execute(f"create temp table changes as {query('changes', inputs.clock)}")
+        return {name: in_duckdb(database, name, inputs.clock) for name in CAUSES}
+
+
+def in_duckdb(
+    database: duckdb.DuckDBPyConnection, name: str, clock: Clock, tables: dict[str, str] | None = None
+) -> pa.Table:
+    """A table of the catalogue, from the tables of a database; `tables` as for `query`."""
+    found = database.sql(query(name, clock, tables)).to_arrow_table()
+    return found.select(TABLES[name].schema.names).cast(TABLES[name].schema)
 
 
 @table("predicate_changes")
-def predicate_changes(changes: DataFrame) -> DataFrame:
+def predicate_changes(causes: dict[str, pa.Table]) -> pa.Table:
     """The changes of predicates, with the RAs that they caused."""
-    return changes
+    return causes["predicate_changes"]
 
 
 @table("advertisements")
-def advertisements(waves: DataFrame, changes: DataFrame, clock: Clock) -> DataFrame:
+def advertisements(causes: dict[str, pa.Table]) -> pa.Table:
     """The RAs in the captures, with their causes."""
-    return _on_spark("advertisements", clock, waves=waves, changes=changes)
+    return causes["advertisements"]
 
 
 @table("hops")

@@ -243,11 +243,12 @@ class Direct:
         known = "true" if self.inputs.all_hosts_captured else "false"
         for name in common_tables.QUERIES:
             tables = {"processed": f"(select * from processed where {known})"}
-            query = common_tables.query(name, self.inputs.clock, tables)
+            clock = self.inputs.clock
             if name in common_tables.STEPS:
+                query = common_tables.query(name, clock, tables)
                 self._database.execute(f"create temp table {name} as {query}")
             else:
-                yield name, self.sql(query).select(TABLES[name].schema.names).cast(TABLES[name].schema)
+                yield name, common_tables.in_duckdb(self._database, name, clock, tables)
 
     def sql(self, query: str) -> pa.Table:
         """Returns the answer to a query over frames, sent, deliveries, outcomes, processed, crossings."""
@@ -329,18 +330,16 @@ class Direct:
         quantiles = {"median_s": 0.5, "p90_s": 0.9, "p99_s": 0.99}
         columns = ", ".join(f"quantile_cont({delay}, {share}) as {n}" for n, share in quantiles.items())
         return self._row(
-            f"select {columns}, max({delay}) as max_s, avg({delay}) as mean_s "
+            f"select {columns}, max({delay}) as max_s, "
+            "sum(delivered_ns - sent_ns) / count(*) / 1e9 as mean_s "
             "from outcomes where deliveries > 0"
         )
 
     def _stretch(self) -> dict[str, Any]:
-        keys = [(how, what) for what in ("hops", "cost") for how in ("mean", "max")]
         self._derive()
-        columns = ", ".join(
-            f"{'avg' if how == 'mean' else 'max'}({what} / shortest_{what}) as stretch_{what}_{how}"
-            for how, what in keys
+        return paths.stretch_totals(
+            self.sql(f"select {', '.join(paths.LENGTHS)}, count(*) as arrivals from arrivals group by all")
         )
-        return self._row(f"select {columns} from arrivals")
 
     def _repeated(self) -> int:
         keys = "link, from_node, issuer, seq, fragment_index"

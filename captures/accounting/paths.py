@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,6 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's u
 from captures.accounting.expressions import MESSAGE
 from captures.accounting.registry import ALWAYS, step, summary, table
 
+#: The lengths of a path to a router, taken and shortest.
+LENGTHS = ("hops", "shortest_hops", "cost", "shortest_cost")
 _WALKED = (
     "source bigint, seq bigint, node int, from_node int, link int, arrived_ns bigint, hops int, cost bigint"
 )
@@ -89,18 +92,30 @@ def arrivals(crossings: DataFrame, links: DataFrame, shortest_paths: DataFrame) 
 
 
 @summary("stretch")
-def arrival_totals(arrivals: DataFrame) -> DataFrame:
-    """The mean and the largest stretch, in hops and in cost; null without an arrival.
+def arrival_totals(arrivals: DataFrame) -> dict[str, float | None]:
+    """The mean and the largest stretch, in hops and in cost; null without an arrival."""
+    return stretch_totals(arrivals.groupBy(*LENGTHS).agg(F.count("*").alias("arrivals")).toArrow())
 
-    Stretch is the length of the path taken over the length of the shortest path.
+
+def stretch_totals(lengths: pa.Table) -> dict[str, float | None]:
+    """The mean and the largest stretch; None without an arrival.
+
+    Stretch is the length of the path taken over the length of the shortest path. The sum is exact, so that it
+    depends neither on the engine nor on the order of the rows.
+
+    Args:
+        lengths: the columns `LENGTHS`, and `arrivals`, the number of arrivals with these lengths.
     """
-    return arrivals.agg(
-        *(
-            function(F.col(what) / F.col(f"shortest_{what}")).alias(f"stretch_{what}_{name}")
-            for what in ("hops", "cost")
-            for name, function in (("mean", F.avg), ("max", F.max))
+    found: dict[str, float | None] = {}
+    for what in ("hops", "cost"):
+        rows = zip(
+            *(lengths[name].to_pylist() for name in (what, f"shortest_{what}", "arrivals")), strict=True
         )
-    )
+        shares = [(taken / shortest, n) for taken, shortest, n in rows if taken is not None and shortest]
+        count = sum(n for _, n in shares)
+        found[f"stretch_{what}_mean"] = math.fsum(share * n for share, n in shares) / count if count else None
+        found[f"stretch_{what}_max"] = max((share for share, _ in shares), default=None)
+    return found
 
 
 def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

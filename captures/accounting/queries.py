@@ -8,6 +8,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
@@ -30,6 +31,11 @@ _SETTINGS = {
 _QUERIES_AT_ONCE = 4
 #: Seconds between two orders to cancel all jobs.
 _CANCEL_EVERY_S = 0.3
+
+
+_LOG_TABLES = "files of the tables of logs"
+#: Number of the stages of `run_queries`.
+QUERY_STAGES = 1 + sum(1 for maker in MAKERS.values() if maker.table or maker.summary)
 
 
 class Values:
@@ -142,10 +148,16 @@ def _run(
     run: Run, values: Values, uses: Mapping[Maker, frozenset[str]]
 ) -> tuple[list[Total], dict[str, Any]]:
     def query(maker: Maker) -> dict[str, Any]:
+        with run.stages.stage(maker.table or maker.name):
+            return answer(maker)
+
+    def answer(maker: Maker) -> dict[str, Any]:
         value = values.get(maker.name)
         if maker.table:
             # The frames of a large run have been written, to be read by the queries.
-            if run.small or maker.table != store.FRAMES:
+            if isinstance(value, pa.Table):
+                store.write_arrow(value, run.folder, maker.table)
+            elif run.small or maker.table != store.FRAMES:
                 store.write(value, run.folder, maker.table, collect=run.small)
             found: dict[str, Any] = {}
         else:
@@ -154,8 +166,9 @@ def _run(
         return {maker.key: found} if maker.key else found
 
     def write_log_tables() -> dict[str, Any]:
-        for name, table in run.tables.items():
-            store.write_arrow(table, run.folder, name)
+        with run.stages.stage(_LOG_TABLES):
+            for name, table in run.tables.items():
+                store.write_arrow(table, run.folder, name)
         return {}
 
     # Queries whose values others take begin first, so that the others do not wait for them later.

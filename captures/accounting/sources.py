@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from captures.accounting.expressions import experiment_seconds
 from captures.accounting.inputs import Inputs
 from captures.accounting.kinds import PLAIN_NAMES
 from captures.accounting.registry import SMALL, step, table
+from captures.accounting.stages import Stages
 from captures.tables import store
 from captures.tables.catalogue import TABLES
 
@@ -31,6 +32,7 @@ class Run:
         tables: those of `captures.accounting.registry.LOG_TABLES`, by name.
         folder: takes the tables of the run.
         small: the run has so few frames that memory holds them; this process writes the small tables.
+        stages: takes the times of the queries.
     """
 
     spark: SparkSession
@@ -40,6 +42,7 @@ class Run:
     tables: dict[str, pa.Table]
     folder: Path
     small: bool
+    stages: Stages = field(default_factory=Stages)
 
     def provided(self) -> dict[str, Any]:
         """The values that registered functions may take beside each other's, by the parameters' names.

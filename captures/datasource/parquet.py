@@ -112,12 +112,11 @@ def _write_part(
                 writer.write_table(pa.Table.from_batches(held), row_group_size=_GROUP_ROWS)
                 held.clear()
 
-        for part in parts:
-            for batch in view.read(part):
-                held.append(batch)
-                rows += batch.num_rows
-                if sum(each.num_rows for each in held) >= _GROUP_ROWS:
-                    flush()
+        for batch in view.read_all(parts):
+            held.append(batch)
+            rows += batch.num_rows
+            if sum(each.num_rows for each in held) >= _GROUP_ROWS:
+                flush()
         flush()
     return pa.RecordBatch.from_pydict({"file": [file], "rows": [rows]})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
@@ -16,6 +16,7 @@ from captures.datasource.bounds import Bounds
 from captures.datasource.file_view import FILE_COLUMNS, file_health
 from captures.datasource.options import DROPMALFORMED, FAILFAST, PERMISSIVE, ReadOptions
 from captures.datasource.packet_view import NOT_ETHERNET, PACKET_COLUMNS, PacketDecoder
+from captures.datasource.small_files import SMALL_BYTES, SmallFiles
 from captures.frames.columns import COLUMNS
 from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
@@ -105,29 +106,65 @@ class View:
         if self.name == FILES:
             yield file_health(part, self.columns)
             return
-        reader = PcapReader(
-            part.path, link_type=None, start=part.start, end=part.end, context=part.context,
-            growing=self.growing, before=part.before,
-        )  # fmt: skip
         decoder = self._decoder(part)
-        try:
-            for block in reader.blocks(self._block_bytes()):
-                for batch in self._rows(decoder, block):
-                    chosen = self._chosen(batch, part.path)
-                    if chosen.num_rows:
-                        yield chosen
-        except FileNotFoundError:
-            if not self.skip_missing_files:
-                raise
-        except MalformedPacketError:
-            raise
-        except (PcapError, OSError):
-            if not self.skip_bad_files:
-                raise
+        for block in self._blocks(part):
+            for batch in self._rows(decoder, block):
+                chosen = self._chosen(batch, part.path)
+                if chosen.num_rows:
+                    yield chosen
         if isinstance(decoder, TrafficDecoder):
             batch = self._chosen(decoder.rest(), part.path)
             if batch.num_rows:
                 yield batch
+
+    def read_all(self, parts: Iterable[FilePart]) -> Iterator[pa.RecordBatch]:
+        """The rows of parts as `read` gives them, part after part; small files share batches.
+
+        Raises:
+            PcapError, OSError: as `read`.
+        """
+        # With FAILFAST, an error names the file of the packet.
+        together = self.name == PACKETS and self.mode != FAILFAST and not self.growing
+        small = SmallFiles(self._decoded) if together else None
+        for part in parts:
+            if small is None or part.start is not None or part.size > SMALL_BYTES:
+                yield from self._taken(small)
+                yield from self.read(part)
+            elif self.needs(part):
+                for block in self._blocks(part):
+                    if small.add(part.path, block):
+                        yield from self._taken(small)
+        yield from self._taken(small)
+
+    def _taken(self, small: SmallFiles | None) -> Iterator[pa.RecordBatch]:
+        """The rows within the bounds of the small files that are waiting."""
+        taken = small.take() if small is not None else None
+        if taken is None:
+            return
+        block, batch = taken
+        inside = self._inside(block)
+        chosen = self._chosen(batch if inside is None else batch.filter(pa.array(inside)), "")
+        if chosen.num_rows:
+            yield chosen
+
+    def _blocks(self, part: FilePart) -> Iterator[Block]:
+        """The packets of a part, up to its end or to the damage that `skip_bad_files` allows.
+
+        Raises:
+            PcapError, OSError: as `read`.
+        """
+        reader = PcapReader(
+            part.path, link_type=None, start=part.start, end=part.end, context=part.context,
+            growing=self.growing, before=part.before,
+        )  # fmt: skip
+        try:
+            yield from reader.blocks(self._block_bytes())
+        except FileNotFoundError:
+            if not self.skip_missing_files:
+                raise
+        except (PcapError, OSError):
+            if not self.skip_bad_files:
+                raise
         if reader.defect and self.mode == FAILFAST:
             raise MalformedPacketError(f"{part.path}: {reader.defect}")
         if reader.defect:

@@ -20,6 +20,7 @@ from captures.rundir import (
     others,
     routing_tables,
     simulation,
+    stages,
     subscriptions,
     summary,
     timings,
@@ -60,6 +61,7 @@ FILES: tuple[RunFile, ...] = (
     subscriptions.JUDGEMENT,
     others.TABLES,
     others.TABLES_AT_WORK,
+    stages.FILE,
     summary.FILE,
     others.REPORT,
 )

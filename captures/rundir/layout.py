@@ -202,6 +202,11 @@ class RunLayout:
         return self.path / "timings.json"
 
     @property
+    def accounting(self) -> Path:
+        """The stages of the accounting, with their times."""
+        return self.path / "accounting.json"
+
+    @property
     def simulation(self) -> Path:
         return self.path / "simulation.json"
 

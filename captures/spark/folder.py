@@ -18,8 +18,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import psutil
+if TYPE_CHECKING:
+    import psutil
 
 #: The setting of Spark that names the folder in the command lines of its processes.
 LOCAL_FOLDER = "spark.local.dir"
@@ -124,10 +126,14 @@ def _abandoned(path: Path) -> Iterator[bool]:
 
 def _lives(path: Path) -> bool:
     """Whether there is a process with the id in the name of a folder."""
+    import psutil  # the formats of Spark do without it
+
     return bool(psutil.pid_exists(int(path.name.rpartition(_PREFIX)[2].partition("-")[0])))
 
 
 def _end_processes(folder: Path) -> int:
+    import psutil
+
     prefix = f"{LOCAL_FOLDER}={folder}{os.sep}"
     ended = 0
     for process in psutil.process_iter(["cmdline"]):

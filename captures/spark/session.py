@@ -39,6 +39,8 @@ _FIRST_OPTIONS = "SPARK_SUBMIT_OPTS"
 _NO_MEMORY = re.compile(
     r"insufficient memory|could not (reserve|allocate)|cannot allocate memory|OutOfMemoryError", re.IGNORECASE
 )
+#: The line of a traceback of Python with the error.
+_PYTHON_ERROR = re.compile(r"(\w+\.)*\w*(Error|Exception): ")
 #: Seconds between two searches for processes to end.
 _SEARCH_EVERY_S = 0.05
 
@@ -180,6 +182,16 @@ def _reason(error: Exception) -> str:
         with suppress(Py4JError, OSError):
             text = str(error.java_exception.getMessage())
     return text.strip().partition("\n")[0].rstrip(".")
+
+
+def failed(error: Exception, master: str, log: Path | None) -> SessionError:
+    """The error of a job of Spark as an error of one line."""
+    text = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # An error of Python is the last line of its traceback, before the stack of Java's.
+    python = [line for line in lines if _PYTHON_ERROR.match(line)]
+    said = (python[-1] if python else lines[0] if lines else type(error).__name__).rstrip(".")
+    return SessionError(f"Spark on {master} failed: {said}{_see(log)}")
 
 
 def _see(log: Path | None) -> str:

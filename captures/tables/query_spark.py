@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from captures.rundir.layout import RunLayout
+from captures.spark.reach import require_reach
 from captures.spark.session import spark_session
 from captures.tables import store
 from captures.tables.catalogue import TABLES
@@ -27,10 +28,11 @@ def ask_spark(run: Path, sql: str, master: str) -> Iterator[pa.RecordBatch]:
 
     Raises:
         QueryError: the run has no tables; the SQL is wrong, fails, or may touch more than the tables.
-        SessionError: Spark does not start, or ends by itself.
+        SessionError: Spark does not start, or ends by itself; a worker does not reach the run folder.
     """
     table_names(run)  # raises its error before Spark starts
     with spark_session(master, RunLayout(run).spark_log) as spark:
+        require_reach(spark, run)
         yield from answer(spark, run, sql)
 
 
@@ -39,9 +41,8 @@ def answer(spark: SparkSession, run: Path, sql: str) -> Iterator[pa.RecordBatch]
     try:
         session = spark.newSession()
         for name in table_names(run):
-            reader = session.read
-            if store.is_empty(run, name):
-                reader = reader.schema(from_arrow_schema(TABLES[name].schema))
+            # Without a schema, Spark starts a job for each table, to read it from a file.
+            reader = session.read.schema(from_arrow_schema(TABLES[name].schema))
             reader.parquet(str(store.folder(run, name).resolve())).createOrReplaceTempView(name)
         session.conf.set("spark.sql.runSQLOnFiles", "false")
         table = checked(session, sql).toArrow()

@@ -11,10 +11,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from rich.console import Console
 
 from captures.accounting.account import account
 from captures.tables.catalogue import TABLES
-from tests.support.cluster import CLUSTER_ENVIRONMENT, running_cluster
+from testbed.config.load import load_experiment
+from testbed.config.shipped import find_experiment
+from testbed.sim.simulation import simulate
+from testbed.terminal.progress import Progress
+from tests.support.cluster import CLUSTER_ENVIRONMENT, UNREACHABLE, running_cluster
 from tests.support.paths import ROOT
 from tests.support.run_folder import good_run
 
@@ -65,6 +70,25 @@ def test_a_cluster_gives_the_same_numbers(tmp_path: Path, cluster: str, spark: S
             sorted(map(str, table.select(sorted(TABLES[name].schema.names)).to_pylist())) for table in tables
         ]
         assert rows[0] == rows[1], name
+
+
+def test_workers_that_do_not_reach_the_run_are_told_in_one_line(tmp_path: Path, cluster: str) -> None:
+    runs = tmp_path / UNREACHABLE
+    experiment = load_experiment(find_experiment("ring5"), {})
+    run = simulate(experiment, runs, Progress(Console(quiet=True)), "all")
+    done = subprocess.run(
+        [sys.executable, "-m", "testbed.cli.main", "account", str(run), "--master", cluster],
+        cwd=ROOT,
+        env=CLUSTER_ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    said = [line for line in done.stderr.splitlines() if "JAVA_TOOL_OPTIONS" not in line]
+    assert len(said) == 1, said
+    assert "manifest.json (No such file or directory); expected the run folder under the same path" in said[0]
 
 
 def test_a_sweep_gives_the_same_table_on_a_cluster(tmp_path: Path, cluster: str) -> None:

@@ -118,14 +118,10 @@ def test_every_table_is_there_with_its_documented_columns(
     assert columns == [name for table in TABLES.values() for name in table.schema.names]
 
 
-@pytest.mark.parametrize(("question", "sql"), EXAMPLES, ids=[question for question, _ in EXAMPLES])
-def test_the_documented_questions_have_answers(
-    run: Path, capsys: pytest.CaptureFixture[str], question: str, sql: str
-) -> None:
+def test_a_missed_message_is_found_with_its_receiver(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (sql,) = [sql for question, sql in EXAMPLES if question.startswith("Which messages were missed")]
     said = _ask(run, capsys, sql, "--format", "json").splitlines()
-    assert said, question
-    if question.startswith("Which messages were missed"):
-        assert [json.loads(line)["node"] for line in said] == [2]
+    assert [json.loads(line)["node"] for line in said] == [2]
 
 
 def test_spark_gives_the_same_answer(run: Path, spark: SparkSession) -> None:

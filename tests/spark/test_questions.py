@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,14 @@ def test_utilisation_counts_idle_bins(run: Path) -> None:
     assert bins["cells"] == 4 * bins["bins"]
     assert bins["bins"] == bins["all_bins"]
     assert bins["bytes"] == bins["total"]
+
+
+def test_the_stages_are_kept_with_their_times(run: Path) -> None:
+    kept = json.loads((run / "accounting.json").read_text())
+    names = [stage["name"] for stage in kept["stages"]]
+    assert len(names) == len(set(names))
+    assert {"small files", "tshark", "frames", "hops", "link_utilisation", "outcome_totals"} < set(names)
+    assert all(0 <= stage["seconds"] <= kept["seconds"] for stage in kept["stages"])
 
 
 def test_the_run_has_its_clock(run: Path) -> None:

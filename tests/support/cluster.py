@@ -25,6 +25,10 @@ CLUSTER_ENVIRONMENT = {
 }
 
 
+#: Name of a folder that the workers do not see.
+UNREACHABLE = "unreachable"
+
+
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -60,8 +64,10 @@ def running_cluster(folder: Path) -> Iterator[str]:
     """Yields the URL of a master with two workers of one core, from whom the packages are hidden (root).
 
     Args:
-        folder: for logs and the workers' files.
+        folder: for logs and the workers' files. Its folder `UNREACHABLE` is hidden from the workers, too.
     """
+    unreachable = folder / UNREACHABLE
+    unreachable.mkdir()
     port = _free_port()
     deploy = [str(_SPARK_CLASS), "org.apache.spark.deploy"]
     with ExitStack() as stack:
@@ -70,8 +76,8 @@ def running_cluster(folder: Path) -> Iterator[str]:
         stack.enter_context(_process([deploy[0], f"{deploy[1]}.master.Master", *arguments], log))
         _wait_for("I have been elected leader", log)
         hide = " && ".join(
-            f"mount -t tmpfs none {shlex.quote(str(ROOT / package))}"
-            for package in ("captures", "router", "testbed", "topos")
+            f"mount -t tmpfs none {shlex.quote(str(path))}"
+            for path in (*(ROOT / each for each in ("captures", "router", "testbed", "topos")), unreachable)
         )
         for number in (1, 2):
             log = folder / f"worker-{number}.log"

@@ -27,7 +27,7 @@ HEAVY = {
     "eventlet": ("testbed.controller.app",),
     "mininet": ("testbed.network", "topos.mininet_topos", "testbed.machine"),
     "pyspark": ("captures",),
-    "duckdb": ("captures.tables.query", "captures.accounting.direct"),
+    "duckdb": ("captures.tables.query", "captures.accounting.direct", "captures.accounting.common_tables"),
     "numba": ("router.native",),
     "llvmlite": ("router.native",),
     "pandas": ("testbed.report", "testbed.api"),

@@ -114,6 +114,15 @@ def test_delay_and_path_of_what_was_delivered(spark: SparkSession) -> None:
     }
 
 
+def test_the_mean_delay_does_not_depend_on_the_order_of_rows(spark: SparkSession) -> None:
+    delays = [(number * 7919 % 1000 + 1) / 1e9 * 10 ** (number % 9) for number in range(2000)]
+    exact = sum(round(delay * 1e9) for delay in delays) / len(delays) / 1e9
+    for rows, partitions in ((delays, 1), (delays[::-1], 3), (sorted(delays), 7)):
+        table = spark.createDataFrame([(delay,) for delay in rows], "delay_wall_s double")
+        (totals,) = accounting.delay_totals(table.repartition(partitions)).collect()
+        assert totals["mean_s"] == exact
+
+
 def test_a_message_to_its_own_node_goes_no_hops(spark: SparkSession) -> None:
     sent = spark.createDataFrame([(0, 1, wall(1), "")], SENT)
     got = spark.createDataFrame([(0, 1, 0, "a", wall(1))], DELIVERIES)

@@ -69,7 +69,9 @@ def test_every_field_of_a_message_on_a_link() -> None:
         "fragment_count": 1,
         "payload_length": len(encode(MESSAGE)) - 32,
         "fragment": "whole",
-        "attributes": [("price", {"string": None, "integer": 3, "double": None, "boolean": None})],
+        "attributes": [
+            ("price", {"string": None, "integer": 3, "double": None, "boolean": None, "number": 3.0})
+        ],
         "predicate": None,
         "timeout_us": None,
         "incarnation": None,
@@ -157,8 +159,8 @@ def test_the_columns_of_each_body() -> None:
     attributes = rows[FrameType.MSG]["attributes"]
     assert [(name, {k: v for k, v in value.items() if v is not None}) for name, value in attributes] == [
         ("s", {"string": "ä"}),
-        ("i", {"integer": -(2**63)}),
-        ("d", {"double": 0.1}),
+        ("i", {"integer": -(2**63), "number": -(2.0**63)}),
+        ("d", {"double": 0.1, "number": 0.1}),
         ("b", {"boolean": False}),
     ]
     for kind, row in rows.items():
