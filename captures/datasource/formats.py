@@ -36,6 +36,7 @@ from captures.datasource.options import OptionError, ReadOptions, read_options
 from captures.datasource.packet_writer import packet_writer
 from captures.datasource.streaming import GrowingCaptures, PartGroup
 from captures.datasource.user_errors import errors_in_one_line
+from captures.datasource.versions import require_versions
 from captures.datasource.views import (
     CBCB_VIEWS,
     FILES,
@@ -54,7 +55,7 @@ from captures.frames.parts import FilePart, group_parts
 from captures.pcap.listing import FileEntry, is_capture_name, local_matches
 from captures.rundir.capture_list import capture_paths
 from captures.rundir.layout import RunLayout
-from captures.spark.internals import activate
+from captures.spark.internals import activate, classic_context
 from captures.spark.shipping import ship
 from captures.spark.workers import freeze_new_imports
 
@@ -73,15 +74,18 @@ def register(spark: SparkSession, *, pushdown: bool = False) -> None:
             such as `fromNs`, `types` and `links` limit every use.
 
     Raises:
+        VersionError: this version of Python or PySpark is not supported.
         ValueError: `pushdown`, while the session's setting `spark.sql.python.filterPushdown.enabled` is off.
     """
     if pushdown and spark.conf.get(PUSHDOWN, "false") != "true":
         raise ValueError(f"pushdown: expected the session's setting {PUSHDOWN} to be true")
+    require_versions()
     ship(spark)
     # While the setting is off, Spark refuses a source that accepts filters.
     spark.dataSource.register(PushingPcapSource if pushdown else PcapSource)
     spark.dataSource.register(PushingCbcbSource if pushdown else CbcbSource)
-    activate(spark)
+    if classic_context(spark) is not None:
+        activate(spark)
 
 
 def captured_frames(
@@ -108,8 +112,7 @@ def captured_frames(
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for part in groups[number]:
-                    yield from view.read(part)
+                yield from view.read_all(groups[number])
         freeze_new_imports()
 
     # Each partition holds one number: the index of a group.
@@ -149,8 +152,7 @@ class CaptureReader(DataSourceReader):
         """The rows of the parts of a group."""
         assert isinstance(partition, PartGroup)
         with errors_in_one_line():
-            for part in partition.parts:
-                yield from self._view.read(part)
+            yield from self._view.read_all(partition.parts)
         freeze_new_imports()
 
 

@@ -51,15 +51,15 @@ class SmallFiles:
         blocks, paths = self._blocks, self._paths
         block = _together(blocks)
         batch = self._decoder.decode(block)
-        counts = [len(each.start) for each in blocks]
-        for name, column in (
-            ("file", lambda: _repeated(paths, counts)),
-            ("offset", lambda: pa.array(np.concatenate([each.start + each.offset for each in blocks]))),
-            ("number", lambda: _numbers(blocks)),
-        ):
-            if name in self._columns:
-                place = self._columns.index(name)
-                batch = batch.set_column(place, pa.field(name, PACKET_COLUMNS[name][0]), column())
+        for name in {"file", "offset", "number"}.intersection(self._columns):
+            if name == "file":
+                column = _repeated(paths, [len(each.start) for each in blocks])
+            elif name == "offset":
+                column = pa.array(np.concatenate([each.start + each.offset for each in blocks]))
+            else:
+                column = _numbers(blocks)
+            field = pa.field(name, PACKET_COLUMNS[name][0])
+            batch = batch.set_column(self._columns.index(name), field, column)
         self._paths, self._blocks, self._bytes, self._packets = [], [], 0, 0
         return block, batch
 

@@ -10,7 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+
+
+def classic_context(session: SparkSession) -> SparkContext | None:
+    """`session.sparkContext`; None: a session of Spark Connect, which has none."""
+    try:
+        return session.sparkContext
+    except PySparkException:
+        return None
 
 
 def jvm(context: SparkContext) -> Any:

@@ -10,12 +10,13 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from captures.spark.folder import process_folder
-from captures.spark.internals import shipped_archives
+from captures.spark.internals import classic_context, shipped_archives
 
-#: Packages that the workers need.
-_SHIPPED = ("captures", "router", "topos")
+_NAME = __name__.split(".")
+#: Packages that the workers need: the namespace of the wheel, or the packages of the project.
+_SHIPPED = ("captures", "router", "topos") if _NAME[0] == "captures" else (_NAME[0],)
 _ARCHIVE = "cbcb.zip"
-_SOURCE_ROOT = Path(__file__).resolve().parents[2]
+_SOURCE_ROOT = Path(__file__).resolve().parents[len(_NAME) - 1]
 
 
 def ship(spark: SparkSession) -> None:
@@ -26,7 +27,10 @@ def ship(spark: SparkSession) -> None:
     Workers on this machine import them from their place, with the machine code that numba has compiled;
     workers of a cluster get an archive.
     """
-    context = spark.sparkContext
+    context = classic_context(spark)
+    if context is None:
+        _ship_to_server(spark)
+        return
     if context.master.startswith("local"):
         # Spark appends the path that the variable had before.
         context.environment["PYTHONPATH"] = str(_SOURCE_ROOT)
@@ -34,6 +38,18 @@ def ship(spark: SparkSession) -> None:
     if any(Path(name).name == _ARCHIVE for name in shipped_archives(context)):
         return
     ship_packages(spark, _SHIPPED, _ARCHIVE)
+
+
+def _ship_to_server(spark: SparkSession) -> None:
+    """Sends the packages to the server of Spark Connect, for this session."""
+    if _ARCHIVE not in _sent.setdefault(spark.session_id, set()):
+        with tempfile.TemporaryDirectory(prefix="ship-") as folder:
+            spark.addArtifacts(str(_archive(Path(folder) / _ARCHIVE, _SHIPPED)), pyfile=True)
+        _sent[spark.session_id].add(_ARCHIVE)
+
+
+#: Identifier of a session of Spark Connect -> archives that its server has.
+_sent: dict[str, set[str]] = {}
 
 
 def ship_packages(spark: SparkSession, packages: Iterable[str], name: str) -> None:

@@ -33,6 +33,7 @@ BENCHMARKS = {
     "trees": "broadcast trees and tables of growing networks: CPU, memory, bytes of a TABLE",
     "ur_reuse": "SR and UR frames with and without reuse of URs, on both kinds of trees",
     "pcap": "captures to counts in Parquet, beside tshark, Scapy and dpkt",
+    "package": "the wheel of the formats in bare environments: versions of Python and PySpark",
     "pcap_memory": "a capture of 4 GB read by Spark in 2 GB",
     "cluster": "a sweep killed and continued, and a figure: on this machine and on two Spark workers (root)",
     "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",

@@ -1,0 +1,1 @@
+"""The formats `pcap` and `cbcb` as a package of their own."""

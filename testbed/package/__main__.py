@@ -1,0 +1,12 @@
+"""`python -m testbed.package FOLDER`: builds the wheel `cbcb-captures`, and prints its path."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from testbed.package.wheel import write_wheel
+
+if len(sys.argv) != 2:
+    sys.exit("usage: python -m testbed.package FOLDER")
+print(write_wheel(Path(sys.argv[1])))
