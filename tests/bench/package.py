@@ -110,7 +110,7 @@ def _pyspark(place: Path, version: str) -> Path:
 
 
 def _run(own: Path, pyspark: Path, text: str, capture: Path) -> str:
-    """What a program prints, or the line of its error."""
+    """Runs a program; returns the lines that it prints, or the line of its error."""
     environment = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(pyspark),
