@@ -45,7 +45,10 @@ class SmallFiles:
         return self._bytes >= _MOST_BYTES or self._packets >= _MOST_PACKETS
 
     def take(self) -> tuple[Block, pa.RecordBatch] | None:
-        """The blocks as one, and its packets in order; None: there is none. Begins the next block."""
+        """The blocks as one, and its packets in order; None: there is none.
+
+        The next block that is added is the first of the next batch.
+        """
         if not self._blocks:
             return None
         blocks, paths = self._blocks, self._paths
