@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import types
+from numba.core.cgutils import get_or_insert_function
 from numba.extending import intrinsic
 
 from router.native.compiler import I64, Address, Real
@@ -132,12 +133,31 @@ def _real_writer() -> RealWriter:
     return writer
 
 
+def _prefetcher() -> Callable[[Address], None]:
+    def fetch(_typing: Any, address: Any) -> Any:  # noqa: ARG001
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            octets, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [octets, number, number, number])
+            hint = get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            # For reading, into all levels of the cache, as data.
+            mode = [ir.Constant(number, each) for each in (0, 3, 1)]
+            builder.call(hint, [builder.inttoptr(arguments[0], octets), *mode])
+            return context.get_dummy_value()
+
+        return types.void(types.int64), generate
+
+    fetcher: Callable[[Address], None] = intrinsic(fetch)
+    return fetcher
+
+
 real_at, put_real = _real_reader(), _real_writer()
 byte_at, short_at = _reader(8, signed=False), _reader(16, signed=False)
 int_at, long_at = _reader(32, signed=True), _reader(64, signed=True)
 put_byte, put_short = _writer(8), _writer(16)
 put_int, put_long = _writer(32), _writer(64)
 load_u8, load_u16, load_u32, load_u64 = _loader(8), _loader(16), _loader(32), _loader(64)
+#: Asks for the cache line of an address, which may be any, without waiting for it.
+prefetch = _prefetcher()
 #: Reads the double in network byte order at an address.
 load_f64 = _double_loader()
 

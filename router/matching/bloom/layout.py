@@ -16,8 +16,8 @@ class Part(IntEnum):
     WORDS = 0
     #: uint64 [R, words]: the filters.
     ROWS = auto()
-    #: uint64 [R]: of each row, the word that is compared first.
-    WORD = auto()
+    #: uint64 [R]: of each row, the bytes that its node picks, which are compared first.
+    PICKED = auto()
     #: int32 [R + 1]: the postings of row r are `start[r]` to `start[r + 1] - 1`.
     START = auto()
     #: int32 [F]: the dense number of the interface of each posting; 0: removed.
@@ -26,8 +26,9 @@ class Part(IntEnum):
     POPULAR = auto()
     #: uint16 [N]: the bit of each node but the root.
     BIT = auto()
-    #: int32 [N + 1, 3]: of node n, its first child, its first row, and which word of its rows is compared
-    #: first; the children and the rows of a node end where those of the next one begin.
+    #: int32 [N + 1, NODE_COLUMNS]: of node n, its first child, its first row, and which bytes of its rows are
+    #: compared first (uint16 [PICKED]); the children and the rows of a node end where those of the next one
+    #: begin.
     NODE = auto()
     SIZE = auto()
 
@@ -44,9 +45,14 @@ class Search(IntEnum):
     SIZE = auto()
 
 
-#: Columns of `Part.NODE`.
-CHILD, LIST, FIRST_WORD, NODE_COLUMNS = range(4)
+#: The number of bytes of a row that are compared first.
+PICKED = 8
+#: Columns of `Part.NODE`; the last of them take half a column for each byte.
+CHILD, LIST, PICKS = range(3)
+NODE_COLUMNS = PICKS + PICKED // 2
 #: Rows are verified when more than so many wait; so many rows of a node are read at a time.
 CHUNK = 256
+#: The picked bytes of a node are asked for so many nodes before they are compared.
+AHEAD = 12
 #: Columns of the row of a table: the search, the number of segments, and their addresses.
 TABLE_SEARCH, TABLE_COUNT, TABLE_SEGMENTS = range(3)

@@ -10,11 +10,13 @@ import numpy as np
 
 from router.matching.bloom.compiler import callee, kernel
 from router.matching.bloom.layout import (
+    AHEAD,
     CHILD,
     CHUNK,
-    FIRST_WORD,
     LIST,
     NODE_COLUMNS,
+    PICKED,
+    PICKS,
     TABLE_COUNT,
     TABLE_SEARCH,
     TABLE_SEGMENTS,
@@ -22,9 +24,9 @@ from router.matching.bloom.layout import (
     Search,
 )
 from router.native.compiler import I64, Address, Array, Flag
-from router.native.memory import byte_at, int_at, long_at, put_byte, put_int, short_at
+from router.native.memory import byte_at, int_at, long_at, prefetch, put_byte, put_int, short_at
 
-_WORDS, _ROWS, _WORD, _POPULAR = int(Part.WORDS), int(Part.ROWS), int(Part.WORD), int(Part.POPULAR)
+_WORDS, _ROWS, _PICKED, _POPULAR = int(Part.WORDS), int(Part.ROWS), int(Part.PICKED), int(Part.POPULAR)
 _START, _INTERFACE, _BIT, _NODE = int(Part.START), int(Part.INTERFACE), int(Part.BIT), int(Part.NODE)
 _NODES, _FOUND, _CANDIDATES = int(Search.NODES), int(Search.FOUND), int(Search.CANDIDATES)
 
@@ -67,10 +69,10 @@ def _search(
             number = _take(search, segment, row, open_interfaces, number, limit)
             if number == limit:
                 return number
-    bit, node, word = long_at(segment, _BIT), long_at(segment, _NODE), long_at(segment, _WORD)
+    bit, node, picked = long_at(segment, _BIT), long_at(segment, _NODE), long_at(segment, _PICKED)
     nodes, candidates = long_at(search, _NODES), long_at(search, _CANDIDATES)
-    # No branch depends on a bit or a filter before many of them are read, so that the processor waits for
-    # many cache lines at the same time.
+    # No branch depends on a bit or a filter before many of them are read, and what is far away is asked for
+    # some nodes ahead, so that the processor waits for many cache lines at the same time.
     put_int(nodes, 0, 0)
     visited, reached, waiting = np.int64(0), np.int64(1), np.int64(0)
     while visited < reached:
@@ -80,13 +82,21 @@ def _search(
             place = short_at(bit, child)
             put_int(nodes, reached, child)
             reached += long_at(message, place >> 6) >> (place & 63) & 1
+            prefetch(node + 4 * NODE_COLUMNS * child)
+    for at in range(AHEAD):
+        if at == reached:
+            break
+        _prefetch_picked(picked, node, int_at(nodes, at))
+    for at in range(reached):
+        _prefetch_picked(picked, node, int_at(nodes, min(at + AHEAD, reached - 1)))
+        own = NODE_COLUMNS * int_at(nodes, at)
         row, end = int_at(node, own + LIST), int_at(node, own + NODE_COLUMNS + LIST)
-        lacks = ~long_at(message, int_at(node, own + FIRST_WORD))
+        lacks = _lacking(message, node, own)
         while row < end:
             stop = min(end, row + CHUNK)
             while row < stop:
                 put_int(candidates, waiting, row)
-                waiting += np.int64(long_at(word, row) & lacks == 0)
+                waiting += np.int64(long_at(picked, row) & lacks == 0)
                 row += 1
             if waiting > CHUNK:
                 number = _verify(search, segment, message, waiting, open_interfaces, number, limit)
@@ -94,6 +104,25 @@ def _search(
                 if number == limit:
                     return number
     return _verify(search, segment, message, waiting, open_interfaces, number, limit)
+
+
+@callee
+def _prefetch_picked(picked: Address, node: Address, at: I64) -> None:
+    """Asks for the picked bytes of the rows of a node."""
+    first = 8 * int_at(node, NODE_COLUMNS * at + LIST)
+    end = int(min(8 * int_at(node, NODE_COLUMNS * (at + 1) + LIST), first + 8 * CHUNK))
+    for line in range(first, end, 64):
+        prefetch(picked + line)
+
+
+@callee
+def _lacking(message: Address, node: Address, own: I64) -> I64:
+    """Returns the bits that the message lacks in the bytes that a node picks; `own` is the node's row."""
+    lacks = ~np.int64(0)
+    for at in range(PICKED):
+        byte = byte_at(message, short_at(node, 2 * (own + PICKS) + at))
+        lacks ^= byte << 8 * at
+    return lacks
 
 
 @callee

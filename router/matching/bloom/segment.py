@@ -1,7 +1,7 @@
 """Segments: an immutable index over filters, except that filters can be removed from it.
 
 Equal filters are one row, with the interfaces of each. Rows are in the nodes of a tree (`tree.py`), of which
-a message visits those whose bits it has. Of the rows of a node, one word is compared first: the words of a
+a message visits those whose bits it has. Of the rows of a node, eight bytes are compared first: those of a
 node are consecutive in memory, and exclude nearly every row.
 
 The rows that match most interfaces are compared first, with every message, so that the search can end early.
@@ -17,7 +17,6 @@ import numpy.typing as npt
 from router.matching.bloom.compiler import kernel
 from router.matching.bloom.interface import BitTable
 from router.matching.bloom.layout import (
-    FIRST_WORD,
     LIST,
     TABLE_COUNT,
     TABLE_SEARCH,
@@ -25,7 +24,7 @@ from router.matching.bloom.layout import (
     Part,
 )
 from router.matching.bloom.scratch import working_memory
-from router.matching.bloom.tree import grown
+from router.matching.bloom.tree import grown, picked
 from router.matching.common.segments import Source
 from router.native.bits import trailing_zeros, without_lowest
 from router.native.compiler import Array
@@ -66,11 +65,9 @@ class Segment:
         self.interface: _Ints = table.interface[order]
         self._rows = _aligned(distinct, row_order)
         self._start: _Ints = start.astype(np.int32)
-        compared = np.zeros(len(self._rows), np.int32)
-        compared[number:] = np.repeat(tree.node[:-1, FIRST_WORD], np.diff(tree.node[:, LIST]))
         self._arrays = {
             Part.ROWS: self._rows,
-            Part.WORD: self._rows[np.arange(len(compared)), compared],
+            Part.PICKED: picked(self._rows, tree.node),
             Part.START: self._start,
             Part.INTERFACE: self.interface,
             Part.BIT: tree.bit,

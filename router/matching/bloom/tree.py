@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.bloom.compiler import callee, kernel
-from router.matching.bloom.layout import CHILD, FIRST_WORD, LIST, NODE_COLUMNS
+from router.matching.bloom.layout import CHILD, LIST, NODE_COLUMNS, PICKED, PICKS
 from router.native.bits import trailing_zeros, without_lowest
 from router.native.compiler import I64, Array
 
@@ -28,6 +28,10 @@ _ROWS = 24
 _FEWEST = 6
 #: Of more rows than this, a sample of about so many is counted.
 _SAMPLE = 4096
+#: Bytes are picked by so many rows of a node, at most.
+_SAMPLED = 64
+#: Byte -> how probably a message has its bits, where it has a quarter of all bits.
+_PASSES = np.array([0.25 ** byte.bit_count() for byte in range(256)], np.float32)
 
 
 class Tree(NamedTuple):
@@ -109,9 +113,10 @@ def _grow(rows: Array, order: Array) -> Array:
         at += 1
     # The rows that stayed, node by node.
     final = np.empty_like(order)
+    octets, weight = rows.view(np.uint8), np.empty((_SAMPLED, 8 * words), np.float32)
     for at in range(nodes):
         node[at, LIST] = placed
-        node[at, FIRST_WORD] = _selective_word(rows, order, low[at], high[at])
+        _pick(octets, order, low[at], high[at], weight, node[at, PICKS:].view(np.uint16))
         for number in range(low[at], high[at]):
             final[placed] = order[number]
             placed += 1
@@ -145,26 +150,57 @@ def _uncount(rows: Array, row: I64, counts: Array) -> None:
 
 
 @callee
-def _selective_word(rows: Array, order: Array, begin: I64, end: I64) -> I64:
-    """Returns the word with the most bits that not all of the rows have."""
-    if end == begin:
-        return np.int64(0)
-    best, most = np.int64(0), np.int64(-1)
-    for word in range(rows.shape[1]):
-        common = ~np.int64(0)
-        total = np.int64(0)
-        for number in range(begin, end):
-            left = np.int64(rows[order[number], word])
-            common &= left
-            while left != 0:
-                total += 1
-                left = without_lowest(left)
-        while common != 0:
-            total -= end - begin
-            common = without_lowest(common)
-        if total > most:
-            best, most = np.int64(word), total
-    return best
+def _pick(rows: Array, order: Array, begin: I64, end: I64, weight: Array, picks: Array) -> None:
+    """Picks the bytes that exclude most rows of a node, one after the other.
+
+    Args:
+        rows: uint8 [R, bytes of a row].
+        weight: float32 [_SAMPLED, bytes of a row], working memory.
+        picks: uint16 [PICKED], the result.
+    """
+    octets, number = weight.shape[1], min(end - begin, len(weight))
+    common = np.full(octets, 0xFF, np.uint8)
+    for at in range(number):
+        row = order[begin + at]
+        for byte in range(octets):
+            common[byte] &= rows[row, byte]
+    for at in range(number):
+        row = order[begin + at]
+        for byte in range(octets):
+            weight[at, byte] = _PASSES[rows[row, byte] & ~common[byte]]
+    passes = np.ones(number, np.float32)
+    expected = np.empty(octets, np.float32)
+    taken = np.zeros(octets, np.bool_)
+    for place in range(PICKED):
+        expected[:] = 0
+        for at in range(number):
+            for byte in range(octets):
+                expected[byte] += passes[at] * weight[at, byte]
+        best = -1
+        for byte in range(octets):
+            if not taken[byte] and (best < 0 or expected[byte] < expected[best]):
+                best = byte
+        taken[best] = True
+        picks[place] = best
+        for at in range(number):
+            passes[at] *= weight[at, best]
+
+
+@kernel
+def picked(rows: Array, node: Array) -> npt.NDArray[np.uint64]:
+    """Returns the bytes of each row that its node picks, as one number (`Part.PICKED`).
+
+    Args:
+        rows: uint64 [R, words], in the order of the nodes.
+        node: `Part.NODE`.
+    """
+    words, octets = np.zeros(len(rows), np.uint64), rows.view(np.uint8)
+    for at in range(len(node) - 1):
+        picks = node[at, PICKS:].view(np.uint16)
+        for row in range(node[at, LIST], node[at + 1, LIST]):
+            for place in range(PICKED):
+                words[row] |= np.uint64(octets[row, picks[place]]) << np.uint64(8 * place)
+    return words
 
 
 @callee
