@@ -32,6 +32,7 @@ from rich.console import Console
 
 from captures.rundir.layout import RunLayout
 from captures.rundir.summary import read_summary, write_summary
+from router.privacy.keys import KeyRing
 from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client
 from testbed.config.errors import Problems
@@ -225,7 +226,9 @@ def running(run: str | None = None) -> Running:
     return Running.find(run)
 
 
-def connect(node: int | str, app: str | None = None, *, run: str | None = None) -> Client:
+def connect(
+    node: int | str, app: str | None = None, *, run: str | None = None, key: KeyRing | None = None
+) -> Client:
     """Connects an application to the router of a node of a running emulation.
 
     The router records what the application does: it is accounted for with the run.
@@ -234,19 +237,22 @@ def connect(node: int | str, app: str | None = None, *, run: str | None = None) 
         node: number, host (r3) or name of the node.
         app: name of the application, unique at its router (None: the router names it).
         run: see `running`.
+        key: the keys of a run with privacy, such as `running().keys()`.
 
     Raises:
         InputError: the run or the node does not exist.
         ClientError: the router does not answer, or has an application of that name.
     """
     network = running(run)
-    return network.client(network.node(str(node)), app)
+    return network.client(network.node(str(node)), app, key)
 
 
-def connect_async(node: int | str, app: str | None = None, *, run: str | None = None) -> AsyncClient:
+def connect_async(
+    node: int | str, app: str | None = None, *, run: str | None = None, key: KeyRing | None = None
+) -> AsyncClient:
     """As `connect`, for an asyncio program: the application connects when its `async with` begins."""
     network = running(run)
-    return network.async_client(network.node(str(node)), app)
+    return network.async_client(network.node(str(node)), app, key)
 
 
 def sweep(

@@ -43,12 +43,15 @@ class PrivateApplication:
     Attributes:
         member: has the keys.
         records: gets the exact requests, and the deliveries that were kept or discarded; None: no records are
-            written. Closed by whoever made them. The router records the begin and the end of the connection.
+            written. The router records the begin and the end of the connection.
+        owns_records: whether the records are of this connection alone, and closed with it; else whoever made
+            them does.
         node, name: of the application, for the records; set when the router has answered.
     """
 
     member: Member
     records: ApplicationRecords | None = None
+    owns_records: bool = False
     node: int = 0
     name: str = ""
     #: The declared predicate, and the subscriptions by number.
@@ -140,6 +143,11 @@ class PrivateApplication:
         if self.records is not None:
             self.records.delivered(now_ns, self.node, self.name, source, seq)
         return message
+
+    def close(self) -> None:
+        """The connection is closed."""
+        if self.owns_records and self.records is not None:
+            self.records.close()
 
     @property
     def declared(self) -> str:

@@ -149,12 +149,14 @@ class Client:
             connection.connect(str(path))
         except OSError as error:
             connection.close()
+            self._close_private()
             raise ClientError(f"{path}: {error.strerror or error}") from error
         self._lines = LineSocket(connection, _LINE_LIMIT)
         try:
             answer = self._wait(self.request("hello", **({} if app is None else {"app": app})))
         except ClientError:
             self._lines.close()
+            self._close_private()
             raise
         self.app = str(answer["app"])
         self.node = int(answer["node"])
@@ -341,6 +343,7 @@ class Client:
             pass
         finally:
             self._lines.close()
+            self._close_private()
 
     # Calls that do not wait.
 
@@ -437,6 +440,10 @@ class Client:
         return found
 
     # Internals.
+
+    def _close_private(self) -> None:
+        if self.private is not None:
+            self.private.close()
 
     def _request_message(self, op: str, message: Message | str) -> Request:
         if isinstance(message, str):

@@ -9,11 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from captures.rundir.layout import RunLayout
-from router.privacy.application import PrivateApplication
 from router.privacy.keys import KeyFileError, read_keys
-from router.privacy.member import Member
-from router.records.applications import ApplicationRecords
 from router.runtime.client import Client, ClientError
 from testbed.cli.arguments import add_live_run, add_node
 from testbed.control.running import Running
@@ -45,23 +41,11 @@ def connected(arguments: Namespace) -> Iterator[Client]:
     print(f"cbcb: run {running.state.tag}, {running.state.run_dir}", file=sys.stderr)
     node = running.node(arguments.node)
     app = arguments.app or f"{arguments.command}-{os.getpid()}"
-    records = key = None
     try:
-        if arguments.key_file is not None:
-            path = RunLayout(Path(running.state.run_dir)).application_of_member(node, os.getpid())
-            # Written at once: a member that is killed has no time to write what it did.
-            records = ApplicationRecords(path, _not_recorded, chunk=0)
-            key = PrivateApplication(Member(read_keys(arguments.key_file)), records)
+        key = None if arguments.key_file is None else read_keys(arguments.key_file)
         with running.client(node, app, key) as client:
             yield client
     except KeyFileError as error:
         raise InputError(str(error)) from error
     except ClientError as error:
         raise RunError(str(error)) from error
-    finally:
-        if records is not None:
-            records.close()
-
-
-def _not_recorded(error: OSError) -> None:
-    print(f"cbcb: the run has no record of this application: {error}", file=sys.stderr)

@@ -231,7 +231,8 @@ class Prompt(cmd.Cmd):
     def _client(self, name: str) -> Client:
         node = self._running.node(name)
         if node not in self._clients:
-            self._clients[node] = self._running.client(node, f"{_APP}-{os.getpid()}")
+            key = self._running.keys()
+            self._clients[node] = self._running.client(node, f"{_APP}-{os.getpid()}", key)
         return self._clients[node]
 
     def _show_deliveries(self, timeout_s: float, count: int = 0) -> int:

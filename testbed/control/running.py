@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -16,7 +17,9 @@ from captures.rundir.layout import RunLayout
 from captures.rundir.topology import read_topology
 from router.namespaces import enter_network_namespace
 from router.privacy.application import PrivateApplication
-from router.privacy.keys import KeyRing
+from router.privacy.keys import KeyFileError, KeyRing, read_keys
+from router.privacy.member import Member
+from router.records.applications import ApplicationRecords
 from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client
 from testbed.control.nodes import node_id
@@ -82,22 +85,42 @@ class Running:
         """
         return node_id(text, self.topology)
 
-    def client(
-        self, node: int, app: str | None = None, key: KeyRing | PrivateApplication | None = None
-    ) -> Client:
+    def client(self, node: int, app: str | None = None, key: KeyRing | None = None) -> Client:
         """Connects an application to the router of a node.
 
         Args:
-            key: see `Client`.
+            key: see `Client`; the application records in the run folder what its router cannot read.
 
         Raises:
             ClientError: the router does not answer, or has an application of that name.
         """
-        return Client(self.state.socket(node), app=app, key=key)
+        return Client(self.state.socket(node), app=app, key=self._private(node, key))
 
-    def async_client(self, node: int, app: str | None = None) -> AsyncClient:
-        """Returns an application of the router of a node, for an asyncio program."""
-        return AsyncClient(self.state.socket(node), app)
+    def async_client(self, node: int, app: str | None = None, key: KeyRing | None = None) -> AsyncClient:
+        """Returns an application of the router of a node, for an asyncio program; `key`: see `client`."""
+        return AsyncClient(self.state.socket(node), app, key=self._private(node, key))
+
+    def keys(self) -> KeyRing | None:
+        """Returns the keys in the run folder; None: routers read predicates and messages.
+
+        Raises:
+            InputError: the file cannot be used.
+        """
+        path = RunLayout(Path(self.state.run_dir)).keys
+        if not path.exists():
+            return None
+        try:
+            return read_keys(path)
+        except KeyFileError as error:
+            raise InputError(str(error)) from error
+
+    def _private(self, node: int, ring: KeyRing | None) -> PrivateApplication | None:
+        if ring is None:
+            return None
+        path = RunLayout(Path(self.state.run_dir)).application_of_member(node, os.getpid())
+        # Written at once: a member that is killed has no time to write what it did.
+        records = ApplicationRecords(path, _not_recorded, chunk=0)
+        return PrivateApplication(Member(ring), records, owns_records=True)
 
     def settle(self, timeout_s: float = 60.0) -> None:
         """Waits until the predicates of all applications have spread.
@@ -208,3 +231,7 @@ class Running:
             os.execvpe(argv[0], list(argv), {**self.environment(node), **(extra or {})})
         except OSError as error:
             raise InputError(f"{command}: {error.strerror or error}") from error
+
+
+def _not_recorded(error: OSError) -> None:
+    print(f"cbcb: the run has no record of this application: {error}", file=sys.stderr)

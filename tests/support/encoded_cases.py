@@ -25,23 +25,25 @@ SECRET = bytes(range(32, 64))
 
 #: Few names and values, so that messages match; among them all that is unusual.
 NAMES = st.sampled_from(["a", "b", "a=b", "∃a", "", "ß" * 100]).map(lambda name: name or "=")
+#: Values at the ends of types, of ranges and of buckets, and strings around the lengths of affixes and grams.
+EDGES: dict[Type, list[Value]] = {
+    Type.STRING: [
+        *("", "a", "ab", "abc", "abcd", "bcd", "abcde", "bcde", "cde", "=bc", "ß", "ßé∃", "é∃", "\0", "𝄞x"),
+    ],
+    Type.INTEGER: [
+        *(INTEGER_MIN, INTEGER_MIN + 1, -(2**53) - 1, -1, 0, 1, 15, 16, 499, 500, 501, 999, 1000, 1001),
+        *(2**53, 2**53 + 1, INTEGER_MAX - 1, INTEGER_MAX),
+    ],
+    Type.DOUBLE: [
+        *(-1.7976931348623157e308, -1e308, -5e-324, -0.0, 0.0, 5e-324, 15.625, 499.99999999999994, 500.0),
+        *(500.00000000000006, 999.9999999999999, 1000.0, 1000.0000000000001, 1.7976931348623157e308),
+    ],
+    Type.BOOLEAN: [False, True],
+}
 VALUES: dict[Type, st.SearchStrategy[Value]] = {
-    Type.STRING: st.one_of(
-        st.sampled_from(["", "a", "ab", "abc", "abcd", "bcd", "=bc", "ß", "ßé∃", "\0", "𝄞x"]),
-        st.text("abß", max_size=6),
-    ),
-    Type.INTEGER: st.one_of(
-        st.sampled_from(
-            [INTEGER_MIN, INTEGER_MIN + 1, INTEGER_MAX - 1, INTEGER_MAX, -1, 0, 1, 499, 500, 1000]
-        ),
-        st.integers(0, 1000),
-    ),
-    Type.DOUBLE: st.one_of(
-        st.sampled_from(
-            [0.0, -0.0, 5e-324, -5e-324, 1.7976931348623157e308, -1e308, 500.0, 1000.0, 499.99999999999994]
-        ),
-        st.floats(0, 1000),
-    ),
+    Type.STRING: st.one_of(st.sampled_from(EDGES[Type.STRING]), st.text("abß", max_size=6)),
+    Type.INTEGER: st.one_of(st.sampled_from(EDGES[Type.INTEGER]), st.integers(0, 1000)),
+    Type.DOUBLE: st.one_of(st.sampled_from(EDGES[Type.DOUBLE]), st.floats(0, 1000)),
     Type.BOOLEAN: st.booleans(),
 }
 TYPES = st.sampled_from(Type)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.predicates.encoded.algebra import covers, intersection, minimal, union, widened
 from router.predicates.encoded.encoder import Encoder, Hardening
-from router.predicates.encoded.encodings import ENCODINGS
+from router.predicates.encoded.encodings import ENCODINGS, Encoding, Ranges
 from router.predicates.encoded.model import (
     ANY_FILTER,
     ENCODED_EVERYTHING,
@@ -19,9 +21,17 @@ from router.predicates.encoded.model import (
     BloomPredicate,
     Suite,
 )
-from router.predicates.model import Constraint, Filter, Message, Predicate
+from router.predicates.model import STRING_ONLY, Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.semantics import matches, matches_constraint
-from tests.support.encoded_cases import ENCODERS, FILTERS, MESSAGES, PREDICATES, encoder, matching_pairs
+from tests.support.encoded_cases import (
+    EDGES,
+    ENCODERS,
+    FILTERS,
+    MESSAGES,
+    PREDICATES,
+    encoder,
+    matching_pairs,
+)
 from tests.support.fuzz import cases
 
 
@@ -40,6 +50,34 @@ def test_a_constraint_adds_only_strings_of_every_message_that_matches_it(
     for name in ENCODINGS:
         encoding = ENCODINGS[name]()
         assert encoding.filter_strings(Filter((constraint,))) <= encoding.message_strings(message)
+
+
+@pytest.mark.parametrize("type_", Type)
+def test_every_operator_and_edge_value_adds_only_strings_of_every_message_that_matches_it(
+    type_: Type,
+) -> None:
+    edges = EDGES[type_]
+    encodings: list[Encoding] = [ENCODINGS[name]() for name in ENCODINGS]
+    encodings += [Ranges(-1.0, 1e308, levels=32, affix=255), Ranges(499.0, 501.0, levels=1, affix=1)]
+    messages = [Message({"a": value}) for value in edges]
+    strings = [[encoding.message_strings(message) for message in messages] for encoding in encodings]
+    matching: Counter[Operator] = Counter()
+    allowed = [each for each in Operator if type_ is Type.STRING or each not in STRING_ONLY]
+    for operator in allowed:
+        for value in edges if operator is not Operator.ANY else [None]:
+            constraint = Constraint("a", type_, operator, value)
+            selected = [
+                number for number, each in enumerate(messages) if matches_constraint(constraint, each)
+            ]
+            matching[operator] += len(selected)
+            for encoding, of_messages in zip(encodings, strings, strict=True):
+                own = encoding.filter_strings(Filter((constraint,)))
+                assert all(own <= of_messages[number] for number in selected), (constraint, encoding)
+            for maker in ENCODERS:
+                bits = maker.filter(Filter((constraint,)))
+                assert all(bits.matches(encoded(maker, messages[number])) for number in selected[:2])
+    assert matching.keys() == set(allowed)
+    assert min(matching.values()) > 0
 
 
 @settings(max_examples=cases(300), deadline=None)

@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -41,11 +42,15 @@ from router.runtime.client import Client, ClientError, Delivery, RoundOver
 from router.runtime.lines import REQUEST_LIMIT
 from router.wire.frames import Commit, Frame, FrameType
 from testbed.cli import pub, sub
+from testbed.control.prompt import Prompt
+from testbed.control.running import Running
 from testbed.errors import InputError
+from testbed.network import state
 from tests.support.applications import application_events, records_in, service_records_in
 from tests.support.polling import TIMEOUT, wait_for
 from tests.support.router_tables import predicates_of
 from tests.support.tree_entries import TreeEntry, table_of
+from topos.generators import line
 
 OUTPUT_LIMIT = 256 * 1024
 
@@ -199,6 +204,48 @@ def test_sub_takes_the_keys_of_a_file_that_is_replaced(
     rotation.join()
     assert status == 0
     assert capsys.readouterr().out.endswith("x = 1\n")
+
+
+def test_applications_of_a_private_run_record_what_its_routers_cannot_read(
+    private_node: Node, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a Python program and of the prompt."""
+    folder = private_node.folder
+    monkeypatch.setattr(state, "STATE_ROOT", folder.parent)
+    monkeypatch.setattr(Running, "topology", line(5))
+    running = Running(state.RunState(folder.name, state.ProcessId.of(os.getpid()), str(folder)))
+    assert running.keys() is None
+    write_keys(RunLayout(folder).keys, KeyRing.new())
+    with running.client(4, "program", running.keys()) as client:
+        client.subscribe("a = 1")
+        with Prompt(running, interactive=False) as prompt:
+            prompt.onecmd("pub 4 a = 1")
+        assert next(client.deliveries(TIMEOUT)).attributes == {"a": 1}
+        records = client.private.records if client.private is not None else None
+        assert records is not None
+
+    async def received() -> Message | Any:
+        async with running.async_client(4, "loop", running.keys()) as client:
+            await client.subscribe("b = 1")
+            await client.send_message("b = 1")
+            return (await anext(aiter(client))).attributes
+
+    assert asyncio.run(received()) == {"b": 1}
+    # The file is closed with the connection.
+    records.delivered(1, 4, "program", 4, 1)
+    assert records.lost == 1
+    RunLayout(folder).keys.chmod(0o644)
+    with pytest.raises(InputError, match="mode 0644"):
+        running.keys()
+    assert capsys.readouterr().out.startswith("4:")
+    wait_for(lambda: "clients are connected" if len(private_node.applications) else None)
+    assert Counter(each["event"] for each in private_node.events()) == {
+        "connect": 3,
+        "subscribe": 2,
+        "send_message": 2,
+        "deliver": 2,
+        "disconnect": 3,
+    }
 
 
 def test_the_records_of_a_member_and_of_its_router_add_up(private_node: Node) -> None:
