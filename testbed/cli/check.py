@@ -9,6 +9,7 @@ from testbed.cli.experiments import load
 from testbed.config.model import AUTO, Experiment
 from testbed.emulation.estimate import estimate
 from testbed.workload.generate import generate
+from testbed.workload.members import key_ring
 from testbed.workload.model import Workload
 
 
@@ -40,10 +41,23 @@ def describe(experiment: Experiment, workload: Workload) -> str:
             f"  duration    {_duration(experiment)}",
             f"  workload    {len(workload.senders)} senders, {len(workload.receivers)} receivers, "
             f"{messages} messages, {len(workload.items) - messages} changes of predicates",
+            *_privacy(experiment),
             f"  events      {len(experiment.events)}",
             f"  seed        {experiment.seed}",
         ]
     )
+
+
+def _privacy(experiment: Experiment) -> list[str]:
+    """The line about the encoding; none of a network without privacy."""
+    if not experiment.privacy.on:
+        return []
+    ring = key_ring(experiment)
+    chosen = next(key.parameters for key in ring.keys if key.key_id == ring.sending)
+    return [
+        f"  privacy     {experiment.privacy.mode}: sets of {chosen.bits} bits, {chosen.hashes} for each "
+        f"string, encoding {chosen.encoding}"
+    ]
 
 
 def _duration(experiment: Experiment) -> str:

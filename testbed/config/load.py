@@ -264,7 +264,8 @@ def _privacy(
     conflict = privacy_conflict(options.mode, protocol.covering, service.kind)
     if conflict is not None:
         problems.add("privacy", "mode", conflict)
-    if options.kept_hashes > options.hashes:
+    # The number of hashes in a key file is known when the file is read (`testbed.workload.members`).
+    if options.kept_hashes > options.hashes and options.key_file is None:
         text = f"{options.kept_hashes}; expected at most `hashes`, {options.hashes}"
         problems.add("privacy", "kept_hashes", text)
     try:

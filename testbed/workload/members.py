@@ -21,13 +21,20 @@ def key_ring(experiment: Experiment) -> KeyRing:
     """The keys of all members.
 
     Raises:
-        InputError: `privacy.key_file` cannot be used.
+        InputError: `privacy.key_file` cannot be used, or its keys have fewer hashes than members are to keep.
     """
     if experiment.privacy.key_file:
         try:
-            return read_keys(Path(experiment.privacy.key_file))
+            ring = read_keys(Path(experiment.privacy.key_file))
         except KeyFileError as error:
             raise InputError(f"privacy.key_file: {error}") from error
+        hashes = min(key.parameters.hashes for key in ring.keys)
+        if (kept := experiment.privacy.kept_hashes) > hashes:
+            raise InputError(
+                f"privacy.kept_hashes: {kept}; expected at most the hashes of "
+                f"{experiment.privacy.key_file}, {hashes}"
+            )
+        return ring
     return KeyRing.new(experiment.privacy.parameters, random.Random(f"{experiment.seed}/keys").randbytes)
 
 

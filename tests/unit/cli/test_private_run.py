@@ -91,6 +91,18 @@ def test_crossings_are_unknown_without_captures(tmp_path: Path, capsys: pytest.C
     assert "no link was captured" in run.report.read_text()
 
 
+def test_the_keys_of_an_experiment_are_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = tmp_path / "ring.keys"
+    command = ["check", "ring5", "--set", "privacy.mode=bloom", "--set", f"privacy.key_file={keys}"]
+    assert main(command) == 2
+    assert f"privacy.key_file: {keys}: No such file" in capsys.readouterr().err
+    assert main(["keys", "new", str(keys), "--bits", "256", "--hashes", "12"]) == 0
+    assert main([*command, "--set", "privacy.kept_hashes=10"]) == 0
+    assert "bloom: sets of 256 bits, 12 for each string, encoding slides" in capsys.readouterr().out
+    assert main([*command, "--set", "privacy.kept_hashes=13"]) == 2
+    assert f"privacy.kept_hashes: 13; expected at most the hashes of {keys}, 12" in capsys.readouterr().err
+
+
 def test_attack(run: RunLayout, printed: Callable[..., str]) -> None:
     rows = [json.loads(line) for line in printed("attack", str(run.path), "--json").splitlines()]
     assert {row["attack"] for row in rows} == {"A1", "A2", "A3", "A4", "A5"}
