@@ -35,6 +35,7 @@ BENCHMARKS = {
     "pcap": "captures to counts in Parquet, beside tshark, Scapy and dpkt",
     "package": "the wheel of the formats in bare environments: versions of Python and PySpark",
     "pcap_memory": "a capture of 4 GB read by Spark in 2 GB",
+    "small_files": "a folder of thousands of small captures: CPU a file",
     "cluster": "a sweep killed and continued, and a figure: on this machine and on two Spark workers (root)",
     "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
     "adversary": "random networks and interleavings against the protocol: a counterexample, or none",
