@@ -1,4 +1,4 @@
-"""What a worker says of a run folder that it does not reach."""
+"""The words of a worker that does not reach a run folder."""
 
 from __future__ import annotations
 
