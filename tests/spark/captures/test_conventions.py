@@ -22,7 +22,7 @@ def test_a_schema_is_a_projection(tmp_path: Path, spark: SparkSession) -> None:
     register(spark)
     run = str(good_run().write(tmp_path / "run"))
     everything = spark.read.format("cbcb").load(run)
-    value = "struct<string: string, integer: bigint, double: double, boolean: boolean>"
+    value = "struct<string: string, integer: bigint, double: double, boolean: boolean, number: double>"
     columns = f"type string, attributes map<string, {value}>, time timestamp"
     chosen = spark.read.format("cbcb").schema(columns).load(run)
     assert chosen.dtypes == everything.select("type", "attributes", "time").dtypes
