@@ -286,7 +286,7 @@ def _state(path: Path) -> tuple[int, ...] | None:
         found = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
+    return found.st_ino, found.st_mode, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
 def _ring(content: Any) -> KeyRing:
