@@ -13,7 +13,7 @@ from router.predicates.model import Constraint, Filter, Type
 Attribute = tuple[str, Type]
 #: See `NormalFilter.families`.
 Family = tuple[object, ...]
-#: Characters of suffixes and substrings whose grams are looked up in the time of one threshold.
+#: Characters of texts whose grams are looked up in the time of one threshold.
 _SEARCHED = 16
 _DOUBLE, _LONG = Struct(">d"), Struct(">Q")
 _SIGN = 1 << 63
@@ -55,10 +55,11 @@ class NormalFilter:
 
     @cached_property
     def weight(self) -> int:
-        """The time that a search for related filters takes, in the unit of `turn_weight`."""
-        length = sum(
-            len(values.suffix) + sum(map(len, values.substrings)) for values in self.attributes.values()
-        )
+        """The time to intern the filter, or to search for related ones, in the unit of `turn_weight`."""
+        length = 0
+        for values in self.attributes.values():
+            if values.type is Type.STRING:
+                length += len(values.intervals[0][0]) + len(values.suffix) + sum(map(len, values.substrings))
         return 1 + 2 * len(self.attributes) + length // _SEARCHED
 
     @cached_property

@@ -5,6 +5,9 @@ other allows (`router.predicates.covering.values.common_texts`). Comparing each 
 time that grows with the square of their number; instead, one *gram* of each text is looked up: its last 8
 characters, or its last 4, 2 or 1 if it is shorter. The time of a query grows with the length of its texts.
 
+Texts of more than 128 characters are not looked up: such a member counts as containing every text. It is then
+compared with more others than it need be, but neither a query nor the index grows with its length.
+
 Answers hold for a pair of members whichever was added first: "the gram of one is in a text of the other".
 """
 
@@ -12,20 +15,63 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from router.predicates.covering.bitset import Bits, numbers_in, remove_from
+from router.predicates.covering.bitset import Bits, bits_of, remove_from
 from router.predicates.covering.values import ValueSet, common_texts
 
 _SIZES = (8, 4, 2, 1)
-#: Members whose texts have more grams are found by hashes of their grams, and then searched one by one: the
-#: index of all grams of a text takes some 400 bytes for each character.
-_MANY = 1_024
-#: Values of these hashes. A text of 300 characters has a given one with a probability of a tenth.
-_HASHES = 8_192
+#: Characters of the texts of one member whose grams are looked up: their index takes some 200 bytes for each.
+LONGEST = 128
+#: Members of a gram that are kept as numbers.
+_FEW = 128
+#: Grams from which members are removed in one step.
+_REMOVED_FROM = 100
 
 
 def gram_of(text: str) -> str:
     """The gram by which a suffix or substring (not empty) is looked up."""
     return next(text[-size:] for size in _SIZES if len(text) >= size)
+
+
+class _Grams:
+    """Members by gram.
+
+    Most grams have few members. Their numbers take less time and memory than a set, which has a bit for each
+    member of the index.
+    """
+
+    def __init__(self) -> None:
+        self._few: dict[str, list[int]] = {}
+        self._many: dict[str, Bits] = {}
+
+    def add(self, gram: str, number: int) -> None:
+        """Adds a member."""
+        few = self._few.get(gram)
+        if few is None:
+            self._few[gram] = [number]
+            return
+        few.append(number)
+        if len(few) == _FEW:
+            self._many[gram] = self._many.get(gram, 0) | bits_of(few)
+            del self._few[gram]
+
+    def get(self, gram: str) -> Bits:
+        """Returns the members with a gram."""
+        few = self._few.get(gram)
+        return self._many.get(gram, 0) | (0 if few is None else bits_of(few))
+
+    def remove(self, gone: Bits) -> Iterator[None]:
+        """Removes members in steps, between which others may be added."""
+        grams = list(self._few)
+        for start in range(0, len(grams), _REMOVED_FROM):
+            for gram in grams[start : start + _REMOVED_FROM]:
+                # Gone since, if it has come to have many members.
+                few = self._few.get(gram, ())
+                if left := [number for number in few if not gone >> number & 1]:
+                    self._few[gram] = left
+                else:
+                    self._few.pop(gram, None)
+            yield
+        yield from remove_from(self._many, gone)
 
 
 class PatternIndex:
@@ -39,19 +85,22 @@ class PatternIndex:
         self._suffixes: dict[str, Bits] = {}
         self._substrings: dict[str, Bits] = {}
         #: Members by grams of what all their strings end with, and of what all their strings contain.
-        self._tails: dict[str, Bits] = {}
-        self._texts: dict[str, Bits] = {}
-        #: The texts of members with long ones, by number; the members by hashes of their grams.
-        self._long: dict[int, tuple[str, ...]] = {}
-        self._hashes: dict[int, Bits] = {}
-        #: Members that `_tails` and `_texts` lack, as long as no member requires a suffix or substring.
-        self._waiting: list[tuple[Bits, ValueSet]] = []
+        self._tails = _Grams()
+        self._texts = _Grams()
+        #: Members whose texts are not looked up.
+        self._long: Bits = 0
 
     def add(self, values: ValueSet, bit: Bits) -> None:
         """Adds a member that allows these values."""
-        self._waiting.append((bit, values))
-        if self._suffixed or self._containing:
-            self._index_waiting()
+        number = bit.bit_length() - 1
+        tail, texts = common_texts(values)
+        for gram in {tail[-size:] for size in _SIZES if len(tail) >= size}:
+            self._tails.add(gram, number)
+        if _are_long(texts):
+            self._long |= bit
+        else:
+            for gram in _grams(texts):
+                self._texts.add(gram, number)
         if values.suffix:
             self._suffixed |= bit
             _put(self._suffixes, gram_of(values.suffix), bit)
@@ -63,15 +112,14 @@ class PatternIndex:
         """Removes members in steps, between which others may be added."""
         self._suffixed &= ~gone
         self._containing &= ~gone
-        self._waiting = [(bit, values) for bit, values in self._waiting if not bit & gone]
-        for table in (self._suffixes, self._substrings, self._tails, self._texts):
+        self._long &= ~gone
+        for table in (self._suffixes, self._substrings):
             yield from remove_from(table, gone)
-        yield from remove_from(self._hashes, gone)
-        # Last: a member of `_hashes` is looked up in it, also between two steps.
-        self._long = {number: texts for number, texts in self._long.items() if not gone >> number & 1}
+        for grams in (self._tails, self._texts):
+            yield from grams.remove(gone)
 
     def requiring_others(self, values: ValueSet) -> Bits:
-        """Returns the members that require a suffix or substring which some of the values lack."""
+        """Returns members that require a suffix or substring which some of the values lack."""
         if not self._suffixed and not self._containing:
             return 0
         tail, texts = common_texts(values)
@@ -79,47 +127,30 @@ class PatternIndex:
         if self._suffixed:
             for size in _SIZES:
                 suffixed |= self._suffixes.get(tail[-size:], 0)
-        containing: Bits = 0
-        if self._containing:
+        found = self._suffixed & ~suffixed
+        if self._containing and not _are_long(texts):
+            containing: Bits = 0
             for gram in _grams(texts):
                 containing |= self._substrings.get(gram, 0)
-        return self._suffixed & ~suffixed | self._containing & ~containing
+            found |= self._containing & ~containing
+        return found
 
     def with_patterns_of(self, values: ValueSet) -> Bits:
-        """Returns the members all of whose strings have the suffix and the first substring of the values.
+        """Returns the members all of whose strings can have the suffix and the first substring of the values.
 
         Args:
             values: strings with a suffix or substring.
         """
-        self._index_waiting()
         found: Bits = -1
         if values.suffix:
-            found &= self._tails.get(gram_of(values.suffix), 0)
+            found &= self._tails.get(gram_of(values.suffix))
         if values.substrings:
-            gram = gram_of(values.substrings[0])
-            containing = self._texts.get(gram, 0)
-            for number in numbers_in(self._hashes.get(hash(gram) % _HASHES, 0) & found):
-                for text in self._long[number]:
-                    if gram in text:
-                        containing |= 1 << number
-                        break
-            found &= containing
+            found &= self._texts.get(gram_of(values.substrings[0])) | self._long
         return found
 
-    def _index_waiting(self) -> None:
-        for bit, values in self._waiting:
-            tail, texts = common_texts(values)
-            for gram in {tail[-size:] for size in _SIZES if len(tail) >= size}:
-                _put(self._tails, gram, bit)
-            grams = _grams(texts)
-            if len(grams) > _MANY:
-                self._long[bit.bit_length() - 1] = texts
-                for hashed in {hash(gram) % _HASHES for gram in grams}:
-                    self._hashes[hashed] = self._hashes.get(hashed, 0) | bit
-            else:
-                for gram in grams:
-                    _put(self._texts, gram, bit)
-        self._waiting.clear()
+
+def _are_long(texts: tuple[str, ...]) -> bool:
+    return sum(map(len, texts)) > LONGEST
 
 
 def _grams(texts: tuple[str, ...]) -> set[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from router.predicates.covering import patterns
 from router.predicates.covering.bitset import bits_of, numbers_in
 from router.predicates.covering.index import FilterIndex
@@ -41,27 +43,77 @@ def test_filters_of_two_families_with_the_same_key_are_not_merged() -> None:
     assert index.mergeable(other, _X, ~bit) == 0b1010 & ~bit
 
 
-def test_long_texts_are_found_by_each_of_their_grams() -> None:
+def _patterns(index: FilterIndex) -> patterns.PatternIndex:
+    found = index.attribute(("s", Type.STRING))
+    assert found is not None
+    assert found.patterns is not None
+    return found.patterns
+
+
+def test_texts_are_found_by_each_of_their_grams() -> None:
     rng = random.Random(1)
-    texts = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=2_000)) for _ in range(20)]
+    # More than the index keeps as numbers of one gram.
+    count = patterns._FEW + 20
+    texts = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=100)) for _ in range(count)]
     index = FilterIndex()
     for text in texts:
         index.add(_normal(f's ** "{text}"'))
-    pattern = index.attribute(("s", Type.STRING))
-    assert pattern is not None
-    assert pattern.patterns is not None
-    assert len(patterns._grams((texts[0],))) > patterns._MANY
     for number, text in enumerate(texts):
         for length in (1, 2, 7, 8, 50):
-            at = rng.randrange(2_000 - length)
+            at = rng.randrange(100 - length)
             asked = _normal(f's ** "{text[at : at + length]}"')
-            found = set(numbers_in(pattern.patterns.with_patterns_of(asked.attributes["s"])))
+            found = set(numbers_in(_patterns(index).with_patterns_of(asked.attributes["s"])))
             gram = patterns.gram_of(text[at : at + length])
             assert found == {other for other, each in enumerate(texts) if gram in each}
             assert number in found
     assert list(index.remove((1 << len(texts)) - 1 & ~0b110))
     whole = _normal(f's ** "{texts[2][:9]}"').attributes["s"]
-    assert pattern.patterns.with_patterns_of(whole) == 0b100
+    assert _patterns(index).with_patterns_of(whole) == 0b100
+
+
+def test_long_texts_take_no_part_in_the_index_of_grams(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(2)
+    text = "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=60_000))
+    read: list[int] = []
+    grams = patterns._grams
+
+    def counted(texts: tuple[str, ...]) -> set[str]:
+        read.append(sum(map(len, texts)))
+        return grams(texts)
+
+    monkeypatch.setattr(patterns, "_grams", counted)
+    index = FilterIndex()
+    filters = [_normal(f's ** "{each}"') for each in (text, text[10:20], "a different text", text + "?")]
+    filters.append(_normal(f's = "{text}"'))
+    for each in filters:
+        index.add(each)
+    # The filter with the long text can be covered, and says so from both sides.
+    for one, other in ((1, 0), (1, 3), (1, 4), (0, 3)):
+        assert index.possibly_covered(filters[one]) >> other & 1
+        assert index.possible_covers(filters[other]) >> one & 1
+    assert not index.possible_covers(filters[1]) & 0b1101
+    assert max(read) <= patterns.LONGEST
+
+
+def test_texts_that_were_there_before_the_first_pattern_are_indexed_as_they_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[str] = []
+    grams = patterns._grams
+
+    def counted(texts: tuple[str, ...]) -> set[str]:
+        read.extend(texts)
+        return grams(texts)
+
+    monkeypatch.setattr(patterns, "_grams", counted)
+    index = FilterIndex()
+    for number in range(500):
+        index.add(_normal(f's = "text {number}"'))
+    read.clear()
+    pattern = _normal('s ** "ext 7"')
+    index.add(pattern)
+    assert index.possibly_covered(pattern).bit_count() == 1 + 11
+    assert len(read) <= 4
 
 
 def test_numbers_of_dense_and_sparse_sets() -> None:
