@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import TypeVar
 
+import numpy as np
+
 from router.predicates.covering.intervals import Key
 
 K = TypeVar("K")
@@ -22,6 +24,8 @@ _REMOVED_FROM = 16
 _ENTRIES = 500
 #: A set with fewer numbers than one in so many bits is read bit by bit.
 _DENSE = 256
+#: So many numbers are collected in an array.
+_MANY = 64
 #: The numbers of each set of eight bits.
 _IN_BYTE = [tuple(number for number in range(8) if byte >> number & 1) for byte in range(256)]
 
@@ -46,10 +50,14 @@ def numbers_in(bits: Bits) -> Iterator[int]:
 
 def bits_of(numbers: Collection[int]) -> Bits:
     """Returns the set of some numbers."""
-    found = bytearray(max(numbers, default=0) // 8 + 1)
-    for number in numbers:
-        found[number >> 3] |= 1 << (number & 7)
-    return int.from_bytes(found, "little")
+    if len(numbers) < _MANY:
+        found = bytearray(max(numbers, default=0) // 8 + 1)
+        for number in numbers:
+            found[number >> 3] |= 1 << (number & 7)
+        return int.from_bytes(found, "little")
+    flags = np.zeros(max(numbers) + 1, np.bool_)
+    flags[np.fromiter(numbers, np.int64, len(numbers))] = True
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
 def lowest(bits: Bits, count: int) -> Bits:

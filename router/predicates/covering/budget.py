@@ -20,6 +20,8 @@ from router.predicates.model import EVERYTHING, Constraint, Filter, Predicate
 
 #: Bytes of names and strings that count as one constraint.
 _BYTES = 160
+#: Constraints from which the texts of a filter are not read: the bounds on its weight are far exceeded.
+_UNREAD = 5_000
 #: Different sets of attributes for which the widened part of a predicate has a filter of its own.
 _SIGNATURES = 64
 #: Senders whose allowances are kept whether they are full or not.
@@ -111,7 +113,9 @@ class Allowance:
 
 
 def weight_of(filter_: Filter) -> int:
-    """Returns the weight of a filter."""
+    """Returns the weight of a filter; texts do not count in a filter of more than 5,000 constraints."""
+    if len(filter_) > _UNREAD:
+        return 1 + len(filter_)
     length = sum(
         len(constraint.name) + (len(constraint.value) if isinstance(constraint.value, str) else 0)
         for constraint in filter_

@@ -13,8 +13,6 @@ filter matches and neither of the two does. The estimate depends on the predicat
 - a suffix or substring of n characters (the longest, if there are several) is assumed to be in 1/(n+1) of
   the strings; values excluded by ``!=`` count as allowed;
 - a message has a given attribute with probability 1/2, and attributes are independent of each other.
-
-Only this module needs NumPy: a router that does not over-simplify does not import it.
 """
 
 from __future__ import annotations

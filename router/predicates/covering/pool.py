@@ -24,7 +24,7 @@ from router.predicates.covering.boxes import BOXES_MAX, CANDIDATES_MAX, covered_
 from router.predicates.covering.index import FilterIndex
 from router.predicates.covering.normal import NormalFilter, normalise
 from router.predicates.covering.relations import Relations
-from router.predicates.covering.values import ValueSet, includes_union, pieces
+from router.predicates.covering.values import ValueSet, includes, includes_union, pieces
 from router.predicates.model import Filter, Message, Predicate
 from router.predicates.semantics import matches_filter
 
@@ -140,6 +140,8 @@ class FilterPool:
         self._index = FilterIndex()
         self._numbers: dict[tuple[tuple[str, ValueSet], ...], int] = {}
         self._relations: dict[int, Relations] = {}
+        #: The filters with suffixes or substrings.
+        self._patterned: Bits = 0
         self._holders: WeakSet[Holder] = WeakSet()
         self._sweep_at = _SWEEP_AT
         #: By identity of a predicate: the predicate, its filters, and the simplified set, once it is known.
@@ -195,6 +197,12 @@ class FilterPool:
             return True
         self.allowance = max(0, self.allowance - units)
         return self.allowance > 0
+
+    def _pairs(self, relations: Relations, near: Bits) -> int:
+        """The pairs of filters that it takes as long to compare as a filter with others."""
+        if not relations.is_box:
+            return near.bit_count() * _PATTERN_PAIRS
+        return near.bit_count() + (near & self._patterned).bit_count() * (_PATTERN_PAIRS - 1)
 
     # Filters and numbers.
 
@@ -297,7 +305,7 @@ class FilterPool:
         near = members & relations.possible_covers
         if not near:
             return False
-        if not self._spend(near.bit_count() * (1 if relations.is_box else _PATTERN_PAIRS)):
+        if not self._spend(self._pairs(relations, near)):
             return False
         if new := near & ~relations.compared_covers:
             self._compare(number, relations, new)
@@ -389,7 +397,7 @@ class FilterPool:
         """The members that a filter covers, and those that it covers but for values of one attribute."""
         relations = self._related(number, members)
         near = members & relations.possibly_covered
-        if not near or not self._spend(near.bit_count() * (1 if relations.is_box else _PATTERN_PAIRS)):
+        if not near or not self._spend(self._pairs(relations, near)):
             return 0, 0
         new = near & ~relations.compared_covered
         if new:
@@ -473,38 +481,59 @@ class FilterPool:
 
     def _compare(self, number: int, relations: Relations, others: Bits) -> None:
         """Computes the relations of a filter to others of its possible covers."""
-        filter_ = self.filter(number)
-        lows = {name: values.intervals[0][0] for name, values in filter_.attributes.items()}
-        highs = {name: values.intervals[-1][1] for name, values in filter_.attributes.items()}
+        own = {
+            name: (values, values.intervals[0][0], values.intervals[-1][1])
+            for name, values in self.filter(number).attributes.items()
+        }
+        is_box = relations.is_box
+        covers, lows, highs = [], [], []
+        covers_except: dict[str, list[int]] = {}
         for other in numbers_in(others):
-            bit = 1 << other
-            candidate = self.filter(other)
-            failed = candidate.failures(filter_)
-            if not failed:
-                relations.covers |= bit
-            elif len(failed) == 1:
-                relations.covers_except[failed[0]] = relations.covers_except.get(failed[0], 0) | bit
-            if relations.is_box:
-                contains_low = contains_high = True
-                for name, values in candidate.attributes.items():
-                    own, low, high = values.intervals, lows[name], highs[name]
-                    contains_low = contains_low and iv.contains(own, low)
-                    contains_high = contains_high and iv.contains_below(own, high)
-                if contains_low:
-                    relations.low_corner |= bit
-                if contains_high:
-                    relations.high_corner |= bit
+            failures, failed = 0, ""
+            contains_low = contains_high = True
+            # A possible cover constrains no attribute that the filter does not constrain.
+            for name, values in self.filter(other).attributes.items():
+                covered, low, high = own[name]
+                if is_box and len(values.intervals) == 1 and not values.suffix and not values.substrings:
+                    # Most pairs: an interval, and a set of values without patterns.
+                    ((start, end),) = values.intervals
+                    at_low, at_high = start <= low < end, start < high <= end
+                    included = at_low and at_high
+                else:
+                    included = includes(values, covered)
+                    at_low = is_box and iv.contains(values.intervals, low)
+                    at_high = is_box and iv.contains_below(values.intervals, high)
+                if not included:
+                    failures, failed = failures + 1, name
+                contains_low = contains_low and at_low
+                contains_high = contains_high and at_high
+            if not failures:
+                covers.append(other)
+            elif failures == 1:
+                covers_except.setdefault(failed, []).append(other)
+            if is_box and contains_low:
+                lows.append(other)
+            if is_box and contains_high:
+                highs.append(other)
+        relations.covers |= bits_of(covers)
+        relations.low_corner |= bits_of(lows)
+        relations.high_corner |= bits_of(highs)
+        for name, found in covers_except.items():
+            relations.covers_except[name] = relations.covers_except.get(name, 0) | bits_of(found)
         relations.compared_covers |= others
 
     def _compare_covered(self, number: int, relations: Relations, others: Bits) -> None:
         """Computes the relations of a filter to others that it possibly covers."""
         filter_ = self.filter(number)
+        covered, except_one = [], []
         for other in numbers_in(others):
             failed = filter_.failures(self.filter(other))
             if not failed:
-                relations.covered |= 1 << other
+                covered.append(other)
             elif len(failed) == 1:
-                relations.covered_except_one |= 1 << other
+                except_one.append(other)
+        relations.covered |= bits_of(covered)
+        relations.covered_except_one |= bits_of(except_one)
         relations.compared_covered |= others
 
     def _on_one_attribute(self, number: int, near: Bits) -> bool:
@@ -523,7 +552,9 @@ class FilterPool:
     def _intern(self, filter_: NormalFilter, key: tuple[tuple[str, ValueSet], ...]) -> int:
         bit = self._index.add(filter_)
         number = self._numbers[key] = bit.bit_length() - 1
-        self._relations[number] = Relations(filter_, bit)
+        relations = self._relations[number] = Relations(filter_, bit)
+        if not relations.is_box:
+            self._patterned |= bit
         self._version += 1
         return number
 
@@ -577,6 +608,7 @@ class FilterPool:
         No answer contains them from the first step on. Their numbers are given to others after the last.
         """
         gone = self._gone = self._index.members & ~live
+        self._patterned &= live
         self._prepared.clear()
         self._covered.clear()
         self._merges.clear()

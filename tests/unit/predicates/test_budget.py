@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from router.predicates.covering import intervals, patterns, values
-from router.predicates.covering.budget import Allowance, PredicateLimits, chunks, widen_to
+from router.predicates.covering.bitset import bits_of, numbers_in
+from router.predicates.covering.budget import Allowance, PredicateLimits, chunks, weight_of, widen_to
 from router.predicates.covering.normal import NormalFilter, normalise
 from router.predicates.covering.pool import FilterPool
 from router.predicates.covering.values import ValueSet
@@ -80,9 +81,39 @@ def test_substrings_that_others_contain_are_removed() -> None:
     assert isinstance(simple.attributes["s"], ValueSet)
 
 
+class _Compared:
+    """Counts the pairs of filters that pools compare."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        for name in ("_compare", "_compare_covered"):
+            monkeypatch.setattr(FilterPool, name, self._counted(getattr(FilterPool, name)))
+
+    def _counted(self, whole: Callable[..., None]) -> Callable[..., None]:
+        def counted(pool: FilterPool, number: int, relations: Any, others: int) -> None:
+            self.count += others.bit_count()
+            whole(pool, number, relations, others)
+
+        return counted
+
+
+def test_a_pattern_counts_as_several_comparisons_with_ranges_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interval of strings is taken apart for each pattern that it is compared with."""
+    compared = _Compared(monkeypatch)
+    pool = FilterPool()
+    suffixes = " or ".join(f's > "a" and s < "c" and s *= "{n}"' for n in range(100, 200))
+    members = pool.add(0, pool.numbers(parse_predicate(suffixes)))
+    (interval,) = pool.numbers(parse_predicate('s > "aa" and s < "c"'))
+    compared.count = 0
+    with pool.bounded(400):
+        assert pool.covered_members(interval, members) == (0, 0)
+    assert compared.count == 0
+    pool.covered_members(interval, members)
+    assert compared.count == 100
+
+
 def test_comparisons_stay_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    failures = _Counter(NormalFilter.failures)
-    monkeypatch.setattr(NormalFilter, "failures", lambda *pair: failures(*pair))
+    compared = _Compared(monkeypatch)
     random = Random(3)
     boxes = []
     for _ in range(300):
@@ -94,7 +125,7 @@ def test_comparisons_stay_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> N
     with pool.bounded(500):
         members = pool.add(0, numbers)
     # One comparison may exceed the budget, by at most the filters of the table.
-    assert failures.count <= 500 + 2 * 300
+    assert compared.count <= 500 + 2 * 300
     assert members.bit_count() > 200
     exact = pool.add(0, numbers)
     assert pool.covers_all(exact, members)
@@ -170,3 +201,53 @@ def test_an_allowance_grows_with_time_up_to_the_burst() -> None:
 def test_bounds_are_positive(field: str, value: int) -> None:
     with pytest.raises(ValueError, match=field):
         PredicateLimits(**{field: value})
+
+
+def test_a_heavy_filter_is_weighed_without_reading_it() -> None:
+    read: list[int] = []
+
+    class Counted(tuple[Constraint, ...]):
+        __slots__ = ()
+
+        def __iter__(self) -> Any:
+            read.append(1)
+            return super().__iter__()
+
+    constraints = _substrings(1) * 5_001
+    assert weight_of(Filter(Counted(constraints))) == 5_002
+    assert read == []
+    assert weight_of(Filter(tuple(constraints[:5_000]))) == 5_001 + 5_000 * 9 // 160
+
+
+@pytest.mark.parametrize("text", ["x >= {0} and x < {1} and y < {2}", "x != {0} and y != {2}"])
+def test_a_comparison_knows_corners_and_covers(text: str) -> None:
+    random = Random(3)
+    pool = FilterPool()
+    filters = []
+    for _ in range(150):
+        low = random.randrange(50)
+        filters += parse_predicate(
+            text.format(low, low + random.randrange(1, 50), random.randrange(9))
+        ).filters
+    numbers = pool.numbers(Predicate(tuple(filters)))
+    members = bits_of(numbers)
+    found = 0
+    for number in numbers:
+        relations = pool.compared(number)
+        mine = pool.filter(number)
+        for other in numbers_in(members & relations.compared_covers):
+            failed = pool.filter(other).failures(mine)
+            assert (relations.covers >> other & 1) == (not failed)
+            for name in mine.attributes:
+                alone = failed == [name]
+                assert (relations.covers_except.get(name, 0) >> other & 1) == alone
+                found += alone
+            theirs = pool.filter(other).attributes
+            pairs = [(theirs[name].intervals, mine.attributes[name]) for name in theirs]
+            assert (relations.low_corner >> other & 1) == all(
+                intervals.contains(own, values.intervals[0][0]) for own, values in pairs
+            )
+            assert (relations.high_corner >> other & 1) == all(
+                intervals.contains_below(own, values.intervals[-1][1]) for own, values in pairs
+            )
+    assert found
