@@ -95,12 +95,14 @@ _TOKEN = re.compile(
     r"(?P<blank>(?:\s|//[^\n]*)+)"
     rf"|(?P<word>{NAME_PATTERN.pattern})"
     r"|(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
-    r'|(?P<string>"(?:[^"\\\n]|\\[^\n])*")'
+    # Possessive: a long string is read in one step, and read once.
+    r'|(?P<string>"(?:[^"\\\n]++|\\[^\n])*+")'
     "|(?P<symbol>" + "|".join(re.escape(s) for s in sorted(SYMBOL_KINDS, key=len, reverse=True)) + ")"
 )
 _ESCAPE = re.compile(
     r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-7]{1,3})|(.))", re.DOTALL
 )
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED = {
     **dict(zip("ntrabfv", "\n\t\r\a\b\f\v", strict=True)),
     **{character: character for character in "\\\"'"},
@@ -184,10 +186,9 @@ def _unescape(body: str, line: int, column: int) -> str:
             raise ParseError(f"escape '{found.group()}' is not a character", line, where)
         return chr(code)
 
-    for offset, character in enumerate(body):
-        if 0xD800 <= ord(character) < 0xE000:
-            raise ParseError("a lone surrogate is not a character", line, column + offset)
-    return _ESCAPE.sub(replace, body)
+    if not body.isascii() and (lone := _SURROGATE.search(body)):
+        raise ParseError("a lone surrogate is not a character", line, column + lone.start())
+    return _ESCAPE.sub(replace, body) if "\\" in body else body
 
 
 def _complaint(text: str, offset: int) -> str:

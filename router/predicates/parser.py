@@ -51,6 +51,8 @@ T = TypeVar("T")
 
 #: Tokens that are read in one step: about a millisecond.
 _STEP = 400
+#: Characters of a token that take the time of a further token.
+_CHARACTERS = 64
 
 _VALUE_KINDS = frozenset({TokenKind.STRING, TokenKind.INTEGER, TokenKind.DOUBLE})
 TYPE_NAMES = {
@@ -76,7 +78,7 @@ def parse_predicate(text: str) -> Predicate:
 
 
 def predicate_in_steps(text: str) -> Generator[None, None, Predicate]:
-    """As `parse_predicate`, in steps of a bounded number of tokens; the first error in the text is raised.
+    """As `parse_predicate`, in steps of bounded work; the first error in the text is raised.
 
     Raises:
         ParseError: as `parse_predicate`, in the step that reads the error.
@@ -146,8 +148,8 @@ class Parser:
     def __init__(self, tokens: TokenSequence) -> None:
         self._tokens = tokens
         self._position = 0
-        #: The position at which a step ends.
-        self._step_end = _STEP
+        #: What is left of the present step, in tokens.
+        self._left = _STEP
 
     @property
     def position(self) -> int:
@@ -164,6 +166,7 @@ class Parser:
         token = self.current
         if token.kind is not TokenKind.END:
             self._position += 1
+            self._left -= 1 + len(token.text) // _CHARACTERS
         return token
 
     def accept(self, *kinds: TokenKind) -> bool:
@@ -193,7 +196,7 @@ class Parser:
         return _finished(self.predicate_in_steps())
 
     def predicate_in_steps(self) -> Generator[None, None, Predicate]:
-        """Read a predicate in steps of a bounded number of tokens."""
+        """Read a predicate in steps of a bounded number of tokens and characters."""
         if self.current.kind is TokenKind.WORD and self.current.text == "none":
             self.take()
             return NOTHING
@@ -207,16 +210,16 @@ class Parser:
         return _finished(self._filter_in_steps())
 
     def _filter_in_steps(self) -> Generator[None, None, Filter]:
-        if self._position >= self._step_end:
-            self._step_end = self._position + _STEP
+        if self._left <= 0:
+            self._left = _STEP
             yield
         if self.accept(TokenKind.STAR):
             return Filter()
         constraints = [self.constraint()]
         while self.accept(TokenKind.AND, TokenKind.COMMA):
             constraints.append(self.constraint())
-            if self._position >= self._step_end:
-                self._step_end = self._position + _STEP
+            if self._left <= 0:
+                self._left = _STEP
                 yield
         return Filter(tuple(constraints))
 
