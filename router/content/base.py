@@ -11,7 +11,7 @@ predicates is then an operation on two integers.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from router.matching.common.interface import Matcher
@@ -111,11 +111,31 @@ class Content:
         filters = filters_in(body, limits.filter_weight) if isinstance(body, EncodedPredicate) else body
         return chunks(filters, limits, allowed)
 
-    def encode_ahead(self, numbers: Iterable[int]) -> None:
-        """Computes the wire forms of filters of the pool, if they are kept with the filters.
+    def prepare(self, filters: Collection[Filter]) -> Iterator[None]:  # noqa: ARG002
+        """Computes and keeps what the pool and frames need of filters, in steps: both take less time later.
 
-        A frame with all of them is then a matter of joining bytes.
+        To intern the filters is then a matter of adding them to an index, to encode a frame with them a
+        matter of joining bytes.
         """
+        return iter(())
+
+    def cost_of(self, filter_: Filter) -> int:
+        """The time that it takes to intern a prepared filter, in the unit of `turn_weight`."""
+        return self.weight_of(filter_)
+
+    def parts(self, filters: Iterable[Filter], cost: int) -> Iterator[Predicate]:
+        """Divides filters into predicates of which each costs at most so much, or is a single filter."""
+        part: list[Filter] = []
+        left = cost
+        for filter_ in filters:
+            own = self.cost_of(filter_)
+            if part and own > left:
+                yield self.predicate(part)
+                part, left = [], cost
+            part.append(filter_)
+            left -= own
+        if part:
+            yield self.predicate(part)
 
     def message_of(self, body: Message | EncodedMessage) -> Message:
         """The message that a body holds.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator, Iterator
 
 from router.content.base import Content
+from router.predicates.covering.normal import normalise
 from router.predicates.covering.pool import POOL
-from router.predicates.model import Predicate
+from router.predicates.model import Filter, Predicate
 from router.wire.predicate import encode_filter
 
 
@@ -21,7 +22,18 @@ class Plain(Content):
 
         return Predicate(tuple((yield from oversimplified(predicate.filters, filters))))
 
-    def encode_ahead(self, numbers: Iterable[int]) -> None:
+    def prepare(self, filters: Collection[Filter]) -> Iterator[None]:
         """See `Content`."""
-        for filter_ in self.pool.filters(numbers):
-            encode_filter(filter_)
+        normals = [normal for normal in map(normalise, filters) if normal is not None]
+        for normal in normals:
+            _ = normal.families
+        yield
+        for normal in normals:
+            _ = normal.key
+            encode_filter(normal.filter)
+        yield
+
+    def cost_of(self, filter_: Filter) -> int:
+        """See `Content`."""
+        normal = normalise(filter_)
+        return 1 if normal is None else normal.weight

@@ -8,7 +8,7 @@ interface, as the formulas for the memory of routing schemes assume.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar
 from weakref import WeakSet
@@ -129,10 +129,11 @@ class Verbatim(Content):
     pool = VerbatimPool()
     widens: ClassVar[bool] = False
 
-    def encode_ahead(self, numbers: Iterable[int]) -> None:
+    def prepare(self, filters: Collection[Filter]) -> Iterator[None]:
         """See `Content`."""
-        for filter_ in self.pool.filters(numbers):
+        for filter_ in filters:
             encode_filter(filter_)
+        yield
 
     def widened(self, predicate: Predicate, filters: int) -> Predicate:  # noqa: ARG002
         """Raises ValueError: the options exclude it."""

@@ -1,7 +1,7 @@
 """Intake of RAs and URs: bounds on the work and on the size of the predicates that other routers send.
 
-A small predicate is handled in the turn in which it arrives. A larger one is read chunk by chunk, one chunk
-in each turn (`Tick`), while the router goes on with messages and other frames; then its frame is handled as
+A small predicate is handled in the turn in which it arrives. A larger one is read chunk by chunk, in several
+turns each (`Tick`), while the router goes on with messages and other frames; then its frame is handled as
 if it had arrived at that time. RAs and URs of one neighbour are handled in the order of their arrival.
 
 A predicate that exceeds its bounds is widened and counted (`router.predicates.covering.budget`): it matches
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from router.predicates.covering.bitset import Bits
-from router.predicates.covering.budget import Allowances, Chunk
+from router.predicates.covering.budget import Allowances
 from router.predicates.model import Filter, Predicate
 from router.protocol.context import Context
 from router.protocol.counters import Drop
@@ -24,10 +24,13 @@ from router.protocol.events import Action, FrameReceived
 from router.protocol.frame_table import FrameTable
 from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
+from router.wire.codec import encode_body
 from router.wire.frames import EncodedPredicate, Frame
 from router.wire.header import DecodeError
 from router.wire.predicate import with_classes
 
+#: Filters that are freed in one turn.
+_FREED = 500
 #: Bytes of an encoded predicate that count as one unit of weight while it waits.
 _BYTES_A_WEIGHT = 16
 
@@ -39,19 +42,18 @@ class _Reading:
     Attributes:
         filters: the filters read so far, some of them widened.
         members, numbers: their numbers in the pool, which keeps them until the frame is handled.
-        whole: whether all filters were read.
-        searched: how many of `numbers` had their relations looked up since.
         widened: whether filters were widened.
+        whole: the frame with all filters, when it is to be handled.
+        steps: what is left of the reading; a turn makes a step.
     """
 
     frame: Frame
-    chunks: Iterator[Chunk]
     filters: list[Filter] = field(default_factory=list)
     members: Bits = 0
     numbers: list[int] = field(default_factory=list)
-    searched: int = 0
-    whole: bool = False
     widened: bool = False
+    whole: Frame | None = None
+    steps: Iterator[None] = field(init=False)
 
 
 class Intake(Part):
@@ -144,27 +146,33 @@ class Intake(Part):
         return self._handle_everything(sender, frame, now)
 
     def tick(self, now: float) -> list[Action]:
-        """Reads one chunk of one predicate, or looks up the relations of some of its filters."""
+        """Makes a step of the reading of one predicate, or handles the frame of a predicate that is read."""
         if not self._waiting:
             return []
         sender, queue = next(iter(self._waiting.items()))
         self._waiting.move_to_end(sender)
         reading = self._reading.get(sender)
         if reading is None:
-            reading = self._reading[sender] = self._begin(sender, queue[0][0], now)
+            reading = self._reading[sender] = _Reading(queue[0][0])
+            reading.steps = self._steps(reading, sender, now)
             self._pool.register(reading)
-        if not reading.whole:
-            try:
-                self._read(reading, sender, now)
-            except DecodeError as error:
-                # Nothing of the predicate is in a table.
-                self._context.counters.dropped[error.reason.value] += 1
-                self._done(sender, queue)
+        try:
+            next(reading.steps)
+        except StopIteration:
+            self._done(sender, queue)
+        except DecodeError as error:
+            # Nothing of the predicate is in a table.
+            self._context.counters.dropped[error.reason.value] += 1
+            self._done(sender, queue)
+        whole, reading.whole = reading.whole, None
+        if whole is None:
             return []
-        reading.searched = self._pool.search(reading.numbers, reading.searched, self._limits.turn_weight)
-        if reading.searched < len(reading.numbers):
-            return []
-        self._done(sender, queue)
+        if len(reading.filters) <= _FREED:
+            self._done(sender, queue)
+        return self._handle(FrameReceived(sender, whole), now)
+
+    def _whole(self, reading: _Reading) -> Frame:
+        """The frame with the predicate that was read."""
         frame = reading.frame
         predicate = frame.body
         if reading.widened:
@@ -176,9 +184,8 @@ class Intake(Part):
             read = self._content.predicate(reading.filters)
             predicate = with_classes(read, predicate.frame_type, predicate.encoded)
         assert isinstance(predicate, Predicate)
-        received = None if reading.widened else frame.received
         self._pool.assume(predicate, reading.numbers)
-        return self._handle(FrameReceived(sender, replace(frame, body=predicate, received=received)), now)
+        return replace(frame, body=predicate, received=None if reading.widened else frame.received)
 
     def _done(self, sender: int, queue: deque[tuple[Frame, int]]) -> None:
         """Ends the reading of the first predicate of a neighbour."""
@@ -202,26 +209,47 @@ class Intake(Part):
         # The excess would be widened when it is read: it is more than the neighbour may send at once.
         return weight + sum(each for _, each in queue) <= self._limits.burst
 
-    def _read(self, reading: _Reading, sender: int, now: float) -> None:
-        chunk = next(reading.chunks)
-        self._use(sender, reading.frame, chunk.weight, now)
-        reading.filters += chunk.predicate.filters
-        reading.whole, reading.widened = chunk.last, chunk.widened
-        numbers = self._pool.numbers(chunk.predicate)
-        for number in numbers:
-            if not reading.members >> number & 1:
-                reading.members |= 1 << number
-                reading.numbers.append(number)
-        self._context.content.encode_ahead(numbers)
+    def _steps(self, reading: _Reading, sender: int, now: float) -> Iterator[None]:
+        """Reads a predicate in steps of bounded work.
 
-    def _begin(self, sender: int, frame: Frame, now: float) -> _Reading:
-        limits, body = self._limits, frame.body
-        if self._content.widens:
-            allowed = self._allowed(sender, frame, now)
+        Raises DecodeError: its body breaks a rule of the format, at the step that reads the error.
+        """
+        limits, body, content, pool = self._limits, reading.frame.body, self._content, self._pool
+        most = limits.turn_weight
+        if content.widens:
+            allowed = self._allowed(sender, reading.frame, now)
         else:
             limits, allowed = limits.unbounded(), limits.unbounded().predicate_weight
         assert isinstance(body, Predicate | EncodedPredicate)
-        return _Reading(frame, self._content.chunks(body, limits, allowed))
+        numbers = reading.numbers
+        for chunk in content.chunks(body, limits, allowed):
+            self._use(sender, reading.frame, chunk.weight, self._context.now)
+            reading.filters += chunk.predicate.filters
+            reading.widened = chunk.widened
+            yield
+            yield from content.prepare(chunk.predicate.filters)
+            for part in content.parts(chunk.predicate, most):
+                for number in pool.numbers(part):
+                    if not reading.members >> number & 1:
+                        reading.members |= 1 << number
+                        numbers.append(number)
+                yield
+        searched = 0
+        while searched < len(numbers):
+            searched = pool.search(numbers, searched, most)
+            yield
+        whole = self._whole(reading)
+        yield
+        if reading.widened and whole.type is self._advertisement:
+            whole = replace(whole, received=encode_body(whole))
+            yield
+        reading.whole = whole
+        del whole
+        # To free many filters takes as long as to handle the frame, whose predicate has them too.
+        yield
+        while reading.filters:
+            del reading.filters[-_FREED:]
+            yield
 
     def _handle(self, event: FrameReceived, now: float) -> list[Action]:
         with self._pool.bounded(self._limits.turn_pairs):

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from itertools import chain
 
 from router.content.base import Content
-from router.predicates.covering.bitset import bits_of, numbers_in
+from router.predicates.covering.bitset import bits_of
 from router.predicates.covering.budget import DEFAULT_LIMITS, PredicateLimits
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.model import Filter, Message, Predicate
@@ -15,7 +15,7 @@ from router.wire.addresses import LOCAL_INTERFACE
 
 #: Filters that are compared by equality in one step.
 _COMPARED = 500
-#: Steps in which filters of the weight of a turn are added to p0.
+#: Steps in which filters of the weight of a turn are added to p0, and considered as many pairs of filters.
 _PARTS = 4
 #: Steps of a change of p0; returns whether p0 changed.
 Steps = Generator[None, None, bool]
@@ -168,7 +168,7 @@ class ApplicationPredicates:
         grown = self._content.builder()
         yield from self._unite(grown, fresh)
         for part in self._parts(gone):
-            with self._pool.bounded(self._limits.turn_pairs):
+            with self._pool.bounded(self._limits.turn_pairs // _PARTS):
                 if not grown.covers(part):
                     return False
             yield
@@ -178,16 +178,16 @@ class ApplicationPredicates:
         """`union` <- `union` or the filters."""
         pool, limits = self._pool, self._limits
         for part in self._parts(filters):
+            yield from self._content.prepare(part.filters)
             numbers = pool.numbers(part)
             # The pool keeps them meanwhile.
             held = self._content.builder(members=bits_of(numbers))
-            self._content.encode_ahead(numbers_in(held.members))
             yield
             searched = 0
-            while searched < len(numbers):
+            while searched < len(held):
                 searched = pool.search(numbers, searched, limits.turn_weight)
                 yield
-            with pool.bounded(limits.turn_pairs):
+            with pool.bounded(limits.turn_pairs // _PARTS):
                 union.add(part)
             yield
 

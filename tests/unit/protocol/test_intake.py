@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from router.options import options_of
+from router.predicates.covering import normal
 from router.predicates.covering.algebra import covers
 from router.predicates.covering.budget import PredicateLimits
+from router.predicates.covering.index import AttributeIndex
 from router.predicates.covering.normal import NormalFilter
 from router.predicates.covering.pool import FilterPool
 from router.predicates.model import EVERYTHING, Predicate
@@ -17,6 +19,7 @@ from router.protocol.events import Action, FrameReceived, Send, Tick
 from router.protocol.options import ChosenOptions, RouterOptions
 from router.protocol.router import Router
 from router.recording.frames import whole_frame
+from router.wire import predicate as wire_predicate
 from router.wire.codec import encode_body, forwarded_frame
 from router.wire.frames import EncodedPredicate, Frame, FrameType, SenderRequest
 from router.wire.header import HEADER_LENGTH, decode_header
@@ -70,8 +73,9 @@ def test_a_large_ra_takes_several_turns_and_goes_on_whole() -> None:
     assert not router.idle
     assert not _table(router, 1)
     turns, actions = _until_idle(router, 1.0)
-    # Filters of weight 2, 20 in a turn; then the relations of 7 in a turn, for which their weight is 3.
-    assert turns == 10 + 15
+    # Filters of weight 2 are read, 20 in a turn, normalised, encoded, and interned, for which their weight is
+    # 3; then the relations of 7 are looked up in a turn, and the frame is put together and handled.
+    assert turns == 10 * (1 + 2 + 2) + 15 + 1 + 1
     assert sent(actions) == [({2, 3}, frame.one_hop_less())]
     assert len(_table(router, 1)) == 100
     assert router.counters.predicates_widened == 0
@@ -95,7 +99,7 @@ def test_ras_of_one_neighbour_stay_in_order_and_others_do_not_wait() -> None:
     assert router.handle(FrameReceived(11, ra(11, "x = 1", seq=2)), 1.0) == []
     assert len(sent(router.handle(FrameReceived(12, ra(12, "x = 1")), 1.0))) == 1
     turns, actions = _until_idle(router, 1.0)
-    assert turns == 4 + 6 + 1 + 1
+    assert turns == 4 * (1 + 2 + 2) + 6 + 1 + 1 + (1 + 2 + 1) + 1 + 1 + 1
     assert [frame.seq for _, frame in sent(actions)] == [1, 2]
 
 
@@ -103,7 +107,7 @@ def test_predicates_of_two_neighbours_are_read_in_alternation() -> None:
     router = set_up(_options(_SMALL))
     router.handle(FrameReceived(11, ra(11, _points(0, 100))), 1.0)
     router.handle(FrameReceived(12, ra(12, _points(200, 20))), 1.0)
-    for _ in range(10):
+    for _ in range(2 * (2 * (1 + 2 + 2) + 3 + 1 + 1)):
         router.handle(Tick(), 1.0)
     assert len(_table(router, 2)) == 20
     assert not _table(router, 1)
@@ -121,7 +125,7 @@ def test_beyond_its_weight_a_predicate_is_widened_counted_and_passed_on_widened(
     assert router.counters.predicates_widened == 1
     ((_, forwarded),) = sent(actions)
     assert isinstance(forwarded.body, Predicate)
-    assert forwarded.received is None
+    assert forwarded.received == encode_body(replace(forwarded, received=None))
     assert covers(forwarded.body, table)
 
 
@@ -283,7 +287,7 @@ def test_literal_predicates_are_read_in_several_turns_but_never_widened() -> Non
     router = set_up(_options(limits, covering="none"))
     router.handle(FrameReceived(11, ra(11, _points(0, 100))), 1.0)
     turns, _ = _until_idle(router, 1.0)
-    assert turns == 10 + 1
+    assert turns == 10 * (1 + 1 + 1) + 1 + 1 + 1
     assert len(_table(router, 1)) == 100
     assert router.counters.predicates_widened == 0
 
@@ -304,6 +308,53 @@ def test_a_turn_interns_no_more_than_its_weight(monkeypatch: pytest.MonkeyPatch)
         interned.clear()
         router.handle(Tick(), 1.0)
         assert len(interned) <= 10
+
+
+def test_a_heavy_filter_is_decoded_normalised_encoded_and_interned_in_turns_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[str] = []
+
+    def counted(owner: object, name: str) -> None:
+        whole = getattr(owner, name)
+
+        def call(*arguments: object) -> object:
+            done.append(name)
+            return whole(*arguments)
+
+        monkeypatch.setattr(owner, name, call)
+
+    counted(wire_predicate, "_constraint")
+    counted(normal, "value_set")
+    counted(normal, "constraints_of")
+    counted(wire_predicate, "_encode_constraint")
+    counted(AttributeIndex, "add")
+    router = set_up(RouterOptions())
+    heavy = " and ".join(f"heavy{n:03} = {n}" for n in range(450))
+    frame = _encoded(ra(11, heavy))
+    router.handle(FrameReceived(11, frame), 1.0)
+    turns = []
+    while not router.idle:
+        done.clear()
+        router.handle(Tick(), 1.0)
+        turns.append({name: done.count(name) for name in set(done)})
+    assert [each for each in turns if each] == [
+        {"_constraint": 450},
+        {"value_set": 450},
+        {"constraints_of": 450, "_encode_constraint": 450},
+        {"add": 450},
+    ]
+    assert _table(router, 1) == parse_predicate(heavy)
+
+
+def test_the_turn_of_a_frame_leaves_the_filters_that_were_read_to_later_turns() -> None:
+    router = set_up(RouterOptions())
+    router.handle(FrameReceived(11, _encoded(ra(11, _points(0, 1_200)))), 1.0)
+    while not sent(router.handle(Tick(), 1.0)):
+        assert not router.idle
+    turns, _ = _until_idle(router, 1.0)
+    assert turns == 3 + 1
+    assert len(_table(router, 1)) == 1_200
 
 
 def _encoded(frame: Frame, damage: bytes = b"") -> Frame:

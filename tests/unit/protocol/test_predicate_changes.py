@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from router.predicates.covering.pool import FilterPool
 from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_predicate
@@ -63,6 +64,29 @@ def test_a_large_predicate_is_set_in_several_turns_and_advertised_once() -> None
     assert [(frame.type.name, frame.body) for _, frame in sent(last)] == [("RA", _points(0, 100))]
     assert predicates_of(router)[0] == _points(0, 100)
     assert _delivered(router, 0) == (1,)
+
+
+def test_a_turn_compares_a_part_of_the_pairs_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Filters that overlap all others: each may be covered, by any of them or by several together."""
+    compared: list[int] = []
+    for name in ("_compare", "_compare_covered"):
+        whole = getattr(FilterPool, name)
+
+        def counted(pool: FilterPool, number: int, relations: Any, others: int, whole: Any = whole) -> None:
+            compared.append(others.bit_count())
+            whole(pool, number, relations, others)
+
+        monkeypatch.setattr(FilterPool, name, counted)
+    router = set_up(RouterOptions(turn_pairs=400))
+    ranges = [f"x >= {n} and x < {1_000 + n} and y >= {-n} and y < {1_000 - n}" for n in range(500)]
+    router.handle(SetPredicate(1, parse_predicate(" or ".join(ranges))), 1.0)
+    most = 0
+    while not router.idle:
+        compared.clear()
+        router.handle(Tick(), 1.0)
+        most = max(most, sum(compared))
+    assert 0 < most <= 400 // 4
+    assert _delivered(router, 0) == ()
 
 
 def test_a_predicate_that_shrinks_leaves_p0_as_it_was_until_the_change_is_whole() -> None:
