@@ -8,40 +8,46 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.common.segments import Source
-from router.matching.compiled.layout import ACCESSES, Part, Test
-from router.matching.compiled.normal import NormalTable, Texts, texts_of
+from router.matching.compiled.compiler import kernel
+from router.matching.compiled.hashing import mixed, polynomial
+from router.matching.compiled.layout import ACCESSES, STRING_HASH, Part, Test
+from router.matching.compiled.normal import NormalTable, Texts
 from router.matching.compiled.segment import Segment
+from router.native.compiler import I64
 
+_Ints = npt.NDArray[np.int32]
 _Longs = npt.NDArray[np.int64]
 _FIRST_STRING_TEST = int(Test.EQUAL)
 
 
 def merged_table(sources: Sequence[Source[Segment]]) -> NormalTable:
     """Returns the filters of all sources, source by source, in the order of their postings."""
-    names: dict[bytes, int] = {}
-    strings: dict[bytes, int] = {}
-    codes, tests, lows, highs, lengths, satisfiable = [], [], [], [], [], []
+    records, lengths, used_names, used_strings = [], [], [], []
     for source in sources:
         segment, living = source.segment, source.living
         starts = segment.record_start.astype(np.int64)
         sizes = starts[living + 1] - starts[living]
         ends = np.cumsum(sizes)
         # The records of the postings that were not removed, in order.
-        records = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(
-            starts[living] - (ends - sizes), sizes
-        )
-        test, high = segment.test[records], segment.b[records]
-        named = _numbers(names, segment.names, np.unique(segment.slot_name))
+        own = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(starts[living] - (ends - sizes), sizes)
+        textual = segment.test[own] % ACCESSES >= _FIRST_STRING_TEST
+        used = np.zeros(len(segment.strings), np.bool_)
+        used[segment.b[own[textual]]] = True
+        records.append(own)
+        lengths.append(sizes)
+        used_names.append(np.unique(segment.slot_name).astype(np.int64))
+        used_strings.append(np.flatnonzero(used))
+    names, name_numbers = _united([source.segment.names for source in sources], used_names)
+    strings, string_numbers = _united([source.segment.strings for source in sources], used_strings)
+    codes, tests, highs = [], [], []
+    for source, own, named, numbered in zip(sources, records, name_numbers, string_numbers, strict=True):
+        segment = source.segment
+        test, high = segment.test[own], segment.b[own]
         codes.append(named[segment.slot_name][test // ACCESSES] * 4 + segment.slot_type[test // ACCESSES] - 1)
         textual = test % ACCESSES >= _FIRST_STRING_TEST
-        used = np.zeros(len(segment.strings) + 1, np.bool_)
-        used[high[textual]] = True
-        high[textual] = _numbers(strings, segment.strings, np.flatnonzero(used))[high[textual]]
+        high[textual] = numbered[high[textual]]
         tests.append(test % ACCESSES)
-        lows.append(segment.a[records])
         highs.append(high)
-        lengths.append(sizes)
-        satisfiable.append(living < segment.parts[Part.ALWAYS_END])
     code, test = np.concatenate(codes), np.concatenate(tests)
     counts = np.bincount(code, minlength=4 * len(names))
     slots = np.flatnonzero(counts)
@@ -52,21 +58,87 @@ def merged_table(sources: Sequence[Source[Segment]]) -> NormalTable:
     return NormalTable(
         np.concatenate([source.segment.interface[source.living] for source in sources]),
         start,
-        np.concatenate(satisfiable),
+        np.concatenate([source.living < source.segment.parts[Part.ALWAYS_END] for source in sources]),
         slot_of[code] * np.int32(ACCESSES) + test,
-        np.concatenate(lows),
+        np.concatenate([source.segment.a[own] for source, own in zip(sources, records, strict=True)]),
         np.concatenate(highs),
         (slots // 4).astype(np.int32),
         (slots % 4 + 1).astype(np.int32),
-        texts_of(list(names)),
-        texts_of(list(strings)),
+        names,
+        strings,
     )
 
 
-def _numbers(known: dict[bytes, int], texts: Texts, used: npt.NDArray[np.integer]) -> _Longs:
-    """Maps text number -> merged text number, for the texts in `used`; -1 for the others."""
-    numbers = np.full(len(texts) + 1, -1, np.int64)
-    text = texts.text.tobytes()
-    bounds = zip(texts.start[used].tolist(), texts.start[used + 1].tolist(), strict=True)
-    numbers[used] = [known.setdefault(text[start:end], len(known)) for start, end in bounds]
-    return numbers
+def _united(texts: Sequence[Texts], used: Sequence[_Longs]) -> tuple[Texts, list[_Longs]]:
+    """Returns some of several texts, each once, in the order of their first occurrence.
+
+    Args:
+        texts: of the sources.
+        used: the numbers of the texts to keep, of each source, ascending.
+
+    Returns:
+        The texts, and for each source: number of a text -> its number among them (-1: not kept).
+
+    Raises:
+        ValueError: the texts have 2 GiB or more in all.
+    """
+    offsets = np.cumsum([0, *(len(each.text) for each in texts)])
+    pairs = list(zip(texts, used, offsets[:-1], strict=True))
+    start = np.concatenate([each.start[kept] + offset for each, kept, offset in pairs])
+    end = np.concatenate([each.start[kept + 1] + offset for each, kept, offset in pairs])
+    size = int((end - start).sum())
+    if size >= 2**31:
+        raise ValueError(f"strings of {size} bytes in one table; at most {2**31 - 1}")
+    numbers = np.empty(len(start), np.int64)
+    starts, text = np.zeros(len(start) + 1, np.int32), np.empty(size, np.uint8)
+    count = _unite(start, end, np.concatenate([each.text for each in texts]), numbers, starts, text)
+    found, at = [], 0
+    for each, kept, _ in pairs:
+        own = np.full(len(each), -1, np.int64)
+        own[kept] = numbers[at : at + len(kept)]
+        found.append(own)
+        at += len(kept)
+    # Of the type of `texts_of`: compiled code is then compiled once.
+    united = np.frombuffer(text[: starts[count]].tobytes(), np.uint8)
+    return Texts(starts[: count + 1].copy(), united), found
+
+
+@kernel
+def _unite(
+    start: _Longs,
+    end: _Longs,
+    text: npt.NDArray[np.uint8],
+    numbers: _Longs,
+    united_start: _Ints,
+    united: npt.NDArray[np.uint8],
+) -> I64:
+    """Numbers texts, equal ones alike, and copies each once; returns the number of different texts."""
+    size = 1
+    while size < 2 * len(start):
+        size *= 2
+    table = np.full(size, -1, np.int64)
+    count = 0
+    for item in range(len(start)):
+        begin, length = start[item], end[item] - start[item]
+        at = mixed(polynomial(text, begin, begin + length), length, STRING_HASH) & (size - 1)
+        while True:
+            known = table[at]
+            if known < 0:
+                to = united_start[count]
+                for place in range(length):
+                    united[to + place] = text[begin + place]
+                table[at] = numbers[item] = count
+                count += 1
+                united_start[count] = to + length
+                break
+            first = united_start[known]
+            same = united_start[known + 1] - first == length
+            place = 0
+            while same and place < length:
+                same = united[first + place] == text[begin + place]
+                place += 1
+            if same:
+                numbers[item] = known
+                break
+            at = (at + 1) & (size - 1)
+    return count

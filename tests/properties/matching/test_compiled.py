@@ -6,12 +6,15 @@ import random
 import tracemalloc
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.matching.common import segments
+from router.matching.compiled import merging
 from router.matching.compiled.engine import CompiledMatcher
+from router.matching.compiled.normal import texts_of
 from router.matching.compiled.warm import warm
 from router.matching.naive import NaiveMatcher
 from router.predicates.model import (
@@ -256,3 +259,17 @@ def test_memory_is_counted_with_what_each_interface_costs() -> None:
         tracemalloc.stop()
     assert compiled.match(Message({"x": 7})) == {1007}
     assert 0.7 * taken < compiled.nbytes < 1.4 * taken
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.binary(max_size=2), st.booleans()), max_size=9), min_size=1, max_size=4)
+)
+def test_texts_of_several_segments_are_united_by_their_bytes(drawn: list[list[tuple[bytes, bool]]]) -> None:
+    sources = [list(dict(each).items()) for each in drawn]
+    texts = [texts_of([text for text, _ in source]) for source in sources]
+    used = [np.flatnonzero(np.array([kept for _, kept in source], np.bool_)) for source in sources]
+    united, numbers = merging._united(texts, used)
+    expected = list(dict.fromkeys(text for source in sources for text, kept in source if kept))
+    assert [united[number] for number in range(len(united))] == expected
+    for source, found in zip(sources, numbers, strict=True):
+        assert found.tolist() == [expected.index(text) if kept else -1 for text, kept in source]
