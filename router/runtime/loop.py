@@ -37,6 +37,7 @@ from router.records.applications import ApplicationRecords
 from router.records.attention import ServiceRecords
 from router.records.counters import router_counters
 from router.runtime.applications import Applications
+from router.runtime.collector import end_turn
 from router.runtime.link import Link, SendQueue
 from router.runtime.packet_socket import PacketSockets
 from router.wire.format import MESSAGES, REPLIES
@@ -251,6 +252,7 @@ class RouterLoop:
             self._applications.serve(time.monotonic() + _APPLICATIONS_S)
         if self._changed or self._link.changed or self._is_late(began):
             self._look_at_deadlines()
+        end_turn()
         self._meter.turn(time.monotonic() - began, self._work, self._clock)
         return bool(ready) or self._link.behind or self._applications.behind
 

@@ -29,14 +29,13 @@ from router.recording.file import Origin, Recorder
 from router.records.applications import ApplicationRecords, ConnectionRecords
 from router.records.attention import ServiceRecords
 from router.records.json_file import write_json
+from router.runtime.collector import bound_collections
 from router.runtime.log import Log
 from router.runtime.loop import RECORDING_FAILED, RouterLoop
 from router.runtime.packet_socket import PacketSockets
 
 #: Event in a router's log: the records of its applications cannot be written (`error`).
 RECORDS_FAILED = "records_failed"
-#: Collections of the middle generation before a full one.
-_NEVER = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +135,6 @@ def spawn_routers(specs: Sequence[RouterSpec], ready_descriptor: int) -> dict[in
         children[child] = spec.node
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     return children
-
-
-def bound_collections() -> None:
-    """Lets the garbage collector look at young objects only.
-
-    A full collection visits each object of the tables: 33 ms for 6,000 filters (docs/predicate-algebra.md).
-    Those of a router that was sent large predicates found nothing: reference counts free what it keeps.
-    """
-    young, middle, _ = gc.get_threshold()
-    gc.set_threshold(young, middle, _NEVER)
 
 
 def _child(spec: RouterSpec, parent: int, ready_descriptor: int) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import socket
@@ -157,6 +158,35 @@ def test_what_an_event_makes_due_in_the_past_is_not_late(loops: Loops) -> None:
     loop.run()
     assert router.counters.srs_issued == 1
     assert loops.meter.measured().lag_s < 1
+
+
+def test_objects_that_replace_old_ones_are_not_collected_all_at_once(
+    loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A collection of all young objects is a part of a turn, and their number is not what starts it."""
+    loop = loops.of(ORIGIN.router())
+    old = [[number] for number in range(20_000)]
+    gc.collect()
+    kept: list[list[int]] = []
+    young: list[int] = []
+
+    def status(_tables: bool) -> dict[str, Any]:
+        young.append(len(gc.get_objects(generation=0)))
+        kept.extend([number] for number in range(100))
+        del old[-100:]
+        if not old:
+            loop.stop()
+        return {}
+
+    monkeypatch.setattr(loop._applications, "_status", status)
+    # Each turn serves one request.
+    monkeypatch.setattr(module, "_APPLICATIONS_S", 0.0)
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(str(loops.path))
+        peer.sendall(b'{"op": "status"}\n' * 200)
+        loop.run()
+    assert len(kept) == 20_000
+    assert max(young) < 2_000
 
 
 def test_connections_that_pipeline_requests_do_not_silence_the_link(
