@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -34,6 +35,7 @@ from router.forwarding.layout import (
 )
 from router.matching.compiled.engine import CompiledMatcher
 from router.native.memory import address_of
+from router.predicates.model import NOTHING, Filter, Predicate
 from router.protocol.service import DecidingPredicates
 from router.records.record_file import DELAY_S
 
@@ -48,6 +50,8 @@ _REQUESTS_AT, _REQUESTS_END, _REQUESTS_APP = (
     int(State.REQUESTS_END),
     int(State.REQUESTS_APP),
 )
+#: Filters of the predicates of applications that the matcher is given before one call of compiled code.
+_PART = 128
 #: Bytes of lines that wait for the end of a batch, at least.
 _LINES_SIZE = 65_536
 _TEXTS = np.frombuffer(b"".join(TEXT), np.uint8)
@@ -103,16 +107,24 @@ class LocalApplications:
 
     Attributes:
         deliverer: takes what compiled code leaves; None: no application was opened.
+        ready: whether the matcher has all predicates. Until then messages are the core's; each call of
+            `prepare` gives it some filters.
     """
 
     def __init__(self, predicates: DecidingPredicates, row: npt.NDArray[np.int64], body: int) -> None:
         self.deliverer: Deliverer | None = None
+        self.ready = False
         self._predicates = predicates
         self._seen = -1
         self._row, self._state = row, row.data
         self._outlets: dict[int, _Outlet] = {}
-        self._known: set[int] = set()
         self._matcher = CompiledMatcher()
+        #: What the matcher has: the filters of each application, by identity.
+        self._given: dict[int, dict[int, Filter]] = {}
+        #: The predicates that it has been given, or is being given.
+        self._taken: dict[int, Predicate] = {}
+        #: What it has not been given yet: filters that go and filters that come, by application.
+        self._waiting: deque[tuple[int, list[Filter], list[Filter]]] = deque()
         self._apps: npt.NDArray[np.int64] = np.zeros((0, APP_WIDTH), np.int64)
         self._places: dict[int, int] = {}
         # Without a value: memory that is never used is never touched.
@@ -156,6 +168,8 @@ class LocalApplications:
     def prepare(self) -> None:
         """Lays out what has changed; before each call of compiled code."""
         if self._predicates.changes != self._seen:
+            self._begin()
+        if not self.ready:
             self._lay_out()
         self._row[State.APP_TABLE] = self._matcher.table
 
@@ -195,16 +209,46 @@ class LocalApplications:
             if self.deliverer is not None:
                 self.deliverer.left(number, bytes(text), deliveries)
 
+    def _begin(self) -> None:
+        """Compares what the matcher has with the predicates."""
+        self._seen, self.ready = self._predicates.changes, False
+        predicates = self._predicates.by_application()
+        if self._waiting:
+            # Some predicates were given in part.
+            self._waiting.clear()
+            self._taken = {}
+        for number in self._given.keys() | predicates.keys():
+            predicate = predicates.get(number, NOTHING)
+            if self._taken.get(number) is not predicate:
+                self._compare(number, predicate)
+        self._taken = dict(predicates)
+
+    def _compare(self, number: int, predicate: Predicate) -> None:
+        before = self._given.get(number, {})
+        after = {id(filter_): filter_ for filter_ in predicate}
+        gone = [filter_ for which, filter_ in before.items() if which not in after]
+        added = [filter_ for which, filter_ in after.items() if which not in before]
+        for filters, comes in ((gone, False), (added, True)):
+            for start in range(0, len(filters), _PART):
+                part = filters[start : start + _PART]
+                self._waiting.append((number, [], part) if comes else (number, part, []))
+
     def _lay_out(self) -> None:
+        """Gives the matcher filters of at most one part; then, if they were the last, makes the rows."""
         row, matcher = self._row, self._matcher
-        self._seen = self._predicates.changes
+        left = _PART
+        while self._waiting and (left := left - sum(map(len, self._waiting[0][1:]))) >= 0:
+            number, gone, added = self._waiting.popleft()
+            given = self._given.setdefault(number, {})
+            for filter_ in gone:
+                del given[id(filter_)]
+            given.update((id(filter_), filter_) for filter_ in added)
+            matcher.change(number, gone, added)
+            if not given:
+                del self._given[number]
+        self.ready = not self._waiting
         predicates = self._predicates.by_application()
         numbers = [*predicates, *(number for number in self._outlets if number not in predicates)]
-        for number in self._known - predicates.keys():
-            matcher.remove(number)
-        for number, predicate in predicates.items():
-            matcher.set_predicate(number, predicate)
-        self._known = set(predicates)
         dense = matcher.lay_out()
         self._apps = np.zeros((len(numbers), APP_WIDTH), np.int64)
         self._places = {number: place for place, number in enumerate(numbers)}

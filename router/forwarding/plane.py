@@ -157,7 +157,9 @@ class DataPlane:
             self._lay_out_clock()
             at = self._clock.now()
         self._prepare(hold, at)
-        state[_EPOLL], state[_DEADLINE] = epoll, deadline_ns
+        # What is left to be laid out does not wait for input.
+        behind = self.applications is not None and not self.applications.ready
+        state[_EPOLL], state[_DEADLINE] = epoll, 0 if behind else deadline_ns
         state[_COUNT] = state[_OUT] = state[_SENT] = 0
         serve(self._address)
         self._finish()
@@ -246,6 +248,9 @@ class DataPlane:
         state[_HOLD] = hold
         if self.applications is not None:
             self.applications.prepare()
+            if not self.applications.ready:
+                # Compiled code leaves messages and requests to the core.
+                state[_BODY_ROOM] = -1
         log = self.log
         if log is None:
             state[_LOG] = 0

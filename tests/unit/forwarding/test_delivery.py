@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import select
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -17,9 +18,10 @@ from router.forwarding.applications import LocalApplications, Waiting
 from router.forwarding.buffers import FrameBuffers
 from router.forwarding.layout import NEVER
 from router.forwarding.plane import DataPlane
-from router.predicates.model import Message
+from router.matching.compiled.engine import CompiledMatcher
+from router.predicates.model import Filter, Message
 from router.predicates.parser import parse_predicate
-from router.protocol.events import Accepted, SendMessage, SetPredicate
+from router.protocol.events import Accepted, SendMessage, SetPredicate, Tick
 from router.protocol.options import RouterOptions
 from router.records.applications import delivery_head
 from tests.support.one_router import NODE, msg, ra, received, set_up
@@ -110,6 +112,46 @@ def test_a_batch_is_delivered_and_recorded(node: Node) -> None:
         assert whole(node.read(app)) == list(range(FRAMES))
         assert node.recorded_for(app) == FRAMES
     assert not node.rest
+
+
+def test_a_large_predicate_is_laid_out_in_parts(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the last part, messages are the core's, and no call waits for input."""
+    assert node.put() is None
+    node.read(1)
+    given: list[int] = []
+    change = CompiledMatcher.change
+
+    def counted(self: CompiledMatcher, app: int, gone: list[Filter], added: list[Filter]) -> None:
+        if self is node.applications._matcher:
+            given.append(len(gone) + len(added))
+        change(self, app, gone, added)
+
+    monkeypatch.setattr(CompiledMatcher, "change", counted)
+    first = " or ".join(f"a = {2 * n}" for n in range(1_000))
+    for text, delivered in ((first, 32), ("a < 7", 7), (first + " or a = 1", 33)):
+        node.router.handle(SetPredicate(1, parse_predicate(text)), 0.0)
+        while not node.router.idle:
+            node.router.handle(Tick(), 0.0)
+        parts = 0
+        given.clear()
+        while node.put() is not None or not node.applications.ready:
+            parts += not node.applications.ready
+            assert sum(given) <= 128
+            given.clear()
+            with select.epoll() as nothing:
+                assert node.plane.wait(nothing.fileno(), time.monotonic_ns(), hold=False) == []
+            parts += not node.applications.ready
+            assert sum(given) <= 128
+            given.clear()
+            # The core gives its own matcher the changes of p0.
+            received(node.router, 11, msg(11, b="x"))
+            while node.router.next_deadline() == 0.0:
+                node.router.handle(Tick(), 0.0)
+        assert parts >= 3
+        node.read(1)
+        node.read(2)
+        assert node.put() is None
+        assert len(whole(node.read(1))) == delivered
 
 
 def test_a_socket_that_takes_a_part_leaves_the_rest_to_the_caller(node: Node) -> None:
