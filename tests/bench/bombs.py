@@ -35,8 +35,8 @@ from router.protocol.events import FrameReceived, PredicateSet, Refused, Send, T
 from router.protocol.options import RouterOptions
 from router.protocol.router import Router
 from router.protocol.service import RequestError
+from router.runtime.collector import bound_collections, end_turn
 from router.runtime.lines import REQUEST_LIMIT
-from router.runtime.process import bound_collections
 from router.wire.codec import decode_header, forwarded_frame, fragment
 from router.wire.frames import Frame, FrameType, SenderRequest
 from router.wire.header import Header
@@ -99,6 +99,14 @@ _SHAPES: dict[str, Callable[[random.Random], Iterator[Filter]]] = {
                 _integer("y", Operator.EQ if n % 2 else Operator.NE, rng.randrange(1_000)),
             )
         )
+    ),
+    "texts, then patterns": _many(
+        lambda rng, n: Filter(
+            (_string("s", Operator.SUBSTRING if n % 4_000 == 3_999 else Operator.EQ, _text(rng, 8)),)
+        )
+    ),
+    "long substrings": _many(
+        lambda rng, n: Filter((_string("s", Operator.SUBSTRING, _text(rng, 60_000 if n % 2 else 8)),))
     ),
     "prefixes, suffixes": _many(
         lambda rng, n: Filter(
@@ -175,14 +183,26 @@ def _reply_turns(router: Router, body: bytes) -> list[float]:
 def _local_turns(router: Router, body: bytes) -> list[float]:
     """CPU seconds of each turn from `set_predicate` of an application until the answer and the RA are out.
 
-    The predicate has as many filters as a router takes in a request.
+    The predicate has as many filters as a router takes in a request. A single filter that is too heavy is
+    refused; then its leading constraints are set.
     """
     filters = tuple(filters_of(FrameType.RA, body))
     limits = router.options.limits
+    if len(filters) == 1 and weight_of(filters[0]) > limits.filter_weight:
+        refused = _set_turns(router, Predicate(filters))
+        # What is left is not refused: its names and texts take the rest of the weight.
+        leading = Filter(filters[0].constraints[: limits.filter_weight * 9 // 10])
+        return refused + _set_turns(router, Predicate((leading,)))
     most = limits.predicate_weight // max(map(weight_of, filters))
     filters = filters[: min(limits.predicate_filters, max(most, 1))]
     while len(text := format_predicate(Predicate(filters))) > REQUEST_LIMIT - 1_000 and len(filters) > 1:
         filters = filters[: len(filters) * (REQUEST_LIMIT - 2_000) // len(text)]
+    return _set_turns(router, Predicate(filters))
+
+
+def _set_turns(router: Router, predicate: Predicate) -> list[float]:
+    """CPU seconds of each turn from `set_predicate` until the answer, which may be a refusal."""
+    text = format_predicate(predicate)
     session = router.session(1)
     waiting: list[Any] = []
     turns: list[float] = []
@@ -198,7 +218,7 @@ def _local_turns(router: Router, body: bytes) -> list[float]:
         except StopIteration:
             break
         except RequestError as error:
-            # A filter that is too heavy for an application.
+            # A filter that is too heavy for an application: every other router would widen it.
             print(f"# refused: {error}", file=sys.stderr)
             break
         turns.append(time.process_time() - started)
@@ -213,11 +233,12 @@ def _local_turns(router: Router, body: bytes) -> list[float]:
 
 
 def _handled(router: Router, event: Any, at: float) -> list[Any]:
-    """The actions of the core; frames to send are encoded as the link does."""
+    """The actions of the core; frames are encoded as the link does, and the turn ends as in the loop."""
     actions = router.handle(event, at)
     for action in actions:
         if isinstance(action, Send):
             fragment(action.frame)
+    end_turn()
     return actions
 
 

@@ -144,7 +144,7 @@ def test_a_large_predicate_is_laid_out_in_parts(node: Node, monkeypatch: pytest.
             assert sum(given) <= 128
             given.clear()
             # The core gives its own matcher the changes of p0.
-            received(node.router, 11, msg(11, b="x"))
+            received(node.router, 11, msg(11, b=1))
             while node.router.next_deadline() == 0.0:
                 node.router.handle(Tick(), 0.0)
         assert parts >= 3

@@ -223,7 +223,7 @@ def test_a_heavy_filter_is_weighed_without_reading_it() -> None:
 def test_a_comparison_knows_corners_and_covers(text: str) -> None:
     random = Random(3)
     pool = FilterPool()
-    filters = []
+    filters: list[Filter] = []
     for _ in range(150):
         low = random.randrange(50)
         filters += parse_predicate(
