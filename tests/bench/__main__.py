@@ -34,6 +34,7 @@ BENCHMARKS = {
     "ur_reuse": "SR and UR frames with and without reuse of URs, on both kinds of trees",
     "pcap": "captures to counts in Parquet, beside tshark, Scapy and dpkt",
     "package": "the wheel of the formats in bare environments: versions of Python and PySpark",
+    "columns": "all columns of frames decoded, by the codec and by compiled code, and written as Parquet",
     "pcap_memory": "a capture of 4 GB read by Spark in 2 GB",
     "small_files": "a folder of thousands of small captures: CPU a file",
     "cluster": "a sweep killed and continued, and a figure: on this machine and on two Spark workers (root)",
