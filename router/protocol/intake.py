@@ -12,7 +12,7 @@ is that of the events, so a replay of the events gives the same answers.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 
 from router.predicates.covering.bitset import Bits
@@ -53,7 +53,7 @@ class _Reading:
     numbers: list[int] = field(default_factory=list)
     widened: bool = False
     whole: Frame | None = None
-    steps: Iterator[None] = field(init=False)
+    steps: Generator[None, None, None] = field(init=False)
 
 
 class Intake(Part):
@@ -189,7 +189,8 @@ class Intake(Part):
 
     def _done(self, sender: int, queue: deque[tuple[Frame, int]]) -> None:
         """Ends the reading of the first predicate of a neighbour."""
-        del self._reading[sender]
+        # The steps refer to the reading, and it to them: nothing else ends this cycle in a live router.
+        self._reading.pop(sender).steps.close()
         queue.popleft()
         if not queue:
             del self._waiting[sender]
@@ -209,7 +210,7 @@ class Intake(Part):
         # The excess would be widened when it is read: it is more than the neighbour may send at once.
         return weight + sum(each for _, each in queue) <= self._limits.burst
 
-    def _steps(self, reading: _Reading, sender: int, now: float) -> Iterator[None]:
+    def _steps(self, reading: _Reading, sender: int, now: float) -> Generator[None, None, None]:
         """Reads a predicate in steps of bounded work.
 
         Raises DecodeError: its body breaks a rule of the format, at the step that reads the error.
