@@ -169,6 +169,9 @@ class Intake(Part):
             return []
         if len(reading.filters) <= _FREED:
             self._done(sender, queue)
+        assert isinstance(whole.body, Predicate)
+        # In this turn: the pool forgets predicates when it removes filters.
+        self._pool.assume(whole.body, reading.numbers)
         return self._handle(FrameReceived(sender, whole), now)
 
     def _whole(self, reading: _Reading) -> Frame:
@@ -184,7 +187,6 @@ class Intake(Part):
             read = self._content.predicate(reading.filters)
             predicate = with_classes(read, predicate.frame_type, predicate.encoded)
         assert isinstance(predicate, Predicate)
-        self._pool.assume(predicate, reading.numbers)
         return replace(frame, body=predicate, received=None if reading.widened else frame.received)
 
     def _done(self, sender: int, queue: deque[tuple[Frame, int]]) -> None:

@@ -12,7 +12,7 @@ from router.predicates.covering.algebra import covers
 from router.predicates.covering.budget import PredicateLimits
 from router.predicates.covering.index import AttributeIndex
 from router.predicates.covering.normal import NormalFilter
-from router.predicates.covering.pool import FilterPool
+from router.predicates.covering.pool import POOL, FilterPool
 from router.predicates.model import EVERYTHING, Predicate
 from router.predicates.parser import parse_predicate
 from router.protocol.events import Action, FrameReceived, Send, Tick
@@ -355,6 +355,27 @@ def test_the_turn_of_a_frame_leaves_the_filters_that_were_read_to_later_turns() 
     turns, _ = _until_idle(router, 1.0)
     assert turns == 3 + 1
     assert len(_table(router, 1)) == 1_200
+
+
+def test_no_turn_interns_a_whole_predicate_if_the_pool_removes_filters_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    numbered: list[NormalFilter] = []
+    number = FilterPool.number
+
+    def counted(self: FilterPool, filter_: NormalFilter) -> int:
+        numbered.append(filter_)
+        return number(self, filter_)
+
+    monkeypatch.setattr(FilterPool, "number", counted)
+    router = set_up(_options(_SMALL))
+    router.handle(FrameReceived(11, ra(11, _points(0, 100))), 1.0)
+    while not router.idle:
+        numbered.clear()
+        router.handle(Tick(), 1.0)
+        assert len(numbered) <= 20
+        POOL.sweep()
+    assert len(_table(router, 1)) == 100
 
 
 def _encoded(frame: Frame, damage: bytes = b"") -> Frame:
