@@ -162,7 +162,7 @@ class LocalApplications:
             self._connect(place, number)
 
     def address(self, number: int) -> int:
-        """The address of the row of an application that is open."""
+        """The address of the row of an application that is open; `prepare` may change it."""
         return address_of(self._apps) + 8 * APP_WIDTH * self._places[number]
 
     def prepare(self) -> None:
@@ -234,7 +234,7 @@ class LocalApplications:
                 self._waiting.append((number, [], part) if comes else (number, part, []))
 
     def _lay_out(self) -> None:
-        """Gives the matcher filters of at most one part; then, if they were the last, makes the rows."""
+        """Gives the matcher filters of at most one part, and makes the rows."""
         row, matcher = self._row, self._matcher
         left = _PART
         while self._waiting and (left := left - sum(map(len, self._waiting[0][1:]))) >= 0:

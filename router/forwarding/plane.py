@@ -221,15 +221,15 @@ class DataPlane:
 
     def take_requests(self, number: int) -> None:
         """Serves the requests that the socket of an application has, as `wait` does, but holds."""
-        assert self.applications is not None
-        self.applications.prepare()
-        self._forward(hold=True, fresh=0, app=self.applications.address(number))
+        self._forward(hold=True, fresh=0, app=number)
 
-    def _forward(self, hold: bool, fresh: int, app: int = 0) -> bytes | None:
+    def _forward(self, hold: bool, fresh: int, app: int | None = None) -> bytes | None:
         at = self._clock.now()
         self._prepare(hold, at)
         self._reals[_NOW] = at
-        number: int = forward(self._address, fresh, app)
+        # Rows are laid out in `_prepare`.
+        row = 0 if app is None or self.applications is None else self.applications.address(app)
+        number: int = forward(self._address, fresh, row)
         self._finish()
         return self._buffers.frame(number) if number < self._state[_COUNT] else None
 

@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("numba")
 
 from router.clock.clock import FixedClock
+from router.forwarding import plane
 from router.forwarding.applications import LocalApplications, Waiting
 from router.forwarding.buffers import FrameBuffers
 from router.forwarding.layout import NEVER
@@ -152,6 +153,29 @@ def test_a_large_predicate_is_laid_out_in_parts(node: Node, monkeypatch: pytest.
         node.read(2)
         assert node.put() is None
         assert len(whole(node.read(1))) == delivered
+
+
+def test_requests_are_served_on_the_rows_that_were_laid_out_last(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a large predicate is laid out, each call makes new rows."""
+    addresses: list[int] = []
+    serve = plane.forward
+
+    def checked(state: int, fresh: int, app: int) -> int:
+        addresses.append(app)
+        assert app == node.applications.address(1)
+        return int(serve(state, fresh, app))
+
+    monkeypatch.setattr(plane, "forward", checked)
+    node.router.handle(SetPredicate(2, parse_predicate(" or ".join(f"a = {n}" for n in range(300)))), 0.0)
+    while not node.router.idle:
+        node.router.handle(Tick(), 0.0)
+    line = request(8, b=2)
+    node.request(line)
+    assert not node.applications.ready
+    assert node.requests == {1: line}
+    assert len(addresses) == 1
 
 
 def test_a_socket_that_takes_a_part_leaves_the_rest_to_the_caller(node: Node) -> None:
