@@ -35,6 +35,7 @@ from router.forwarding.layout import (
 )
 from router.matching.compiled.engine import CompiledMatcher
 from router.native.memory import address_of
+from router.predicates.covering.budget import weight_of
 from router.predicates.model import NOTHING, Filter, Predicate
 from router.protocol.service import DecidingPredicates
 from router.records.record_file import DELAY_S
@@ -52,6 +53,8 @@ _REQUESTS_AT, _REQUESTS_END, _REQUESTS_APP = (
 )
 #: Filters of the predicates of applications that the matcher is given before one call of compiled code.
 _PART = 128
+#: Weight of a filter that takes the matcher as long as a further filter.
+_WEIGHT = 8
 #: Bytes of lines that wait for the end of a batch, at least.
 _LINES_SIZE = 65_536
 _TEXTS = np.frombuffer(b"".join(TEXT), np.uint8)
@@ -123,8 +126,8 @@ class LocalApplications:
         self._given: dict[int, dict[int, Filter]] = {}
         #: The predicates that it has been given, or is being given.
         self._taken: dict[int, Predicate] = {}
-        #: What it has not been given yet: filters that go and filters that come, by application.
-        self._waiting: deque[tuple[int, list[Filter], list[Filter]]] = deque()
+        #: What it has not been given yet: the application, whether a filter comes or goes, and the filter.
+        self._waiting: deque[tuple[int, bool, Filter]] = deque()
         self._apps: npt.NDArray[np.int64] = np.zeros((0, APP_WIDTH), np.int64)
         self._places: dict[int, int] = {}
         # Without a value: memory that is never used is never touched.
@@ -226,26 +229,30 @@ class LocalApplications:
     def _compare(self, number: int, predicate: Predicate) -> None:
         before = self._given.get(number, {})
         after = {id(filter_): filter_ for filter_ in predicate}
-        gone = [filter_ for which, filter_ in before.items() if which not in after]
-        added = [filter_ for which, filter_ in after.items() if which not in before]
-        for filters, comes in ((gone, False), (added, True)):
-            for start in range(0, len(filters), _PART):
-                part = filters[start : start + _PART]
-                self._waiting.append((number, [], part) if comes else (number, part, []))
+        self._waiting += ((number, False, before[which]) for which in before if which not in after)
+        self._waiting += ((number, True, after[which]) for which in after if which not in before)
 
-    def _lay_out(self) -> None:
-        """Gives the matcher filters of at most one part, and makes the rows."""
-        row, matcher = self._row, self._matcher
+    def _give(self) -> None:
+        """Gives the matcher a part; its last filter may exceed the bound."""
+        changes: dict[int, tuple[list[Filter], list[Filter]]] = {}
         left = _PART
-        while self._waiting and (left := left - sum(map(len, self._waiting[0][1:]))) >= 0:
-            number, gone, added = self._waiting.popleft()
+        while self._waiting and left > 0:
+            number, comes, filter_ = self._waiting.popleft()
+            changes.setdefault(number, ([], []))[comes].append(filter_)
+            left -= 1 + (weight_of(filter_) // _WEIGHT if comes else 0)
+        for number, (gone, added) in changes.items():
             given = self._given.setdefault(number, {})
             for filter_ in gone:
                 del given[id(filter_)]
             given.update((id(filter_), filter_) for filter_ in added)
-            matcher.change(number, gone, added)
+            self._matcher.change(number, gone, added)
             if not given:
                 del self._given[number]
+
+    def _lay_out(self) -> None:
+        """Gives the matcher a part of what it lacks, and makes the rows."""
+        row, matcher = self._row, self._matcher
+        self._give()
         self.ready = not self._waiting
         predicates = self._predicates.by_application()
         numbers = [*predicates, *(number for number in self._outlets if number not in predicates)]

@@ -18,7 +18,7 @@ from router.matching.common.interface import (
     Matcher,
     TableMatcher,
 )
-from router.predicates.covering.bitset import Bits, lowest, numbers_in
+from router.predicates.covering.bitset import Bits, bits_of, lowest, numbers_in
 from router.predicates.covering.budget import DEFAULT_LIMITS
 from router.predicates.covering.builder import PredicateBuilder
 from router.predicates.covering.pool import FilterAlgebra
@@ -30,6 +30,8 @@ from router.wire.frames import EncodedMessage
 _WIDENED_AT_ONCE = 32
 #: Filters that are added in one step to what p_i is over-simplified to.
 _UNITED = 8
+#: Weight of a filter that takes the matcher as long as a further filter.
+_WEIGHT = 8
 #: Filters of the pool up to which it answers for a message within a turn.
 _ANSWERED_BY_POOL = 4_096
 
@@ -53,7 +55,8 @@ class RoutingTable:
         matcher: an empty one. None: the pool of filters answers for messages, for all tables of a process
             (`router.content.base.Content.pool`), as a simulation of many routers needs it.
         content: what predicates and messages are.
-        turn_filters: a change of more filters reaches the matcher in several turns (`sync`).
+        turn_filters: a change of more filters reaches the matcher in several turns (`sync`); a heavy filter
+            counts as several.
         max_filters: p_i, i > 0, is over-simplified to so many filters when it has more than twice as many
             (section 3.5.6). p0 is what this node asks of others, and stays exact. None: never.
     """
@@ -234,7 +237,7 @@ class RoutingTable:
         self._sync_matcher(frozenset())
 
     def _sync_matcher(self, first: Set[int]) -> None:
-        """Gives the matcher changes of at most `turn_filters` filters, first those of some interfaces."""
+        """Gives the matcher changes as large as `turn_filters`, first those of some interfaces."""
         self._syncing |= self.unsynced if self._laid_out is not None else self.unsynced & first
         left = self._turn_filters
         for interface in sorted(self._syncing, key=lambda each: (each not in first, each)):
@@ -245,7 +248,7 @@ class RoutingTable:
             self._laid_out.lay_out()
 
     def _sync_interface(self, interface: int, left: int) -> int:
-        """Gives the matcher at most so many changes of p_i; returns their number."""
+        """Gives the matcher changes of p_i that are about so large; returns their size in filters."""
         assert self._matcher is not None
         known = self._predicates.get(interface)
         if self._change is None:
@@ -260,20 +263,30 @@ class RoutingTable:
         if synced is None:
             synced = self._synced[interface] = self._content.builder()
         before, after = synced.members, 0 if known is None else known.members
-        gone, added = before & ~after, after & ~before
-        count = gone.bit_count() + added.bit_count()
-        if count > left:
-            gone = lowest(gone, left)
-            added = lowest(added, left - gone.bit_count())
-        else:
-            self.unsynced.remove(interface)
+        gone = lowest(before & ~after, left)
+        size = gone.bit_count()
+        added, cost = self._least(after & ~before, left - size)
         synced.members = before & ~gone | added
+        if synced.members == after:
+            self.unsynced.remove(interface)
         if synced.members:
             self._change(interface, pool.filters(numbers_in(gone)), pool.filters(numbers_in(added)))
         else:
             self._matcher.remove(interface)
             del self._synced[interface]
-        return min(count, left)
+        return size + cost
+
+    def _least(self, numbers: Bits, left: int) -> tuple[Bits, int]:
+        """The least numbers of filters up to a size, which the last may exceed, and their size in filters."""
+        filters, weight_of = self._content.pool.filters, self._content.weight_of
+        found: list[int] = []
+        size = 0
+        for number in numbers_in(numbers):
+            if size >= left:
+                break
+            found.append(number)
+            size += 1 + weight_of(*filters((number,))) // _WEIGHT
+        return bits_of(found), size
 
     def _set(self, interface: int, known: PredicateBuilder) -> None:
         self.changes += 1

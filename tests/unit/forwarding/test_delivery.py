@@ -155,6 +155,27 @@ def test_a_large_predicate_is_laid_out_in_parts(node: Node, monkeypatch: pytest.
         assert len(whole(node.read(1))) == delivered
 
 
+def test_heavy_filters_count_as_several(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The matcher's time grows with the constraints."""
+    given: list[int] = []
+    change = CompiledMatcher.change
+
+    def counted(self: CompiledMatcher, app: int, gone: list[Filter], added: list[Filter]) -> None:
+        given.append(sum(map(len, added)))
+        change(self, app, gone, added)
+
+    monkeypatch.setattr(CompiledMatcher, "change", counted)
+    filters = (" and ".join(f"a{each} = {n}" for each in range(100)) for n in range(40))
+    node.router.handle(SetPredicate(1, parse_predicate(" or ".join(filters))), 0.0)
+    while not node.router.idle:
+        node.router.handle(Tick(), 0.0)
+    node.applications.prepare()
+    while not node.applications.ready:
+        node.applications.prepare()
+    assert sum(given) == 40 * 100 + 1
+    assert max(given) <= 8 * 128 + 100
+
+
 def test_requests_are_served_on_the_rows_that_were_laid_out_last(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:

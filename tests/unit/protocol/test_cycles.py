@@ -64,8 +64,8 @@ def _objects() -> Counter[str]:
     )
 
 
-# The networks are kept: routers are cycles, and a live process has one as long as it lives. Objects are counted
-# before and after: `gc.garbage` lacks those of a generator, which the collector closes first.
+# The networks are kept: routers are cycles, and a live process has one as long as it lives. Objects are
+# counted before and after: `gc.garbage` lacks those of a generator, which the collector closes first.
 @pytest.mark.parametrize("played", [_attention, _messages("pif"), _messages("psf"), _messages("drp")])
 def test_events_leave_no_cycles(played: Callable[[int], object]) -> None:
     played(0)

@@ -52,6 +52,22 @@ def test_the_engine_gets_so_many_filters_a_turn_and_answers_are_exact_meanwhile(
     assert [x for x in range(205) if _goes_to(router, x)] == list(range(0, 200, 2))
 
 
+@pytest.mark.parametrize("matcher", ["counting", "compiled"])
+def test_heavy_filters_count_as_several(matcher: str) -> None:
+    """The engine's time grows with the constraints."""
+    router = set_up(RouterOptions(turn_weight=_TURN), matcher=matcher)
+    filters = (" and ".join(f"a{each} = {n}" for each in range(100)) for n in range(10))
+    router.handle(FrameReceived(11, ra(11, " or ".join(filters))), 1.0)
+    while not router.idle:
+        router.handle(Tick(), 1.0)
+    assert _goes_to(router, 1) == set()
+    # Each has the weight 101, and counts as 13 filters: two are in a part.
+    assert _turns(router) == 10 // 2 - 1
+    frame = msg(12, **{f"a{each}": 3 for each in range(100)})
+    ((interfaces, _),) = sent(router.handle(FrameReceived(12, frame), 2.0))
+    assert interfaces == {1}
+
+
 def test_while_the_pool_is_too_large_a_message_counts_as_matching(
     router: Router, monkeypatch: pytest.MonkeyPatch
 ) -> None:
