@@ -92,7 +92,8 @@ SYMBOL_KINDS = {
     "]": TokenKind.CLOSE,
 }
 _TOKEN = re.compile(
-    r"(?P<blank>(?:\s|//[^\n]*)+)"
+    # Possessive: blanks and comments take no memory for each character.
+    r"(?P<blank>(?:\s++|//[^\n]*+)++)"
     rf"|(?P<word>{NAME_PATTERN.pattern})"
     r"|(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
     # Possessive: a long string is read in one step, and read once.

@@ -1,4 +1,5 @@
 import re
+import tracemalloc
 
 import pytest
 
@@ -223,3 +224,15 @@ def test_strings_with_and_without_escapes() -> None:
         parse_predicate('s = "\u00fcb' + chr(0xD800) + '"')
     with pytest.raises(ParseError, match="without a closing quote"):
         parse_predicate('s = "' + "a" * 10_000 + '\\"')
+
+
+@pytest.mark.parametrize("blank", [" ", "\n", "//\n", "// x\n"])
+def test_blanks_take_no_memory(blank: str) -> None:
+    text = f"x = 1 and{blank * 20_000}y = 2"
+    tracemalloc.start()
+    try:
+        assert len(parse_predicate(text).filters[0]) == 2
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 2 * len(text) + 50_000
