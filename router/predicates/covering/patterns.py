@@ -19,12 +19,12 @@ from router.predicates.covering.bitset import Bits, bits_of, remove_from
 from router.predicates.covering.values import ValueSet, common_texts
 
 _SIZES = (8, 4, 2, 1)
-#: Characters of the texts of one member whose grams are looked up: their index takes some 200 bytes for each.
+#: Characters of the texts of one member whose grams are looked up: their index takes some 300 bytes for each.
 LONGEST = 128
 #: Members of a gram that are kept as numbers.
 _FEW = 128
-#: Grams from which members are removed in one step.
-_REMOVED_FROM = 100
+#: Grams and members of grams that are read in one step of a removal.
+_READ = 4_000
 
 
 def gram_of(text: str) -> str:
@@ -61,16 +61,20 @@ class _Grams:
 
     def remove(self, gone: Bits) -> Iterator[None]:
         """Removes members in steps, between which others may be added."""
-        grams = list(self._few)
-        for start in range(0, len(grams), _REMOVED_FROM):
-            for gram in grams[start : start + _REMOVED_FROM]:
-                # Gone since, if it has come to have many members.
-                few = self._few.get(gram, ())
-                if left := [number for number in few if not gone >> number & 1]:
-                    self._few[gram] = left
-                else:
-                    self._few.pop(gram, None)
-            yield
+        flags = gone.to_bytes(gone.bit_length() // 8 + 1, "little")
+        size, read = 8 * len(flags), 0
+        for gram in list(self._few):
+            # Gone since, if it has come to have many members.
+            few = self._few.get(gram, ())
+            left = [number for number in few if number >= size or not flags[number >> 3] >> (number & 7) & 1]
+            if not left:
+                self._few.pop(gram, None)
+            elif len(left) < len(few):
+                self._few[gram] = left
+            read += 1 + len(few)
+            if read >= _READ:
+                read = 0
+                yield
         yield from remove_from(self._many, gone)
 
 

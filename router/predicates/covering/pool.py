@@ -33,6 +33,8 @@ V = TypeVar("V")
 
 #: The least number of filters at which the pool looks for filters that no table holds any more.
 _SWEEP_AT = 2048
+#: The weight of filters (`NormalFilter.weight`) with which a further step of a sweep is made; that of a turn.
+_SWEEP_WEIGHT, _SWEPT = 32, 128
 #: Each question takes the time of this many comparisons of two filters, even if no filter is related.
 _QUESTION_PAIRS = 4
 #: A search in the index takes the time of this many comparisons of two filters.
@@ -214,11 +216,12 @@ class FilterPool:
         entry = self._prepared.get(id(predicate))
         if entry is not None and entry[0]() is predicate:
             return entry[1]
+        normals = [normal for normal in map(normalise, predicate) if normal is not None]
         if self._sweeping is not None:
-            self._sweep_further()
+            # A sweep that was slower than the pool grows would remove ever less of it.
+            self._sweep_further(1 + min(sum(normal.weight for normal in normals), _SWEPT) // _SWEEP_WEIGHT)
         elif len(self) >= self._sweep_at:
             self._sweep_if_worthwhile()
-        normals = [normal for normal in map(normalise, predicate) if normal is not None]
         found = tuple(dict.fromkeys(map(self.number, sorted(normals, key=lambda normal: normal.key))))
         self._prepare(predicate, found)
         return found
@@ -585,15 +588,17 @@ class FilterPool:
         held = live.bit_count()
         if 4 * held <= 3 * len(self):
             self._sweeping = self._sweep(live)
-            self._sweep_further()
+            self._sweep_further(1)
         else:
             self._sweep_at = 2 * held
 
-    def _sweep_further(self) -> None:
-        """Makes a step of the sweep."""
-        assert self._sweeping is not None
-        if next(self._sweeping, self) is self:
-            self._sweeping = None
+    def _sweep_further(self, steps: int) -> None:
+        """Makes steps of the sweep."""
+        for _ in range(steps):
+            assert self._sweeping is not None
+            if next(self._sweeping, self) is self:
+                self._sweeping = None
+                break
 
     def sweep(self) -> None:
         """Removes the filters that no registered holder has."""

@@ -190,16 +190,31 @@ def test_filters_that_come_while_others_are_removed(monkeypatch: pytest.MonkeyPa
     assert steps > 50
 
 
-def test_substrings_that_come_while_filters_with_long_texts_are_removed(
+@pytest.mark.parametrize(("length", "count"), [(8, 42), (128, 11)])
+def test_a_pool_of_texts_is_swept_faster_than_it_grows(
+    length: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many filters as one turn interns, which nobody keeps."""
+    monkeypatch.setattr(pool_module, "_SWEEP_AT", 200)
+    random = Random(6)
+    pool = FilterPool()
+    pool._sweep_at = 200
+    for _ in range(1_500 // count):
+        texts = ("".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=length)) for _ in range(count))
+        pool.numbers(parse_predicate(" or ".join(f's = "{text}"' for text in texts)))
+        assert len(pool) < 2 * 200
+    assert pool.sweeps > 3
+
+
+def test_substrings_that_come_while_filters_with_texts_are_removed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pool_module, "_SWEEP_AT", 10)
     random = Random(1)
-    texts = ["".join(random.choices("abcdefgh", k=600)) for _ in range(40)]
+    texts = ["".join(random.choices("abcdefgh", k=120)) for _ in range(40)]
     pool = FilterPool()
     kept = PredicateBuilder(parse_predicate('s ** "abcdefghij"'), pool=pool)
     gone = PredicateBuilder(parse_predicate(" or ".join(f's = "{text}"' for text in texts)), pool=pool)
-    # Questions about substrings make the index of the texts.
     for number in numbers_in(gone.members | kept.members):
         pool.compared(number)
     gone.members, steps = 0, 0
