@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from router.predicates.model import INTEGER_MAX, INTEGER_MIN, Operator, Value
+from router.predicates.model import INTEGER_MAX, INTEGER_MIN, STRING_MAX_BYTES, Operator, Value
 
 
 class ParseError(ValueError):
@@ -189,7 +189,14 @@ def _unescape(body: str, line: int, column: int) -> str:
 
     if not body.isascii() and (lone := _SURROGATE.search(body)):
         raise ParseError("a lone surrogate is not a character", line, column + lone.start())
-    return _ESCAPE.sub(replace, body) if "\\" in body else body
+    if "\\" not in body:
+        return body
+    if len(body) > STRING_MAX_BYTES:
+        # To count escapes takes a small part of the time in which they are replaced.
+        rest, escapes = _ESCAPE.subn("", body)
+        if len(rest) + escapes > STRING_MAX_BYTES:
+            raise ParseError(f"string of more than {STRING_MAX_BYTES} bytes", line, column - 1)
+    return _ESCAPE.sub(replace, body)
 
 
 def _complaint(text: str, offset: int) -> str:

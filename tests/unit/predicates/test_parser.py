@@ -226,6 +226,15 @@ def test_strings_with_and_without_escapes() -> None:
         parse_predicate('s = "' + "a" * 10_000 + '\\"')
 
 
+def test_escapes_of_a_string_that_is_too_long_are_not_replaced() -> None:
+    longest = r"\u0041" * 65_535
+    (found,) = parse_predicate(f's = "{longest}"').filters[0]
+    assert found.value == "A" * 65_535
+    for escape in (r"\n", r"\q"):
+        with pytest.raises(ParseError, match="line 1, column 5: string of more than 65535 bytes"):
+            parse_predicate(f's = "{escape * 65_536}"')
+
+
 @pytest.mark.parametrize("blank", [" ", "\n", "//\n", "// x\n"])
 def test_blanks_take_no_memory(blank: str) -> None:
     text = f"x = 1 and{blank * 20_000}y = 2"
