@@ -468,6 +468,10 @@ class Adverts:
             (Relation.POSSIBLY_COVERED, relations.possibly_covered),
             (Relation.COVERED, relations.covered),
             (Relation.COVERED_EXCEPT_ONE, relations.covered_except_one),
+            (
+                Relation.COSTLY,
+                POOL.costly(relations) & (relations.possible_covers | relations.possibly_covered),
+            ),
         ):
             rows[kind] = put(bits)
         witnesses = self._witnesses.rows(number)

@@ -99,7 +99,7 @@ _SEARCHED, _POSSIBLE, _COVERS = int(Relation.SEARCHED), int(Relation.POSSIBLE_CO
 _LOW, _HIGH, _EXCEPT = int(Relation.LOW_CORNER), int(Relation.HIGH_CORNER), int(Relation.COVERS_EXCEPT)
 _AFFECTED, _MERGEABLE = int(Relation.AFFECTED), int(Relation.MERGEABLE)
 _POSSIBLY_COVERED, _IS_COVERED = int(Relation.POSSIBLY_COVERED), int(Relation.COVERED)
-_EXCEPT_ONE, _WITNESSES = int(Relation.COVERED_EXCEPT_ONE), len(Relation)
+_EXCEPT_ONE, _COSTLY, _WITNESSES = int(Relation.COVERED_EXCEPT_ONE), int(Relation.COSTLY), len(Relation)
 _PLACES = int(Advert.PLACES)
 
 #: As in `router.predicates.covering.pool`.
@@ -647,12 +647,14 @@ def _covered(adverts: Array, members: Address, number: I64, left: I64, words: I6
     searched, possible = relations + _SEARCHED * stride, relations + _POSSIBLE * stride
     covering, excepting = relations + _COVERS * stride, relations + _EXCEPT * stride
     lows, highs = relations + _LOW * stride, relations + _HIGH * stride
-    missing = covers = low = high = count = exceptions = 0
+    expensive = relations + _COSTLY * stride
+    missing = covers = low = high = count = costly = exceptions = 0
     for word in range(words):
         item = word_at(members, word)
         missing |= item & ~word_at(searched, word)
         near = item & word_at(possible, word)
         count += ones(near)
+        costly += ones(near & word_at(expensive, word))
         covers |= near & word_at(covering, word)
         low |= near & word_at(lows, word)
         high |= near & word_at(highs, word)
@@ -664,7 +666,7 @@ def _covered(adverts: Array, members: Address, number: I64, left: I64, words: I6
         return left << 1
     kind = byte_at(adverts[_BOXES], number)
     box = kind & 1
-    left = max(0, left - (count if box else count * _PATTERN_PAIRS))
+    left = max(0, left - (count + costly * (_PATTERN_PAIRS - 1)))
     if left == 0:
         return 0
     if covers:
@@ -696,15 +698,16 @@ def _without_covered(
     """
     stride = adverts[_WIDTH] * WORD_BYTES
     possible, covered = relations + _POSSIBLY_COVERED * stride, relations + _IS_COVERED * stride
-    excepting = relations + _EXCEPT_ONE * stride
-    near = candidates = 0
+    excepting, expensive = relations + _EXCEPT_ONE * stride, relations + _COSTLY * stride
+    near = costly = candidates = 0
     for word in range(words):
         item = word_at(members, word) & word_at(possible, word)
         near += ones(item)
+        costly += ones(item & word_at(expensive, word))
         candidates += ones(item & word_at(excepting, word))
     if near == 0:
         return left
-    left = max(0, left - (near if byte_at(adverts[_BOXES], number) & 1 else near * _PATTERN_PAIRS))
+    left = max(0, left - (near + costly * (_PATTERN_PAIRS - 1)))
     if left == 0:
         return 0
     for word in range(words):

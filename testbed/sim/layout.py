@@ -100,6 +100,7 @@ class Relation(IntEnum):
     POSSIBLY_COVERED = 8
     COVERED = 9
     COVERED_EXCEPT_ONE = 10
+    COSTLY = 11  # `FilterPool.costly`
 
 
 #: Points of a filter that others left out (`testbed.sim.witnesses`): each has a row of the filters with it.

@@ -202,9 +202,11 @@ class FilterPool:
 
     def _pairs(self, relations: Relations, near: Bits) -> int:
         """The pairs of filters that it takes as long to compare as a filter with others."""
-        if not relations.is_box:
-            return near.bit_count() * _PATTERN_PAIRS
-        return near.bit_count() + (near & self._patterned).bit_count() * (_PATTERN_PAIRS - 1)
+        return near.bit_count() + (near & self.costly(relations)).bit_count() * (_PATTERN_PAIRS - 1)
+
+    def costly(self, relations: Relations) -> Bits:
+        """Returns the filters whose comparison with a filter takes the time of `_PATTERN_PAIRS` others."""
+        return self._patterned if relations.is_box else -1
 
     # Filters and numbers.
 

@@ -126,6 +126,26 @@ def test_further_epochs_take_no_further_room_for_filters(
     assert kept._advertised == _ingress(alone)._advertised
 
 
+def test_compiled_code_counts_the_pairs_of_a_pattern_as_the_pool_does() -> None:
+    """An interval of strings covers ten suffixes, which are compared only if the bound on pairs allows it."""
+    left: list[int] = []
+    for pairs in (40, 200):
+        options = RouterOptions(turn_pairs=pairs)
+        core, alone = set_up(options), set_up(options)
+        under_way, _ = _with_adverts(core)
+        texts = [f's > "a" and s < "c" and s *= "{n}"' for n in range(10)]
+        for number, text in enumerate((*texts, 's > "a" and s < "d"'), 1):
+            frame = ra(11, text, seq=number)
+            received(alone, 11, frame)
+            under_way.send(number, number, 0, 0, 2, frame, 60)
+            assert under_way.run(number, (number + 1, 0), number, 1, Piece(0, 0.0, 1.0)).done == 1
+        under_way.give_back(0)
+        found, expected = (next(row.predicate for row in each.rows()) for each in (core, alone))
+        assert found == expected
+        left.append(len(found))
+    assert left == [11, 1]
+
+
 def _ingress(core: Router) -> SubtreeFilter:
     state = core.forwarding()
     assert state is not None
