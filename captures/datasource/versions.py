@@ -32,7 +32,8 @@ def refusal(python: tuple[int, int] | None = None, pyspark: str | None = None) -
     number = re.match(r"(\d+)\.(\d+)", pyspark or "")
     if number is None or not PYSPARK[0] <= (int(number[1]), int(number[2])) < PYSPARK[1]:
         return (
-            f"The formats pcap and cbcb need PySpark {_text(PYSPARK[0])} or newer; found {pyspark or 'none'}."
+            f"The formats pcap and cbcb need PySpark {_text(PYSPARK[0])} or a later {PYSPARK[0][0]}; "
+            f"found {pyspark or 'none'}."
         )
     return None
 

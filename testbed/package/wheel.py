@@ -17,6 +17,7 @@ from testbed import __version__
 from testbed.package.modules import moved, needed
 
 NAMESPACE = "pyspark_cbcb"
+LICENSE = Path(__file__).resolve().parents[2] / "LICENSE"
 _NAME = "cbcb_captures"
 _DOORS = ("captures.source", "captures.datasource.formats", "captures.datasource.versions")
 #: Files in a zip have a time; the same sources shall give the same wheel.
@@ -75,6 +76,8 @@ def write_wheel(folder: Path) -> Path:
         files["/".join((NAMESPACE, *place))] = moved(path, NAMESPACE)
     information = f"{_NAME}-{__version__}.dist-info"
     files[f"{information}/METADATA"] = _metadata()
+    # Every copy carries the text of the licence.
+    files[f"{information}/{LICENSE.name}"] = LICENSE.read_text(encoding="utf-8")
     files[f"{information}/WHEEL"] = (
         "Wheel-Version: 1.0\nGenerator: cbcb-testbed\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     )
@@ -82,9 +85,10 @@ def write_wheel(folder: Path) -> Path:
     files[record] = "".join(f"{_recorded(name, text)}\n" for name, text in files.items()) + f"{record},,\n"
     folder.mkdir(parents=True, exist_ok=True)
     wheel = folder / f"{_NAME}-{__version__}-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(wheel, "w") as archive:
         for name, text in files.items():
-            archive.writestr(zipfile.ZipInfo(name, _TIME), text)
+            # An entry with a time of its own takes nothing from the archive, its compression neither.
+            archive.writestr(zipfile.ZipInfo(name, _TIME), text, zipfile.ZIP_DEFLATED)
     return wheel
 
 
@@ -97,6 +101,7 @@ def _metadata() -> str:
             f"Version: {__version__}",
             "Summary: Captures in Spark: formats pcap (packets) and cbcb (frames of content-based networks)",
             "License: MIT",
+            f"License-File: {LICENSE.name}",
             f"Requires-Python: >={low},<{high}",
             "Requires-Dist: numpy",
             "Requires-Dist: pyarrow",

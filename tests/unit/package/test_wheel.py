@@ -13,7 +13,7 @@ import pytest
 
 from captures.datasource.versions import refusal
 from testbed.package.modules import PackagingError, moved
-from testbed.package.wheel import NAMESPACE, write_wheel
+from testbed.package.wheel import LICENSE, NAMESPACE, write_wheel
 from tests.support.run_folder import good_run
 
 #: Reads a capture as a task of Spark does, where no package of this project and no other library is found.
@@ -71,6 +71,13 @@ def test_it_has_one_namespace(wheel: Path) -> None:
                 assert (digest, size) == (f"sha256={found}", str(len(data)))
 
 
+def test_it_is_compressed_and_has_the_licence(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        assert {each.compress_type for each in archive.infolist()} == {zipfile.ZIP_DEFLATED}
+        (name,) = [name for name in archive.namelist() if name.endswith(f".dist-info/{LICENSE.name}")]
+        assert archive.read(name).decode() == LICENSE.read_text()
+
+
 def test_the_same_sources_give_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     assert write_wheel(tmp_path).read_bytes() == wheel.read_bytes()
 
@@ -97,8 +104,8 @@ def test_it_reads_captures_without_this_project(wheel: Path, tmp_path: Path) -> 
         ((3, 13), "4.9.2.dev0", None),
         ((3, 10), "4.1.0", "The formats pcap and cbcb need Python 3.11 to 3.13; found 3.10."),
         ((3, 14), "4.1.0", "The formats pcap and cbcb need Python 3.11 to 3.13; found 3.14."),
-        ((3, 12), "4.0.5", "The formats pcap and cbcb need PySpark 4.1 or newer; found 4.0.5."),
-        ((3, 12), "5.0.0", "The formats pcap and cbcb need PySpark 4.1 or newer; found 5.0.0."),
+        ((3, 12), "4.0.5", "The formats pcap and cbcb need PySpark 4.1 or a later 4; found 4.0.5."),
+        ((3, 12), "5.0.0", "The formats pcap and cbcb need PySpark 4.1 or a later 4; found 5.0.0."),
     ],
 )
 def test_other_versions_are_refused_by_one_sentence(
