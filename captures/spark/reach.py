@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from captures.rundir.layout import RunLayout
-from captures.spark.session import SessionError
+from captures.spark.session import SessionError, failed
 
 #: Tasks for each core that Spark knows of: workers that have just come in get some, too.
 _TASKS_PER_CORE = 2
@@ -25,7 +27,8 @@ def require_reach(spark: SparkSession, run: Path, writable: Path | None = None) 
         writable: a folder into which they must be able to write; None: they only read.
 
     Raises:
-        SessionError: a worker does not reach the folder under its path, or finds other contents there.
+        SessionError: a worker does not reach the folder under its path, finds other contents there, or cannot
+            run Python, such as a worker without pyarrow.
     """
     context = spark.sparkContext
     if context.master.startswith("local"):
@@ -41,7 +44,10 @@ def require_reach(spark: SparkSession, run: Path, writable: Path | None = None) 
 
     tasks = _TASKS_PER_CORE * context.defaultParallelism
     seen = spark.range(0, tasks, 1, tasks).mapInArrow(look, "worker string, problem string")
-    found = sorted((row.worker, row.problem) for row in seen.collect() if row.problem)
+    try:
+        found = sorted((row.worker, row.problem) for row in seen.collect() if row.problem)
+    except (PySparkException, Py4JJavaError) as error:
+        raise failed(error, context.master, RunLayout(run).spark_log) from error
     if found:
         worker, problem = found[0]
         raise SessionError(
