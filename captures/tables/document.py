@@ -53,7 +53,8 @@ GROUP BY source, seq ORDER BY times DESC, source, seq""",
     (
         "Repeated requests: the SRs of a router through the same interfaces, and the mean time between them",
         """\
-SELECT issuer, destination, count(*) - 1 AS repeated, (max(time_s) - min(time_s)) / (count(*) - 1) AS mean_s
+SELECT issuer, destination, count(*) - 1 AS repeated,
+  (max(time_s) - min(time_s)) / nullif(count(*) - 1, 0) AS mean_s
 FROM frames WHERE type = 'SR' AND node = issuer AND direction = 'from_router'
 GROUP BY issuer, destination HAVING count(*) > 1 ORDER BY repeated DESC, issuer, destination""",
     ),

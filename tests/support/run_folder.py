@@ -269,7 +269,7 @@ def asked_run() -> SpacedRun:
 
     Nodes 1 and 2 set a predicate; node 1 withdraws its own, without an RA. Node 0 sends message 1, that both
     receive, message 2, that node 1 drops, and message 3, that returns and crosses a link twice. It repeats
-    an SR.
+    an SR; node 2 issues a single SR.
     """
     run = SpacedRun()
     for node in NODES:
@@ -287,6 +287,7 @@ def asked_run() -> SpacedRun:
     run.request(0, [(0, [1]), (1, [2])], number=4)
     run.tick(1_000)
     run.request(0, [(0, [1]), (1, [2])], number=5)
+    run.request(2, [(2, [1])], number=1)
     run.withdraw(1)
     return run
 
