@@ -28,7 +28,9 @@ _WAVES = """
     group by issuer, seq
 """
 #: Every change gets the first RA of its router from its request on. The least time of an RA among the rows
-#: from a change on is a running minimum in descending order of time.
+#: from a change on is a running minimum in descending order of time. No change caused an RA that repeats the
+#: predicate of the RA before: a change that other predicates of the node cover has no RA. The high 32 bits of
+#: a sequence number tell the starts of a router apart.
 _CHANGES = """
     with timeline as (
         select cast(node as bigint) as issuer, requested_ns as at_ns, cast(null as bigint) as first_ns
@@ -46,13 +48,18 @@ _CHANGES = """
         select node, app, t_ns, requested_ns, predicate, filters,
             sum(more) over (partition by node order by t_ns) as filters_of_node
         from changed
+    ), issued as (
+        select issuer, seq, first_ns, predicate,
+            lag(predicate) over (partition by issuer, seq >> 32 order by first_ns, seq) as former
+        from {waves}
     ), wave as (
-        select issuer, first_ns, min(seq) as seq, min_by(predicate, seq) as advertised
-        from {waves} group by issuer, first_ns
+        select issuer, first_ns, min(seq) as seq, min_by(predicate, seq) as advertised,
+            coalesce(min_by(predicate = former, seq), false) as repeats
+        from issued group by issuer, first_ns
     )
     select counted.node, app, {t_s} as t_s, t_ns, requested_ns, predicate, filters,
         cast(counted.node as bigint) as issuer,
-        case when filters_of_node > 0 or advertised = 'none' then wave.seq end as seq
+        case when not repeats and (filters_of_node > 0 or advertised = 'none') then wave.seq end as seq
     from counted
     left join answered on answered.issuer = counted.node and at_ns = requested_ns
     left join wave on wave.issuer = counted.node and wave.first_ns = answered_ns

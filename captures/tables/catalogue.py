@@ -406,8 +406,9 @@ _ROWS = (
                 "seq",
                 _LONG,
                 "sequence number of the RA that the change caused: the first that its router issued after "
-                "the request, which may answer several changes; null: none. A change that leaves the router "
-                "without a predicate causes an RA without a filter, or none",
+                "the request, which may answer several changes; null: none was captured, or it repeats the "
+                "predicate of the RA before, as for a new epoch. A change that leaves the router without a "
+                "predicate causes an RA without a filter, or none",
             ),
         ),
     ),
