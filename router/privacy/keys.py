@@ -312,7 +312,10 @@ def _value(content: Any, name: str, expected: type) -> Any:
         raise ValueError(f"{name!r} is missing")
     value = content[name]
     if expected is float and type(value) is int:
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise ValueError(f"{name}: an integer of {len(str(value))} digits; expected a number") from error
     # A boolean is an integer of Python.
     if type(value) is not expected:
         raise ValueError(f"{name}: {value!r:.80}; expected {_TYPE_NAMES[expected]}")

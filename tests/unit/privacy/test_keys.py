@@ -70,6 +70,7 @@ def test_a_malformed_file_is_refused(tmp_path: Path, content: str, problem: str)
         ("encoding", 5, "encoding: 5; expected a text"),
         ("encoding", "none", "unknown encoding 'none'; expected one of slides, ranges"),
         ("range_low", "x", "range_low: 'x'; expected a number"),
+        ("range_low", 10**400, "range_low: an integer of 401 digits; expected a number"),
         ("secret", "zz", "non-hexadecimal"),
     ],
 )
