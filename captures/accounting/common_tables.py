@@ -75,7 +75,8 @@ _ADVERTISEMENTS = """
     )
     select placed.issuer, placed.seq, epoch, predicate,
         case when changes is not null then 'predicate' when later and place = 1 then 'epoch' end as cause,
-        coalesce(changes, 0) as changes, {first_s} as t_s, first_ns, last_ns, routers, frames, bytes
+        coalesce(changes, 0) as changes, {first_s} as t_s, first_ns, last_ns,
+        case when {all_hosts} then routers end as routers, frames, bytes
     from placed left join caused on caused.issuer = placed.issuer and caused.seq = placed.seq
 """
 #: Of the frames of a message, the first fragment alone tells when it left and arrived.
@@ -142,11 +143,17 @@ _TIMES = {
 _SOURCES = ("frames", "declared", "trees", "sent", "links", "waves", "changes", "processed")
 
 
+def conditions(inputs: Inputs) -> dict[str, str]:
+    """The conditions that the texts name in braces, as SQL, for `query`."""
+    return {"all_hosts": "true" if inputs.all_hosts_captured else "false"}
+
+
 def query(name: str, clock: Clock, tables: dict[str, str] | None = None) -> str:
     """The text of a query.
 
     Args:
-        tables: name of a table in the text -> its name for the engine; by default, the same.
+        tables: name of a table in the text -> its name for the engine; by default, the same. With
+            `conditions`, for the texts that name some.
     """
     times = {key: experiment_seconds(clock, column) for key, column in _TIMES.items()}
     names = {each: each for each in _SOURCES} | (tables or {})
@@ -171,7 +178,7 @@ def causes(waves: pa.Table, inputs: Inputs) -> dict[str, pa.Table]:
         for name, held in (("waves", waves), ("declared", inputs.log.declared)):
             database.register(name, held)
         database.execute(f"create temp table changes as {query('changes', inputs.clock)}")
-        return {name: in_duckdb(database, name, inputs.clock) for name in CAUSES}
+        return {name: in_duckdb(database, name, inputs.clock, conditions(inputs)) for name in CAUSES}
 
 
 def in_duckdb(

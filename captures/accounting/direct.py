@@ -240,10 +240,10 @@ class Direct:
         yield from self._common_tables()
 
     def _common_tables(self) -> Iterator[tuple[str, pa.Table]]:
-        known = "true" if self.inputs.all_hosts_captured else "false"
+        names = common_tables.conditions(self.inputs)
+        tables = {**names, "processed": f"(select * from processed where {names['all_hosts']})"}
+        clock = self.inputs.clock
         for name in common_tables.QUERIES:
-            tables = {"processed": f"(select * from processed where {known})"}
-            clock = self.inputs.clock
             if name in common_tables.STEPS:
                 query = common_tables.query(name, clock, tables)
                 self._database.execute(f"create temp table {name} as {query}")

@@ -291,7 +291,8 @@ _ROWS = (
     ),
     Table(
         "hops",
-        "message, router that sent it over a link and router that it reached; of several times, the first",
+        "message, router that sent it over a link and router that it reached, by the captures of host links; "
+        "of several times, the first",
         (
             *(_LONG_SOURCE, _SEQ),
             Column("from_node", _INT, "router that sent the message"),
@@ -430,7 +431,11 @@ _ROWS = (
             Column("t_s", _DOUBLE, "time of its first frame in any capture", EXPERIMENT_S),
             _count("first_ns", "time of its first frame in any capture", UNIX_NS),
             _count("last_ns", "time of its last frame in any capture", UNIX_NS),
-            _count("routers", "routers that it reached, by the captures of host links", "routers"),
+            _count(
+                "routers",
+                "routers that it reached, by the captures of host links; null unless all were captured",
+                "routers",
+            ),
             Column("frames", _LONG, "its frames on links; each fragment counts", "frames"),
             Column("bytes", _LONG, "bytes of these frames", "bytes"),
         ),

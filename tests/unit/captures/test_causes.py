@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 
-from captures.accounting.common_tables import in_duckdb, query
+from captures.accounting.common_tables import CAUSES, in_duckdb, query
+from captures.accounting.direct import Direct
 from captures.accounting.log_tables import DECLARED
 from captures.rundir.clock import Clock
+from tests.support.run_folder import asked_run
 
 _CLOCK = Clock.steady(0, 1.0)
 _START = 7 << 32
@@ -40,7 +43,7 @@ def _tables(waves: list[tuple[int, int, int, str]], declared: list[tuple[int, st
         database.register("waves", pa.Table.from_pylist(rows, schema=pa.schema(columns)))
         database.register("declared", pa.Table.from_pylist(changes, schema=DECLARED))
         database.execute(f"create temp table changes as {query('changes', _CLOCK)}")
-        found = [in_duckdb(database, name, _CLOCK) for name in ("predicate_changes", "advertisements")]
+        found = [in_duckdb(database, name, _CLOCK, {"all_hosts": "true"}) for name in CAUSES]
     return (
         {row["requested_ns"]: row["seq"] for row in found[0].to_pylist()},
         {row["seq"]: (row["cause"], row["changes"]) for row in found[1].to_pylist()},
@@ -71,3 +74,18 @@ def test_one_ra_answers_several_changes_and_a_withdrawal_one_without_a_filter() 
     seqs, causes = _tables(waves, [(9, "one", 1), (20, "two", 2), (50, "one", 0), (60, "two", 0)])
     assert seqs == {9: _START + 1, 20: _START + 1, 50: _START + 2, 60: _START + 2}
     assert causes == {_START + 1: ("predicate", 2), _START + 2: ("predicate", 2)}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"), [(("host", "link"), [(2, 2), (2, 2)]), (("link",), [(None, 2)] * 2), ((), [])]
+)
+def test_routers_that_an_ra_reached_are_unknown_without_captures_of_hosts(
+    tmp_path: Path, kinds: tuple[str, ...], expected: list[tuple[int | None, int]]
+) -> None:
+    run = asked_run()
+    run.pcaps = {name: records for name, records in run.pcaps.items() if name.partition("-")[0] in kinds}
+    with Direct(run.write(tmp_path / "run"), whole=True) as direct:
+        tables = dict(direct.all_tables())
+    assert [(row["routers"], row["frames"]) for row in tables["advertisements"].to_pylist()] == expected
+    assert tables["predicate_changes"].num_rows == 3
+    assert bool(tables["hops"].num_rows) is ("host" in kinds)
