@@ -156,6 +156,7 @@ def utilisation(table: pd.DataFrame, directions: int, with_bandwidth: int, width
         with_bandwidth: number of directions that have a bandwidth.
         width: width of a bin, experiment seconds.
     """
+    table = table[table["bits_per_wall_s"] > 0]
     if table.empty or not directions:
         return None
     limited = with_bandwidth > 0 and bool(table["utilisation"].notna().any())
@@ -256,7 +257,7 @@ def bin_width(type_bins: pd.DataFrame) -> float:
 def _edges(starts: NDArray[np.float64], width: float) -> list[float]:
     """Returns the edges of the bins that begin at `starts` (ascending).
 
-    Bins without a frame have no row: they are zeros, not a straight line between their neighbours. Adjacent
+    Bins without a frame are left out: they are zeros, not a straight line between their neighbours. Adjacent
         bins without a frame become one wide bin, since a clock that was set may leave any number of them.
     """
     return sorted({round(float(edge), 9) for start in starts for edge in (start, start + width)})

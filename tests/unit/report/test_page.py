@@ -649,6 +649,12 @@ def test_links_without_a_bandwidth_are_no_part_of_the_use_of_those_with_one() ->
     silent = utilisation(table.tail(1), 8, 4, 10.0)
     assert silent is not None and silent.note.startswith("Highest: 9 kbit/s, from 1 to 2")
     assert silent.note.endswith("No link with a bandwidth carried a frame.")
+    # Directions without a frame have rows, too.
+    idle = [(0, 0, 1, 0.0, 0.0, 0.0), (0, 0, 1, 10.0, 0.0, 0.0), (1, 1, 2, 10.0, 0.0, None)]
+    quiet = pd.concat([table.tail(1), pd.DataFrame(idle, columns=list(table.columns))])
+    with_idle = utilisation(quiet, 8, 4, 10.0)
+    assert with_idle is not None and with_idle.note == silent.note
+    assert utilisation(quiet.tail(len(idle)), 8, 4, 10.0) is None
 
 
 def with_some_bandwidths(run: Path) -> tuple[Link, ...]:
