@@ -44,18 +44,22 @@ def moved(path: Path, namespace: str) -> str:
     """The text of a module with its references to modules of `PACKAGES` below a namespace.
 
     Raises:
-        PackagingError: the module imports one of them by `import NAME`, which binds the name of the package.
+        PackagingError: the module imports one of them by `import NAME`, which binds the name of the package,
+            or a reference is not on one line.
     """
     text = path.read_text(encoding="utf-8")
-    lines = text.splitlines(keepends=True)
-    for node, name in _references(ast.parse(text)):
+    # The columns of the syntax tree count bytes. From the end, so that they stay those of the file.
+    lines = text.encode().split(b"\n")
+    found = sorted(_references(ast.parse(text)), key=lambda each: (each[0].lineno, each[0].col_offset))
+    for node, name in reversed(found):
         if isinstance(node, ast.Import):
             raise PackagingError(f"{path}:{node.lineno}: import {name}; expected from ... import ...")
         line = lines[node.lineno - 1]
-        # A module has one reference on a line: each is an import, or a string of its own.
         before, after = line[: node.col_offset], line[node.col_offset :]
-        lines[node.lineno - 1] = before + after.replace(name, f"{namespace}.{name}", 1)
-    return "".join(lines)
+        if name.encode() not in after:
+            raise PackagingError(f"{path}:{node.lineno}: {name}; expected the whole name on this line")
+        lines[node.lineno - 1] = before + after.replace(name.encode(), f"{namespace}.{name}".encode(), 1)
+    return b"\n".join(lines).decode()
 
 
 def _references(tree: ast.Module) -> Iterator[tuple[ast.stmt | ast.expr, str]]:

@@ -131,3 +131,16 @@ def test_imports_and_names_of_modules_are_moved(tmp_path: Path) -> None:
         "from a.captures.pcap import walk\nfrom os import path\n"
         "SOURCES = ['a.router.wire.format', 'router.none', 'captures']\n"
     )
+
+
+def test_each_reference_on_a_line_is_moved_once(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(
+        'PAIR = {"ä∃∃∃∃∃∃∃∃∃": "router.wire.format", "b": "router.wire.format"}\n', encoding="utf-8"
+    )
+    assert moved(module, "a") == (
+        'PAIR = {"ä∃∃∃∃∃∃∃∃∃": "a.router.wire.format", "b": "a.router.wire.format"}\n'
+    )
+    module.write_text('NAME = ("router."\n"wire.format")\n')
+    with pytest.raises(PackagingError, match=r"module\.py:1: router\.wire\.format; expected the whole name"):
+        moved(module, "a")
