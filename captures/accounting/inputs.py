@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from captures.rundir.clock import Clock, read_clock
 from captures.rundir.controller import read_controller
 from captures.rundir.counters import SwitchCounters, read_routers_counters, read_switches_counters
 from captures.rundir.epochs import Epochs, epochs
-from captures.rundir.files import RunFolderError
+from captures.rundir.files import RunFolderError, read_lines
 from captures.rundir.lag import LagReport, read_lag
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import SIMULATED, Manifest, read_manifest
@@ -121,6 +121,8 @@ def read_inputs(run: RunLayout) -> Inputs:
     """
     manifest = read_manifest(run)
     log = application_tables(run)
+    # What applications request of an attention-limited service is in the records of the service alone.
+    log = replace(log, last_ns=max(log.last_ns, _last_of_service(run)))
     workload = [line for _, line in read_workload(run)]
     captures = read_captures(run)
     for capture in captures:
@@ -145,6 +147,16 @@ def read_inputs(run: RunLayout) -> Inputs:
         judgement=read_judgement(run),
         manifest=manifest,
     )
+
+
+def _last_of_service(run: RunLayout) -> int:
+    """The time of the last record of the routers' service, ns since 1970 UTC; 0: it keeps none."""
+    times = (
+        record.get("t_ns")
+        for path in sorted(run.service_folder.glob("*.jsonl"))
+        for _, record in read_lines(path, unfinished=True)
+    )
+    return max((time for time in times if isinstance(time, int)), default=0)
 
 
 def defects(files: Mapping[str, Path]) -> dict[str, str]:

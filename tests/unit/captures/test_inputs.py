@@ -1,0 +1,32 @@
+"""The small files of a run, as the accounting reads them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from captures.accounting.inputs import read_inputs
+from captures.rundir.layout import RunLayout
+from tests.support.run_folder import TIME_SCALE, asked_run
+
+
+def test_a_run_lasts_until_the_last_record_of_its_service(tmp_path: Path) -> None:
+    builder = asked_run()
+    run = RunLayout(builder.write(tmp_path / "run"))
+    before = read_inputs(run)
+    record = {
+        "event": "unregister",
+        "t_ns": builder.tick(100_000),
+        "node": 1,
+        "app": "app-1",
+        "subscription": 1,
+        "at_s": 0.0,
+    }
+    run.service_folder.mkdir()
+    run.service_records_of(1).write_text(json.dumps(record) + "\n")
+    after = read_inputs(run)
+    assert after.log.last_ns == builder.now_ns > before.log.last_ns
+    # 1,000 experiment seconds more, in at most 300 bins.
+    assert after.clock.experiment_s(after.log.last_ns) > 100 * TIME_SCALE
+    assert (before.bin_s, after.bin_s) == (0.1, 5.0)
+    assert after.bins == 1 + after.clock.experiment_s(after.log.last_ns) // after.bin_s
