@@ -6,6 +6,7 @@ Most of the time for a small file goes into the calls that decode a block, not i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +40,8 @@ class SmallFiles:
         Returns whether the blocks should be decoded now.
         """
         self._paths.append(path)
-        self._blocks.append(block)
+        # A copy: the reader's buffer, of some MB for each file, is not held.
+        self._blocks.append(replace(block, data=bytes(block.data)))
         self._bytes += len(block.data)
         self._packets += len(block.start)
         return self._bytes >= _MOST_BYTES or self._packets >= _MOST_PACKETS

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from captures.datasource import small_files
@@ -16,6 +18,7 @@ from captures.datasource.options import DROPMALFORMED
 from captures.datasource.packet_view import PACKET_COLUMNS
 from captures.datasource.views import PACKETS, View
 from captures.frames.parts import FilePart
+from captures.pcap.reader import Block
 from tests.support.run_folder import START_NS, asked_run, pcap_bytes
 
 
@@ -62,3 +65,16 @@ def test_rows_are_those_of_each_file(
     if packets == 50_000:
         assert len(together) == 1
     assert all(batch.schema == view.schema for batch in together)
+
+
+def test_the_buffers_of_readers_are_not_held() -> None:
+    def add() -> weakref.ref[Any]:
+        buffer = np.zeros(4096, np.uint8)
+        one = np.zeros(1, np.int64)
+        files.add("a.pcap", Block(memoryview(buffer)[:100], one, one + 100, one + 100, one, before=0))  # type: ignore[arg-type]
+        return weakref.ref(buffer)
+
+    files = small_files.SmallFiles(("length",))
+    assert add()() is None
+    taken = files.take()
+    assert taken is not None and taken[1].to_pylist() == [{"length": 100}]
