@@ -5,8 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from testbed.package.modules import PackagingError
 from testbed.package.wheel import write_wheel
 
 if len(sys.argv) != 2:
     sys.exit("usage: python -m testbed.package FOLDER")
-print(write_wheel(Path(sys.argv[1])))
+try:
+    print(write_wheel(Path(sys.argv[1])))
+except (OSError, PackagingError) as error:
+    sys.exit(str(error))

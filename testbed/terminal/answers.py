@@ -24,6 +24,8 @@ from testbed.terminal.printable import printable
 
 #: Characters of a value that the aligned table shows.
 _WIDEST = 60
+#: Characters of the name of a type that the list of tables shows.
+_WIDEST_TYPE = 20
 
 
 def write(answer: Iterator[pa.RecordBatch], form: str, path: Path | None, rows: int) -> None:
@@ -188,6 +190,13 @@ def described(tables: list[Description]) -> Iterator[str]:
     for table in tables:
         yield f"{table.name}: one row for each {table.grain}"
         widest = max(len(name) for name, _, _ in table.columns)
-        types = [kind if len(kind) <= 20 else kind.partition("(")[0] for _, kind, _ in table.columns]
+        types = [_short(kind) for _, kind, _ in table.columns]
         for (name, _, meaning), kind in zip(table.columns, types, strict=True):
             yield f"  {name.ljust(widest)}  {kind.ljust(max(map(len, types)))}  {meaning}"
+
+
+def _short(kind: str) -> str:
+    """The type of a column, without the fields of a long one."""
+    if len(kind) <= _WIDEST_TYPE:
+        return kind
+    return kind.partition("(")[0] + ("[]" if kind.endswith("[]") else "")

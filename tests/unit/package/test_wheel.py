@@ -14,6 +14,7 @@ import pytest
 from captures.datasource.versions import refusal
 from testbed.package.modules import PackagingError, moved
 from testbed.package.wheel import LICENSE, NAMESPACE, write_wheel
+from tests.support.paths import ROOT
 from tests.support.run_folder import good_run
 
 #: Reads a capture as a task of Spark does, where no package of this project and no other library is found.
@@ -144,3 +145,11 @@ def test_each_reference_on_a_line_is_moved_once(tmp_path: Path) -> None:
     module.write_text('NAME = ("router."\n"wire.format")\n')
     with pytest.raises(PackagingError, match=r"module\.py:1: router\.wire\.format; expected the whole name"):
         moved(module, "a")
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    command = [sys.executable, "-m", "testbed.package", str(tmp_path / "file")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == f"[Errno 17] File exists: '{tmp_path / 'file'}'\n"
