@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("numba")
 
 from router.clock.clock import FixedClock
-from router.forwarding import plane
+from router.forwarding import kernel, plane
 from router.forwarding.applications import LocalApplications, Waiting
 from router.forwarding.buffers import FrameBuffers
 from router.forwarding.layout import NEVER
@@ -181,7 +181,7 @@ def test_requests_are_served_on_the_rows_that_were_laid_out_last(
 ) -> None:
     """While a large predicate is laid out, each call makes new rows."""
     addresses: list[int] = []
-    serve = plane.forward
+    serve = kernel.forward
 
     def checked(state: int, fresh: int, app: int) -> int:
         addresses.append(app)
