@@ -24,7 +24,7 @@ from unittest.mock import patch
 from scapy.layers.l2 import Ether
 
 from captures.datasource.views import FRAMES, TRAFFIC, View
-from captures.frames.columns import COLUMNS
+from captures.frames.columns import COLUMNS, NUMBER, VALUE_TYPES
 from captures.frames.parts import FilePart
 from captures.pcap.compiling import numba_is_there
 from router.predicates.encoded.model import BloomMessage
@@ -140,15 +140,20 @@ def _spark_outcome(row: dict[str, Any]) -> Outcome:
         return (None, *_unsigned(header), "fragment")
     content: Any = None
     if row["attributes"] is not None:
-        content = [
-            (name, kind, one)
-            for name, value in row["attributes"]
-            for kind, one in value.items()
-            if one is not None
-        ]
+        content = [each for name, value in row["attributes"] for each in _typed(name, value)]
     for name in ("predicate", "timeout_us", "incarnation", "oldest_epoch", "acknowledged"):
         content = row[name] if row[name] is not None else content
     return (None, *_unsigned(header), content)
+
+
+def _typed(name: str, value: dict[str, Any]) -> list[tuple[str, str, Any]]:
+    """A value as the codec has it; and field `number`, if it is not the value as a double."""
+    found = [(name, kind, value[kind]) for kind in VALUE_TYPES if value[kind] is not None]
+    number = value["integer"] if value["double"] is None else value["double"]
+    # By their texts: NaN is NaN.
+    if str(value[NUMBER.name]) != str(None if number is None else float(number)):
+        found.append((name, NUMBER.name, value[NUMBER.name]))
+    return found
 
 
 def _unsigned(header: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -318,7 +318,7 @@ def test_json_is_json_whatever_is_nested(run: Path, capsys: pytest.CaptureFixtur
     assert json.loads(line, parse_constant=refuse) == expected
 
 
-@pytest.mark.parametrize("name", ["sql", "run", "database", "names"])
+@pytest.mark.parametrize("name", ["sql", "folder", "database", "names"])
 def test_variables_of_python_are_no_tables(run: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     assert main(["query", str(run), f"select * from {name}"]) == 2
     assert f"Table with name {name} does not exist" in capsys.readouterr().err
