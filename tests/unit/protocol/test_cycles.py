@@ -60,7 +60,7 @@ def _objects() -> Counter[str]:
     return Counter(
         type(each).__qualname__
         for each in gc.get_objects()
-        if (getattr(type(each), "__module__", None) or "").startswith("router.")
+        if str(getattr(type(each), "__module__", "")).startswith("router.")
     )
 
 
