@@ -17,6 +17,9 @@ from router.wire.addresses import LOCAL_INTERFACE
 _COMPARED = 500
 #: Steps in which filters of the weight of a turn are added to p0, and considered as many pairs of filters.
 _PARTS = 4
+#: Pairs that a step considers at least, if a turn may: with a few it would answer nothing, and its answers
+#: would depend on the relations that others have looked up.
+_FEWEST_PAIRS = 500
 #: Steps of a change of p0; returns whether p0 changed.
 Steps = Generator[None, None, bool]
 
@@ -163,12 +166,18 @@ class ApplicationPredicates:
         if part:
             yield self._content.predicate(part)
 
+    @property
+    def _step_pairs(self) -> int:
+        """Pairs of filters that one step considers."""
+        pairs = self._limits.turn_pairs
+        return max(pairs // _PARTS, min(pairs, _FEWEST_PAIRS))
+
     def _covered(self, gone: Iterable[Filter], fresh: Iterable[Filter]) -> Steps:
         """Whether the fresh filters are known to cover those that are gone."""
         grown = self._content.builder()
         yield from self._unite(grown, fresh)
         for part in self._parts(gone):
-            with self._pool.bounded(self._limits.turn_pairs // _PARTS):
+            with self._pool.bounded(self._step_pairs):
                 if not grown.covers(part):
                     return False
             yield
@@ -187,7 +196,7 @@ class ApplicationPredicates:
             while searched < len(held):
                 searched = pool.search(numbers, searched, limits.turn_weight)
                 yield
-            with pool.bounded(limits.turn_pairs // _PARTS):
+            with pool.bounded(self._step_pairs):
                 union.add(part)
             yield
 

@@ -77,7 +77,7 @@ def test_a_turn_compares_a_part_of_the_pairs_of_a_turn(monkeypatch: pytest.Monke
             whole(pool, number, relations, others)
 
         monkeypatch.setattr(FilterPool, name, counted)
-    router = set_up(RouterOptions(turn_pairs=400))
+    router = set_up(RouterOptions(turn_pairs=2_000))
     ranges = [f"x >= {n} and x < {1_000 + n} and y >= {-n} and y < {1_000 - n}" for n in range(500)]
     router.handle(SetPredicate(1, parse_predicate(" or ".join(ranges))), 1.0)
     most = 0
@@ -85,7 +85,7 @@ def test_a_turn_compares_a_part_of_the_pairs_of_a_turn(monkeypatch: pytest.Monke
         compared.clear()
         router.handle(Tick(), 1.0)
         most = max(most, sum(compared))
-    assert 0 < most <= 400 // 4
+    assert 0 < most <= 2_000 // 4
     assert _delivered(router, 0) == ()
 
 
