@@ -47,11 +47,10 @@ def cluster(tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-def test_a_cluster_gives_the_same_numbers(tmp_path: Path, cluster: str, spark: SparkSession) -> None:
-    alone, spread = (good_run().write(tmp_path / name) for name in ("alone", "spread"))
-    expected = account(alone, spark=spark)
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER, cluster, str(spread)],
+def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs Python as a driver of the cluster."""
+    return subprocess.run(
+        [sys.executable, *arguments],
         cwd=ROOT,
         env=CLUSTER_ENVIRONMENT,
         capture_output=True,
@@ -59,6 +58,12 @@ def test_a_cluster_gives_the_same_numbers(tmp_path: Path, cluster: str, spark: S
         timeout=240,
         check=False,
     )
+
+
+def test_a_cluster_gives_the_same_numbers(tmp_path: Path, cluster: str, spark: SparkSession) -> None:
+    alone, spread = (good_run().write(tmp_path / name) for name in ("alone", "spread"))
+    expected = account(alone, spark=spark)
+    done = _python("-c", DRIVER, cluster, str(spread))
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["executors"] == 2
@@ -76,15 +81,7 @@ def test_workers_that_do_not_reach_the_run_are_told_in_one_line(tmp_path: Path, 
     runs = tmp_path / UNREACHABLE
     experiment = load_experiment(find_experiment("ring5"), {})
     run = simulate(experiment, runs, Progress(Console(quiet=True)), "all")
-    done = subprocess.run(
-        [sys.executable, "-m", "testbed.cli.main", "account", str(run), "--master", cluster],
-        cwd=ROOT,
-        env=CLUSTER_ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    done = _python("-m", "testbed.cli.main", "account", str(run), "--master", cluster)
     assert done.returncode == 3, done.stderr
     said = [line for line in done.stderr.splitlines() if "JAVA_TOOL_OPTIONS" not in line]
     assert len(said) == 1, said
