@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from router.content.base import Content
 from router.predicates.covering.bitset import Bits, numbers_in
+from router.predicates.covering.budget import weight_of
 from router.predicates.covering.pool import Holder
 from router.predicates.model import Filter, Message, Predicate
 from router.predicates.printer import format_predicate
@@ -40,6 +41,7 @@ class VerbatimPool:
         #: By identity of the message, which is kept with its answer and the state of the pool then.
         self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
         self._version = 0
+        self.heaviest = 0
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -59,6 +61,7 @@ class VerbatimPool:
             self._numbers[filter_] = found
             self._filters[found] = filter_
             self._texts[found] = format_predicate(Predicate((filter_,)))
+            self.heaviest = max(self.heaviest, weight_of(filter_))
             self._version += 1
         return found
 

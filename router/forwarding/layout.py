@@ -114,7 +114,10 @@ class State(IntEnum):
     ATTRIBUTES = 83
     ATTRIBUTES_LENGTH = 84
     COUNT_DUE = 85  # double [COUNTED_SIZE] by interface: the seconds from which a count makes something due
-    SIZE = 86
+    # The messages of others that were delivered last.
+    DELIVERED_LAST = 86  # uint64 [SLOTS, 2]: `router.protocol.delivered`
+    DUPLICATES = 87  # messages that came to the applications a second time, since the counters were collected
+    SIZE = 88
 
 
 #: Bytes of struct epoll_event, which is packed on x86-64 alone, and offset of its data in them.

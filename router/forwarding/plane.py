@@ -16,7 +16,7 @@ from router.forwarding.kernel import forward, serve
 from router.forwarding.layout import EVENT_BYTES, EVENT_DATA, EVENTS_SIZE, LOG_OVERHEAD, State
 from router.forwarding.tables import LaidOutEpochs, dense_numbers
 from router.native.memory import address_of
-from router.protocol.counters import Counters
+from router.protocol.counters import Counters, Drop
 from router.protocol.forwarding import ForwardingState
 from router.wire.addresses import ETHERNET_HEADER_LENGTH, node_address
 from router.wire.codec import encode
@@ -130,6 +130,7 @@ class DataPlane:
         row[State.ADDRESS] = int.from_bytes(node_address(state.node), "little")
         row[State.CLOCK_STALE] = 1
         row[State.ACCEPTED] = state.accepted.buffer_info()[0]
+        row[State.DELIVERED_LAST] = address_of(state.delivered.slots)
         row[State.FIRST_SEQ] = np.uint64(state.first_seq).astype(np.int64)
         self._events: npt.NDArray[np.uint8] = np.zeros(EVENTS_SIZE * EVENT_BYTES, np.uint8)
         row[State.EVENTS] = address_of(self._events)
@@ -336,5 +337,8 @@ class DataPlane:
         self.requests += int(row[State.MESSAGES_SENT])
         counters.messages_sent += int(row[State.MESSAGES_SENT])
         counters.messages_unmatched += int(row[State.UNMATCHED])
+        if row[State.DUPLICATES]:
+            counters.dropped[Drop.MESSAGE_DUPLICATE.value] += int(row[State.DUPLICATES])
+            row[State.DUPLICATES] = 0
         row[first : last + 1] = row[State.DELIVERED] = row[State.MESSAGES_SENT] = row[State.UNMATCHED] = 0
         return done, bytes_done, sent, bytes_sent

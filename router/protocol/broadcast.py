@@ -215,6 +215,9 @@ class BroadcastTables:
         self._oldest = 0
         #: How often the set of tables has changed.
         self.changes = 0
+        self._neighbours: Mapping[int, int] = {}
+        #: The `changes` of which `_neighbours` are.
+        self._neighbours_of = 0
 
     @property
     def current(self) -> EpochTable | None:
@@ -225,6 +228,17 @@ class BroadcastTables:
     def newest(self) -> int:
         """The newest epoch of which there is a table, committed or not; 0 before the first."""
         return max(self._tables, default=0)
+
+    def neighbours(self) -> Mapping[int, int]:
+        """Interface -> neighbouring node, in any epoch in use; an interface never leads to another node."""
+        if self._neighbours_of != self.changes:
+            self._neighbours_of = self.changes
+            self._neighbours = {
+                interface: node
+                for table in self._tables.values()
+                for interface, node in table.neighbours.items()
+            }
+        return self._neighbours
 
     def interfaces_in_use(self) -> frozenset[int]:
         """The interfaces of the current table and of every newer one; empty before the first epoch.

@@ -16,6 +16,8 @@ class Drop(StrEnum):
     MALFORMED = "malformed"
     #: A frame of a type that neither the routing scheme nor the service of this router takes.
     NOT_HANDLED = "not_handled"
+    #: A TABLE or COMMIT for another start of this router: of another run, or before a restart.
+    OTHER_RUN = "other_run"
     BAD_TABLE = "bad_table"
     #: A TABLE of an epoch that is far ahead of the newest that the router knows.
     EPOCH_AHEAD = "epoch_ahead"
@@ -58,6 +60,8 @@ class Drop(StrEnum):
     FLUSH_UNEXPECTED = "flush_unexpected"
     #: A message that its content does not pass on (`Content.refusal`), of an application or a neighbour.
     MESSAGE_REFUSED = "message_refused"
+    #: A message that was delivered to the applications before; its neighbours may get it all the same.
+    MESSAGE_DUPLICATE = "message_duplicate"
     HELD_QUEUE_FULL = "held_queue_full"
     #: An RA or UR of a neighbour of which too many wait to be read, where predicates cannot be widened.
     INTAKE_FULL = "intake_full"

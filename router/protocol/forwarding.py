@@ -6,6 +6,7 @@ from array import array
 from dataclasses import dataclass
 
 from router.protocol.broadcast import BroadcastTables
+from router.protocol.delivered import Delivered
 from router.protocol.intake import Intake
 from router.protocol.parts import MessageCounts
 from router.protocol.routing import RoutingTable
@@ -26,6 +27,7 @@ class ForwardingState:
         counts: messages by interface, which a part counts; None: no part does.
         applications: the predicates that decide which applications get a message; None: the service decides.
         accepted: how many messages of applications were accepted (int64 [1]); compiled code counts there too.
+        delivered: the messages that were delivered last, which compiled code notes too.
         first_seq: the sequence number before that of the first.
         hop_limit: of the router's own messages.
     """
@@ -38,5 +40,6 @@ class ForwardingState:
     counts: MessageCounts | None
     applications: DecidingPredicates | None
     accepted: array[int]
+    delivered: Delivered
     first_seq: int
     hop_limit: int

@@ -14,6 +14,7 @@ from router.predicates.model import Message
 from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Drop
+from router.protocol.delivered import Delivered
 from router.protocol.events import Accepted, Action, Deliver, Refused
 from router.protocol.frame_table import FrameHandler, OnTree
 from router.protocol.parts import Part
@@ -29,6 +30,7 @@ class Messages(Part):
         accepted: how many messages of applications were accepted, as an array of one number: compiled code
             accepts some (`router.forwarding`).
         receivers: which applications get a message that p0 selects; the service's.
+        delivered: the messages of others that were delivered last.
     """
 
     receivers: Callable[[Message], tuple[int, ...]]
@@ -42,6 +44,7 @@ class Messages(Part):
         #: Number and content of the messages that wait for the first epoch.
         self._held: deque[tuple[int, Message]] = deque()
         self.accepted = array("q", [0])
+        self.delivered = Delivered()
 
     def frames(self) -> Mapping[FrameType, FrameHandler]:
         bodies = self._scheme.message_bodies
@@ -118,9 +121,13 @@ class Messages(Part):
         return actions + delivered
 
     def deliver(self, source: int, seq: int, message: Message) -> list[Action]:
-        """Passes a message that p0 selects to the applications."""
+        """Passes a message that p0 selects to the applications, unless it was delivered before."""
+        if (source, seq) in self.delivered:
+            return self._context.drop(Drop.MESSAGE_DUPLICATE)
         apps = self.receivers(message)
         if not apps:
             return []
+        if source != self._context.node:
+            self.delivered.add(source, seq)
         self._context.counters.messages_delivered += 1
         return [Deliver(apps, source, seq, message)]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from router.content.registry import CONTENTS, DEFAULT_CONTENT, OFF, PRIVACY_MODES
 from router.options import SECONDS_MAX, Unit, check, option
-from router.predicates.covering.budget import DEFAULT_LIMITS, PredicateLimits
+from router.predicates.covering.budget import DEFAULT_LIMITS, FILTER_WEIGHT_MAX, PredicateLimits
 from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
 
 RequestPolicyName = Literal["never", "periodic", "count"]
@@ -179,7 +179,11 @@ class ChosenOptions:
     # Bounds on the predicates of other routers: `router.predicates.covering.budget.PredicateLimits`.
     filter_weight: int = field(
         default=DEFAULT_LIMITS.filter_weight,
-        metadata=option("Greatest weight of a filter of another router; a heavier one is widened.", low=1),
+        metadata=option(
+            "Greatest weight of a filter of another router; a heavier one is widened.",
+            low=1,
+            high=FILTER_WEIGHT_MAX,
+        ),
     )
     predicate_weight: int = field(
         default=DEFAULT_LIMITS.predicate_weight,
@@ -196,6 +200,14 @@ class ChosenOptions:
     turn_pairs: int = field(
         default=DEFAULT_LIMITS.turn_pairs,
         metadata=option("Pairs of filters that are compared in one turn of a router.", low=1),
+    )
+    match_patience: int = field(
+        default=8,
+        metadata=option(
+            "Messages that a router matches filter by filter after a change of its table, before an engine"
+            " that lays out its table does so.",
+            low=0,
+        ),
     )
     predicate_burst: int = field(
         default=DEFAULT_LIMITS.burst,

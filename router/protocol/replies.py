@@ -17,6 +17,7 @@ from router.protocol.broadcast import Branch
 from router.protocol.counters import Counters, Drop
 from router.protocol.events import Action, Send
 from router.protocol.ingress import IngressFilter
+from router.protocol.numbers import LastNumbers
 from router.protocol.reply_rules import ReplyRules, Report
 from router.protocol.requests import Reply
 from router.protocol.round_trips import RoundTripEstimator
@@ -75,7 +76,11 @@ class _ReplyStep:
 
 
 class Replies:
-    """The URs that this router owes."""
+    """The URs that this router owes.
+
+    Args:
+        lifetime_s: how long the number of an SR counts (`router.protocol.numbers`).
+    """
 
     def __init__(
         self,
@@ -84,6 +89,7 @@ class Replies:
         round_trips: RoundTripEstimator,
         counters: Counters,
         content: Content,
+        lifetime_s: float,
     ) -> None:
         self._ingress = ingress
         self._rules = rules
@@ -91,8 +97,8 @@ class Replies:
         self._counters = counters
         self._content = content
         self._pending: dict[int, _Pending] = {}
-        # Issuer -> the greatest request number seen: numbers only grow, over restarts too.
-        self._seen: dict[int, int] = {}
+        # Request numbers only grow, over restarts too.
+        self._seen = LastNumbers(lifetime_s)
 
     @property
     def pending(self) -> bool:
@@ -106,7 +112,7 @@ class Replies:
 
     def request(self, branch: Branch, frame: Frame, request: SenderRequest, now: float) -> list[Action]:
         """An SR came in from the parent on its issuer's tree."""
-        newer = frame.seq > self._seen.get(frame.issuer, -1)
+        newer = self._seen.is_new(frame.issuer, frame.seq, now)
         step = _ReplyStep(
             frame.issuer, now, branch=branch, frame=frame, timeout=request.timeout_us / _MICROSECONDS
         )
@@ -163,7 +169,7 @@ class Replies:
         frame, branch, now = step.frame, step.branch, step.now
         assert frame is not None
         assert branch is not None
-        self._seen[frame.issuer] = frame.seq
+        self._seen.take(frame.issuer, frame.seq, now)
         pending = _Pending(frame.seq, frame.epoch, branch, now)
         self._pending[frame.issuer] = pending
         for child in sorted(branch.on_tree):
@@ -228,7 +234,7 @@ class Replies:
 
     def _count_other(self, step: _ReplyStep) -> list[Action]:
         assert step.reply is not None
-        seen = step.reply.number <= self._seen.get(step.issuer, -1)
+        seen = step.reply.number <= self._seen.last(step.issuer)
         self._counters.drop(Drop.UR_LATE if seen else Drop.UR_UNEXPECTED)
         return []
 

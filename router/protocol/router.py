@@ -68,7 +68,9 @@ class Router:
         content = content_of(options.covering, options.privacy)()
         rng = rng if rng is not None else random.Random(node)
         self._context = context = Context(node, options, incarnation, rng, content)
-        self._routing = routing = RoutingTable(matcher, content, options.max_filters, options.turn_weight)
+        self._routing = routing = RoutingTable(
+            *(matcher, content, options.max_filters, options.turn_weight, options.match_patience)
+        )
         self._scheme = SCHEMES[options.scheme](context, routing)
         self._messages = messages = Messages(context, self._scheme)
         self._service = SERVICES[options.service](context, routing, messages)
@@ -115,6 +117,10 @@ class Router:
         current = self._context.tables.current
         return dict(current.neighbours) if current is not None else {}
 
+    def neighbours(self) -> Mapping[int, int]:
+        """Interface -> neighbouring node, in any epoch in use."""
+        return self._context.tables.neighbours()
+
     def branch(self, source: int) -> Branch | None:
         """This router's part in the tree of `source`, in the current epoch; None: it cannot be reached."""
         current = self._context.tables.current
@@ -138,6 +144,7 @@ class Router:
             counts[0] if counts else None,
             self._service.deciding_predicates(),
             self._messages.accepted,
+            self._messages.delivered,
             context.sequence_number(0),
             self.options.hop_limit,
         )

@@ -10,11 +10,15 @@ from router.protocol.counters import Drop
 from router.protocol.events import Action, SendToController, Started
 from router.protocol.frame_table import FrameHandler, FromController
 from router.protocol.parts import EventHandler, Part
-from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
+from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 
 
 class ControllerSession(Part):
-    """Repeats HELLO until a table comes, takes tables and commits, and acknowledges them."""
+    """Repeats HELLO until a table comes, takes tables and commits, and acknowledges them.
+
+    The high half of the number of a TABLE or COMMIT is the incarnation of the router that it is for. Frames
+    of another run, or from before a restart, are dropped.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -51,6 +55,8 @@ class ControllerSession(Part):
 
     def _table_received(self, frame: Frame, _now: float) -> list[Action]:
         assert isinstance(frame.body, BroadcastTable)
+        if self._is_of_other_run(frame):
+            return self._context.drop(Drop.OTHER_RUN)
         tables = self._context.tables
         # A router that has no table cannot know what is far ahead.
         if tables.newest and frame.epoch > tables.newest + EPOCH_LEAD:
@@ -64,6 +70,8 @@ class ControllerSession(Part):
 
     def _commit_received(self, frame: Frame, now: float) -> list[Action]:
         assert isinstance(frame.body, Commit)
+        if self._is_of_other_run(frame):
+            return self._context.drop(Drop.OTHER_RUN)
         tables = self._context.tables
         first = tables.current is None
         try:
@@ -74,6 +82,9 @@ class ControllerSession(Part):
         if changed:
             actions += self._context.parts.epoch_changed(now, first)
         return actions
+
+    def _is_of_other_run(self, frame: Frame) -> bool:
+        return frame.seq >> COUNTER_BITS != self._context.incarnation
 
     def _acknowledge(self, frame: Frame, epoch: int) -> Action:
         """The ACK of a frame that left the router in `epoch`, which need not be the frame's."""

@@ -27,6 +27,13 @@ class LinkCounters(TypedDict):
             "Ethernet frames that could not be used and protocol frames that the core dropped, by reason",
         ]
     ]
+    refused: NotRequired[
+        Annotated[
+            Mapping[str, Mapping[str, int]],
+            "Ethernet frames that are among `dropped` because they were not authentic, by the node in whose "
+            "name they came (`controller`; `others`: of further ones) and by reason; with `[security]` alone",
+        ]
+    ]
     socket_drops: NotRequired[Annotated[int, "frames that the kernel dropped at the socket of the router"]]
     messages_compiled: NotRequired[
         Annotated[
@@ -62,6 +69,7 @@ def router_counters(
     records_lost: int = 0,
     messages_compiled: int | None = None,
     engine_bytes: int | None = None,
+    refused: Mapping[str, Mapping[str, int]] | None = None,
 ) -> dict[str, Any]:
     """Returns all counters of a router.
 
@@ -84,4 +92,6 @@ def router_counters(
         link["messages_compiled"] = messages_compiled
     if engine_bytes is not None:
         link["engine_bytes"] = engine_bytes
+    if refused:
+        link["refused"] = refused
     return {**link, **core.as_dict()}

@@ -9,7 +9,7 @@ Messages and control frames come in by sockets of their own, and wait to be sent
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,11 @@ from router.runtime.packet_socket import PacketSocket, PacketSockets, SendResult
 from router.wire.addresses import (
     CONTROLLER,
     CONTROLLER_DESTINATION,
+    CONTROLLER_SOURCE,
     ETHERTYPE,
     node_address,
     port_addresses,
+    ports_of,
 )
 from router.wire.codec import forwarded_frame, fragment
 from router.wire.format import MESSAGES
@@ -30,6 +32,7 @@ from router.wire.intake import FrameIntake
 
 if TYPE_CHECKING:  # it comes with Numba
     from router.forwarding.plane import DataPlane
+    from router.security.guard import Guard  # it comes with cryptography
 
 #: Ethernet frames of messages, and of control frames, that may wait for the device.
 SEND_QUEUE_FRAMES = 16_384
@@ -117,6 +120,8 @@ class Link:
         send_queue_frames: Ethernet frames of messages, and of control frames, that may wait for the device
             before more are dropped.
         plane: forwards messages; None: all go to the core.
+        guard: tags the frames that are sent, and verifies those that are received; None: there are no tags.
+        neighbours: interface -> node, as far as the router knows them.
 
     Attributes:
         messages, control: the queues of frames to send.
@@ -132,13 +137,17 @@ class Link:
         log: Callable[[str, dict[str, Any]], None],
         send_queue_frames: int = SEND_QUEUE_FRAMES,
         plane: DataPlane | None = None,
+        guard: Guard | None = None,
+        neighbours: Callable[[], Mapping[int, int]] = dict,
     ) -> None:
         self.sockets = sockets
         self.frames_sent: Counter[str] = Counter()
         self.bytes_sent = 0
         self._dropped: Counter[str] = Counter()
         self._log = log
-        self._intake = FrameIntake(forwarded_frame, self._log_drop)
+        self._intake = FrameIntake(forwarded_frame, self._log_drop, guard)
+        self._guard = guard
+        self._neighbours = neighbours
         self._plane = plane
         self.messages, self.control = (
             SendQueue(socket, send_queue_frames, self._count, lambda why, kind: self._drop(why, type=kind))
@@ -261,17 +270,36 @@ class Link:
         self._send([CONTROLLER_DESTINATION], frame, now)
 
     def _send(self, destinations: list[bytes], frame: Frame, now: float) -> None:
-        try:
-            payloads = fragment(frame, self.sockets.mtu)
-        except ValueError as error:
-            self._drop("unencodable", type=frame.type.name, error=str(error))
-            return
         kind = frame.type.name
         queue = self.messages if frame.type in MESSAGES else self.control
-        for destination in destinations:
-            header = destination + self._source + _ETHERTYPE_BYTES
-            for payload in payloads:
-                queue.send(kind, header + payload, now)
+        try:
+            if self._guard is None:
+                payloads = fragment(frame, self.sockets.mtu)
+                frames = [self._head(each) + payload for each in destinations for payload in payloads]
+            else:
+                frames = [data for each in destinations for data in self._tagged(self._guard, each, frame)]
+        except ValueError as error:
+            self._drop("unencodable", type=kind, error=str(error))
+            return
+        for data in frames:
+            queue.send(kind, data, now)
+
+    def _head(self, destination: bytes) -> bytes:
+        return destination + self._source + _ETHERTYPE_BYTES
+
+    def _tagged(self, guard: Guard, destination: bytes, frame: Frame) -> list[bytes]:
+        """A frame to one destination, with a tag for each receiver. Raises ValueError: it does not fit."""
+        receivers = self._receivers(destination)
+        head, is_message = self._head(destination), frame.type in MESSAGES
+        payloads = fragment(frame, self.sockets.mtu - guard.room(len(receivers)))
+        return [guard.seal(head, payload, receivers, message=is_message) for payload in payloads]
+
+    def _receivers(self, destination: bytes) -> list[bytes]:
+        """The addresses of the controller, or of the neighbours that are known, behind a destination."""
+        if destination == CONTROLLER_DESTINATION:
+            return [CONTROLLER_SOURCE]
+        nodes = self._neighbours()
+        return [node_address(nodes[port]) for port in sorted(ports_of(destination)) if port in nodes]
 
     def _count(self, kind: str, length: int) -> None:
         self.frames_sent[kind] += 1

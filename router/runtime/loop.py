@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from router.clock.clock import ExperimentClock, FixedClock
 from router.clock.meter import DEADLINE, NOTHING, REQUEST, Meter
@@ -42,6 +42,9 @@ from router.runtime.link import Link, SendQueue
 from router.runtime.packet_socket import PacketSockets
 from router.wire.format import MESSAGES, REPLIES
 from router.wire.frames import FrameType
+
+if TYPE_CHECKING:
+    from router.security.guard import Guard  # it comes with cryptography
 
 #: Seconds in which a router handles input that had arrived when it was stopped.
 _STOP_GRACE = 1.0
@@ -75,6 +78,7 @@ class RouterLoop:
             applications are served in wall seconds.
         meter: is given the lag of this loop and its longest turn.
         service_records: see `Applications`.
+        guard: see `Link`. With a guard the core forwards all messages: compiled code makes no tags.
     """
 
     def __init__(
@@ -89,6 +93,7 @@ class RouterLoop:
         clock: ExperimentClock | None = None,
         meter: Meter | None = None,
         service_records: ServiceRecords | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self._router = router
         self._clock = FixedClock() if clock is None else clock
@@ -101,16 +106,21 @@ class RouterLoop:
         self._selector = selectors.EpollSelector()
         # The selector's own `select` costs more than some wake-ups' work.
         self._epoll = select.epoll.fromfd(self._selector.fileno())
-        self._plane = data_plane(
-            router,
-            matcher,
-            self._clock,
-            sockets.buffers,
-            sockets.messages.fileno(),
-            sockets.mtu,
-            recorder,
+        self._plane = None
+        if guard is None:
+            self._plane = data_plane(
+                router,
+                matcher,
+                self._clock,
+                sockets.buffers,
+                sockets.messages.fileno(),
+                sockets.mtu,
+                recorder,
+            )
+        self._guard = guard
+        self._link = Link(
+            router.node, sockets, log, plane=self._plane, guard=guard, neighbours=router.neighbours
         )
-        self._link = Link(router.node, sockets, log, plane=self._plane)
         self._applications = Applications(
             router.node,
             socket_path,
@@ -159,6 +169,7 @@ class RouterLoop:
             records_lost=self._applications.records_lost,
             messages_compiled=link.compiled,
             engine_bytes=self._router.engine_bytes,
+            refused=None if self._guard is None else self._guard.refused_by_sender(),
         )
 
     def status(self, tables: bool) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from router.clock.clock import ExperimentClock, FixedClock, SharedClock
 from router.clock.meter import Meter
@@ -33,6 +33,12 @@ from router.runtime.collector import bound_collections
 from router.runtime.log import Log
 from router.runtime.loop import RECORDING_FAILED, RouterLoop
 from router.runtime.packet_socket import PacketSockets
+from router.security.registry import OFF as SECURITY_OFF
+from router.security.registry import SECURITY_MODES
+from router.wire.addresses import node_address
+
+if TYPE_CHECKING:
+    from router.security.guard import Guard
 
 #: Event in a router's log: the records of its applications cannot be written (`error`).
 RECORDS_FAILED = "records_failed"
@@ -59,6 +65,9 @@ class RouterSpec:
         slot: the router's slot of that page.
         records_path: file to which the records of its applications are appended.
         service_records_path: file to which the records of its service are appended (None: it keeps none).
+        security: name of the mode of authentication in `router.security.registry`.
+        network_keys_path: file of the network keys (None: the mode needs none).
+        windows_path: file of its replay windows, which a restart finds again (None: in memory alone).
 
     Raises:
         ValueError: `matcher` is not the name of a matching engine.
@@ -79,6 +88,9 @@ class RouterSpec:
     slot: int = 0
     records_path: str = os.devnull
     service_records_path: str | None = None
+    security: str = SECURITY_OFF
+    network_keys_path: str | None = None
+    windows_path: str | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -95,6 +107,9 @@ def load_engines(specs: Sequence[RouterSpec]) -> None:
 
     Reports a failure to load it on standard error.
     """
+    for mode in {spec.security for spec in specs}:
+        # The look-up loads the code of the mode.
+        SECURITY_MODES[mode]
     private = [spec for spec in specs if spec.options.privacy != OFF]
     if private:
         # Making an engine loads its code.
@@ -199,6 +214,7 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
         clock,
         meter,
         service_records,
+        _guard(spec),
     )
     signal.signal(signal.SIGTERM, lambda *_: loop.stop())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
@@ -216,6 +232,15 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
     finally:
         write_json(Path(spec.counters_path), {**loop.counters(), **_cpu_seconds()}, durable=False)
         loop.close()
+
+
+def _guard(spec: RouterSpec) -> Guard | None:
+    """Raises KeyFileError, OSError, ValueError: the files of keys or windows cannot be used."""
+    windows = None if spec.windows_path is None else Path(spec.windows_path)
+    make = SECURITY_MODES[spec.security]
+    return make(
+        node_address(spec.node), Path(spec.network_keys_path or os.devnull), spec.incarnation, windows
+    )
 
 
 def _cpu_seconds() -> dict[str, float]:

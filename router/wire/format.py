@@ -75,6 +75,7 @@ class Flags(IntFlag):
     NONE = 0
     PARTIAL = 1
     IDENTIFIED = 2
+    TAGGED = 4
 
 
 class SubscriptionFlags(IntFlag):
@@ -270,8 +271,9 @@ HEADER = (
         Layout.U64,
         "Sequence or request number",
         "sequence number (MSG, RA, PUB, FLUSH), request number (SR, UR), number of the subscription (SUB, "
-        "OVERLOAD), number of the controller (TABLE, COMMIT and their ACK). Of the numbers of a router the "
-        "high 32 bits are its incarnation, the low 32 bits a counter",
+        "OVERLOAD), number of the controller (TABLE, COMMIT and their ACK). The high 32 bits are the "
+        "incarnation of the router, in numbers of the controller that of the addressed router; the low 32 "
+        "bits are a counter",
     ),
     Field(
         "epoch",
@@ -291,7 +293,8 @@ HEADER = (
         "payload_length",
         Layout.U16,
         "Length of the body in this frame",
-        "bytes of the body in this frame; bytes behind them are Ethernet padding and are ignored",
+        "bytes of the body in this frame; behind them are a trailer, if `flags` says so, and Ethernet "
+        "padding, both of which no length counts",
     ),
     Field("reserved", Layout.U16, "Reserved", "0"),
 )
@@ -307,7 +310,30 @@ FLAGS = {
         "of an RA: its predicate replaces that of every earlier RA of the issuer, by `seq`; without a filter "
         "it withdraws the predicate. Without a meaning in other frames",
     ),
+    Flags.TAGGED: (
+        "Tagged",
+        "behind the body, before any padding, is a trailer with the tags of this hop, below",
+    ),
 }
+
+# --- The trailer ------------------------------------------------------------------------------------------
+
+#: Bytes of a tag.
+TAG_BYTES = 16
+#: The numbers of the trailer; the tags follow them.
+TRAILER = (
+    Field("hop_key", Layout.U32, "Key of the hop", "number of the network key"),
+    Field(
+        "hop_counter",
+        Layout.U64,
+        "Counter of the hop",
+        "greater than in every frame of the same stream that the sender sent before; a sender has two "
+        "streams: MSG and XMSG, and all other types. The high 32 bits are its incarnation, so that a restart "
+        "goes on above",
+    ),
+    Field("tag_count", Layout.U8, "Number of tags", "one for each receiver"),
+)
+TAG = Field("hop_tag", Layout.OCTETS, "Tag of the hop", f"{TAG_BYTES} octets, `tag_count` times")
 
 # --- Frame types ------------------------------------------------------------------------------------------
 
@@ -757,7 +783,7 @@ RESERVED_TLVS = (
     Reserved(13, 15, "other routing schemes"),
     Reserved(20, 31, "the attention-limited service"),
     Reserved(35, 47, "private content"),
-    Reserved(48, 63, "authentication: key identifiers, tags of a hop, signatures of an issuer"),
+    Reserved(48, 63, "authentication: signatures of an issuer"),
     Reserved(240, 255, "experiments; never assigned"),
 )
 

@@ -24,7 +24,10 @@ from router.wire.format import (
     REASONS,
     RESERVED_FRAMES,
     RESERVED_TLVS,
+    TAG,
+    TAG_BYTES,
     TLVS,
+    TRAILER,
     VALUES,
     VERSION,
     Field,
@@ -85,6 +88,11 @@ def _dissector_constants() -> str:
             "}",
             "local OFFSETS = {}",
             "for _, field in ipairs(HEADER) do OFFSETS[field[1]] = field[2] end",
+            "-- The fields of the trailer: name, bytes; the tags follow.",
+            "local TRAILER = { "
+            + ", ".join(f'{{ "{field.name}", {SIZES[field.layout]} }}' for field in TRAILER)
+            + " }",
+            f"local TRAILER_LENGTH, TAG_BYTES = {sum(SIZES[field.layout] for field in TRAILER)}, {TAG_BYTES}",
             "-- TLVs that hold numbers only: name and bytes of each.",
             "local LAYOUTS = {",
             *_layouts(),
@@ -108,7 +116,7 @@ def _dissector_constants() -> str:
             ),
             "}",
             "local fields = {",
-            *(f"  {line}" for field in HEADER for line in _proto_fields(field)),
+            *(f"  {line}" for field in (*HEADER, *TRAILER, TAG) for line in _proto_fields(field)),
             *(f"  {line}" for line in _body_proto_fields()),
             "}",
             "-- The fields inside a body.",
@@ -218,6 +226,14 @@ def _header_table() -> str:
     return _rows("offset", "size", "field", "meaning", rows=rows)
 
 
+def _trailer_table() -> str:
+    rows = (
+        ("octets" if field is TAG else field.layout.value, f"`{field.name}`", field.sentence)
+        for field in (*TRAILER, TAG)
+    )
+    return _rows("size", "field", "meaning", rows=rows)
+
+
 def _flags_table() -> str:
     rows = ((f"`0x{int(flag):02x}`", flag.name, sentence) for flag, (_, sentence) in FLAGS.items())
     return _rows("bit", "flag", "meaning", rows=rows)
@@ -318,6 +334,7 @@ BLOCKS: dict[Path, dict[str, Callable[[], str]]] = {
     DOCUMENT: {
         "header": _header_table,
         "flags": _flags_table,
+        "trailer": _trailer_table,
         "frame types": _frames_table,
         "reserved frame types": lambda: _reserved_table(RESERVED_FRAMES),
         "TLVs": _tlvs_table,

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from router.wire.addresses import ETHERNET_HEADER_LENGTH, sender_of
+from router.wire.format import Flags
 from router.wire.fragments import Reassembler
 from router.wire.frames import Frame
 from router.wire.header import HEADER_LENGTH, TYPE_NAMES, UNDECODABLE, DecodeError, Header, decode_header
 
 #: Reason for dropping a frame with the source address of nobody who may have sent it.
 BAD_SOURCE = "bad_source"
+_TAGGED = int(Flags.TAGGED)
+
+
+class RefusedError(Exception):
+    """A frame that is dropped before it is read; the text is the reason."""
+
+
+class Opener(Protocol):
+    """Verifies frames: `router.security.guard.Guard`."""
+
+    def open(self, data: bytes, header: Header) -> bytes:
+        """The payload of an Ethernet frame that is authentic, without its trailer.
+
+        Raises RefusedError: it is not.
+        """
 
 
 class FrameIntake:
@@ -21,6 +37,7 @@ class FrameIntake:
     Args:
         read: makes the frame of a header and its whole body: `codec.read_frame` or `codec.forwarded_frame`.
         log: called with the reason and more fields for each dropped Ethernet frame.
+        guard: verifies each frame before more of it is read than the header; None: all are taken.
 
     Attributes:
         frames: Ethernet frames by type, `UNDECODABLE` for a header that breaks a rule. Each fragment is one.
@@ -33,6 +50,7 @@ class FrameIntake:
         self,
         read: Callable[[Header, bytes], Frame],
         log: Callable[[str, dict[str, Any]], None] = lambda _reason, _fields: None,
+        guard: Opener | None = None,
     ) -> None:
         self.frames: Counter[str] = Counter()
         self.bytes = 0
@@ -40,6 +58,7 @@ class FrameIntake:
         self.reassembler = Reassembler()
         self._read = read
         self._log = log
+        self._guard = guard
 
     def take(self, data: bytes, now: float, expected: int | None = None) -> tuple[int, Frame, bytes] | None:
         """The protocol frame that an Ethernet frame makes whole, if any.
@@ -63,10 +82,16 @@ class FrameIntake:
             if sender is None or (expected is not None and sender != expected):
                 self._drop(BAD_SOURCE, data, type=type_)
                 return None
+            if self._guard is not None:
+                payload = self._guard.open(data, header)
+                header = header._replace(flags=header.flags & ~_TAGGED)
             whole = self.reassembler.add_decoded(sender, header, payload, now)
             if whole is None:
                 return None
             frame = self._read(*whole)
+        except RefusedError as refused:
+            self._drop(str(refused), data, type=type_)
+            return None
         except DecodeError as error:
             self._drop(error.reason.value, data, error=str(error))
             return None

@@ -29,18 +29,32 @@ from scapy.fields import (
     StrLenField,
 )
 from scapy.layers.l2 import Ether
-from scapy.packet import Packet, Raw, bind_layers
+from scapy.packet import Packet, Padding, Raw, bind_layers
 
 from router.predicates.model import SYMBOLS, Type, Value, type_of
 from router.wire import codec, format
 from router.wire.addresses import ETHERTYPE
 from router.wire.bodies import BODIES as BODY_CODECS
-from router.wire.format import FRAMES, MAX_BODY_LENGTH, VERSION, FrameType, Layout, Names, Tlv
+from router.wire.format import (
+    FRAMES,
+    MAX_BODY_LENGTH,
+    TAG,
+    TAG_BYTES,
+    TRAILER,
+    VERSION,
+    Flags,
+    FrameType,
+    Layout,
+    Names,
+    Tlv,
+)
 from router.wire.frames import EncodedMessage, Frame
 from router.wire.header import TYPE_NAMES
 from router.wire.layouts import HEADER_OFFSETS, SIZES, STRUCT_CODES, TLV_FORMATS
 from router.wire.message import message_of
 from router.wire.tlv import TLV_HEADER, TLV_HEADER_LENGTH
+from router.wire.trailer import HEAD as TRAILER_HEAD
+from router.wire.trailer import trailer_length
 
 _NAMES: dict[Names, dict[int, str]] = {
     Names.FRAME_TYPES: TYPE_NAMES,
@@ -75,6 +89,31 @@ def _number(field: format.Field, default: int | None) -> Any:
     return _NUMBERS[field.layout](field.name, default)
 
 
+class Trailer(Packet):
+    """The trailer of a tagged frame, behind the body: no part of the lengths in the header, as padding."""
+
+    name = "Trailer"
+    fields_desc = [  # noqa: RUF012
+        *(_number(field, None if field.name == "tag_count" else 0) for field in TRAILER),
+        StrLenField(TAG.name, b"", length_from=lambda part: TAG_BYTES * part.tag_count),
+    ]
+
+    def self_build(self) -> bytes:
+        """Nothing: the bytes are those of `build_padding`."""
+        return b""
+
+    def build_padding(self) -> bytes:
+        """The trailer, and the padding behind it."""
+        tags = bytes(self.hop_tag)
+        count = len(tags) // TAG_BYTES if self.tag_count is None else self.tag_count
+        head = TRAILER_HEAD.pack(self.hop_key, self.hop_counter, count)
+        return head + tags + bytes(self.payload.build_padding())
+
+    def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
+        """The bytes behind the tags are Ethernet padding."""
+        return b"", s
+
+
 class CBCB(Packet):
     """The fixed header."""
 
@@ -92,6 +131,17 @@ class CBCB(Packet):
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
         """Bytes after `payload_length` are Ethernet padding."""
         return s[: self.payload_length], s[self.payload_length :]
+
+    def dissect(self, s: bytes) -> None:
+        """Reads the trailer of a tagged frame, which `extract_padding` leaves in the padding."""
+        super().dissect(s)
+        padding = self.getlayer(Padding)
+        if not self.flags & int(Flags.TAGGED) or padding is None or len(padding.load) < TRAILER_HEAD.size:
+            return
+        if len(padding.load) >= trailer_length(padding.load[TRAILER_HEAD.size - 1]):
+            before = padding.underlayer
+            before.remove_payload()
+            before.add_payload(Trailer(padding.load))
 
     def guess_payload_class(self, payload: bytes) -> Any:
         """The body layer by type; `Fragment` for a part of a body."""

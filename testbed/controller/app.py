@@ -47,6 +47,7 @@ from captures.rundir.controller import (
     OpenflowError,
     UnknownSwitch,
 )
+from router.security.registry import SECURITY_MODES
 from router.wire.addresses import (
     CONTROLLER_SOURCE,
     ETHERTYPE,
@@ -54,8 +55,10 @@ from router.wire.addresses import (
     ROUTER_DESTINATION,
     node_address,
 )
-from router.wire.codec import fragment, read_frame
-from router.wire.intake import BAD_SOURCE, FrameIntake
+from router.wire.codec import DEFAULT_MTU, fragment, read_frame
+from router.wire.frames import Frame
+from router.wire.header import DecodeReason
+from router.wire.intake import FrameIntake
 from testbed.controller.distribution import Distribution
 from testbed.controller.events import (
     Action,
@@ -161,7 +164,9 @@ class ControllerApp(RyuApp):
         self._switches: dict[int, _Switch] = {}
         self._described: dict[Any, set[int]] = {}
         self._cleared: set[int] = set()
-        self._intake = FrameIntake(read_frame)
+        make_guard = SECURITY_MODES[settings.security]
+        self._guard = make_guard(CONTROLLER_SOURCE, settings.network_keys, settings.incarnation, None)
+        self._intake = FrameIntake(read_frame, guard=self._guard)
         self._sent: Counter[str] = Counter()
 
     def start(self) -> None:
@@ -172,11 +177,15 @@ class ControllerApp(RyuApp):
         """Returns the numbers of Ethernet frames by type (each fragment counts) and of dropped frames by
         reason."""
         dropped = self._intake.dropped
+        undecodable = {reason.value for reason in DecodeReason}
         return FrameCounts(
             frames_sent=dict(self._sent),
             frames_received=dict(self._intake.frames),
-            undecodable={reason: count for reason, count in dropped.items() if reason != BAD_SOURCE},
-            rejected=dict(self._machine.rejected + Counter({BAD_SOURCE: dropped[BAD_SOURCE]})),
+            undecodable={reason: count for reason, count in dropped.items() if reason in undecodable},
+            rejected={
+                **self._machine.rejected,
+                **{reason: count for reason, count in dropped.items() if reason not in undecodable},
+            },
         )
 
     # --- the state machine
@@ -261,7 +270,7 @@ class ControllerApp(RyuApp):
             return  # disconnected: the frame is retransmitted, or superseded by a new epoch
         datapath = switch.datapath
         ofproto, parser = datapath.ofproto, datapath.ofproto_parser
-        for payload in fragment(action.frame):
+        for data in self._ethernet(node, action.frame):
             self._sent[action.frame.type.name] += 1
             switch.send(
                 parser.OFPPacketOut(
@@ -269,9 +278,17 @@ class ControllerApp(RyuApp):
                     buffer_id=ofproto.OFP_NO_BUFFER,
                     in_port=ofproto.OFPP_CONTROLLER,
                     actions=[parser.OFPActionOutput(HOST_PORT)],
-                    data=ROUTER_DESTINATION + _ETHERNET + payload,
+                    data=data,
                 )
             )
+
+    def _ethernet(self, node: int, frame: Frame) -> list[bytes]:
+        """The Ethernet frames that carry a frame to a router."""
+        head, guard = ROUTER_DESTINATION + _ETHERNET, self._guard
+        if guard is None:
+            return [head + payload for payload in fragment(frame)]
+        payloads = fragment(frame, DEFAULT_MTU - guard.room(1))
+        return [guard.seal(head, payload, [node_address(node)], message=False) for payload in payloads]
 
     # --- from the switches
 

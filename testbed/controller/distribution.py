@@ -41,7 +41,7 @@ from captures.rundir.controller import (
     TableAcknowledged,
 )
 from router.protocol.broadcast import EPOCH_LEAD
-from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType, Hello
+from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from testbed.controller.events import (
     Action,
     ComputeTables,
@@ -75,6 +75,9 @@ class Timing:
         give_up_s: a router that has acknowledged nothing for this time counts as down until it acknowledges;
             its frame is retransmitted every `retry_max_s`.
         window: frames that may be unacknowledged at once, over all routers.
+        restart_s: time after which a router may restart once more, or name a foreign epoch. More often, it is
+            taken no notice of until then: each time makes an epoch for all routers.
+        restarts: how often it may do so at once.
     """
 
     settle_s: float = 0.05
@@ -82,6 +85,8 @@ class Timing:
     retry_max_s: float = 4.0
     give_up_s: float = 30.0
     window: int = 64
+    restart_s: float = 10.0
+    restarts: int = 3
 
 
 class Stage(Enum):
@@ -107,6 +112,8 @@ class Phase(Enum):
 class _Router:
     incarnation: int | None = None
     phase: Phase = Phase.SILENT
+    #: The time from which on it may restart any number of times at once (`Timing.restarts`).
+    rested_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +202,7 @@ class Distribution:
                 self._present = None
                 self._changed(self._liveness.port_changed(node, port, up))
             case FrameReceived(node, frame):
-                self._frame_received(node, frame)
+                self._frame_received(node, frame, now)
             case TablesComputed(epoch, tables):
                 self._tables_computed(epoch, tables)
             case Tick():
@@ -325,22 +332,25 @@ class Distribution:
 
     # --- frames from routers
 
-    def _frame_received(self, node: int, frame: Frame) -> None:
+    def _frame_received(self, node: int, frame: Frame, now: float) -> None:
         if frame.issuer != node:
             self.rejected["wrong_issuer"] += 1
         elif isinstance(frame.body, Hello):
-            self._hello(node, frame.body.incarnation)
+            self._hello(node, frame.body.incarnation, now)
         elif isinstance(frame.body, Ack):
-            self._acknowledged(node, frame.body.acknowledged, frame)
+            self._acknowledged(node, frame.body.acknowledged, frame, now)
         else:
             self.rejected["unexpected_type"] += 1
 
-    def _hello(self, node: int, incarnation: int) -> None:
+    def _hello(self, node: int, incarnation: int, now: float) -> None:
         router = self._routers[node]
         self._heard_of(node)
         if router.incarnation == incarnation:
             return  # a repeated HELLO, or sent before the router received the answer
         restarted = router.incarnation is not None
+        if restarted and not self._may_disturb(node, now):
+            self.rejected["hello_rate"] += 1
+            return  # it repeats its HELLO
         self._log("hello", RouterHello(node=node, incarnation=incarnation, restarted=restarted))
         router.incarnation = incarnation
         router.phase = Phase.SILENT
@@ -354,17 +364,26 @@ class Distribution:
             epoch.pending.add(node)
             self._enqueue(node, Phase.NEEDS_TABLE)
 
+    def _may_disturb(self, node: int, now: float) -> bool:
+        """Whether a router may make a new epoch for all, which counts it."""
+        router, timing = self._routers[node], self._timing
+        rested_at = max(router.rested_at, now) + timing.restart_s
+        if rested_at > now + timing.restarts * timing.restart_s:
+            return False
+        router.rested_at = rested_at
+        return True
+
     def _heard_of(self, node: int) -> None:
         if node in self._unresponsive:
             del self._unresponsive[node]
             self._log(network_events.ROUTER_RESPONSIVE.name, NodeEvent(node=node))
             self._lost()
 
-    def _acknowledged(self, node: int, acknowledged: FrameType, ack: Frame) -> None:
+    def _acknowledged(self, node: int, acknowledged: FrameType, ack: Frame, now: float) -> None:
         asked = self._outstanding.get(node) or self._unresponsive.get(node)
         answers = asked is not None and (acknowledged, ack.seq) == (asked.frame.type, asked.frame.seq)
         if asked is not None and answers and ack.epoch != asked.frame.epoch:
-            self._in_other_epoch(node, ack.epoch)
+            self._in_other_epoch(node, ack.epoch, now)
             return
         self._heard_of(node)
         if not answers or node not in self._outstanding:
@@ -380,7 +399,7 @@ class Distribution:
             self._routers[node].phase = Phase.IN_EPOCH
             epoch.pending.discard(node)
 
-    def _in_other_epoch(self, node: int, epoch: int) -> None:
+    def _in_other_epoch(self, node: int, epoch: int, now: float) -> None:
         """A router took no notice of the frame that it acknowledges, since it is in another epoch."""
         self.rejected["other_epoch"] += 1
         assert self._epoch is not None
@@ -389,7 +408,7 @@ class Distribution:
         if not 0 < lead <= EPOCH_LEAD or epoch + EPOCH_LEAD > _EPOCH_MAX:
             return
         self._heard_of(node)
-        if epoch > self._foreign_epoch:
+        if epoch > self._foreign_epoch and self._may_disturb(node, now):
             self._foreign_epoch = epoch
             self._lost()
 
@@ -426,10 +445,14 @@ class Distribution:
         epoch = self._epoch
         assert epoch is not None
         self._seq += 1
-        if self._routers[node].phase is Phase.NEEDS_TABLE:
-            return Frame(FrameType.TABLE, node, self._seq, epoch.number, 1, epoch.tables[node])
+        router = self._routers[node]
+        assert router.incarnation is not None
+        # The number names the start of the router that the frame is for: another one refuses it.
+        seq = router.incarnation << COUNTER_BITS | self._seq % (1 << COUNTER_BITS)
+        if router.phase is Phase.NEEDS_TABLE:
+            return Frame(FrameType.TABLE, node, seq, epoch.number, 1, epoch.tables[node])
         oldest = self._committed_epoch or epoch.number
-        return Frame(FrameType.COMMIT, node, self._seq, epoch.number, 1, Commit(oldest))
+        return Frame(FrameType.COMMIT, node, seq, epoch.number, 1, Commit(oldest))
 
     def _retransmit(self, now: float) -> None:
         if now < self._due:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from router.wire.addresses import (
     CONTROLLER_DESTINATION,
+    CONTROLLER_SOURCE,
     ETHERTYPE,
     HOST_PORT,
     MAX_INTERFACE,
@@ -24,6 +25,8 @@ CLASSIFY_TABLE = 0
 #: Table of bit 0; bit b is table REPLICATE_TABLE + b.
 REPLICATE_TABLE = 1
 MATCH_PRIORITY = 100
+#: Rules that come before all others of their table.
+FIRST_PRIORITY = 200
 #: Rules that match every frame of their table.
 MISS_PRIORITY = 0
 
@@ -72,6 +75,7 @@ def pipeline(ports: Collection[int], source: bytes) -> list[Rule]:
 
     Table 0 classifies. It drops frames with a VLAN tag, and frames of the host with a source address other
     than `source`, the address of its router: a node cannot pass for another node, nor for the controller.
+    Nor can a link: the controller's frames come from no port, and the switch drops those that do.
     Table 1 + b outputs to the port that bit b stands for on the frame's page, and passes the frame to the
     next table. The last table is that of the highest bit that any port uses.
 
@@ -89,6 +93,7 @@ def _classify(ports: list[int], source: bytes) -> list[Rule]:
     to_controller = Match(HOST_PORT, ETHERTYPE, CONTROLLER_DESTINATION, eth_src=source, untagged=True)
     pages = sorted({(port - 1) // PORTS_PER_PAGE for port in ports})
     return [
+        Rule(CLASSIFY_TABLE, FIRST_PRIORITY, Match(eth_src=CONTROLLER_SOURCE)),
         Rule(CLASSIFY_TABLE, MATCH_PRIORITY, to_controller, to_controller=True),
         *(
             Rule(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from router.json_objects import Decoder, read_object
 from router.options import option
+from router.security.registry import OFF, SECURITY_MODES
 from testbed.controller.trees import LAYERS
 from testbed.errors import InputError
 from topos.loaders import load
@@ -25,6 +26,9 @@ class Settings:
             TCP port any local user could pass for a switch.
         log: file to which the events are appended, one JSON object a line.
         subtrees: the routing scheme needs to know the nodes in the subtrees of routers.
+        security: name of the mode of authentication.
+        network_keys: file of the network keys, if the mode needs any.
+        incarnation: 32 bits, greater than at any earlier start under these keys.
         parent_pid: the required parent process; the controller ends if its parent is, or becomes, another
             process.
     """
@@ -34,6 +38,11 @@ class Settings:
     log: Path
     layer: str = field(default="spt", metadata=option("Broadcast layer.", choices=LAYERS))
     subtrees: bool = False
+    security: str = field(
+        default=OFF, metadata=option("How frames are authenticated.", choices=SECURITY_MODES)
+    )
+    network_keys: Path = Path("/dev/null")
+    incarnation: int = 0
     parent_pid: int | None = None
 
 

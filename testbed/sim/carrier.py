@@ -184,10 +184,15 @@ def in_bulk(
         issued: the greatest weight of all RAs of a node together.
 
     Returns:
-        None if a link shapes or loses frames, or a router routes in another way than `can_run` allows.
+        None if frames have tags, a link shapes or loses frames, or a router routes in another way than
+        `can_run` allows.
     """
     wires = (wire for host in fabric.hosts for wire in host.wires.values())
-    if not can_run(cores) or any(wire.random is not None or wire.ns_per_byte for wire in wires):
+    if (
+        fabric.tags
+        or not can_run(cores)
+        or any(wire.random is not None or wire.ns_per_byte for wire in wires)
+    ):
         return None
     limits = of_adverts(cores, issued)
     fabric.bulk = agenda.arrivals = carrier = BulkCarrier(fabric, agenda, cores, deliver, limits)

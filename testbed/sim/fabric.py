@@ -26,14 +26,17 @@ from router.records.counters import router_counters
 from router.wire.addresses import (
     CONTROLLER_DESTINATION,
     CONTROLLER_SOURCE,
+    ETHERNET_HEADER_LENGTH,
     ETHERTYPE,
     HOST_PORT,
     ROUTER_DESTINATION,
     node_address,
 )
-from router.wire.codec import fragment
+from router.wire.codec import DEFAULT_MTU, fragment
+from router.wire.format import MESSAGES
 from router.wire.frames import Frame, FrameType
-from router.wire.header import TYPE_NAMES
+from router.wire.header import TYPE_NAMES, decode_header
+from router.wire.intake import RefusedError
 from testbed.network.shaping import TBF_BURST_BYTES, TBF_LATENCY_S
 from testbed.sim.captures import Capture, Captures, record
 from testbed.sim.clock import NS, Agenda
@@ -41,6 +44,7 @@ from testbed.sim.encoding import Encoder, destinations
 from topos.model import Link, Topology
 
 if TYPE_CHECKING:
+    from router.security.guard import Guard
     from testbed.sim.carrier import BulkCarrier
 
 #: See the module docstring. In an emulation of five routers on a busy machine (userspace datapath) the
@@ -150,13 +154,21 @@ class Fabric:
         agenda: the agenda on which arrivals are scheduled.
         captures: captures of links and host links.
         seed: seed of the losses.
+        guards: makes the guard of a sender from its Ethernet source address; None: frames have no tags.
 
     Attributes:
         under_way: frames that have been sent and have not arrived.
         moved_ns: virtual time at which a frame was last sent or arrived.
     """
 
-    def __init__(self, topology: Topology, agenda: Agenda, captures: Captures, seed: int) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        agenda: Agenda,
+        captures: Captures,
+        seed: int,
+        guards: Callable[[bytes], Guard] | None = None,
+    ) -> None:
         self._agenda = agenda
         self._encode = Encoder().payloads
         self._hosts = [Host(node.id, captures.hosts.get(node.id)) for node in topology.nodes]
@@ -168,6 +180,11 @@ class Fabric:
             self._hosts[link.u].wires[link.u_port] = Wire(line, link.u, link.v, seed)
             self._hosts[link.v].wires[link.v_port] = Wire(line, link.v, link.u, seed)
         self._receive: list[Receive] = []
+        #: The guards of the nodes, and that of the controller behind them; empty: frames have no tags.
+        self._guards: list[Guard] = []
+        if guards is not None:
+            self._guards = [guards(node_address(node.id)) for node in topology.nodes]
+            self._guards.append(guards(CONTROLLER_SOURCE))
         self._to_controller: Callable[[int, Frame], None] | None = None
         self.under_way = 0
         self.moved_ns = 0
@@ -180,6 +197,11 @@ class Fabric:
         """Sets the receivers of frames: routers by node, and the controller (node, frame)."""
         self._receive = routers
         self._to_controller = controller
+
+    @property
+    def tags(self) -> bool:
+        """Whether frames have tags of their hops."""
+        return bool(self._guards)
 
     def set_link(self, u: int, v: int, up: bool) -> bool:
         """Takes a link down or up; frames on it are lost.
@@ -207,7 +229,11 @@ class Fabric:
         event = FrameReceived(node, frame)
         for address, ports in destinations(interfaces):
             head = address + host.header
-            sent = [head + payload for payload in payloads]
+            if self._guards:
+                receivers = [node_address(host.wires[port].receiver) for port in ports]
+                sent = self._tagged(node, head, frame, receivers)
+            else:
+                sent = [head + payload for payload in payloads]
             for data in sent:
                 self._from_router(host, frame, data)
             self._together = (-1, [])
@@ -216,8 +242,8 @@ class Fabric:
 
     def send_to_controller(self, node: int, frame: Frame) -> None:
         host = self._hosts[node]
-        for payload in fragment(frame):
-            self._from_router(host, frame, CONTROLLER_DESTINATION + host.header + payload)
+        for data in self._controls(node, CONTROLLER_DESTINATION + host.header, frame, CONTROLLER_SOURCE):
+            self._from_router(host, frame, data)
         self.under_way += 1
         self._agenda.at(self._agenda.now + CONTROL_NS, self._arrive_at_controller, node, frame)
 
@@ -312,7 +338,7 @@ class Fabric:
                 host.capture.add(captured)
         host.received[event.frame.type] += 1
         host.bytes_received += length
-        if complete:
+        if self._is_authentic(receiver, data) and complete:
             self._receive[receiver](event)
 
     def _arrive_at_controller(self, node: int, frame: Frame) -> None:
@@ -325,14 +351,34 @@ class Fabric:
         now = self.moved_ns = self._agenda.now
         host = self._hosts[node]
         head = ROUTER_DESTINATION + CONTROLLER_SOURCE + _ETHERTYPE_BYTES
-        # Sent once: not cached.
-        for payload in fragment(frame):
-            data = head + payload
+        for data in self._controls(-1, head, frame, node_address(node)):
             if host.capture is not None:
                 host.capture.add(record(now, data))
             host.received[frame.type] += 1
             host.bytes_received += len(data)
         self._receive[node](ControllerFrame(frame))
+
+    def _controls(self, sender: int, head: bytes, frame: Frame, receiver: bytes) -> list[bytes]:
+        """The Ethernet frames between a router and the controller (-1). Sent once: not cached."""
+        if self._guards:
+            return self._tagged(sender, head, frame, [receiver])
+        return [head + payload for payload in fragment(frame)]
+
+    def _tagged(self, sender: int, head: bytes, frame: Frame, receivers: list[bytes]) -> list[bytes]:
+        guard, is_message = self._guards[sender], frame.type in MESSAGES
+        payloads = fragment(frame, DEFAULT_MTU - guard.room(len(receivers)))
+        return [guard.seal(head, payload, receivers, message=is_message) for payload in payloads]
+
+    def _is_authentic(self, receiver: int, data: bytes) -> bool:
+        """Whether the receiver takes an Ethernet frame; one that it does not take is counted."""
+        if not self._guards:
+            return True
+        try:
+            self._guards[receiver].open(data, decode_header(data[ETHERNET_HEADER_LENGTH:]))
+        except RefusedError as refused:
+            self._hosts[receiver].dropped[str(refused)] += 1
+            return False
+        return True
 
     @property
     def hosts(self) -> list[Host]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: Called with a node and an action of its router for its application.
 Tell = Callable[[int, Deliver | Accepted | Refused | ServiceAction], None]
 #: Greater than 0, which is no valid incarnation; no router restarts in a simulation.
-_INCARNATION = 1
+INCARNATION = 1
 
 
 class SimulatedRouter:
@@ -54,7 +54,7 @@ class SimulatedRouter:
         self, node: int, options: RouterOptions, seed: int, agenda: Agenda, fabric: Fabric, tell: Tell
     ) -> None:
         self.node = node
-        self.core = Router(node, options, None, _INCARNATION, Random(f"{seed}/{node}"))
+        self.core = Router(node, options, None, INCARNATION, Random(f"{seed}/{node}"))
         self._agenda = agenda
         self._fabric = fabric
         self._tell = tell

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -29,6 +30,7 @@ from router.protocol.registries import SCHEMES, SERVICES
 from router.records.applications import ApplicationRecords
 from router.records.attention import ServiceRecords
 from router.records.record_file import RecordFile
+from router.security.registry import SECURITY_MODES
 from router.wire.frames import Frame
 from testbed.config.model import Experiment
 from testbed.config.router_options import router_options
@@ -45,7 +47,7 @@ from testbed.sim.clock import EPOCH_NS, NS, Agenda
 from testbed.sim.controller import SimulatedController
 from testbed.sim.fabric import Fabric
 from testbed.sim.network import SimulatedNetwork
-from testbed.sim.node import SimulatedRouter
+from testbed.sim.node import INCARNATION, SimulatedRouter
 from testbed.terminal.numbers import clock
 from testbed.terminal.progress import Progress
 from testbed.workload.generate import generate
@@ -53,6 +55,7 @@ from testbed.workload.members import members_of
 from testbed.workload.model import Workload
 
 if TYPE_CHECKING:
+    from router.security.guard import Guard
     from testbed.sim.carrier import BulkCarrier
 
 #: Virtual time between the first commit and experiment second 0.
@@ -166,7 +169,10 @@ class Simulation:
         self._set_up_from = time.process_time()
         self.agenda = Agenda()
         self._captures = Captures(topology, run, captures)
-        self.fabric = Fabric(topology, self.agenda, self._captures, experiment.seed)
+        guards = (
+            partial(_guard, experiment.security.mode, run.network_keys) if experiment.security.on else None
+        )
+        self.fabric = Fabric(topology, self.agenda, self._captures, experiment.seed, guards)
         self.controller = SimulatedController(
             topology,
             experiment.broadcast.layer,
@@ -385,6 +391,13 @@ def weight_of_advertisements(experiment: Experiment, workload: Workload) -> int:
     if period is not None:
         further += math.ceil(experiment.duration_s / period) + 1
     return max(((changes[node] + further) * (declared[node] + longest[node]) for node in changes), default=0)
+
+
+def _guard(mode: str, keys: Path, own: bytes) -> Guard:
+    """The guard of a router or the controller; no restart needs its replay windows."""
+    guard = SECURITY_MODES[mode](own, keys, INCARNATION, None)
+    assert guard is not None
+    return guard
 
 
 def _pays(experiment: Experiment) -> bool:

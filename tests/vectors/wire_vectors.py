@@ -74,6 +74,27 @@ class Malformed:
     reason: str
 
 
+@dataclass(frozen=True)
+class Tagged:
+    """An Ethernet frame with tags of a hop, and what they were made of (by the command `openssl`)."""
+
+    name: str
+    ethernet: bytes
+    network_key: bytes
+    sender: bytes
+    receivers: list[bytes]
+    pair_keys: list[bytes]
+    hop_key: int
+    hop_counter: int
+    plain: str | None
+
+    @property
+    def tags(self) -> list[bytes]:
+        """The tags, one for each receiver."""
+        count = len(self.receivers)
+        return [self.ethernet[-16 * (count - i) :][:16] for i in range(count)]
+
+
 def _load(file: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = json.loads((_FOLDER / file).read_text(encoding="utf-8"))
     return rows
@@ -179,6 +200,20 @@ FRAGMENTED = [
         row["info"],
     )
     for row in _load("fragments.json")
+]
+TAGGED = [
+    Tagged(
+        row["name"],
+        _bytes(row["ethernet"]),
+        bytes.fromhex(row["network_key"]),
+        bytes.fromhex(row["sender"]),
+        [bytes.fromhex(each) for each in row["receivers"]],
+        [bytes.fromhex(each) for each in row["pair_keys"]],
+        row["hop_key"],
+        row["hop_counter"],
+        row["plain"],
+    )
+    for row in _load("tagged.json")
 ]
 MALFORMED = [Malformed(row["name"], _bytes(row["hex"]), row["reason"]) for row in _load("malformed.json")]
 #: Every operator, for the check that the vectors leave none out.

@@ -14,7 +14,6 @@ what a router makes of them (`epoch_changed`), and none is lost with a tree.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from router.predicates.model import Predicate
 from router.protocol.advertising import Advertising
@@ -22,6 +21,7 @@ from router.protocol.broadcast import Branch
 from router.protocol.context import Context
 from router.protocol.counters import Drop
 from router.protocol.events import Action
+from router.protocol.numbers import LastNumbers
 from router.protocol.parts import Part
 from router.protocol.routing import RoutingTable
 from router.protocol.scheme import Row, Scheme, TablePart
@@ -29,26 +29,19 @@ from router.wire.addresses import LOCAL_INTERFACE
 from router.wire.frames import Flags, Frame
 
 
-@dataclass(frozen=True, slots=True)
-class Advertised:
-    """The last RA of a node: its number, and its predicate, which may be empty."""
-
-    seq: int
-    predicate: Predicate
-
-
 class Identified(Scheme):
     """A routing scheme whose tables are made of the predicates of nodes.
 
     Attributes:
-        known: issuer -> what it advertised.
+        known: issuer -> the predicate of its last RA, which may be empty.
     """
 
     ra_flags = Flags.IDENTIFIED
 
     def __init__(self, context: Context, routing: RoutingTable) -> None:
         super().__init__(context, routing)
-        self.known: dict[int, Advertised] = {}
+        self.known: dict[int, Predicate] = {}
+        self._last_numbers = LastNumbers()
         self._advertising = Advertising(context, routing, self)
         self._announced = False
         self._joined = 0
@@ -80,14 +73,13 @@ class Identified(Scheme):
         if not frame.flags & Flags.IDENTIFIED:
             return Drop.RA_UNIDENTIFIED
         issuer = frame.issuer
-        before = self.known.get(issuer)
-        if before is not None and frame.seq <= before.seq:
+        if not self._last_numbers.is_new(issuer, frame.seq, self.context.now):
             return Drop.RA_OLD
-        now = Advertised(frame.seq, self.context.content.predicate_in(frame))
-        self.known[issuer] = now
-        was = self.context.content.nothing if before is None else before.predicate
-        if was != now.predicate:
-            self.predicate_changed(issuer, was, now.predicate)
+        self._last_numbers.take(issuer, frame.seq, self.context.now)
+        was = self.known.get(issuer, self.context.content.nothing)
+        predicate = self.known[issuer] = self.context.content.predicate_in(frame)
+        if was != predicate:
+            self.predicate_changed(issuer, was, predicate)
         return None
 
     def epoch_changed(self, now: float, first: bool) -> list[Action]:  # noqa: ARG002
@@ -98,8 +90,9 @@ class Identified(Scheme):
         # which it had one are over, no frame that is under way needs its predicate.
         for issuer in [each for each in self.known if not tables.reaches(each)]:
             gone = self.known.pop(issuer)
-            if gone.predicate:
-                self.predicate_changed(issuer, gone.predicate, self.context.content.nothing)
+            self._last_numbers.forget(issuer)
+            if gone:
+                self.predicate_changed(issuer, gone, self.context.content.nothing)
         return []
 
     def rib_rows(self, part: TablePart) -> Iterator[Row]:
@@ -108,7 +101,7 @@ class Identified(Scheme):
             yield Row(LOCAL_INTERFACE, "", self.routing.local, TablePart.LOCAL)
         sources = (self.context.node,) if part is TablePart.FORWARDING else None
         for issuer in sorted(self.known):
-            predicate = self.context.content.builder(self.known[issuer].predicate).predicate
+            predicate = self.context.content.builder(self.known[issuer]).predicate
             if predicate:
                 yield Row(None, f"destination {issuer}", predicate, part, sources)
 

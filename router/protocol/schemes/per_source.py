@@ -157,9 +157,9 @@ class PerSource(Identified):
             for branch in table.classes:
                 behind[branch.parent] = behind.get(branch.parent, 0) | 1 << branch.subtree_id
             known = self._epochs[table.epoch] = _Epoch(table, behind)
-            for issuer, advertised in self.known.items():
+            for issuer, predicate in self.known.items():
                 own = table.branch(issuer)
-                if own is not None and advertised.predicate:
+                if own is not None and predicate:
                     known.receivers.setdefault(own.subtree_id, set()).add(issuer)
                     known.occupied |= 1 << own.subtree_id
         return known
@@ -213,7 +213,7 @@ class PerSource(Identified):
         made = self.context.content.builder()
         for number in numbers_in(classes):
             for issuer in sorted(epoch.receivers.get(number, ())):
-                made.add(self.known[issuer].predicate)
+                made.add(self.known[issuer])
         return made
 
     def _forget(self, entry: _Entry) -> None:

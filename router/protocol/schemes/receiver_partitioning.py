@@ -64,7 +64,7 @@ class ReceiverPartitioning(Identified):
             local = named and bool(self.routing.match(body.message, _LOCAL))
             return self._partition(branch, frame.epoch, body.destinations, local)
         if self._among is None:
-            entries = [issuer + 1 for issuer, advertised in self.known.items() if advertised.predicate]
+            entries = [issuer + 1 for issuer, predicate in self.known.items() if predicate]
             self._among = frozenset([LOCAL_INTERFACE, *entries])
         matched = self.routing.match(self.context.content.message_in(frame), self._among)
         destinations = sorted(number - 1 for number in matched if number != LOCAL_INTERFACE)

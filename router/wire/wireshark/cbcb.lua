@@ -125,6 +125,9 @@ local HEADER = {
 }
 local OFFSETS = {}
 for _, field in ipairs(HEADER) do OFFSETS[field[1]] = field[2] end
+-- The fields of the trailer: name, bytes; the tags follow.
+local TRAILER = { { "hop_key", 4 }, { "hop_counter", 8 }, { "tag_count", 1 } }
+local TRAILER_LENGTH, TAG_BYTES = 13, 16
 -- TLVs that hold numbers only: name and bytes of each.
 local LAYOUTS = {
   [TIMEOUT] = { { "timeout_us", 4 } },
@@ -178,6 +181,7 @@ local fields = {
   flags = ProtoField.uint8("cbcb.flags", "Flags", base.HEX),
   partial = ProtoField.bool("cbcb.flags.partial", "Partial update reply", 8, nil, 1),
   identified = ProtoField.bool("cbcb.flags.identified", "Identified receiver advertisement", 8, nil, 2),
+  tagged = ProtoField.bool("cbcb.flags.tagged", "Tagged", 8, nil, 4),
   hop_limit = ProtoField.uint8("cbcb.hop_limit", "Hop limit"),
   issuer = ProtoField.uint32("cbcb.issuer", "Issuer"),
   seq = ProtoField.uint64("cbcb.seq", "Sequence or request number"),
@@ -187,6 +191,10 @@ local fields = {
   fragment_count = ProtoField.uint16("cbcb.fragment_count", "Fragment count"),
   payload_length = ProtoField.uint16("cbcb.payload_length", "Length of the body in this frame"),
   reserved = ProtoField.uint16("cbcb.reserved", "Reserved"),
+  hop_key = ProtoField.uint32("cbcb.hop_key", "Key of the hop"),
+  hop_counter = ProtoField.uint64("cbcb.hop_counter", "Counter of the hop"),
+  tag_count = ProtoField.uint8("cbcb.tag_count", "Number of tags"),
+  hop_tag = ProtoField.bytes("cbcb.hop_tag", "Tag of the hop"),
   name_length = ProtoField.uint8("cbcb.name_length", "Length of the name"),
   attribute_name = ProtoField.string("cbcb.attribute_name", "Name", base.UNICODE),
   value_type = ProtoField.uint8("cbcb.value_type", "Value type", base.DEC, VALUE_TYPES),
@@ -320,6 +328,8 @@ fields.data = ProtoField.bytes("cbcb.data", "Value of an unknown TLV")
 -- Texts and numbers that are not in the frame as they are shown.
 fields.padding = ProtoField.bytes("cbcb.padding", "Padding")
 fields.sender = u32("cbcb.sender", "Sending router")
+fields.sender_name = ProtoField.string("cbcb.sender_name", "Name of the sending router", base.UNICODE)
+fields.issuer_name = ProtoField.string("cbcb.issuer_name", "Name of the issuer", base.UNICODE)
 fields.ports = u16("cbcb.ports", "Port of the sending router's switch")
 fields.attribute = ProtoField.string("cbcb.attribute", "Attribute", base.UNICODE)
 fields.filter = ProtoField.string("cbcb.filter", "Filter", base.UNICODE)
@@ -370,6 +380,9 @@ cbcb.experts = listed
 
 cbcb.prefs.reassemble = Pref.bool("Reassemble fragmented frames", true,
   "Whether the body of a fragmented frame is shown, with the fragment that completes it")
+
+cbcb.prefs.topology = Pref.string("File with names of nodes", "",
+  "topology.json of the run folder; fields sender_name and issuer_name show the names that nodes have in it")
 
 local interface_id = Field.new("frame.interface_id")
 -- Addresses as bytes: as text they may be names (03:00:00:00:00:01 is NETBIOS- to Wireshark), which only serve
@@ -970,7 +983,38 @@ end
 
 forget()
 
+-- Node -> its name, of the file that the preference names: the objects of its list "nodes" that have both.
+local node_names = {}
+
+local function read_node_names(path)
+  local found = {}
+  local file = path ~= "" and io.open(path, "r")
+  if not file then return found end
+  local text = file:read("*a")
+  file:close()
+  -- A name may hold quotes and brackets: each string is replaced by its number first.
+  local strings = {}
+  text = text:gsub("\\.", function(pair) return string.format("\1%02x", pair:byte(2)) end)
+  text = text:gsub('"([^"]*)"', function(string_of)
+    table.insert(strings, (string_of:gsub("\1(%x%x)", function(code) return string.char(tonumber(code, 16)) end)))
+    return "<" .. #strings .. ">"
+  end)
+  for key, list in text:gmatch("<(%d+)>%s*:%s*(%b[])") do
+    for object in list:gmatch(strings[tonumber(key)] == "nodes" and "%b{}" or "^$") do
+      local id, name
+      for field, value in object:gmatch("<(%d+)>%s*:%s*([<%d]%d*>?)") do
+        field = strings[tonumber(field)]
+        if field == "id" then id = tonumber(value) end
+        if field == "name" then name = strings[tonumber(value:match("^<(%d+)>$") or 0)] end
+      end
+      if id and name then found[id] = name end
+    end
+  end
+  return found
+end
+
 function cbcb.init()
+  node_names = read_node_names(cbcb.prefs.topology)
   forget()
 end
 
@@ -1176,6 +1220,23 @@ end
 
 -- ---- Frames ---------------------------------------------------------------------------------------
 
+-- The tags of the hop, if they are whole. Returns the place behind them, or `at`.
+local function read_trailer(state, tree, at)
+  local raw = state.raw
+  local tags = at + TRAILER_LENGTH
+  if tags > #raw then return at end
+  local behind = tags + TAG_BYTES * raw:byte(tags)
+  if behind > #raw then return at end
+  if tree then
+    for _, field in ipairs(TRAILER) do
+      put(state, tree, fields[field[1]], at, field[2])
+      at = at + field[2]
+    end
+    for place = tags, behind - 1, TAG_BYTES do put(state, tree, fields.hop_tag, place, TAG_BYTES) end
+  end
+  return behind
+end
+
 -- Shows the header and checks its rules, in the order of docs/wire-format.md.
 local function read_header(state, tree)
   local raw = state.raw
@@ -1192,6 +1253,10 @@ local function read_header(state, tree)
     if name == "flags" then
       put(state, item, fields.partial, at, size)
       put(state, item, fields.identified, at, size)
+      put(state, item, fields.tagged, at, size)
+    end
+    if name == "issuer" and node_names[number32(raw, at)] then
+      generate(state, tree, fields.issuer_name, node_names[number32(raw, at)])
     end
     if name == "seq" and high ~= 0 then append(item, " (" .. seq .. ")") end
   end
@@ -1206,9 +1271,9 @@ local function read_header(state, tree)
     refuse("bad_length", "payload_length " .. here .. ", total_length " .. total)
   end
   if HEADER_LENGTH + here > length then refuse("truncated", "payload_length " .. here) end
-  if HEADER_LENGTH + here < length then
-    put(state, tree, fields.padding, HEADER_LENGTH + here, length - HEADER_LENGTH - here)
-  end
+  local behind = HEADER_LENGTH + here
+  if math.floor(flags / 4) % 2 == 1 then behind = read_trailer(state, tree, behind) end
+  if behind < length then put(state, tree, fields.padding, behind, length - behind) end
   return {
     type = kind, hop_limit = hop_limit, partial = (kind == UR or kind == XUR) and flags % 2 == 1, seq = seq,
     issuer_text = string.format("%.0f", number32(raw, OFFSETS.issuer)),
@@ -1224,7 +1289,10 @@ local function read_addresses(state, tree)
   local from, to = address(eth_source), address(eth_destination)
   if from == nil or to == nil then return nil end
   local source, destination = sources[from], destinations[to]
-  if source and source.node then generate(state, tree, fields.sender, source.node) end
+  if source and source.node then
+    generate(state, tree, fields.sender, source.node)
+    if node_names[source.node] then generate(state, tree, fields.sender_name, node_names[source.node]) end
+  end
   for _, port in ipairs(destination and destination.ports or {}) do generate(state, tree, fields.ports, port) end
   return source, destination
 end

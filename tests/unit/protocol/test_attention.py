@@ -61,7 +61,7 @@ from router.wire.frames import (
 )
 from router.wire.predicate import encode_predicate
 from tests.support.attention_network import AttentionNetwork
-from tests.support.one_router import INCARNATION, NODE, received, sent, set_up
+from tests.support.one_router import FIRST, INCARNATION, NODE, received, sent, set_up
 from tests.support.one_router import TABLE as TREES
 from tests.support.protocol_network import random_graph
 
@@ -378,8 +378,8 @@ def test_a_recording_of_the_service_replays(tmp_path: Path) -> None:
     router, recorder = origin.router(), Recorder(tmp_path / "r.rec", origin)
     events: list[tuple[float, Event]] = [
         (0.0, Started()),
-        (0.0, ControllerFrame(Frame(FrameType.TABLE, NODE, 1, 1, 1, TREES))),
-        (0.0, ControllerFrame(Frame(FrameType.COMMIT, NODE, 2, 1, 1, Commit(1)))),
+        (0.0, ControllerFrame(Frame(FrameType.TABLE, NODE, FIRST, 1, 1, TREES))),
+        (0.0, ControllerFrame(Frame(FrameType.COMMIT, NODE, FIRST + 1, 1, 1, Commit(1)))),
         (0.1, Register(1, parse_predicate("x = 1"), 2, 5.0, 60.0)),
         (0.2, FrameReceived(11, _sub())),
         (0.3, Upload(1, Message({"x": 1, "text": "é"}))),

@@ -21,7 +21,7 @@ def router(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> R
     """A router with 100 filters beyond interface 1, and none of them in the engine."""
     # The pool of the process has filters of other tests too.
     monkeypatch.setattr(routing, "_ANSWERED_BY_POOL", 10**6)
-    made = set_up(RouterOptions(turn_weight=_TURN, turn_pairs=10**6), matcher=request.param)
+    made = set_up(RouterOptions(turn_weight=_TURN, turn_pairs=10**6, match_patience=0), matcher=request.param)
     for first in range(0, 100, 5):
         text = " or ".join(f"x = {2 * number}" for number in range(first, first + 5))
         made.handle(FrameReceived(11, ra(11, text, seq=first + 1)), 1.0)
@@ -55,7 +55,7 @@ def test_the_engine_gets_so_many_filters_a_turn_and_answers_are_exact_meanwhile(
 @pytest.mark.parametrize("matcher", ["counting", "compiled"])
 def test_heavy_filters_count_as_several(matcher: str) -> None:
     """The engine's time grows with the constraints."""
-    router = set_up(RouterOptions(turn_weight=_TURN), matcher=matcher)
+    router = set_up(RouterOptions(turn_weight=_TURN, match_patience=0), matcher=matcher)
     filters = (" and ".join(f"a{each} = {n}" for each in range(100)) for n in range(10))
     router.handle(FrameReceived(11, ra(11, " or ".join(filters))), 1.0)
     while not router.idle:
@@ -102,3 +102,37 @@ def test_a_message_that_no_application_wants_is_unwanted(monkeypatch: pytest.Mon
     frame = Frame(FrameType.MSG, 12, 1, 1, 9, Message({"x": 1}))
     assert router.handle(FrameReceived(12, frame), 2.0) == []
     assert (router.counters.messages_delivered, router.counters.messages_unwanted) == (0, 1)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> Router:
+    """A router whose engine gets a change after three messages; all messages with an even `x` go to 1."""
+    monkeypatch.setattr(routing, "_LIGHT", 10**9)
+    made = set_up(RouterOptions(match_patience=3), matcher="compiled")
+    made.handle(FrameReceived(11, ra(11, " or ".join(f"x = {2 * number}" for number in range(5)))), 1.0)
+    return made
+
+
+def _is_laid_out(router: Router) -> bool:
+    state = router.forwarding()
+    assert state is not None
+    return state.routing.synced
+
+
+def test_the_engine_gets_a_change_once_enough_messages_have_come(patient: Router) -> None:
+    for x in (0, 1, 4):
+        assert _goes_to(patient, x) == ({1} if x % 2 == 0 else set())
+        assert not _is_laid_out(patient)
+    assert _goes_to(patient, 6) == {1}
+    assert _is_laid_out(patient)
+    patient.handle(FrameReceived(11, ra(11, "x = 1", seq=900)), 2.0)
+    assert _goes_to(patient, 1) == {1}
+    assert not _is_laid_out(patient)
+
+
+def test_the_engine_gets_a_change_at_once_if_answers_without_it_take_longer(
+    patient: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routing, "_LIGHT", 4)
+    assert _goes_to(patient, 0) == {1}
+    assert _is_laid_out(patient)

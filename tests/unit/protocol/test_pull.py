@@ -224,6 +224,15 @@ def timeout_us(frame: Frame) -> int:
     return frame.body.timeout_us
 
 
+def test_a_request_with_the_greatest_number_shuts_its_issuer_out_for_the_time_of_an_answer() -> None:
+    router = set_up(RouterOptions(sr_timeout_s=20.0))
+    received(router, 12, sr(12, seq=2**64 - 1), 0.0)
+    assert received(router, 12, sr(12, seq=FIRST), 19.9) == []
+    assert router.counters.dropped == {"sr_old": 1}
+    assert received(router, 12, sr(12, seq=FIRST), 20.1) != []
+    assert router.counters.dropped == {"sr_old": 1}
+
+
 def test_timeouts_follow_what_was_measured() -> None:
     router = set_up()
     router.handle(RequestUpdate(frozenset({1})), 0.0)

@@ -35,6 +35,7 @@ from router.wire.frames import (
     SenderRequest,
 )
 from tests.support.one_router import (
+    CONTROL,
     FIRST,
     INCARNATION,
     NEXT_TABLE,
@@ -58,7 +59,7 @@ def test_hello_is_repeated_until_a_table_comes() -> None:
     assert router.next_deadline() == 12.0
     assert router.handle(Tick(), 11.9) == []
     assert len(router.handle(Tick(), 12.0)) == 1
-    ack = Frame(FrameType.ACK, NODE, 101, 1, 1, Ack(FrameType.TABLE))
+    ack = Frame(FrameType.ACK, NODE, CONTROL | 1, 1, 1, Ack(FrameType.TABLE))
     assert control(router, FrameType.TABLE, 1, TABLE) == [SendToController(ack)]
     assert router.next_deadline() is None
     assert control(router, FrameType.TABLE, 1, TABLE) == [SendToController(ack)]
@@ -77,7 +78,7 @@ def test_predicates_and_messages_wait_for_the_first_commit() -> None:
     control(router, FrameType.TABLE, 1, TABLE)
     actions = control(router, FrameType.COMMIT, 1, Commit(1))
     ack, advertisement, deliver = actions
-    assert ack == SendToController(Frame(FrameType.ACK, NODE, 101, 1, 1, Ack(FrameType.COMMIT)))
+    assert ack == SendToController(Frame(FrameType.ACK, NODE, CONTROL | 1, 1, 1, Ack(FrameType.COMMIT)))
     assert advertisement == Send(frozenset({1, 2, 3}), ra(NODE, "x > 1", hop_limit=64, seq=FIRST))
     assert deliver == Deliver((1,), NODE, FIRST, message)
     assert router.idle
@@ -107,10 +108,10 @@ def test_delivery_goes_to_the_applications_whose_own_predicates_match() -> None:
     for app, text in ((1, "x > 1"), (2, "x > 5"), (3, "y = 0")):
         router.handle(SetPredicate(app, parse_predicate(text)), 0.0)
     assert router.handle(FrameReceived(12, msg(12, x=3)), 0.0) == [Deliver((1,), 12, 1, Message({"x": 3}))]
-    deliver = router.handle(FrameReceived(12, msg(12, x=6, y=0)), 0.0)[0]
+    deliver = router.handle(FrameReceived(12, msg(12, seq=2, x=6, y=0)), 0.0)[0]
     assert isinstance(deliver, Deliver) and set(deliver.apps) == {1, 2, 3}
     router.handle(ApplicationGone(1), 0.0)
-    assert router.handle(FrameReceived(12, msg(12, x=3)), 0.0) == []
+    assert router.handle(FrameReceived(12, msg(12, seq=3, x=3)), 0.0) == []
     # The sender is among the receivers of its own message.
     own = router.handle(SendMessage(2, Message({"x": 6})), 0.0)
     assert own == [Accepted(2, NODE, FIRST), Deliver((2,), NODE, FIRST, Message({"x": 6}))]
@@ -198,13 +199,15 @@ def test_what_cannot_be_used_is_counted(sender: int, frame: Frame, reason: str) 
     [
         (Frame(FrameType.TABLE, NODE + 1, 1, 2, 1, TABLE), "not_addressed"),
         (Frame(FrameType.MSG, NODE, 1, 2, 1, Message({})), "not_from_router"),
-        (Frame(FrameType.COMMIT, NODE, 1, 2, 1, Commit(1)), "unknown_epoch"),
-        (Frame(FrameType.COMMIT, NODE, 1, 2, 1, TABLE), "malformed"),
-        (Frame(FrameType.TABLE, NODE, 1, 2, 1, table_of(((0, 11),), ())), "bad_table"),
-        (Frame(FrameType.TABLE, NODE, 1, 2, 1, table_of(((1, NODE),), ())), "bad_table"),
-        (Frame(FrameType.TABLE, NODE, 1, 2, 1, table_of(((1, 11), (2, 11)), ())), "bad_table"),
+        (Frame(FrameType.TABLE, NODE, CONTROL - 2**32, 2, 1, TABLE), "other_run"),
+        (Frame(FrameType.COMMIT, NODE, CONTROL + 2**32, 1, 1, Commit(1)), "other_run"),
+        (Frame(FrameType.COMMIT, NODE, CONTROL, 2, 1, Commit(1)), "unknown_epoch"),
+        (Frame(FrameType.COMMIT, NODE, CONTROL, 2, 1, TABLE), "malformed"),
+        (Frame(FrameType.TABLE, NODE, CONTROL, 2, 1, table_of(((0, 11),), ())), "bad_table"),
+        (Frame(FrameType.TABLE, NODE, CONTROL, 2, 1, table_of(((1, NODE),), ())), "bad_table"),
+        (Frame(FrameType.TABLE, NODE, CONTROL, 2, 1, table_of(((1, 11), (2, 11)), ())), "bad_table"),
         *(
-            (Frame(FrameType.TABLE, NODE, 1, 2, 1, table_of(((1, 11), (2, 12)), entries)), "bad_table")
+            (Frame(FrameType.TABLE, NODE, CONTROL, 2, 1, table_of(((1, 11), (2, 12)), entries)), "bad_table")
             for entries in (
                 (TreeEntry(11, 1, (3,), 0),),
                 (TreeEntry(11, 1, (1, 2), 0),),

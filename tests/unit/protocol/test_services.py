@@ -54,7 +54,7 @@ def test_the_service_chooses_who_gets_a_message_and_its_timer_opens_the_next_win
 def test_messages_of_other_nodes_too() -> None:
     router = set_up(RouterOptions(service=NAME))
     router.handle(SetPredicate(1, parse_predicate("x = 1")), 0.0)
-    came = [received(router, 11, msg(11, x=1)) for _ in range(QUOTA + 1)]
+    came = [received(router, 11, msg(11, seq=number, x=1)) for number in range(QUOTA + 1)]
     assert [any(isinstance(action, Deliver) for action in actions) for actions in came] == [True, True, False]
     assert router.counters.messages_delivered == QUOTA
 

@@ -72,7 +72,7 @@ class Node:
         self.router = Router(4, RouterOptions(service=service, privacy=privacy), engine, 1)
         table = table_of((), (TreeEntry(4, 0, (), 0),))
         for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(1))):
-            self.router.handle(ControllerFrame(Frame(kind, 4, 1, 1, 1, body)), 0.0)
+            self.router.handle(ControllerFrame(Frame(kind, 4, 1 << 32 | 1, 1, 1, body)), 0.0)
         self.selector = selectors.DefaultSelector()
         self.applications = Applications(
             4,
@@ -489,7 +489,7 @@ def test_an_update_can_be_requested(node: Node) -> None:
     # Node 5 lies behind interface 1.
     table = table_of(((1, 5),), (TreeEntry(4, 0, (1,), 0), TreeEntry(5, 1, (), 1)))
     for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(2))):
-        node.router.handle(ControllerFrame(Frame(kind, 4, 2, 2, 1, body)), 0.0)
+        node.router.handle(ControllerFrame(Frame(kind, 4, 1 << 32 | 2, 2, 1, body)), 0.0)
     with node.client() as client:
         assert client._wait(client.request("request_update"))["ok"] is True
     assert node.router.counters.srs_issued == 1
@@ -794,7 +794,7 @@ def test_requests_behind_the_one_that_finds_the_application_gone_are_not_served(
             (FrameType.TABLE, table_of((), (TreeEntry(4, 0, (), 0),))),
             (FrameType.COMMIT, Commit(1)),
         ):
-            router.handle(ControllerFrame(Frame(kind, 4, 1, 1, 1, body)), 0.0)
+            router.handle(ControllerFrame(Frame(kind, 4, 1 << 32 | 1, 1, 1, body)), 0.0)
         applications = Applications(
             4,
             tmp_path / "r4.sock",

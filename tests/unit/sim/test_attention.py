@@ -13,6 +13,7 @@ from captures.accounting.direct import Direct
 from captures.rundir.attention import read_attention
 from captures.rundir.layout import RunLayout
 from captures.rundir.subscriptions import read_subscriptions
+from captures.rundir.topology import read_topology
 from testbed.attention.baseline import cost_of
 from testbed.attention.demand import Demand
 from testbed.config.load import load_experiment
@@ -141,7 +142,7 @@ def test_trace_of_a_publication(ran: Any) -> None:
     assert one.caches
     assert (one.steps[0].node, one.steps[0].what) == (one.source, "uploaded")
     assert any(step.what.startswith("- -> ") for step in one.steps)
-    text = list(publications.lines(one))
+    text = list(publications.lines(one, read_topology(run)))
     assert text[0] == f"publication {one.source}:{one.number}  {one.message}"
     assert sum("delivered to subscription" in line for line in text) == one.deliveries
     of_event = publications.publications(run, "event = 0")

@@ -48,6 +48,9 @@ from tests.support.wire_tshark import (
     write_capture,
 )
 from tests.vectors.wire_vectors import FRAGMENTED, MALFORMED, WHOLE
+from topos.build import LinkSpec, build
+from topos.loaders import to_json
+from topos.model import Node
 
 pytestmark = needs_tshark
 
@@ -549,3 +552,22 @@ def test_every_lua_decodes_alike_in_a_locale_with_a_decimal_comma(version: str, 
     infos = infos_in_lua(version, tmp_path, "-e", f'assert(os.setlocale("{COMMA}"))')
     expected = [vector.info for vector in WHOLE]
     assert infos[: len(expected)] == expected
+
+
+def test_names_of_nodes_come_from_the_topology_of_the_run(tmp_path: Path) -> None:
+    names = {3: 'a "b" ] }\\', 7: "Zürich"}
+    nodes = [Node(number, 1.0, 2.0, names.get(number)) for number in range(9)]
+    network = build("nodes", nodes, [LinkSpec(number, number + 1) for number in range(8)])
+    topology = tmp_path / "topology.json"
+    topology.write_text(to_json(network), encoding="utf-8")
+    frames = [of_router(3, frame(FrameType.SR, issuer, 1, SenderRequest(1000))) for issuer in (7, 3, 5)]
+    capture = write_capture(tmp_path / "named.pcap", [(at * MS, data) for at, data in enumerate(frames)])
+    columns = ["cbcb.sender_name", "cbcb.issuer_name"]
+    preference = ("-o", f"cbcb.topology:{topology}")
+    assert rows(capture, columns, *preference) == [
+        {"sender_name": [names[3]], "issuer_name": [names[7]]},
+        {"sender_name": [names[3]], "issuer_name": [names[3]]},
+        {"sender_name": [names[3]]},
+    ]
+    assert rows(capture, columns) == [{}, {}, {}]
+    assert rows(capture, columns, "-o", f"cbcb.topology:{tmp_path / 'nowhere'}") == [{}, {}, {}]

@@ -1,0 +1,169 @@
+"""Tags on the frames of one hop: made by the sender, verified by each receiver (docs/wire-format.md).
+
+A frame goes to several neighbours at once and has a tag for each, under the key of the pair. The frame is
+hashed once; a tag is the HMAC of the hash. Both are those of OpenSSL.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
+
+from router.privacy.keys import read_keys
+from router.security.pairs import PairKeys
+from router.security.windows import Windows
+from router.wire.addresses import ETHERNET_HEADER_LENGTH as ETHERNET
+from router.wire.addresses import node_of
+from router.wire.format import MESSAGES, TAG_BYTES
+from router.wire.frames import COUNTER_BITS
+from router.wire.header import HEADER_LENGTH, Header
+from router.wire.intake import RefusedError
+from router.wire.trailer import HEAD, is_tagged, marked, trailer_length, unmarked
+
+_SOURCE = slice(6, 12)
+#: Senders that are counted apart; frames in the name of further ones count together.
+_NAMED = 256
+#: What further senders are counted as.
+OTHERS = "others"
+CONTROLLER_NAME = "controller"
+
+
+class Refusal(StrEnum):
+    """Why a frame was dropped before it was read."""
+
+    #: It has no tags, or its trailer is cut short.
+    UNTAGGED = "untagged"
+    #: Its tags are under a network key that this receiver lacks.
+    UNKNOWN_KEY = "unknown_key"
+    #: None of its tags is that of the pair: it is forged, was changed, or is for others.
+    BAD_TAG = "bad_tag"
+    #: It came before, or is older than the window.
+    REPLAYED = "replayed"
+
+
+class Guard:
+    """Tags what one router, or the controller, sends, and verifies what it receives.
+
+    Messages and all other frames are two streams with counters of their own: they wait in queues of their own
+    and overtake each other.
+
+    Args:
+        own: its Ethernet source address.
+        keys: shared with the others.
+        incarnation: 32 bits, greater than at any earlier start under the keys.
+        windows: of the streams that it receives.
+
+    Attributes:
+        refused: dropped frames by the node in whose name they came, and by reason.
+    """
+
+    def __init__(self, own: bytes, keys: PairKeys, incarnation: int, windows: Windows) -> None:
+        self.refused: Counter[tuple[str, Refusal]] = Counter()
+        self._own = own
+        self._keys = keys
+        self._windows = windows
+        self._counters = [incarnation << COUNTER_BITS] * 2
+
+    @staticmethod
+    def room(receivers: int) -> int:
+        """The bytes that tags for so many receivers take behind a body."""
+        return trailer_length(receivers)
+
+    def seal(self, head: bytes, payload: bytes, receivers: Sequence[bytes], *, message: bool) -> bytes:
+        """The Ethernet frame with its tags.
+
+        Args:
+            head: the Ethernet header, from the source address of this sender.
+            payload: header and body.
+            receivers: the source addresses of the routers, or of the controller, that get the frame.
+            message: whether the type of the frame is one of `MESSAGES`.
+        """
+        self._counters[message] += 1
+        pair, key_id = self._keys.pair, self._keys.sending
+        covered = head + marked(payload) + HEAD.pack(key_id, self._counters[message], len(receivers))
+        digest = sha256(covered).digest()
+        return covered + b"".join(_tag(pair(key_id, receiver), digest) for receiver in receivers)
+
+    def open(self, data: bytes, header: Header) -> bytes:
+        """The payload of an Ethernet frame for which the tag of the pair stands, without trailer and padding.
+
+        Raises:
+            RefusedError: there is no such tag, or the frame is a replay.
+        """
+        refusal, end = self._verify(data, header)
+        if refusal is not None:
+            self._count(data[_SOURCE], refusal)
+            raise RefusedError(refusal.value)
+        return unmarked(data[ETHERNET:end])
+
+    def _verify(self, data: bytes, header: Header) -> tuple[Refusal | None, int]:
+        """Why a frame is refused, or None; and the end of its body."""
+        end = ETHERNET + HEADER_LENGTH + header.payload_length
+        tags = end + HEAD.size
+        if not is_tagged(data[ETHERNET:tags]) or len(data) < tags:
+            return Refusal.UNTAGGED, end
+        key_id, counter, count = HEAD.unpack_from(data, end)
+        if len(data) < tags + TAG_BYTES * count:
+            return Refusal.UNTAGGED, end
+        sender = data[_SOURCE]
+        key = self._keys.pair(key_id, sender)
+        if key is None:
+            return Refusal.UNKNOWN_KEY, end
+        tag = _tag(key, sha256(data[:tags]).digest())
+        places = range(tags, tags + TAG_BYTES * count, TAG_BYTES)
+        if not _contains((data[at : at + TAG_BYTES] for at in places), tag):
+            return Refusal.BAD_TAG, end
+        if not self._windows.accept(sender, header.type in MESSAGES, counter):
+            return Refusal.REPLAYED, end
+        return None, end
+
+    def refused_by_sender(self) -> dict[str, dict[str, int]]:
+        """The dropped frames by the node in whose name they came, as text, and by reason."""
+        found: dict[str, dict[str, int]] = {}
+        for (sender, reason), count in sorted(self.refused.items()):
+            found.setdefault(sender, {})[reason.value] = count
+        return found
+
+    def _count(self, source: bytes, refusal: Refusal) -> None:
+        node = node_of(source)
+        name = CONTROLLER_NAME if node is None else str(node)
+        if len(self.refused) >= _NAMED and (name, refusal) not in self.refused:
+            name = OTHERS
+        self.refused[name, refusal] += 1
+
+
+def make_guard(own: bytes, keys: Path, incarnation: int, windows: Path | None) -> Guard:
+    """The guard of a router or of the controller.
+
+    Args:
+        own: its Ethernet source address.
+        keys: file of the network keys.
+        incarnation: as `Guard`. All senders of a network have this one or a greater one: frames of an earlier
+            run under the same keys are replays.
+        windows: file of its replay windows; None: they are in memory alone.
+
+    Raises:
+        KeyFileError: the key file cannot be used.
+        OSError: the file of windows cannot be used.
+        ValueError: it has another form.
+    """
+    return Guard(
+        own, PairKeys(read_keys(keys), own), incarnation, Windows(windows, incarnation << COUNTER_BITS)
+    )
+
+
+def _tag(key: bytes | None, digest: bytes) -> bytes:
+    assert key is not None
+    return hmac.digest(key, digest, "sha256")[:TAG_BYTES]
+
+
+def _contains(tags: Iterable[bytes], tag: bytes) -> bool:
+    """Whether a tag is among others; all are compared, each in the same time."""
+    found = False
+    for each in tags:
+        found |= hmac.compare_digest(each, tag)
+    return found

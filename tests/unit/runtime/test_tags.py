@@ -1,0 +1,154 @@
+"""Two live routers whose frames are tagged, and a rogue on the wire between them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from router.predicates.model import Message
+from router.privacy.keys import write_keys
+from router.protocol.options import RouterOptions
+from router.recording.replay import check
+from router.runtime.client import Client
+from router.runtime.process import RouterSpec
+from router.wire.addresses import CONTROLLER_SOURCE, node_address, port_addresses
+from router.wire.codec import encode
+from router.wire.format import Flags
+from router.wire.frames import Frame, FrameType
+from tests.support.guarded import INCARNATION, RING, guard, head
+from tests.support.polling import TIMEOUT, wait_for
+from tests.support.runtime_wire import Wire
+
+pytestmark = pytest.mark.root
+
+(TO_PORT,) = port_addresses([1])
+
+
+class Routers:
+    """The parent of some routers."""
+
+    def __init__(self, specs: list[RouterSpec], folder: Path) -> None:
+        path = folder / "specs.json"
+        path.write_text(json.dumps([spec.as_json() for spec in specs]))
+        command = [sys.executable, "-m", "router.runtime.parent", str(path)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        for _ in specs:
+            assert json.loads(self._process.stdout.readline())["event"] == "ready"
+
+    def stop(self) -> None:
+        self._process.communicate(timeout=TIMEOUT)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture
+def wire() -> Iterator[Wire]:
+    made = Wire(f"{os.getpid() % 10_000}")
+    try:
+        made.up()
+        yield made
+    finally:
+        made.down()
+
+
+@pytest.fixture
+def specs(wire: Wire, tmp_path: Path) -> list[RouterSpec]:
+    keys = tmp_path / "network.keys"
+    write_keys(keys, RING)
+    wire.guard = guard(CONTROLLER_SOURCE)
+    return [
+        RouterSpec(
+            node=node,
+            device=wire.devices[node],
+            namespace=str(wire.namespaces[node]),
+            socket_path=str(tmp_path / f"r{node}.sock"),
+            counters_path=str(tmp_path / f"r{node}.json"),
+            log_path=str(tmp_path / f"r{node}.log"),
+            options=RouterOptions(hello_interval_s=0.05),
+            recording_path=str(tmp_path / f"r{node}.rec"),
+            incarnation=INCARNATION,
+            security="mac",
+            network_keys_path=str(keys),
+            windows_path=str(tmp_path / f"r{node}.windows"),
+        )
+        for node in (0, 1)
+    ]
+
+
+def dropped(client: Client, reason: str, count: int) -> str | None:
+    found = client.status(tables=False)["counters"]["dropped"].get(reason, 0)
+    return None if found >= count else f"{found} {reason}; expected {count}"
+
+
+def test_a_rogue_changes_nothing_and_is_counted_by_the_name_that_it_took(
+    wire: Wire, specs: list[RouterSpec], tmp_path: Path
+) -> None:
+    routers = Routers(specs, tmp_path)
+    try:
+        wire.set_up_routers()
+        with Client(specs[0].socket_path, "sender") as sender, Client(specs[1].socket_path, "app") as app:
+            app.set_predicate("x > 1")
+            wait_for(lambda: None if sender.status()["table"] else "no RA")
+            accepted = sender.send_message("x = 2")
+            assert next(app.deliveries(TIMEOUT)).seq == accepted[1]
+            wire.read()
+            is_message = [
+                data[15] == FrameType.MSG and data[6:12] == node_address(0) for data in wire.received[1]
+            ]
+            (genuine,) = [data for data, found in zip(wire.received[1], is_message, strict=True) if found]
+            assert all(data[16] & Flags.TAGGED for side in wire.received for data in side)
+            for _ in range(500):
+                wire.inject(1, genuine)
+            forged = Frame(FrameType.MSG, 0, 99, 1, 9, Message({"x": 3}))
+            wire.inject(1, head(TO_PORT, node_address(0)) + encode(forged))
+            wait_for(lambda: dropped(app, "replayed", 500) or dropped(app, "untagged", 1))
+            later = sender.send_message("x = 4")
+            assert next(app.deliveries(TIMEOUT)).seq == later[1]
+    finally:
+        routers.stop()
+    counters = json.loads(Path(specs[1].counters_path).read_text())
+    # No switch keeps HELLOs and ACKs of the other router away; their tag is for the controller.
+    del counters["refused"]["0"]["bad_tag"], counters["dropped"]["bad_tag"]
+    assert counters["refused"] == {"0": {"replayed": 500, "untagged": 1}}
+    assert counters["dropped"] == {"replayed": 500, "untagged": 1}
+    assert counters["messages_compiled"] == 0
+    assert check(tmp_path / "r1.rec").difference is None
+
+
+def test_a_router_that_is_killed_and_restarted_takes_no_frame_of_before(
+    wire: Wire, specs: list[RouterSpec], tmp_path: Path
+) -> None:
+    routers = Routers(specs, tmp_path)
+    try:
+        wire.set_up_routers()
+        with Client(specs[0].socket_path) as sender, Client(specs[1].socket_path) as app:
+            app.set_predicate("x > 1")
+            wait_for(lambda: None if sender.status()["table"] else "no RA")
+            sender.send_message("x = 2")
+            assert next(app.deliveries(TIMEOUT)).attributes == {"x": 2}
+    finally:
+        routers.kill()
+    wire.read()
+    of_before = [data for data in wire.received[1] if data[6:12] == node_address(0)]
+    wire.received[0].clear()
+    again = Routers([replace(specs[1], incarnation=INCARNATION + 1)], tmp_path)
+    try:
+        with Client(specs[1].socket_path) as app:
+            for data in of_before:
+                wire.inject(1, data)
+            wait_for(
+                lambda: dropped(app, "replayed", len([1 for data in of_before if data[:2] != b"\x03\xff"]))
+            )
+            assert app.status(tables=False)["counters"]["messages_received"] == 0
+    finally:
+        again.stop()

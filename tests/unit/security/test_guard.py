@@ -1,0 +1,249 @@
+"""Tags of a hop: what a receiver takes, and what it refuses, by reason and by sender."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.predicates.model import Message
+from router.privacy.keys import KeyRing
+from router.security.guard import OTHERS, Refusal
+from router.security.windows import WINDOW, Windows
+from router.wire.addresses import (
+    CONTROLLER_DESTINATION,
+    CONTROLLER_SOURCE,
+    ROUTER_DESTINATION,
+    node_address,
+    port_addresses,
+)
+from router.wire.codec import decode, encode, fragment, read_frame
+from router.wire.format import MESSAGES
+from router.wire.frames import Ack, Commit, Frame, FrameType, SenderRequest
+from router.wire.header import DecodeError
+from router.wire.intake import FrameIntake, RefusedError
+from router.wire.trailer import marked, read_trailer
+from tests.support.guarded import INCARNATION, RING, ROGUE, guard, head, opened, router_guard, sealed
+from tests.support.mutated_frames import mutated
+from tests.vectors.wire_vectors import TAGGED, WHOLE, Tagged
+
+MSG = Frame(FrameType.MSG, 3, 1, 1, 9, Message({"x": 1}))
+SR = Frame(FrameType.SR, 3, 1, 1, 9, SenderRequest(1_000_000))
+(TO_PORTS,) = port_addresses([1, 4])
+NEIGHBOURS = [node_address(4), node_address(5)]
+
+
+def from_three(frame: Frame = MSG, ring: KeyRing = RING, incarnation: int = INCARNATION) -> bytes:
+    """The Ethernet frame by which node 3 sends a frame to nodes 4 and 5."""
+    sender = router_guard(3, ring, incarnation)
+    (data,) = sealed(sender, TO_PORTS, node_address(3), frame, NEIGHBOURS)
+    return data
+
+
+def refusal(data: bytes, node: int = 4) -> str:
+    with pytest.raises(RefusedError) as refused:
+        opened(router_guard(node), data)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("vector", TAGGED, ids=lambda vector: vector.name)
+def test_each_receiver_of_a_vector_takes_the_frame(vector: Tagged) -> None:
+    for receiver in vector.receivers:
+        # The counters of the vectors are those of incarnation 1.
+        taken = Windows(None, 0)
+        made = guard(receiver)
+        made._windows = taken
+        payload = opened(made, vector.ethernet)
+        plain = {each.name: each.payload for each in WHOLE}
+        assert payload == (encode(decode(payload)) if vector.plain is None else plain[vector.plain])
+
+
+@pytest.mark.parametrize("vector", TAGGED, ids=lambda vector: vector.name)
+def test_a_vector_is_made_byte_by_byte(vector: Tagged) -> None:
+    sender = guard(vector.sender, incarnation=0)
+    sender._counters = [vector.hop_counter - 1] * 2
+    trailer = read_trailer(vector.ethernet[14:], int.from_bytes(vector.ethernet[42:44], "big"))
+    assert trailer == (vector.hop_key, vector.hop_counter, tuple(vector.tags))
+    frame = decode(vector.ethernet[14:])
+    payload = bytearray(encode(frame))
+    payload[2] = 0
+    is_message = frame.type in MESSAGES
+    made = sender.seal(vector.ethernet[:14], bytes(payload), vector.receivers, message=is_message)
+    assert made == vector.ethernet
+
+
+def test_all_neighbours_that_a_frame_is_for_take_it_and_no_other() -> None:
+    data = from_three()
+    assert opened(router_guard(4), data) == opened(router_guard(5), data) == encode(MSG)
+    assert refusal(data, 6) == Refusal.BAD_TAG
+
+
+@given(st.integers(0, 10**6), st.integers(1, 255))
+def test_no_byte_that_is_covered_can_be_changed(place: int, change: int) -> None:
+    data = bytearray(from_three())
+    covered = len(data) - 2 * 16
+    data[place % covered] ^= change
+    receiver = router_guard(4)
+    with pytest.raises((RefusedError, DecodeError)):
+        opened(receiver, bytes(data))
+
+
+@given(st.integers(0, 2**32), st.booleans(), st.binary(max_size=80))
+def test_no_hostile_frame_raises_or_is_taken(seed: int, tagged: bool, behind: bytes) -> None:
+    payload = mutated(random.Random(seed))
+    data = (
+        head(TO_PORTS, node_address(3))
+        + (marked(payload) if tagged and len(payload) > 2 else payload)
+        + behind
+    )
+    intake = FrameIntake(read_frame, guard=router_guard(4))
+    assert intake.take(data, 0.0) is None
+    assert sum(intake.dropped.values()) == 1
+
+
+def test_padding_behind_the_trailer_is_ignored() -> None:
+    assert opened(router_guard(4), from_three() + bytes(20)) == encode(MSG)
+
+
+def test_a_frame_of_an_outsider_is_refused() -> None:
+    assert refusal(head(TO_PORTS, node_address(3)) + encode(MSG)) == Refusal.UNTAGGED
+    assert refusal(from_three(ring=ROGUE)) == Refusal.BAD_TAG
+    assert refusal(from_three(ring=KeyRing.new())) == Refusal.UNKNOWN_KEY
+
+
+def test_a_trailer_that_is_cut_short_is_none() -> None:
+    data = from_three()
+    trailer = len(data) - len(head(TO_PORTS, node_address(3))) - len(encode(MSG))
+    assert {refusal(data[: len(data) - cut]) for cut in range(1, trailer + 1)} == {Refusal.UNTAGGED}
+
+
+def test_a_frame_that_its_receiver_sends_back_is_refused() -> None:
+    data = from_three()
+    reflected = data[:6] + node_address(4) + data[12:]
+    assert refusal(reflected, 3) == Refusal.BAD_TAG
+
+
+def test_a_replay_is_refused_and_counted_by_its_sender() -> None:
+    receiver, data = router_guard(4), from_three()
+    opened(receiver, data)
+    for _ in range(499):
+        with pytest.raises(RefusedError, match="replayed"):
+            opened(receiver, data)
+    assert receiver.refused_by_sender() == {"3": {"replayed": 499}}
+
+
+def test_frames_of_an_earlier_run_under_the_same_keys_are_replays() -> None:
+    assert refusal(from_three(incarnation=INCARNATION - 1)) == Refusal.REPLAYED
+
+
+def test_a_sender_that_restarted_goes_on() -> None:
+    receiver = router_guard(4)
+    opened(receiver, from_three(incarnation=INCARNATION))
+    opened(receiver, from_three(incarnation=INCARNATION + 1))
+    with pytest.raises(RefusedError, match="replayed"):
+        opened(receiver, from_three(incarnation=INCARNATION))
+
+
+def test_control_frames_may_overtake_any_number_of_messages() -> None:
+    sender, receiver = router_guard(3), router_guard(4)
+    source = node_address(3)
+    (first,) = sealed(sender, TO_PORTS, source, MSG, NEIGHBOURS)
+    for _ in range(3 * WINDOW):
+        (control,) = sealed(sender, TO_PORTS, source, SR, NEIGHBOURS)
+    opened(receiver, control)
+    assert opened(receiver, first) == encode(MSG)
+
+
+def test_every_fragment_is_verified() -> None:
+    frame = Frame(FrameType.MSG, 3, 1, 1, 9, Message({"s": "x" * 4000}))
+    pieces = sealed(router_guard(3), TO_PORTS, node_address(3), frame, NEIGHBOURS)
+    assert max(map(len, pieces)) <= 14 + 1500
+    receiver = FrameIntake(read_frame, guard=router_guard(4))
+    forged = head(TO_PORTS, node_address(3)) + fragment(frame)[1]
+    taken = [receiver.take(data, 0.0) for data in (pieces[0], forged, *pieces[1:])]
+    assert [None if each is None else each[:2] for each in taken] == [None] * len(pieces) + [(3, frame)]
+    assert receiver.dropped == {"untagged": 1}
+    assert receiver.frames == {"MSG": len(pieces) + 1}
+
+
+def test_frames_of_controller_and_routers_are_theirs_alone() -> None:
+    controller, router = guard(CONTROLLER_SOURCE), router_guard(3)
+    commit = Frame(FrameType.COMMIT, 3, 1, 1, 1, Commit(1))
+    ack = Frame(FrameType.ACK, 3, 1, 1, 1, Ack(FrameType.COMMIT))
+    (down,) = sealed(controller, ROUTER_DESTINATION, CONTROLLER_SOURCE, commit, [node_address(3)])
+    (up,) = sealed(router, CONTROLLER_DESTINATION, node_address(3), ack, [CONTROLLER_SOURCE])
+    assert refusal(down, 4) == Refusal.BAD_TAG
+    assert opened(router_guard(3), down) == encode(commit)
+    assert opened(guard(CONTROLLER_SOURCE), up) == encode(ack)
+    # A stolen table of another router, and one in the name of the controller by a neighbour.
+    (forged,) = sealed(router_guard(4), ROUTER_DESTINATION, CONTROLLER_SOURCE, commit, [node_address(3)])
+    receiver = router_guard(3)
+    with pytest.raises(RefusedError, match="bad_tag"):
+        opened(receiver, forged)
+    assert receiver.refused_by_sender() == {"controller": {"bad_tag": 1}}
+
+
+def test_names_of_senders_are_counted_in_bounded_memory() -> None:
+    receiver = router_guard(4)
+    for node in range(1000):
+        with pytest.raises(RefusedError):
+            opened(receiver, head(TO_PORTS, node_address(node)) + encode(MSG))
+    found = receiver.refused_by_sender()
+    assert sum(count for each in found.values() for count in each.values()) == 1000
+    assert len(found) <= 257
+    assert found[OTHERS]["untagged"] == 1000 - 256
+
+
+def test_frames_are_taken_under_both_keys_of_a_rotation() -> None:
+    both = RING.rotated()
+    changed = both.rotated()
+    for ring in (RING, both, changed):
+        (data,) = sealed(router_guard(3, ring), TO_PORTS, node_address(3), MSG, NEIGHBOURS)
+        assert opened(router_guard(4, both), data) == encode(MSG)
+    assert changed.sending != RING.sending
+
+
+# Windows.
+
+
+def test_a_window_takes_what_was_overtaken_once() -> None:
+    windows, sender = Windows(None, 0), node_address(3)
+    numbers = [1, 5, 3, 2000, 2000 - WINDOW + 1, 2000 - WINDOW, 4, 2000, 3000]
+    assert [windows.accept(sender, 0, number) for number in numbers] == [
+        *(True, True, True, True, True, False, False, False, True)
+    ]
+
+
+@given(st.lists(st.integers(1, 4 * WINDOW), max_size=200))
+def test_no_counter_is_taken_twice_nor_one_within_the_window_refused(numbers: list[int]) -> None:
+    windows = Windows(None, 0)
+    taken: set[int] = set()
+    for number in numbers:
+        new = number not in taken and number > max(taken, default=0) - WINDOW
+        assert windows.accept(node_address(3), 0, number) == new
+        if new:
+            taken.add(number)
+
+
+def test_the_window_of_a_file_outlives_its_process(tmp_path: Path) -> None:
+    path = tmp_path / "windows"
+    first = Windows(path, 10)
+    accepted = [(node_address(node), stream, 10 + node) for node in range(1, 60) for stream in (0, 1)]
+    assert all(first.accept(*each) for each in accepted)
+    # No call ends it: a process may be killed. The greater floor of a restart does not count.
+    again = Windows(path, 10**6)
+    assert not any(again.accept(*each) for each in accepted)
+    assert not again.accept(node_address(77), 0, 10)
+    assert again.accept(node_address(77), 0, 11)
+    assert all(again.accept(sender, stream, number + 1) for sender, stream, number in accepted)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_of_another_form_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "windows"
+    path.write_bytes(b"x" * 4096)
+    with pytest.raises(ValueError, match="no file of replay windows"):
+        Windows(path, 0)

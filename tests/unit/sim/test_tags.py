@@ -1,0 +1,101 @@
+"""A simulation whose frames are tagged: the same deliveries and tables, and captures of authentic frames."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from captures.pcap.reader import PcapReader
+from captures.rundir.layout import RunLayout
+from router.privacy.keys import read_keys
+from router.wire.addresses import CONTROLLER_SOURCE, ROUTER_DESTINATION, node_address
+from router.wire.format import Flags
+from testbed.config.load import load_experiment
+from testbed.sim.simulation import simulate
+from testbed.terminal.progress import Progress
+from tests.support.applications import application_events
+from tests.support.guarded import guard, opened
+
+EXPERIMENT = """
+seed = 5
+duration_s = 30
+time_scale = 10
+[topology]
+generator = "ring"
+nodes = 5
+[protocol]
+sr_policy = "periodic"
+sr_period_s = 10
+[workload]
+receivers_percent = 100
+messages_per_minute = 120
+first_message_s = 5
+"""
+
+
+def _simulate(folder: Path, mode: str) -> RunLayout:
+    folder.mkdir()
+    path = folder / "experiment.toml"
+    path.write_text(EXPERIMENT + f'[security]\nmode = "{mode}"\n')
+    with (folder / "output").open("w") as output:
+        return RunLayout(simulate(load_experiment(path), folder / "runs", Progress(Console(file=output))))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunLayout]:
+    folder = tmp_path_factory.mktemp("runs")
+    return {mode: _simulate(folder / mode, mode) for mode in ("off", "mac")}
+
+
+def _deliveries(run: RunLayout) -> list[tuple[int, int, int]]:
+    events = application_events(run.path)
+    return sorted((e["source"], e["seq"], e["node"]) for e in events if e["event"] == "deliver")
+
+
+def _counters(run: RunLayout) -> dict[str, Any]:
+    counters: dict[str, Any] = json.loads(run.routers_counters.read_text())
+    return counters
+
+
+def test_deliveries_tables_and_counts_are_those_without_tags(runs: dict[str, RunLayout]) -> None:
+    assert len(_deliveries(runs["off"])) > 10
+    assert _deliveries(runs["mac"]) == _deliveries(runs["off"])
+    off, mac = _counters(runs["off"]), _counters(runs["mac"])
+    longer = {"bytes_received", "bytes_sent"}
+    for node in off:
+        assert mac[node].keys() == off[node].keys()
+        assert {k: v for k, v in mac[node].items() if k not in longer} == {
+            k: v for k, v in off[node].items() if k not in longer
+        }
+        assert all(mac[node][name] > off[node][name] for name in longer)
+
+
+def test_every_captured_frame_is_authentic_at_its_receiver(runs: dict[str, RunLayout]) -> None:
+    run = runs["mac"]
+    ring = read_keys(run.network_keys)
+    frames = 0
+    for node in range(5):
+        receiver = guard(node_address(node), ring)
+        receiver._windows._floor = 0
+        for record in PcapReader(run.capture(f"host-{node}")).records():
+            data = bytes(record.data)
+            assert data[16] & Flags.TAGGED
+            if data[6:12] != node_address(node):
+                frames += 1
+                opened(receiver, data)
+            else:
+                assert data[:6] != ROUTER_DESTINATION
+                assert data[6:12] != CONTROLLER_SOURCE
+    assert frames > 100
+
+
+def test_a_network_without_security_has_no_keys_and_no_tags(runs: dict[str, RunLayout]) -> None:
+    run = runs["off"]
+    assert not run.network_keys.exists()
+    records = list(PcapReader(run.capture("host-0")).records())
+    assert records
+    assert not any(record.data[16] & Flags.TAGGED for record in records)
