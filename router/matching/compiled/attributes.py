@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from router.matching.compiled.compiler import callee
-from router.matching.compiled.hashing import extended, mixed
+from router.matching.compiled.hashing import base_of, extended, mixed
 from router.matching.compiled.layout import (
     AT,
     ATTRIBUTE_BYTES,
@@ -45,6 +45,7 @@ _ATTRIBUTE = int(Tlv.ATTRIBUTE)
 _BYTE, _SIGN = np.uint64(8), np.uint64(1 << 63)
 _INFINITE = 0x7FF0000000000000
 _ROWS, _ROWS_SIZE, _POLYNOMIALS = int(Search.ROWS), int(Search.ROWS_SIZE), int(Search.POLYNOMIALS)
+_SEED = int(Search.SEED)
 
 
 @callee
@@ -62,6 +63,8 @@ def read_attributes(search: Address, body: Address, size: I64, trusted: I64) -> 
         long_at(search, _ROWS_SIZE),
         long_at(search, _POLYNOMIALS),
     )
+    seed = long_at(search, _SEED)
+    base = base_of(seed)
     count, at = 0, 0
     while at < size:
         start = at + TLV_HEADER_LENGTH
@@ -88,17 +91,17 @@ def read_attributes(search: Address, body: Address, size: I64, trusted: I64) -> 
         polynomial, high = 0, 0
         for position in range(name, value):
             byte = byte_at(body, position)
-            polynomial = extended(polynomial, byte)
+            polynomial = extended(polynomial, byte, base)
             high |= byte
         type_ = byte_at(body, value)
         put_long(row, NAME, polynomial)
         put_long(row, NAME_AT, name)
         put_long(row, NAME_LENGTH, value - name)
-        put_long(row, NAMED, mixed(polynomial, value - name, NAME_HASH - type_))
+        put_long(row, NAMED, mixed(polynomial, value - name, NAME_HASH - type_, seed))
         put_long(row, TYPE, type_)
         put_long(row, AT, value + 1)
         put_long(row, LENGTH, end - value - 1)
-        if not _read_value(row, body, type_, value + 1, end - value - 1, polynomials):
+        if not _read_value(row, body, type_, value + 1, end - value - 1, polynomials, seed):
             return UNUSUAL
         if not trusted and ((high >= 0x80 and not _is_utf8(body, name, value)) or not _is_new(rows, count)):
             return UNUSUAL
@@ -116,22 +119,25 @@ def _number(body: Address, at: I64, size: I64) -> I64:
 
 
 @callee
-def _read_value(row: Address, body: Address, type_: I64, at: I64, length: I64, polynomials: Address) -> Flag:
+def _read_value(
+    row: Address, body: Address, type_: I64, at: I64, length: I64, polynomials: Address, seed: Address
+) -> Flag:
     """Fills in key and hash; False if the bytes are no value of the type."""
     if type_ == STRING:
         if length > STRING_MAX_BYTES:
             return False
         polynomial, high, key = 0, 0, np.uint64(0)
+        base = base_of(seed)
         put_long(polynomials, at, 0)
         for position in range(at, at + length):
             byte = byte_at(body, position)
             high |= byte
-            polynomial = extended(polynomial, byte)
+            polynomial = extended(polynomial, byte, base)
             put_long(polynomials, position + 1, polynomial)
         for position in range(at, at + 8):
             key = key << _BYTE | np.uint64(byte_at(body, position) if position < at + length else 0)
         put_long(row, KEY, np.int64(key ^ _SIGN))
-        put_long(row, HASH, mixed(polynomial, length, STRING_HASH))
+        put_long(row, HASH, mixed(polynomial, length, STRING_HASH, seed))
         return high < 0x80 or _is_utf8(body, at, at + length)
     if type_ == INTEGER and length == 8:
         put_long(row, KEY, _number(body, at, 8))

@@ -169,7 +169,8 @@ class Search(IntEnum):
     NUMBER = 19  # number of interfaces that have matched
     HIT = 20  # number of ranges in HITS
     HAVE = 21  # a bit for each slot (modulo 64) of the segment whose attribute the message has
-    SIZE = 22
+    SEED = 22  # the address of `hashing.SEED`
+    SIZE = 23
 
 
 #: Columns of an attribute's row (int64 [ATTRIBUTE_WIDTH]): polynomial, offset and length of the name in the

@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from router.matching.common.segments import Source
 from router.matching.compiled.compiler import kernel
-from router.matching.compiled.hashing import mixed, polynomial
+from router.matching.compiled.hashing import SEED_AT, base_of, mixed, polynomial
 from router.matching.compiled.layout import ACCESSES, STRING_HASH, Part, Test
 from router.matching.compiled.normal import NormalTable, Texts
 from router.matching.compiled.segment import Segment
-from router.native.compiler import I64
+from router.native.compiler import I64, Address
 
 _Ints = npt.NDArray[np.int32]
 _Longs = npt.NDArray[np.int64]
@@ -91,7 +91,7 @@ def _united(texts: Sequence[Texts], used: Sequence[_Longs]) -> tuple[Texts, list
         raise ValueError(f"strings of {size} bytes in one table; at most {2**31 - 1}")
     numbers = np.empty(len(start), np.int64)
     starts, text = np.zeros(len(start) + 1, np.int32), np.empty(size, np.uint8)
-    count = _unite(start, end, np.concatenate([each.text for each in texts]), numbers, starts, text)
+    count = _unite(start, end, np.concatenate([each.text for each in texts]), numbers, starts, text, SEED_AT)
     found, at = [], 0
     for each, kept, _ in pairs:
         own = np.full(len(each), -1, np.int64)
@@ -111,16 +111,17 @@ def _unite(
     numbers: _Longs,
     united_start: _Ints,
     united: npt.NDArray[np.uint8],
+    seed: Address,
 ) -> I64:
     """Numbers texts, equal ones alike, and copies each once; returns the number of different texts."""
     size = 1
     while size < 2 * len(start):
         size *= 2
     table = np.full(size, -1, np.int64)
-    count = 0
+    base, count = base_of(seed), 0
     for item in range(len(start)):
         begin, length = start[item], end[item] - start[item]
-        at = mixed(polynomial(text, begin, begin + length), length, STRING_HASH) & (size - 1)
+        at = mixed(polynomial(text, begin, begin + length, base), length, STRING_HASH, seed) & (size - 1)
         while True:
             known = table[at]
             if known < 0:

@@ -42,7 +42,7 @@ _BLOOM, _BLOOM_WORDS, _FIRST_BYTES = (int(Part[n]) for n in ("BLOOM", "BLOOM_WOR
 _LENGTHS = int(Part.LENGTHS)
 _BODY, _POLYNOMIALS, _POWERS = (int(Search[n]) for n in ("BODY", "POLYNOMIALS", "POWERS"))
 _HITS, _HITS_SIZE, _HIT = (int(Search[n]) for n in ("HITS", "HITS_SIZE", "HIT"))
-_SEEN, _ROUND = int(Search.SEEN), int(Search.ROUND)
+_SEEN, _ROUND, _SEED = int(Search.SEEN), int(Search.ROUND), int(Search.SEED)
 
 
 @callee
@@ -50,7 +50,9 @@ def find_equal(search: Address, segment: Address, row: Address) -> Flag:
     """Matches the group of the access = with the value of an attribute."""
     value = long_at(row, TEXT) if long_at(row, TYPE) == STRING else long_at(row, KEY)
     code = long_at(row, SLOT) * ACCESSES + _EQUAL
-    return _hit(search, segment, _find(segment, mixed(value, 0, code), code, value, 0))
+    return _hit(
+        search, segment, _find(segment, mixed(value, 0, code, long_at(search, _SEED)), code, value, 0)
+    )
 
 
 @callee
@@ -59,6 +61,7 @@ def find_patterns(search: Address, segment: Address, row: Address) -> Flag:
     slot, at, length = long_at(row, SLOT), long_at(row, AT), long_at(row, LENGTH)
     polynomials, powers = long_at(search, _POLYNOMIALS), long_at(search, _POWERS)
     lengths, value = long_at(segment, _LENGTHS), long_at(search, _BODY) + at
+    seed = long_at(search, _SEED)
     slot_row = long_at(segment, _SLOT_ROWS) + 4 * SLOT_WIDTH * slot
     prefixes, suffixes = int_at(slot_row, SLOT_LENGTHS), int_at(slot_row, SLOT_LENGTHS + 1)
     substrings, end = int_at(slot_row, SLOT_LENGTHS + 2), int_at(slot_row, SLOT_LENGTHS + 3)
@@ -67,7 +70,7 @@ def find_patterns(search: Address, segment: Address, row: Address) -> Flag:
         if size > length:
             break
         polynomial = long_at(polynomials, at + size)
-        group = _find_pattern(segment, slot * ACCESSES + _PREFIX, polynomial, value, size)
+        group = _find_pattern(segment, slot * ACCESSES + _PREFIX, polynomial, value, size, seed)
         if group >= 0 and _hit(search, segment, group):
             return True
     for which in range(suffixes, substrings):
@@ -76,7 +79,9 @@ def find_patterns(search: Address, segment: Address, row: Address) -> Flag:
             break
         before = long_at(polynomials, at + length - size)
         polynomial = ending(long_at(polynomials, at + length), before, long_at(powers, size))
-        group = _find_pattern(segment, slot * ACCESSES + _SUFFIX, polynomial, value + length - size, size)
+        group = _find_pattern(
+            segment, slot * ACCESSES + _SUFFIX, polynomial, value + length - size, size, seed
+        )
         if group >= 0 and _hit(search, segment, group):
             return True
     if substrings == end:
@@ -93,7 +98,9 @@ def find_patterns(search: Address, segment: Address, row: Address) -> Flag:
             if first + size > length:
                 break
             polynomial = ending(long_at(polynomials, at + first + size), before, long_at(powers, size))
-            group = _find_pattern(segment, slot * ACCESSES + _SUBSTRING, polynomial, value + first, size)
+            group = _find_pattern(
+                segment, slot * ACCESSES + _SUBSTRING, polynomial, value + first, size, seed
+            )
             # A string may contain a substring several times.
             if group >= 0 and long_at(seen, group) != long_at(search, _ROUND):
                 put_long(seen, group, long_at(search, _ROUND))
@@ -136,9 +143,11 @@ def _hit(search: Address, segment: Address, group: I64) -> Flag:
 
 
 @callee
-def _find_pattern(segment: Address, code: I64, polynomial: I64, text: Address, length: I64) -> I64:
+def _find_pattern(
+    segment: Address, code: I64, polynomial: I64, text: Address, length: I64, seed: Address
+) -> I64:
     """Returns the group of a pattern, or -1."""
-    hashed = mixed(polynomial, length, code)
+    hashed = mixed(polynomial, length, code, seed)
     bit = hashed >> 24 & (long_at(segment, _BLOOM_WORDS) * 64 - 1)
     if long_at(long_at(segment, _BLOOM), bit >> 6) >> (bit & 63) & 1:
         return _find(segment, hashed, code, text, length)

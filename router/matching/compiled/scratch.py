@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.compiled.hashing import powers_of_base
+from router.matching.compiled.hashing import SEED_AT, powers_of_base
 from router.matching.compiled.layout import ATTRIBUTE_WIDTH, Search
 from router.native.memory import address_of
 
@@ -40,6 +40,7 @@ class WorkingMemory:
         self.found: npt.NDArray[np.int32] = np.empty(0, np.int32)
         self._put(Search.HITS, np.empty((_HITS, 2), np.int64))
         self._put(Search.POWERS, powers_of_base())
+        self.row[Search.SEED] = SEED_AT
         self.body = 0
         self.fit_body(_USUAL_BODY)
         self.fit_interfaces(64)

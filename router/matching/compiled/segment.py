@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from router.matching.compiled.compiler import callee, kernel
-from router.matching.compiled.hashing import mixed, polynomial
+from router.matching.compiled.hashing import SEED_AT, base_of, mixed, polynomial
 from router.matching.compiled.layout import (
     ACCESSES,
     BLOCK,
@@ -38,7 +38,7 @@ from router.matching.compiled.layout import (
     Test,
 )
 from router.matching.compiled.normal import NormalTable, Texts
-from router.native.compiler import I64, Array, Real, Tuple
+from router.native.compiler import I64, Address, Array, Real, Tuple
 from router.native.memory import address_of
 
 _RANGE, _DIFFERS, _IS_STRING, _SAME = int(Test.RANGE), int(Test.DIFFERS), int(Test.IS_STRING), int(Test.EQUAL)
@@ -65,7 +65,7 @@ class Segment:
     def __init__(self, table: NormalTable) -> None:
         slots = len(table.slot_name)
         access, chosen, key = _choose_accesses(
-            table.start, table.satisfiable, table.test, table.a, table.b, table.strings.start, slots
+            table.start, table.satisfiable, table.test, table.a, table.b, table.strings.start, slots, SEED_AT
         )
         order = np.lexsort((key[1], key[0], access)).astype(np.int32)
         self.position: _Ints = np.empty(len(order), np.int32)
@@ -91,12 +91,12 @@ class Segment:
 
         for table_, hash_, bits, hashes in (
             (Part.SLOT_TABLE, Part.SLOT_HASH, Part.SLOT_BITS, self._slot_hashes()),
-            (Part.STRING_TABLE, Part.STRING_HASH, Part.STRING_BITS, _hashes(*_arrays(self.strings))),
+            (Part.STRING_TABLE, Part.STRING_HASH, Part.STRING_BITS, _hashes(*_arrays(self.strings), SEED_AT)),
             (
                 Part.GROUP_TABLE,
                 Part.GROUP_HASH,
                 Part.GROUP_BITS,
-                group_hashes := _group_hashes(groups, values, *_arrays(self.strings)),
+                group_hashes := _group_hashes(groups, values, *_arrays(self.strings), SEED_AT),
             ),
         ):
             size = _bits(len(hashes))
@@ -159,7 +159,7 @@ class Segment:
         return rows
 
     def _slot_hashes(self) -> _Longs:
-        return _named_hashes(self.slot_name, self.slot_type, *_arrays(self.names))
+        return _named_hashes(self.slot_name, self.slot_type, *_arrays(self.names), SEED_AT)
 
     def _groups(self, access: _Longs, key: _Longs, rows: _Ints) -> tuple[_Ints, _Longs, _Ints, _Longs]:
         """Returns rows and values of the groups, the lengths of patterns, the first bytes of substrings."""
@@ -239,10 +239,10 @@ def _likelihood(test: I64, low: I64, high: I64, share: Real) -> Real:
 
 
 @callee
-def _place(table: Array, keys: Array, slot: I64, value: I64) -> I64:
+def _place(table: Array, keys: Array, slot: I64, value: I64, seed: Address) -> I64:
     """Returns the index, in an open-addressing table of counts, of a value of a slot."""
     mask = len(table) - 1
-    at = mixed(value, 0, slot) & mask
+    at = mixed(value, 0, slot, seed) & mask
     while table[at] != 0 and (keys[at, 0] != slot or keys[at, 1] != value):
         at = (at + 1) & mask
     return at
@@ -257,6 +257,7 @@ def _choose_accesses(
     highs: Array,
     string_start: Array,
     slots: I64,
+    seed: Address,
 ) -> Tuple:
     """Chooses the access of each filter: the constraint that fewest messages are expected to satisfy.
 
@@ -282,7 +283,7 @@ def _choose_accesses(
     for at in range(len(tests)):
         test, slot = tests[at] % ACCESSES, tests[at] // ACCESSES
         if test == _SAME or (test == _RANGE and lows[at] == highs[at]):
-            place = _place(counts, keys, slot, highs[at])
+            place = _place(counts, keys, slot, highs[at], seed)
             keys[place, 0], keys[place, 1] = slot, highs[at]
             counts[place] += 1
     accesses, chosen, key = (
@@ -297,7 +298,9 @@ def _choose_accesses(
             share = 1.0
             high = highs[at]
             if test == _SAME or (test == _RANGE and lows[at] == high):
-                share = counts[_place(counts, keys, slot, high)] / (equal_in_slot[slot] + _EQUALITIES_PRIOR)
+                share = counts[_place(counts, keys, slot, high, seed)] / (
+                    equal_in_slot[slot] + _EQUALITIES_PRIOR
+                )
             elif _STARTS <= test <= _HOLDS:
                 high = np.int64(string_start[high + 1] - string_start[high])
             likelihood = in_slot[slot] * _likelihood(test, lows[at], high, share)
@@ -388,33 +391,41 @@ def _highest(values: _Longs, block: int) -> _Longs:
 
 
 @kernel
-def _hashes(start: _Ints, text: npt.NDArray[np.uint8]) -> _Longs:
+def _hashes(start: _Ints, text: npt.NDArray[np.uint8], seed: Address) -> _Longs:
     hashes = np.empty(len(start) - 1, np.int64)
+    base = base_of(seed)
     for number in range(len(hashes)):
         begin, end = start[number], start[number + 1]
-        hashes[number] = mixed(polynomial(text, begin, end), end - begin, STRING_HASH)
+        hashes[number] = mixed(polynomial(text, begin, end, base), end - begin, STRING_HASH, seed)
     return hashes
 
 
 @kernel
-def _named_hashes(names: _Ints, types: _Ints, start: _Ints, text: npt.NDArray[np.uint8]) -> _Longs:
+def _named_hashes(
+    names: _Ints, types: _Ints, start: _Ints, text: npt.NDArray[np.uint8], seed: Address
+) -> _Longs:
     hashes = np.empty(len(names), np.int64)
+    base = base_of(seed)
     for slot in range(len(names)):
         begin, end = start[names[slot]], start[names[slot] + 1]
-        hashes[slot] = mixed(polynomial(text, begin, end), end - begin, NAME_HASH - types[slot])
+        kind = NAME_HASH - types[slot]
+        hashes[slot] = mixed(polynomial(text, begin, end, base), end - begin, kind, seed)
     return hashes
 
 
 @kernel
-def _group_hashes(groups: _Ints, values: _Longs, start: _Ints, text: npt.NDArray[np.uint8]) -> _Longs:
+def _group_hashes(
+    groups: _Ints, values: _Longs, start: _Ints, text: npt.NDArray[np.uint8], seed: Address
+) -> _Longs:
     hashes = np.empty(len(groups), np.int64)
+    base = base_of(seed)
     for number in range(len(groups)):
         kind, value = np.int64(groups[number, GROUP_KEY]), values[number]
         if kind % ACCESSES == _EQUAL:
-            hashes[number] = mixed(value, 0, kind)
+            hashes[number] = mixed(value, 0, kind, seed)
         else:
             begin, end = start[value], start[value + 1]
-            hashes[number] = mixed(polynomial(text, begin, end), end - begin, kind)
+            hashes[number] = mixed(polynomial(text, begin, end, base), end - begin, kind, seed)
     return hashes
 
 

@@ -20,8 +20,9 @@ from router.predicates.model import EVERYTHING, Constraint, Filter, Predicate
 
 #: Bytes of names and strings that count as one constraint.
 _BYTES = 160
-#: Constraints from which the texts of a filter are not read: the bounds on its weight are far exceeded.
-_UNREAD = 5_000
+#: The greatest bound on the weight of a filter (`[protocol] filter_weight`). The texts of a filter of more
+#: constraints are not read: it exceeds every bound without them.
+FILTER_WEIGHT_MAX = 5_000
 #: Different sets of attributes for which the widened part of a predicate has a filter of its own.
 _SIGNATURES = 64
 #: Senders whose allowances are kept whether they are full or not.
@@ -114,7 +115,7 @@ class Allowance:
 
 def weight_of(filter_: Filter) -> int:
     """Returns the weight of a filter; texts do not count in a filter of more than 5,000 constraints."""
-    if len(filter_) > _UNREAD:
+    if len(filter_) > FILTER_WEIGHT_MAX:
         return 1 + len(filter_)
     length = sum(
         len(constraint.name) + (len(constraint.value) if isinstance(constraint.value, str) else 0)

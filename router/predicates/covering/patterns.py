@@ -5,7 +5,7 @@ other allows (`router.predicates.covering.values.common_texts`). Comparing each 
 time that grows with the square of their number; instead, one *gram* of each text is looked up: its last 8
 characters, or its last 4, 2 or 1 if it is shorter. The time of a query grows with the length of its texts.
 
-Texts of more than 128 characters are not looked up: such a member counts as containing every text. It is then
+Texts of more than 32 characters are not looked up: such a member counts as containing every text. It is then
 compared with more others than it need be, but neither a query nor the index grows with its length.
 
 Answers hold for a pair of members whichever was added first: "the gram of one is in a text of the other".
@@ -19,11 +19,13 @@ from router.predicates.covering.bitset import Bits, bits_of, remove_from
 from router.predicates.covering.values import ValueSet, common_texts
 
 _SIZES = (8, 4, 2, 1)
-#: Characters of the texts of one member whose grams are looked up: their index takes some 300 bytes for each.
-LONGEST = 128
+#: Characters of the texts of one member whose grams are looked up: their index takes some 500 bytes for each.
+LONGEST = 32
 #: Members of a gram that are kept as numbers.
 _FEW = 128
-#: Grams and members of grams that are read in one step of a removal.
+#: Grams in a bucket, on average; it is divided or read at once.
+_BUCKET = 1_000
+#: Grams and members of grams that are read in one step of a removal, and those of one bucket more.
 _READ = 4_000
 
 
@@ -36,42 +38,78 @@ class _Grams:
     """Members by gram.
 
     Most grams have few members. Their numbers take less time and memory than a set, which has a bit for each
-    member of the index.
+    member of the index; a single number takes less than a list.
+
+    Grams are kept in buckets by their hash, which are divided one after the other as grams come (linear
+    hashing: Litwin, VLDB 1980). One dictionary of a million grams would be copied at once when it grows.
     """
 
     def __init__(self) -> None:
-        self._few: dict[str, list[int]] = {}
+        self._few: list[dict[str, int | list[int]]] = [{}]
+        #: Bits of a hash by which buckets are numbered; those beyond the last are not divided yet.
+        self._mask = 0
+        self._count = 0
         self._many: dict[str, Bits] = {}
+
+    def _bucket(self, gram: str) -> dict[str, int | list[int]]:
+        number = hash(gram) & self._mask
+        return self._few[number if number < len(self._few) else number & self._mask >> 1]
 
     def add(self, gram: str, number: int) -> None:
         """Adds a member."""
-        few = self._few.get(gram)
+        bucket = self._bucket(gram)
+        few = bucket.get(gram)
         if few is None:
-            self._few[gram] = [number]
-            return
-        few.append(number)
-        if len(few) == _FEW:
-            self._many[gram] = self._many.get(gram, 0) | bits_of(few)
-            del self._few[gram]
+            bucket[gram] = number
+            self._count += 1
+            if self._count > _BUCKET * len(self._few):
+                self._divide()
+        elif isinstance(few, int):
+            bucket[gram] = [few, number]
+        else:
+            few.append(number)
+            if len(few) == _FEW:
+                self._many[gram] = self._many.get(gram, 0) | bits_of(few)
+                del bucket[gram]
+                self._count -= 1
+
+    def _divide(self) -> None:
+        """Divides the bucket whose turn it is."""
+        last = len(self._few)
+        if last > self._mask:
+            self._mask = 2 * self._mask + 1
+        divided = last & self._mask >> 1
+        kept: dict[str, int | list[int]] = {}
+        moved: dict[str, int | list[int]] = {}
+        for gram, few in self._few[divided].items():
+            (moved if hash(gram) & self._mask == last else kept)[gram] = few
+        self._few[divided] = kept
+        self._few.append(moved)
 
     def get(self, gram: str) -> Bits:
         """Returns the members with a gram."""
-        few = self._few.get(gram)
-        return self._many.get(gram, 0) | (0 if few is None else bits_of(few))
+        few = self._bucket(gram).get(gram)
+        if few is None:
+            return self._many.get(gram, 0)
+        return self._many.get(gram, 0) | (1 << few if isinstance(few, int) else bits_of(few))
 
     def remove(self, gone: Bits) -> Iterator[None]:
         """Removes members in steps, between which others may be added."""
         flags = gone.to_bytes(gone.bit_length() // 8 + 1, "little")
-        size, read = 8 * len(flags), 0
-        for gram in list(self._few):
-            # Gone since, if it has come to have many members.
-            few = self._few.get(gram, ())
-            left = [number for number in few if number >= size or not flags[number >> 3] >> (number & 7) & 1]
-            if not left:
-                self._few.pop(gram, None)
-            elif len(left) < len(few):
-                self._few[gram] = left
-            read += 1 + len(few)
+        size, read, which = 8 * len(flags), 0, 0
+        # What a bucket is divided into meanwhile comes behind it.
+        while which < len(self._few):
+            bucket = self._few[which]
+            kept: dict[str, int | list[int]] = {}
+            for gram, few in bucket.items():
+                numbers = [few] if isinstance(few, int) else few
+                left = [each for each in numbers if each >= size or not flags[each >> 3] >> (each & 7) & 1]
+                if left:
+                    kept[gram] = left[0] if len(left) == 1 else left
+                read += 1 + len(numbers)
+            self._few[which] = kept
+            self._count -= len(bucket) - len(kept)
+            which += 1
             if read >= _READ:
                 read = 0
                 yield

@@ -59,7 +59,12 @@ class FilterAlgebra(Protocol):
 
     A number is valid as long as a registered holder has it. `FilterPool` knows covering and simplification;
     `router.content.verbatim` compares filters literally.
+
+    Attributes:
+        heaviest: the weight of the heaviest filter that the pool has had: a bound on the time of `matching`.
     """
+
+    heaviest: int
 
     def __len__(self) -> int:
         """Returns the number of filters."""
@@ -162,6 +167,7 @@ class FilterPool:
         self.sweeps = 0
         #: Pairs of filters that may still be considered; None: no bound. Set by `bounded`.
         self.allowance: int | None = None
+        self.heaviest = 0
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -560,6 +566,7 @@ class FilterPool:
         relations = self._relations[number] = Relations(filter_, bit)
         if not relations.is_box:
             self._patterned |= bit
+        self.heaviest = max(self.heaviest, filter_.weight)
         self._version += 1
         return number
 

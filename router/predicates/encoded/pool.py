@@ -16,6 +16,7 @@ from weakref import WeakSet
 from router.predicates.covering.bitset import Bits, bits_of, numbers_in
 from router.predicates.covering.pool import Holder
 from router.predicates.encoded.algebra import order
+from router.predicates.encoded.budget import weight_of
 from router.predicates.encoded.model import (
     ANY_SUITE,
     BloomFilter,
@@ -108,6 +109,7 @@ class BloomPool:
         #: By identity of the message, which is kept with its answer and the state of the pool then.
         self._matched: OrderedDict[int, tuple[Message, int, Bits]] = OrderedDict()
         self._version = 0
+        self.heaviest = 0
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -148,6 +150,7 @@ class BloomPool:
         for other in numbers_in(covered):
             self._covers[other] |= bit
         self._members |= bit
+        self.heaviest = max(self.heaviest, weight_of(filter_))
         self._version += 1
         return number
 

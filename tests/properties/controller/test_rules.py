@@ -69,6 +69,15 @@ def test_a_host_cannot_pass_for_another(ports: frozenset[int], source: bytes) ->
 
 
 @given(PORT_SETS)
+def test_no_link_can_pass_for_the_controller(ports: frozenset[int]) -> None:
+    table = FlowTable(pipeline(ports, OWN))
+    for port in ports:
+        assert table.run(port, ROUTER_DESTINATION, ETHERTYPE, CONTROLLER_SOURCE) == Fate(
+            [], to_controller=False
+        )
+
+
+@given(PORT_SETS)
 def test_frames_to_the_controller_reach_it_alone(ports: frozenset[int]) -> None:
     fate = FlowTable(pipeline(ports, OWN)).run(HOST_PORT, CONTROLLER_DESTINATION, ETHERTYPE, OWN)
     assert fate == Fate([], to_controller=True)
@@ -106,16 +115,16 @@ def test_host_frames_to_other_addresses_and_unknown_ports_are_dropped(
 def test_the_number_of_rules_is_linear_in_the_ports(ports: frozenset[int]) -> None:
     rules = pipeline(ports, OWN)
     pages = {(port - 1) // 32 for port in ports}
-    assert len(rules) <= 2 * len(ports) + len(pages) + 31 + 2
+    assert len(rules) <= 2 * len(ports) + len(pages) + 31 + 3
     assert len({(r.table, r.priority, r.match) for r in rules}) == len(rules), "a switch keeps one of equals"
 
 
 def test_a_switch_with_two_ports() -> None:
     rules = pipeline([2, 1], OWN)
-    assert [rule.table for rule in rules] == [0, 0, 0, 0, 0, 1, 1, 2]
+    assert [rule.table for rule in rules] == [0, 0, 0, 0, 0, 0, 1, 1, 2]
     assert [r.outputs for r in rules if r.table] == [(1,), (), (2,)]
-    assert isinstance(rules[0], Rule)
-    assert rules[0].to_controller
+    assert isinstance(rules[1], Rule)
+    assert rules[1].to_controller
     assert rules[-1].goto_table is None
 
 

@@ -33,7 +33,7 @@ pytest.importorskip("numba")
 NODE, NODES = 0, 7
 #: Applications of the router.
 APPLICATIONS = 3
-OPTIONS = {
+_EAGER = {
     "pif": RouterOptions(sr_timeout_s=1.0),
     "pif, SRs by count": RouterOptions(sr_policy="count", sr_threshold=3, sr_timeout_s=0.5),
     "pif, SRs by count, rarely": RouterOptions(sr_policy="count", sr_threshold=2, sr_min_interval_s=2.0),
@@ -41,6 +41,11 @@ OPTIONS = {
     "hop limits": RouterOptions(hop_limit=2),
     **{scheme: RouterOptions(scheme=scheme) for scheme in SCHEMES},
     **{f"covering {name}": RouterOptions(covering=name) for name in CONTENTS},
+}
+#: Compiled code forwards from the first message after a change on, except in the last.
+OPTIONS = {
+    **{name: replace(options, match_patience=0) for name, options in _EAGER.items()},
+    "patience": RouterOptions(match_patience=2),
 }
 #: What is written in JSON in a way of its own.
 NAMES = ("price", 'quo"te', "back\\slash", "ümlaut", "new\nline")
@@ -183,7 +188,7 @@ def _story(rng: random.Random, predicates: list[Predicate]) -> Iterator[Play]:
 
 
 def _control(kind: FrameType, epoch: int, body: Body) -> Play:
-    frame = Frame(kind, NODE, epoch, epoch, 1, body)
+    frame = Frame(kind, NODE, 1 << 32 | epoch, epoch, 1, body)
     head = ROUTER_DESTINATION + CONTROLLER_SOURCE + b"\x88\xb5"
     return _frames([head + payload for payload in fragment(frame, MTU)])
 

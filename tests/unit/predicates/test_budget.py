@@ -10,12 +10,20 @@ import pytest
 
 from router.predicates.covering import intervals, patterns, values
 from router.predicates.covering.bitset import bits_of, numbers_in
-from router.predicates.covering.budget import Allowance, PredicateLimits, chunks, weight_of, widen_to
+from router.predicates.covering.budget import (
+    FILTER_WEIGHT_MAX,
+    Allowance,
+    PredicateLimits,
+    chunks,
+    weight_of,
+    widen_to,
+)
 from router.predicates.covering.normal import NormalFilter, normalise
 from router.predicates.covering.pool import FilterPool
 from router.predicates.covering.values import ValueSet
 from router.predicates.model import EVERYTHING, Constraint, Filter, Operator, Predicate, Type
 from router.predicates.parser import parse_predicate
+from router.protocol.options import RouterOptions
 
 
 def _text(random: Random, length: int = 8) -> str:
@@ -217,6 +225,14 @@ def test_a_heavy_filter_is_weighed_without_reading_it() -> None:
     assert weight_of(Filter(Counted(constraints))) == 5_002
     assert read == []
     assert weight_of(Filter(tuple(constraints[:5_000]))) == 5_001 + 5_000 * 9 // 160
+
+
+def test_a_filter_whose_texts_are_not_read_exceeds_every_bound_on_its_weight() -> None:
+    greatest = FILTER_WEIGHT_MAX
+    assert RouterOptions(filter_weight=greatest).limits.filter_weight == greatest
+    assert weight_of(Filter(tuple(_substrings(greatest + 1)))) > greatest
+    with pytest.raises(ValueError, match="filter_weight"):
+        RouterOptions(filter_weight=greatest + 1)
 
 
 @pytest.mark.parametrize("text", ["x >= {0} and x < {1} and y < {2}", "x != {0} and y != {2}"])
