@@ -8,8 +8,10 @@ soon as something is late, so that no message of the workload is due while they 
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -43,6 +45,7 @@ class LagWatch:
         switches: the control sockets of the switch daemons.
         limits: the bound on lag, and the range of the governor.
         governor: chooses the rate; None: the rate is fixed.
+        due_s: the times of the items of the workload and of the timed events, ascending, experiment seconds.
     """
 
     def __init__(
@@ -51,10 +54,12 @@ class LagWatch:
         switches: Sequence[Path],
         limits: Limits,
         governor: Governor | None = None,
+        due_s: Sequence[float] = (),
     ) -> None:
         self._clock = clock
         self._limits = limits
         self._governor = governor
+        self._due_s = due_s
         self._probe = SwitchProbe(switches)
         self._switches = Meter()
         self._opened = self._over = False
@@ -125,7 +130,7 @@ class LagWatch:
 
     def _watch(self) -> None:
         busy = psutil.cpu_times()
-        looked_at = time.monotonic()
+        looked_at, looked_s = time.monotonic(), 0.0
         slowed = False
         while not self._over:
             self._wake.wait(_PERIOD_S)
@@ -141,9 +146,16 @@ class LagWatch:
                     slowed = True
                     self._clock.set_rate(self._limits.low)
             elif self._governor is not None:
-                rate = self._governor.decide(Seen(time.monotonic(), lag, _idle(before, busy)))
+                now_s = self._clock.now_s
+                done, due = bisect_right(self._due_s, looked_s), bisect_right(self._due_s, now_s)
+                next_s = self._due_s[due] - now_s if due < len(self._due_s) else math.inf
+                idle, in_force = _idle(before, busy), self._clock.clock.rate
+                rate = self._governor.decide(
+                    Seen(time.monotonic(), lag, idle, in_force, items=due - done, next_s=next_s)
+                )
                 if rate is not None:
                     self._clock.set_rate(rate)
+                looked_s = now_s
             looked_at = time.monotonic()
 
     def _falls_behind(self, lag_wall_s: float) -> bool:
@@ -167,8 +179,10 @@ def _answers(delays_s: Sequence[float]) -> Answers | None:
 
 
 def _idle(before: Sequence[float], after: Sequence[float]) -> float:
-    """The share of the processors' time between two readings that was idle."""
+    """The share of the processors' time between two readings that was idle, or that of nicer processes: they
+    give way."""
     # Behind the first eight: times of guests, which are part of the others.
     spent = [b - a for a, b in zip(before[:8], after[:8], strict=True)]
+    _, nice, _, idle, waiting, *_ = spent
     total = sum(spent)
-    return (spent[3] + spent[4]) / total if total > 0 else 1.0
+    return (nice + idle + waiting) / total if total > 0 else 1.0
