@@ -36,6 +36,21 @@ class RunError(TestbedError):
     status = 1
 
 
+class BringUpError(RunError):
+    """The network was not brought up; nothing was sent."""
+
+    status = 5
+
+
+class BringUpInterrupted(KeyboardInterrupt):
+    """The user ended a run while its network was brought up; the message names the step.
+
+    `status` is the exit status.
+    """
+
+    status = BringUpError.status
+
+
 @contextmanager
 def run_folder_errors() -> Iterator[None]:
     """Turns the error of an incomplete run folder into an `InputError`, for the command line.

@@ -14,6 +14,8 @@ from testbed.runs.folders import DEFAULT_RUNS
 
 #: Port of the page of a live run.
 DEFAULT_PORT = 8642
+#: Styles of figures, which matplotlib need not be loaded to list.
+STYLE_NAMES = ("report", "paper")
 #: Seconds that `cbcb sub` may wait, and the farthest moment that `cbcb replay --at` takes.
 TIMEOUT_MAX_S = 1_000_000
 MOMENT_MAX_S = 1_000_000_000
@@ -93,6 +95,15 @@ def add_experiment(parser: ArgumentParser) -> None:
     )
 
 
+def add_force(parser: ArgumentParser) -> None:
+    """--force, against `testbed.emulation.demand`."""
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="also where memory, processes, open files or disk are estimated to be too few",
+    )
+
+
 def add_runs(parser: ArgumentParser) -> None:
     """--runs."""
     parser.add_argument(
@@ -128,6 +139,16 @@ def add_engine(parser: ArgumentParser) -> None:
         choices=("spark", "duckdb"),
         default="spark",
         help="engine that accounts; duckdb: the same tables of a small run at once, without tshark (spark)",
+    )
+
+
+def add_style(parser: ArgumentParser, default: str | None, meaning: str) -> None:
+    """--style of figures (`testbed.report.style.STYLES`)."""
+    parser.add_argument(
+        "--style",
+        choices=STYLE_NAMES,
+        default=default,
+        help=f"{meaning}: as in reports, or with the column width and fonts of a paper",
     )
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser, Namespace
 
-from testbed.cli.arguments import add_experiment
+from testbed.cli.arguments import add_experiment, add_force, add_runs
 from testbed.cli.experiments import load
 from testbed.config.model import AUTO, Experiment
+from testbed.emulation.demand import capacity, demand, shortages
 from testbed.emulation.estimate import estimate
+from testbed.errors import MachineError
+from testbed.machine.checks import open_vswitch
+from testbed.machine.probes import kernel_features
+from testbed.network.shaping import missing_features
 from testbed.workload.generate import generate
 from testbed.workload.members import key_ring
 from testbed.workload.model import Workload
@@ -15,18 +21,56 @@ from testbed.workload.model import Workload
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_experiment(parser)
+    add_runs(parser)
+    add_force(parser)
 
 
 def main(arguments: Namespace) -> int:
-    """Prints a summary of a valid experiment; a fault is an InputError (exit status 2)."""
+    """Prints a summary of a valid experiment, and what its emulation takes of this machine.
+
+    Returns 0, or 3 if this machine lacks something that `cbcb run` needs.
+
+    Raises:
+        InputError: the experiment has a fault.
+    """
     experiment = load(arguments)
     workload = generate(experiment)
     print(describe(experiment, workload))
     made = estimate(experiment, workload)
-    print(f"  machine     {made.describe()}")
+    needed = demand(experiment, made)
+    for heading, text in [("work", made.describe()), *needed.describe(), ("machine", _machine())]:
+        print(f"  {heading:11} {text}")
     if (warning := made.warning(experiment)) is not None:
         print(f"warning: {warning}")
-    return 0
+    refused = _refused(experiment)
+    if not arguments.force:
+        refused += shortages(needed, capacity(arguments.runs))
+    for reason in refused:
+        print(f"refused here: {reason}")
+    if refused:
+        print("`cbcb simulate` needs none of this")
+    return MachineError.status if refused else 0
+
+
+def _machine() -> str:
+    """Names Open vSwitch and the features of this kernel, which only root may try."""
+    if os.geteuid() != 0:
+        return "not asked what its kernel and Open vSwitch offer: that needs root"
+    kernel = kernel_features()
+    offered = {"netem": kernel.netem, "TBF": kernel.tbf, "nftables egress": kernel.nft_egress}
+    has = ", ".join(
+        f"{name} {'offered' if is_there else 'not offered'}" for name, is_there in offered.items()
+    )
+    switch = open_vswitch()
+    return f"Open vSwitch {switch.detail if switch.ok else f'missing: {switch.mend}'}; {has}"
+
+
+def _refused(experiment: Experiment) -> list[str]:
+    """A sentence for each property of a link that this kernel lacks; none where only root could ask."""
+    if os.geteuid() != 0:
+        return []
+    found = missing_features(experiment.topology, kernel_features())
+    return [found[0] + (f" (and {len(found) - 1} more links)" if len(found) > 1 else "")] if found else []
 
 
 def describe(experiment: Experiment, workload: Workload) -> str:

@@ -3,7 +3,8 @@
 Parses the command line and turns errors into one clear line and a status.
 
 Exit status: 0 the verdict holds (or the command did what it was asked), 1 it does not, 2 bad input,
-3 the machine lacks something, 4 the run is invalid, because the machine was too slow, 130 interrupted.
+3 the machine lacks something, 4 the run is invalid, because the machine was too slow, 5 the network was not
+brought up (a part failed, or the user interrupted it), 130 interrupted.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from importlib import import_module
 
 from testbed import __version__
 from testbed.cli.streams import open_closed_streams
-from testbed.errors import InputError, TestbedError, run_folder_errors
+from testbed.errors import BringUpInterrupted, InputError, TestbedError, run_folder_errors
 from testbed.full_disk import FULL
 from testbed.signals import end_like_ctrl_c
 
@@ -81,7 +82,7 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
         prog="cbcb",
         description="A content-based network (CBCB) on a real, emulated network, captured and accounted for.",
         epilog="exit status: 0 verdict holds, 1 it does not, 2 bad input, 3 the machine lacks something, "
-        "4 invalid: the machine was too slow",
+        "4 invalid: the machine was too slow, 5 the network was not brought up",
     )
     parser.add_argument("--version", action="version", version=f"cbcb {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -106,9 +107,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TestbedError as error:
         print(f"cbcb: {error}", file=sys.stderr)
         return error.status
-    except KeyboardInterrupt:
-        print("cbcb: interrupted", file=sys.stderr)
-        return INTERRUPTED
+    except KeyboardInterrupt as interrupt:
+        print(f"cbcb: {str(interrupt) or 'interrupted'}", file=sys.stderr)
+        return interrupt.status if isinstance(interrupt, BringUpInterrupted) else INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has ended
         return 0

@@ -7,9 +7,11 @@ from contextlib import ExitStack
 
 from rich.console import Console
 
-from testbed.cli.arguments import add_engine, add_experiment, add_master, add_port, add_runs
+from testbed.cli.arguments import add_engine, add_experiment, add_force, add_master, add_port, add_runs
 from testbed.cli.experiments import load
+from testbed.emulation.demand import demand, require_capacity
 from testbed.emulation.emulation import emulate
+from testbed.emulation.estimate import estimate
 from testbed.errors import MachineError
 from testbed.live.runner import LiveView
 from testbed.machine.checks import require_machine
@@ -17,6 +19,7 @@ from testbed.machine.probes import datapath
 from testbed.network.cleanup import clean_dead_runs
 from testbed.prepared.conclusion import PreparedConclusion, why_not
 from testbed.terminal.progress import Progress
+from testbed.workload.generate import generate
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -25,6 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--datapath", choices=["auto", "kernel", "user"], default="auto", help="Open vSwitch datapath (auto)"
     )
+    add_force(parser)
     parser.add_argument(
         "--hold",
         action="store_true",
@@ -57,6 +61,8 @@ def main(arguments: Namespace) -> int:
     """
     experiment = load(arguments)
     require_machine(experiment.topology)
+    if not arguments.force:
+        require_capacity(demand(experiment, estimate(experiment, generate(experiment))), arguments.runs)
     chosen = datapath() if arguments.datapath == "auto" else arguments.datapath
     if chosen == "kernel" and datapath() != "kernel":
         raise MachineError(

@@ -37,7 +37,8 @@ from testbed.emulation.governor import CAUTION, SLOWEST, Governor, Limits
 from testbed.emulation.lag_watch import LagWatch
 from testbed.emulation.processes import Controller, Routers
 from testbed.emulation.schedule import RunningNetwork, play
-from testbed.errors import RunError
+from testbed.errors import BringUpError, BringUpInterrupted, RunError
+from testbed.events.fault import steps_of
 from testbed.full_disk import naming_a_full_disk
 from testbed.live.runner import LiveView
 from testbed.machine.probes import kernel_features
@@ -62,6 +63,8 @@ _BARRIER_S = 30.0
 _BARRIER_PER_ROUTER_S = 0.5
 #: The routers' parent compiles the matching engine if its sources have changed, in about 12 s of CPU time.
 _COMPILING_S = 120.0
+#: Clean-ups after one that failed; process ids that a line shows.
+_MORE_CLEAN_UPS, _SHOWN_PROCESSES = 2, 10
 #: Wall seconds in which the end of a process is noticed.
 _CAUSE_S = 1.0
 _CAUSE_POLL_S = 0.05
@@ -93,16 +96,18 @@ def emulate(
         The run folder, complete except for the accounting.
 
     Raises:
+        BringUpError: a part failed while the network was brought up; the run folder is kept.
         RunError: a part died or was not ready in time; the run folder is kept.
         MachineError: the file system of the run folder is full.
-        KeyboardInterrupt: the user stopped the emulation; the run folder is kept.
+        KeyboardInterrupt: the user stopped the emulation; the run folder is kept. In the bring-up, it is a
+            BringUpInterrupted.
     """
     run_dir = new_run_folder(runs, experiment.name).resolve()
     with naming_a_full_disk(run_dir):
         progress.note(f"run folder: {run_dir}")
         emulation = Emulation(experiment, run_dir, datapath, progress)
         try:
-            with progress.stage("bring_up_s", _describe(experiment)):
+            with progress.stage("bring_up_s", _describe(experiment)), _bringing_up(progress):
                 write_inputs(
                     run_dir, experiment, emulation.workload, datapath, tag=emulation.state.tag, held=hold
                 )
@@ -154,6 +159,8 @@ class Emulation:
         self._routers: Routers | None = None
         self._router_pids: list[int] = []
         self._driver: Driver | None = None
+        #: Of the first start of routers and controller.
+        self._incarnation = int(time.time())
         #: The run's own measurements, for summary.json.
         self.measured: dict[str, float] = {}
         self._baseline: SwitchCounters = {}
@@ -170,6 +177,8 @@ class Emulation:
             self.experiment.broadcast.layer,
             SCHEMES[self.experiment.routing.scheme].needs_subtrees,
             self.network.controller_socket,
+            self.experiment.security.mode,
+            self._incarnation,
         )
         self.state.add_process(controller.child.pid)
         self.progress.step("hosts and links")
@@ -275,7 +284,10 @@ class Emulation:
         governor = None
         if experiment.time_scale == AUTO:
             governor = Governor(limits, self._estimate.rate * CAUTION)
-        return LagWatch(self.clock, self.network.switch_controls, limits, governor)
+        due_s = sorted(
+            [item.at_s for item in self.workload.items] + [at_s for at_s, _ in steps_of(experiment.events)]
+        )
+        return LagWatch(self.clock, self.network.switch_controls, limits, governor, due_s)
 
     def check(self) -> None:
         """Raises RunError or CaptureError if a part of the emulation has died."""
@@ -334,11 +346,25 @@ class Emulation:
 
         Does nothing after `take_down`.
 
-        Every step runs, whether or not other steps fail, and failures are shown. If devices or rules are
-        left, the state of the run stays, so that `cbcb clean` finds them.
+        Every step runs, whether or not other steps fail. After a failure the clean-up is repeated; what then
+        is left is shown, and the state of the run stays, so that `cbcb clean` finds it.
         """
         if not self.state.folder.exists():
             return
+        left = [*self._remove(), *self._remaining()]
+        for _ in range(_MORE_CLEAN_UPS):
+            if not left:
+                break
+            left = [*self._remove(), *self._remaining()]
+        if not left:
+            remove_state(self.state)
+            return
+        for what in left:
+            self.progress.note(f"take-down: {what}")
+        self.progress.note(f"left: {self.state.folder}; `cbcb clean` removes what is left")
+
+    def _remove(self) -> list[str]:
+        """Removes all parts that are left; returns a sentence for each that could not be removed."""
         steps = Steps()
         if self._routers is not None:
             steps.run("routers", self._routers.child.kill)
@@ -350,14 +376,15 @@ class Emulation:
             steps.run("captures", self.captures.kill)
         # Routers end a little after their parent.
         steps.run("processes", end_processes, self.state.processes)
-        network = Steps()
-        network.run("network", self.network.stop)
-        for failure in (*steps.failures, *network.failures):
-            self.progress.note(f"take-down: {failure}")
-        if network.failures:
-            self.progress.note("`cbcb clean` removes what is left")
-        else:
-            remove_state(self.state)
+        steps.run("network", self.network.stop)
+        return steps.failures
+
+    def _remaining(self) -> list[str]:
+        """Returns a sentence about the processes of the run that are alive, or nothing."""
+        alive = [process.pid for process in self.state.processes if process.alive()]
+        shown = ", ".join(map(str, alive[:_SHOWN_PROCESSES]))
+        more = f" and {len(alive) - _SHOWN_PROCESSES} more" if len(alive) > _SHOWN_PROCESSES else ""
+        return [f"{len(alive)} processes are alive: {shown}{more}"] if alive else []
 
     def _settled_counters(self) -> SwitchCounters:
         """Returns Open vSwitch's counters once two readings agree: it may count a frame after forwarding
@@ -387,7 +414,7 @@ class Emulation:
         recording = experiment.record
         if recording:
             run.recordings_folder.mkdir()
-        incarnation = int(time.time())
+        security = experiment.security
         return [
             RouterSpec(
                 node=node,
@@ -400,12 +427,15 @@ class Emulation:
                 # The engines for attributes are not loaded where routers have none to match.
                 matcher=_NO_ENGINE if experiment.privacy.on else experiment.protocol.matcher,
                 seed=self.experiment.seed,
-                incarnation=incarnation,
+                incarnation=self._incarnation,
                 recording_path=str(run.recording(node)) if recording else None,
                 clock_path=str(self.clock.path),
                 slot=self.clock.slot(node),
                 records_path=str(run.applications_of(node)),
                 service_records_path=str(run.service_records_of(node)) if keeps_records else None,
+                security=security.mode,
+                network_keys_path=str(run.network_keys) if security.on else None,
+                windows_path=str(self.state.windows(node)) if security.on else None,
             )
             for node, host in zip(self.nodes, hosts, strict=True)
         ]
@@ -442,6 +472,23 @@ def ask_routers(sockets: Iterable[Path]) -> dict[int, list[TableRow]]:
 def _describe(experiment: Experiment) -> str:
     topology = experiment.topology
     return f"bring-up: {len(topology.nodes)} routers, {len(topology.links)} links"
+
+
+@contextmanager
+def _bringing_up(progress: Progress) -> Iterator[None]:
+    """Names the step of the bring-up that failed, or that was interrupted.
+
+    Raises:
+        BringUpError: in place of an error of a part.
+        BringUpInterrupted: in place of a KeyboardInterrupt.
+    """
+    try:
+        yield
+    except (CaptureError, ClientError, RunError) as error:
+        raise BringUpError(f"bring-up failed at {progress.current_step or 'its start'}: {error}") from error
+    except KeyboardInterrupt as interrupt:
+        where = progress.current_step or "its start"
+        raise BringUpInterrupted(f"bring-up interrupted at {where}; nothing was sent") from interrupt
 
 
 @contextmanager

@@ -39,12 +39,14 @@ class Estimate:
     Attributes:
         message_hops: messages over links, per experiment second.
         ra_hops: RAs over links, per experiment second, after the opening.
+        opening_hops: RAs over links in the opening.
         opening_s: wall seconds until the predicates of second 0 have spread.
         rate: the greatest rate of the experiment clock at which nothing is late.
     """
 
     message_hops: float
     ra_hops: float
+    opening_hops: float
     opening_s: float
     rate: float
 
@@ -82,6 +84,7 @@ def estimate(experiment: Experiment, workload: Workload) -> Estimate:
     return Estimate(
         message_hops,
         ra_hops,
+        opening_hops=float(len(opening) * links),
         opening_s=slow * len(opening) * links * _RA_S / cpus,
         rate=_BUSY * cpus / cpu_s if cpu_s else float("inf"),
     )

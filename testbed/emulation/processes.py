@@ -21,7 +21,9 @@ from testbed.processes import Child
 class Controller:
     """The controller process and its log of events."""
 
-    def __init__(self, run: RunLayout, layer: str, subtrees: bool, socket: Path) -> None:
+    def __init__(
+        self, run: RunLayout, layer: str, subtrees: bool, socket: Path, security: str, incarnation: int
+    ) -> None:
         write_json(
             run.controller_config,
             {
@@ -29,6 +31,9 @@ class Controller:
                 "layer": layer,
                 "subtrees": subtrees,
                 "socket": str(socket),
+                "security": security,
+                "network_keys": str(run.network_keys),
+                "incarnation": incarnation,
                 "log": str(run.controller_log),
                 "parent_pid": os.getpid(),
             },

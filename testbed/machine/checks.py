@@ -54,7 +54,7 @@ def check_machine() -> list[Check]:
     """Checks everything that `cbcb run` needs or can use, in the order in which to repair it."""
     checks = [_python(), *_packages(), _rights(), *_commands(), _java(), _mininet()]
     able = all(check.ok for check in checks if check.required)
-    checks.append(_open_vswitch())
+    checks.append(open_vswitch())
     if able:
         checks += [*_permissions(), *_kernel()]
     return checks
@@ -221,7 +221,8 @@ def _mininet() -> Check:
     return Check("mininet", True, VERSION)
 
 
-def _open_vswitch() -> Check:
+def open_vswitch() -> Check:
+    """Names Open vSwitch's version and its datapath."""
     mend = f"apt-get install -y {required_commands()['ovs-vswitchd']}"
     if shutil.which("ovs-vswitchd") is None:
         return Check("open vswitch", False, "ovs-vswitchd not found", mend)

@@ -9,7 +9,8 @@ switches in daemons of the run's own: what ends them removes the network. Minine
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from mininet.net import Mininet
 
 from captures.rundir.counters import SwitchCounters
 from router.wire.addresses import HOST_PORT, node_address
+from testbed.errors import InputError
 from testbed.events.network_state import NetworkState
 from testbed.network.commands import ip_batch
 from testbed.network.devices import prepare, set_up
@@ -26,7 +28,14 @@ from testbed.network.mininet_nodes import LazyHost, LazySwitch, ReadyIntf, Ready
 from testbed.network.names import datapath_id, host_device, host_name, port_device, switch_name
 from testbed.network.namespaces import Namespaces, allow_descriptors, inside, run_inside
 from testbed.network.ovs_counters import parse_ports
-from testbed.network.shaping import KernelFeatures, nft_ruleset, tc_commands
+from testbed.network.shaping import (
+    KernelFeatures,
+    changed_nft,
+    changed_tc,
+    missing_features,
+    nft_ruleset,
+    tc_commands,
+)
 from testbed.network.switch_daemons import Group, SwitchDaemons
 from topos import model
 from topos.model import Topology
@@ -59,6 +68,8 @@ class EmulatedNetwork:
         self.state = NetworkState(topology)
         self.controller_socket = folder / "controller"
         self._folder = folder
+        #: Links that got other properties, by index.
+        self._reshaped: dict[int, model.Link] = {}
         self._held = Namespaces()
         self._host_namespaces: list[str] = []
         self._switch_namespaces: list[str] = []
@@ -152,17 +163,38 @@ class EmulatedNetwork:
             intfName2=names[1],
         )
 
+    def shape_link(self, u: int, v: int, properties: Mapping[str, float | None]) -> model.Link:
+        """Gives a link other properties while it is in use, at both ends; returns the link as it is then.
+
+        Args:
+            properties: values of `topos.model.Link` by their names; None takes a property away.
+
+        Raises:
+            InputError: the kernel cannot provide a property.
+            RunError: a command failed.
+        """
+        declared = next(link for link in self.topology.links if {link.u, link.v} == {u, v})
+        before = self._reshaped.get(declared.index, declared)
+        after = replace(before, **properties)  # type: ignore[arg-type]
+        if problems := missing_features(Topology("link", (), (after,)), self.kernel):
+            raise InputError(problems[0])
+        self._apply(changed_tc(before, after, self.kernel), ["tc", "-batch", "-"])
+        self._apply(changed_nft(after, self.kernel), ["nft", "-f", "-"])
+        self._reshaped[after.index] = after
+        return after
+
     def shape_links(self) -> None:
         """Applies bandwidth, delay and loss; last, since Open vSwitch clears the qdiscs of a new port."""
-        for commands, argv in (
-            (tc_commands(self.topology, self.kernel), ["tc", "-batch", "-"]),
-            (nft_ruleset(self.topology, self.kernel), ["nft", "-f", "-"]),
-        ):
-            lines: dict[str, list[str]] = defaultdict(list)
-            for node, line in commands:
-                lines[self.switch_namespace(node)].append(line)
-            for namespace, texts in lines.items():
-                run_inside(namespace, argv, "\n".join([*texts, ""]))
+        self._apply(tc_commands(self.topology, self.kernel), ["tc", "-batch", "-"])
+        self._apply(nft_ruleset(self.topology, self.kernel), ["nft", "-f", "-"])
+
+    def _apply(self, commands: Iterable[tuple[int, str]], argv: Sequence[str]) -> None:
+        """Runs a command once in the namespace of each node's switch, with the node's lines as its input."""
+        lines: dict[str, list[str]] = defaultdict(list)
+        for node, line in commands:
+            lines[self.switch_namespace(node)].append(line)
+        for namespace, texts in lines.items():
+            run_inside(namespace, argv, "\n".join([*texts, ""]))
 
     def host_namespace(self, node: int) -> str:
         """Path of the network namespace of a node's host."""

@@ -81,14 +81,19 @@ def run_inside(namespace: str, argv: Sequence[str], stdin: str) -> None:
     run(["nsenter", f"--net={namespace}", "--", *argv], stdin=stdin)
 
 
+def descriptors_needed(nodes: int) -> int:
+    """Returns how many files the process of a run of so many nodes opens."""
+    # A namespace, and up to two connections to the router: of its applications, and of a query.
+    return 4 * nodes + _OTHER_DESCRIPTORS
+
+
 def allow_descriptors(nodes: int) -> None:
     """Raises this process's limit of open files as far as a run of so many nodes needs it.
 
     Raises:
         MachineError: the hard limit is too low.
     """
-    # A namespace, and up to two connections to the router: of its applications, and of a query.
-    needed = 4 * nodes + _OTHER_DESCRIPTORS
+    needed = descriptors_needed(nodes)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:
         raise MachineError(f"{nodes} routers need {needed} open files; the limit is {hard} (`ulimit -Hn`)")

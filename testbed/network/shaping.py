@@ -99,3 +99,30 @@ def nft_ruleset(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[in
                 "  }\n"
                 "}",
             )
+
+
+def changed_tc(before: Link, after: Link, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:
+    """Returns lines as `tc_commands` that give a link, which has properties, other properties."""
+    if before.bandwidth_mbps or (kernel.netem and _netem(before)):
+        for node, device in _ends(before):
+            yield node, f"qdisc del dev {device} root"
+    yield from tc_commands(_alone(after), kernel)
+
+
+def changed_nft(after: Link, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:
+    """Returns rules as `nft_ruleset` that give a link another loss; they hold whatever its loss was."""
+    if kernel.netem or not kernel.nft_egress:
+        return
+    for node, device in _ends(after):
+        hook = f"{{ type filter hook egress device {device} priority 0; }}"
+        yield (
+            node,
+            "add table netdev cbcb\n"
+            f"add chain netdev cbcb {device} {hook}\ndelete chain netdev cbcb {device}",
+        )
+    yield from nft_ruleset(_alone(after), kernel)
+
+
+def _alone(link: Link) -> Topology:
+    """Returns a topology of one link, for functions that read only links."""
+    return Topology("link", (), (link,))

@@ -83,6 +83,10 @@ class RunState:
         """Application socket of a node's router."""
         return self.folder / f"r{node}.sock"
 
+    def windows(self, node: int) -> Path:
+        """Replay windows of a node's router."""
+        return self.folder / f"r{node}.windows"
+
     @property
     def control(self) -> Path:
         """Socket on which the run takes commands of its user."""

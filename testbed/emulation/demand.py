@@ -1,0 +1,167 @@
+"""The demand of an emulation on the machine, estimated before it starts, and the machine's capacity.
+
+The constants are those that `./run.sh bench footprint --sizes 20+60+120+200` measured on 2 busy cores, in
+the userspace datapath: 283 processes and 2.5 GB at 200 routers, up in 12 s. Times of taking down are those
+of the runs in README.md.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from testbed.config.model import AUTO, Experiment
+from testbed.emulation.estimate import Estimate
+from testbed.emulation.governor import CAUTION
+from testbed.errors import MachineError
+from testbed.network.namespaces import descriptors_needed
+
+#: Processes of a run: of its own parts, and for each router (the router, and its share of switch daemons).
+_PROCESSES, _PROCESSES_PER_ROUTER = 3, 1.4
+#: Bytes of memory, proportional set sizes: of the run's own parts, and for each router with its switch.
+_MEMORY, _MEMORY_PER_ROUTER = 490e6, 9.7e6
+#: Wall seconds of bring-up and take-down, and for each router.
+_BRING_UP_S, _BRING_UP_PER_ROUTER_S = 2.0, 0.05
+_TAKE_DOWN_S, _TAKE_DOWN_PER_ROUTER_S = 0.5, 0.05
+#: Bytes of captures, recordings, logs and tables: of a run, of each router, and for each frame over a link.
+_DISK, _DISK_PER_ROUTER, _DISK_PER_HOP = 1.5e6, 20e3, 1500.0
+#: The control group of a container, as it sees it.
+_GROUP = Path("/sys/fs/cgroup")
+#: Share of the free memory and disk that a run may take without a warning being due.
+_MOST = 0.9
+
+
+@dataclass(frozen=True)
+class Demand:
+    """The demand of an emulation; bytes, wall seconds."""
+
+    processes: int
+    memory_bytes: float
+    descriptors: int
+    disk_bytes: float
+    bring_up_s: float
+    wall_s: float
+
+    def describe(self) -> list[tuple[str, str]]:
+        """Describes it, as lines of a heading and a text."""
+        return [
+            (
+                "takes",
+                f"about {self.processes} processes, {_size(self.memory_bytes)} of memory, "
+                f"{_size(self.disk_bytes)} of disk, {self.descriptors} open files in one process",
+            ),
+            ("wall time", f"about {_time(self.wall_s)}, of which {_time(self.bring_up_s)} for bring-up"),
+        ]
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """The part of the machine that is free for a run; None: not limited."""
+
+    processes: int | None
+    memory_bytes: float
+    descriptors: int | None
+    disk_bytes: float
+
+
+def demand(experiment: Experiment, work: Estimate) -> Demand:
+    """Estimates the demand of an emulation, without its accounting."""
+    routers = len(experiment.topology.nodes)
+    scale = experiment.time_scale
+    rate = min(experiment.fastest, CAUTION * work.rate) if scale == AUTO else scale
+    up_s = _BRING_UP_S + _BRING_UP_PER_ROUTER_S * routers
+    down_s = _TAKE_DOWN_S + _TAKE_DOWN_PER_ROUTER_S * routers
+    # In the opening, every receiver's RA goes over the links of a tree.
+    frames = (work.message_hops + work.ra_hops) * experiment.duration_s + work.opening_hops
+    return Demand(
+        processes=round(_PROCESSES + _PROCESSES_PER_ROUTER * routers),
+        memory_bytes=_MEMORY + _MEMORY_PER_ROUTER * routers,
+        descriptors=descriptors_needed(routers),
+        disk_bytes=_DISK + _DISK_PER_ROUTER * routers + _DISK_PER_HOP * frames,
+        bring_up_s=up_s,
+        wall_s=up_s + work.opening_s + experiment.duration_s / rate + down_s,
+    )
+
+
+def capacity(runs: Path) -> Capacity:
+    """Returns what the machine has free, with the disk of the folder of runs, which need not exist."""
+    existing = runs.resolve()
+    while not existing.exists():
+        existing = existing.parent
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return Capacity(
+        processes=min(_free_processes(), default=None),
+        memory_bytes=min([psutil.virtual_memory().available, *_free_in_group()]),
+        descriptors=None if hard == resource.RLIM_INFINITY else hard,
+        disk_bytes=shutil.disk_usage(existing).free,
+    )
+
+
+def shortages(wanted: Demand, found: Capacity) -> list[str]:
+    """Returns a sentence for each limit of the machine that an emulation exceeds."""
+    lines = []
+    if found.processes is not None and wanted.processes > found.processes:
+        lines.append(f"processes: takes {wanted.processes}, {found.processes} may be started (`ulimit -u`)")
+    if wanted.memory_bytes > _MOST * found.memory_bytes:
+        lines.append(f"memory: takes {_size(wanted.memory_bytes)}, {_size(found.memory_bytes)} are free")
+    if found.descriptors is not None and wanted.descriptors > found.descriptors:
+        lines.append(
+            f"open files: takes {wanted.descriptors}, the limit is {found.descriptors} (`ulimit -Hn`)"
+        )
+    if wanted.disk_bytes > _MOST * found.disk_bytes:
+        lines.append(f"disk: takes {_size(wanted.disk_bytes)}, {_size(found.disk_bytes)} are free")
+    return lines
+
+
+def require_capacity(wanted: Demand, runs: Path) -> None:
+    """Refuses an emulation that the machine is too small for.
+
+    Raises:
+        MachineError: with a line for each limit.
+    """
+    if lines := shortages(wanted, capacity(runs)):
+        advice = "a smaller network, `cbcb simulate`, or --force"
+        raise MachineError("\n".join([*lines, f"expected a machine with more, {advice}"]))
+
+
+def _free_processes() -> Iterator[int]:
+    """Yields how many processes each limit still allows."""
+    used = len(list(Path("/proc/self/task").iterdir()))
+    total = len(psutil.pids())
+    for path in ("pid_max", "threads-max"):
+        with suppress(OSError, ValueError):
+            yield int(Path(f"/proc/sys/kernel/{path}").read_text()) - total
+    soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    # The kernel does not hold root to this limit.
+    if soft != resource.RLIM_INFINITY and os.geteuid() != 0:
+        yield soft - used
+    with suppress(OSError, ValueError):
+        yield int((_GROUP / "pids.max").read_text()) - int((_GROUP / "pids.current").read_text())
+
+
+def _free_in_group() -> Iterator[float]:
+    """Yields what the control group of a container leaves of the memory."""
+    with suppress(OSError, ValueError):
+        used = int((_GROUP / "memory.current").read_text())
+        lines = (line.split() for line in (_GROUP / "memory.stat").read_text().splitlines())
+        # The kernel takes the cache of files back before it refuses memory.
+        cached = sum(int(value) for name, value in lines if name in ("active_file", "inactive_file"))
+        yield int((_GROUP / "memory.max").read_text()) - used + cached
+
+
+def _size(count: float) -> str:
+    """A number of bytes with two digits."""
+    unit, name = (1e9, "GB") if count >= 1e9 else (1e6, "MB")
+    return f"{float(f'{count / unit:.2g}'):g} {name}"
+
+
+def _time(seconds: float) -> str:
+    """Wall seconds, in minutes from two minutes on."""
+    return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{float(f'{seconds:.2g}'):g} s"

@@ -1,0 +1,129 @@
+"""The demand of an emulation, and its refusal where the machine has less."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from testbed.cli.main import main
+from testbed.config.load import load_experiment
+from testbed.config.shipped import find_experiment
+from testbed.config.topology import parse_topology_argument
+from testbed.emulation.demand import Capacity, Demand, capacity, demand, require_capacity, shortages
+from testbed.emulation.emulation import _bringing_up
+from testbed.emulation.estimate import Estimate
+from testbed.emulation.governor import CAUTION
+from testbed.errors import BringUpError, BringUpInterrupted, MachineError, RunError
+from testbed.network.namespaces import descriptors_needed
+from testbed.terminal.progress import Progress
+from tests.support.paths import ROOT
+
+WORK = Estimate(message_hops=10.0, ra_hops=2.0, opening_hops=100.0, opening_s=3.0, rate=8.0)
+ENOUGH = Capacity(processes=100_000, memory_bytes=1e12, descriptors=None, disk_bytes=1e12)
+
+
+def _demand(topology: str = "ring,5", **changes: str) -> Demand:
+    overrides = {"duration_s": "100", "time_scale": "10"} | parse_topology_argument(topology) | changes
+    return demand(load_experiment(find_experiment("ring5"), overrides), WORK)
+
+
+def test_a_larger_network_takes_more_of_everything() -> None:
+    small, large = _demand("ring,10"), _demand("ring,400")
+    assert small.processes < large.processes
+    assert small.memory_bytes < large.memory_bytes
+    assert small.disk_bytes < large.disk_bytes
+    assert small.bring_up_s < large.bring_up_s
+    assert (small.descriptors, large.descriptors) == (descriptors_needed(10), descriptors_needed(400))
+
+
+def test_the_wall_time_is_that_of_the_time_scale_or_of_the_rate_that_a_governed_clock_begins_with() -> None:
+    fixed, slow, auto = (_demand(time_scale=scale).wall_s for scale in ("10", "5", '"auto"'))
+    assert slow - fixed == pytest.approx(10)
+    assert auto - fixed == pytest.approx(100 / (CAUTION * WORK.rate) - 100 / 10)
+
+
+@pytest.mark.parametrize(
+    ("lack", "sentence"),
+    [
+        ({"processes": 9}, "processes: takes 10, 9 may be started (`ulimit -u`)"),
+        ({"memory_bytes": 0.1e9}, "memory: takes 540 MB, 100 MB are free"),
+        ({"descriptors": 64}, "open files: takes 220, the limit is 64 (`ulimit -Hn`)"),
+        ({"disk_bytes": 1e6}, "disk: takes 3.5 MB, 1 MB are free"),
+    ],
+)
+def test_each_limit_has_a_sentence_of_its_own(lack: dict[str, float], sentence: str) -> None:
+    values = {**vars(ENOUGH), **lack}
+    assert shortages(_demand(), ENOUGH) == []
+    assert shortages(_demand(), Capacity(**values)) == [sentence]
+
+
+def test_the_capacity_is_that_of_this_machine_and_of_the_disk_of_the_runs(tmp_path: Path) -> None:
+    found = capacity(tmp_path / "not" / "made")
+    assert found.memory_bytes > 0 and found.disk_bytes > 0
+    assert found == Capacity(found.processes, found.memory_bytes, found.descriptors, found.disk_bytes)
+    assert shortages(_demand(), found) == []
+    vast = Demand(10**9, 1e15, 10**9, 1e18, 1.0, 1.0)
+    with pytest.raises(MachineError, match=r"(?s)^processes: .*disk: takes 1e\+09 GB, .*--force$"):
+        require_capacity(vast, tmp_path)
+
+
+@pytest.mark.parametrize(("force", "status"), [([], 3), (["--force"], 0)])
+def test_check_refuses_what_the_machine_cannot_hold_unless_forced(force: list[str], status: int) -> None:
+    check = [sys.executable, "-m", "testbed.cli.main", "check", "ring5", "--topology", "ring,100", *force]
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit -n 400; exec "$@"', "sh", *check], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == status, done.stderr
+    assert "  takes       about 143 processes, 1.5 GB of memory, " in done.stdout
+    assert "  wall time   about " in done.stdout
+    refusal = "refused here: open files: takes 600, the limit is 400 (`ulimit -Hn`)\n"
+    assert (refusal in done.stdout) == (status == 3)
+
+
+def test_the_cache_of_files_of_a_container_is_free_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.emulation.demand._GROUP", tmp_path)
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("900\n")
+    (tmp_path / "memory.stat").write_text("anon 200\nactive_file 300\ninactive_file 400\n")
+    assert capacity(tmp_path).memory_bytes == 800
+
+
+def _raise(error: BaseException) -> Callable[[], None]:
+    def raising() -> None:
+        raise error
+
+    return raising
+
+
+def test_a_bring_up_that_fails_names_its_step_and_has_a_status_of_its_own() -> None:
+    progress = Progress(Console(quiet=True))
+    with pytest.raises(BringUpError) as failed, progress.stage("bring_up_s", "x"), _bringing_up(progress):
+        progress.step("switches")
+        _raise(RunError("a daemon died"))()
+    assert str(failed.value) == "bring-up failed at switches: a daemon died"
+    assert failed.value.status == 5
+
+
+def test_an_interrupted_bring_up_names_its_step_and_still_is_an_interrupt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress = Progress(Console(quiet=True))
+    with (
+        pytest.raises(KeyboardInterrupt) as stopped,
+        progress.stage("bring_up_s", "x"),
+        _bringing_up(progress),
+    ):
+        progress.step("captures")
+        _raise(KeyboardInterrupt())()
+    assert isinstance(stopped.value, BringUpInterrupted)
+    assert str(stopped.value) == "bring-up interrupted at captures; nothing was sent"
+    monkeypatch.setattr("testbed.cli.check.main", lambda _arguments: _raise(stopped.value)())
+    assert main(["check", "ring5"]) == 5
+    assert capsys.readouterr().err == "cbcb: bring-up interrupted at captures; nothing was sent\n"
