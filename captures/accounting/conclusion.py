@@ -57,7 +57,7 @@ def conclusion(
         "reconciliation": {
             **by_tshark,
             "routers": reconcile_routers(totals, routers),
-            "ovs": reconcile_ovs(totals, ports, links),
+            "ovs": reconcile_ovs(totals, ports, links, inputs.lossy_links),
             "applications": reconcile_applications(
                 Counter(inputs.log.sent["source"].to_pylist()), inputs.router_counters, unrecorded
             ),

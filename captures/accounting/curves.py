@@ -8,10 +8,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's u
 from captures.accounting.expressions import count_if, experiment_seconds
 from captures.accounting.registry import ALWAYS, step, table
 from captures.accounting.traffic import CONTROL_TYPES
+from captures.accounting.windows import STEP_S, WINDOW_S
 from captures.rundir.clock import Clock
-
-#: Window of figures 12 to 14, and the step by which it moves; experiment seconds.
-WINDOW_S, STEP_S = 120.0, 2.0
 
 
 def trailing_share(

@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from captures.accounting import baselines, common_tables, paths, schemes
 from captures.accounting.conclusion import conclusion
-from captures.accounting.curves import STEP_S, WINDOW_S
 from captures.accounting.direct_tables import QUERIES, TRAFFIC, expressions
 from captures.accounting.inputs import Inputs, capture_files, defects, read_inputs
 from captures.accounting.kinds import with_plain_types
@@ -33,6 +32,7 @@ from captures.accounting.times import experiment_seconds
 from captures.accounting.traffic import frames_by_type, link_directions
 from captures.accounting.uncaptured import processed_by_counters
 from captures.accounting.unrecorded import NAMED
+from captures.accounting.windows import STEP_S, WINDOW_S
 from captures.frames.columns import COLUMNS, SCHEMA
 from captures.frames.decoder import FrameDecoder
 from captures.pcap.reader import PcapReader

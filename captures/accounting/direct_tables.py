@@ -6,8 +6,8 @@ Each query is under the name of its table, and gives the rows of the function th
 
 from __future__ import annotations
 
-from captures.accounting.curves import STEP_S, WINDOW_S
 from captures.accounting.times import experiment_seconds, wall_seconds
+from captures.accounting.windows import STEP_S, WINDOW_S
 from captures.rundir.clock import Clock
 
 _STEPS = round(WINDOW_S / STEP_S)

@@ -20,6 +20,7 @@ from captures.accounting.log_tables import (
 from captures.frames.index import check_capture
 from captures.rundir.capture_list import CapturedFile, read_captures
 from captures.rundir.clock import Clock, read_clock
+from captures.rundir.commands import lossy_links
 from captures.rundir.controller import read_controller
 from captures.rundir.counters import SwitchCounters, read_routers_counters, read_switches_counters
 from captures.rundir.epochs import Epochs, epochs
@@ -74,6 +75,11 @@ class Inputs:
     @property
     def links(self) -> Sequence[Link]:
         return self.topology.links
+
+    @property
+    def lossy_links(self) -> frozenset[int]:
+        """Indices of the links that a command made lose frames."""
+        return lossy_links(self.run)
 
     @property
     def senders(self) -> list[int]:

@@ -70,5 +70,5 @@ def links(inputs: Inputs) -> pa.Table:
 @log_table("nodes")
 def nodes(inputs: Inputs) -> pa.Table:
     """The nodes of the topology."""
-    rows = [{"node": node.id, "x": node.x, "y": node.y} for node in inputs.topology.nodes]
+    rows = [{"node": node.id, "x": node.x, "y": node.y, "name": node.name} for node in inputs.topology.nodes]
     return pa.Table.from_pylist(rows, schema=TABLES["nodes"].schema)

@@ -207,6 +207,11 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "frames",
         "frames that routers discarded: too large to encode, or the send queue was full",
     ),
+    "frames_refused": (
+        "list of texts",
+        "frames that routers refused because they were not authentic, by router, by the node in whose name "
+        "they came and by reason; with `[security]` alone",
+    ),
     "reconciliation": (
         "object",
         "`tshark`, `routers`, `ovs`: each with `expected` (frames by that source), `found` (frames by the "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from captures.accounting.inputs import Inputs
@@ -22,4 +23,19 @@ def log_keys(inputs: Inputs) -> dict[str, Any]:
             for counter in counters
             for reason in ("unencodable", "send_queue_full")
         ),
+        "frames_refused": _refused(inputs.router_counters),
     }
+
+
+def _refused(counters: Mapping[int, Mapping[str, Any]]) -> list[str]:
+    """A text for each router, sender and reason of frames that were not authentic."""
+    return [
+        f"router {node} refused {frames} frames in the name of {_named(sender)}: {reason}"
+        for node, counter in sorted(counters.items())
+        for sender, reasons in counter.get("refused", {}).items()
+        for reason, frames in reasons.items()
+    ]
+
+
+def _named(sender: str) -> str:
+    return f"node {sender}" if sender.isdecimal() else sender

@@ -42,6 +42,7 @@ def verdict(summary: Mapping[str, Any], uncaptured: Sequence[str] = ()) -> tuple
         reasons.append(f"{len(uncaptured)} links without a capture; first: {uncaptured[0]}")
     reasons += attention_faults(summary["attention"])
     reasons += [f"capture cut short: {defect}" for defect in summary["capture_defects"]]
+    reasons += [f"not authentic: {text}" for text in summary["frames_refused"]]
     for name, result in summary["reconciliation"].items():
         if result["differences"]:
             first = result["differences"][0]

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from captures.frames.columns import COLUMNS
-from captures.pcap.gather import gather, gather_bytes, packet_numbers, timestamps
+from captures.pcap.gather import gather, gather_bytes, timestamps
 from captures.pcap.internet import InternetHeaders, internet_headers
+from captures.pcap.joined import JoinedBlocks
 from captures.pcap.links import VLAN_TAGS
 from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, Block
 from router.wire.addresses import ETHERNET_HEADER_LENGTH
@@ -19,6 +20,8 @@ from router.wire.addresses import ETHERNET_HEADER_LENGTH
 #: Values of `undecodable`.
 NOT_ETHERNET, TRUNCATED = "not_ethernet", "truncated"
 _REASONS = pa.array([None, NOT_ETHERNET, TRUNCATED])
+
+Mask = npt.NDArray[np.bool_]
 
 #: Column -> (Arrow type, Spark SQL type, meaning).
 PACKET_COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
@@ -92,11 +95,24 @@ class PacketDecoder:
 
     def decode(self, block: Block) -> pa.RecordBatch:
         """The packets of a block, in order."""
+        return self.together([self], JoinedBlocks([block]))
+
+    @staticmethod
+    def together(
+        decoders: Sequence[PacketDecoder], joined: JoinedBlocks, inside: Mask | None = None
+    ) -> pa.RecordBatch:
+        """The packets of blocks of several files, in order.
+
+        Args:
+            decoders: for each block, the decoder of its file; all have the same columns.
+            inside: the packets that are required; None: all.
+        """
+        block, columns, schema = joined.block, decoders[0]._columns, decoders[0].schema
         ethernet = _Ethernet(block)
         made: dict[str, Callable[[], pa.Array]] = {
-            "file": lambda: pa.repeat(pa.scalar(self._file), len(block.start)),
-            "offset": lambda: pa.array(block.start + block.offset),
-            "number": lambda: packet_numbers(block),
+            "file": lambda: joined.repeated([each._file for each in decoders], pa.string()),
+            "offset": joined.offsets,
+            "number": joined.numbers,
             "time": lambda: timestamps(block),
             "interface": lambda: _numbers(block.interface, block, 0),
             "link_type": lambda: _numbers(block.link_type, block, LINKTYPE_ETHERNET),
@@ -119,7 +135,8 @@ class PacketDecoder:
             "data": lambda: gather_bytes(block),
             "undecodable": lambda: ethernet.reasons(),
         }
-        return pa.RecordBatch.from_arrays([made[name]() for name in self._columns], schema=self.schema)
+        batch = pa.RecordBatch.from_arrays([made[name]() for name in columns], schema=schema)
+        return batch if inside is None else batch.filter(pa.array(inside))
 
 
 class _Ethernet:

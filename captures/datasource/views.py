@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from captures.frames.parts import FilePart
 from captures.frames.traffic import TRAFFIC_COLUMNS, TrafficDecoder
 from captures.pcap.compiling import numba_is_loaded
 from captures.pcap.reader import DEFAULT_BLOCK_BYTES, NO_TIME, Block, PcapError, PcapReader
+from captures.pcap.uris import is_uri, split_uri
 from router.wire.frames import FrameType
 
 #: Name of a view -> its columns (column -> Arrow type, Spark SQL type, meaning); the first is the default.
@@ -124,26 +124,26 @@ class View:
             PcapError, OSError: as `read`.
         """
         # With FAILFAST, an error names the file of the packet.
-        together = self.name == PACKETS and self.mode != FAILFAST and not self.growing
-        small = SmallFiles(self._decoded) if together else None
+        together = self.name != FILES and self.mode != FAILFAST
+        small = SmallFiles()
         for part in parts:
-            if small is None or part.start is not None or part.size > SMALL_BYTES:
+            if not together or part.size > SMALL_BYTES:
                 yield from self._taken(small)
                 yield from self.read(part)
             elif self.needs(part):
+                decoder = self._decoder(part)
                 for block in self._blocks(part):
-                    if small.add(part.path, block):
+                    if small.add(decoder, block):
                         yield from self._taken(small)
         yield from self._taken(small)
 
-    def _taken(self, small: SmallFiles | None) -> Iterator[pa.RecordBatch]:
+    def _taken(self, small: SmallFiles) -> Iterator[pa.RecordBatch]:
         """The rows within the bounds of the small files that are waiting."""
-        taken = small.take() if small is not None else None
+        taken = small.take()
         if taken is None:
             return
-        block, batch = taken
-        inside = self._inside(block)
-        chosen = self._chosen(batch if inside is None else batch.filter(pa.array(inside)), "")
+        decoders, joined = taken
+        chosen = self._chosen(decoders[0].together(decoders, joined, self._inside(joined.block)), "")
         if chosen.num_rows:
             yield chosen
 
@@ -262,6 +262,7 @@ def spark_schema(views: Views, view: str, columns: tuple[str, ...]) -> str:
 
 
 def _stem(path: str) -> str:
-    """The name of a capture file without the suffixes of its format."""
-    name = PurePosixPath(path).name.removesuffix(".gz").removesuffix(".zst")
+    """The name of a capture file without the suffixes of its format and the settings of its URI."""
+    path = split_uri(path).path if is_uri(path) else path
+    name = path.rpartition("/")[2].removesuffix(".gz").removesuffix(".zst")
     return name.rsplit(".", 1)[0] or name

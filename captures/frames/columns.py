@@ -60,7 +60,7 @@ COLUMNS: dict[str, tuple[pa.DataType, str, str]] = {
     "ethertype": (pa.int32(), "int", "Ethernet type; 35,003 (0x88B5) is CBCB; null if cut off"),
     "version": (pa.int16(), "smallint", "version of the frame format"),
     "type": (pa.string(), "string", "frame type (MSG, RA, ...)"),
-    "flags": (pa.int16(), "smallint", "flags; 1: PARTIAL (of a UR), 2: IDENTIFIED (of an RA)"),
+    "flags": (pa.int16(), "smallint", "flags; 1: PARTIAL (of a UR), 2: IDENTIFIED (of an RA), 4: TAGGED"),
     "hop_limit": (pa.int16(), "smallint", "remaining hops"),
     "issuer": (pa.int64(), "bigint", "issuer (source of a MSG)"),
     "seq": (pa.int64(), "bigint", "sequence or request number, 64 bits, as a signed number"),

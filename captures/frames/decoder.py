@@ -29,15 +29,16 @@ from captures.frames.columns import (
     TO_ROUTER,
     WHOLE,
 )
-from captures.frames.fragments import CapturedFragments
+from captures.frames.fragments import CapturedFragments, Carried
 from captures.frames.identity import CaptureIdentity
 from captures.frames.parts import FilePart, PartState
 from captures.pcap.compiling import should_compile
-from captures.pcap.gather import gather, packet_numbers, timestamps
+from captures.pcap.gather import gather, timestamps
+from captures.pcap.joined import JoinedBlocks
 from captures.pcap.reader import LINKTYPE_ETHERNET, NO_TIME, Block
 from router.wire.addresses import CONTROLLER_DESTINATION, CONTROLLER_SOURCE, ETHERNET_HEADER_LENGTH, ETHERTYPE
 from router.wire.format import HEADER, VERSION
-from router.wire.header import HEADER_LENGTH, TYPE_NAMES, DecodeError, DecodeReason, decode_header
+from router.wire.header import HEADER_LENGTH, TYPE_NAMES, DecodeError, DecodeReason, Header, decode_header
 from router.wire.layouts import SIZES
 
 __all__ = ["COLUMNS", "FROM_ROUTER", "SCHEMA", "SPARK_SCHEMA", "TO_ROUTER", "decode_block"]
@@ -67,6 +68,8 @@ _KNOWN_TYPES = np.isin(np.arange(256), list(TYPE_NAMES))
 _DIRECTION_LABELS = pa.array([None, FROM_ROUTER, TO_ROUTER])
 _FRAGMENT_LABELS = pa.array([None, WHOLE, PARTIAL, COMPLETING])
 _WHOLE, _PARTIAL, _COMPLETING = 1, 2, 3
+#: In place of a node that a capture has not: no frame is from it.
+_NOBODY = -2
 _REASON_LABELS = pa.array(_REASONS)
 _BODY_COLUMNS = frozenset(BODY_COLUMNS)
 
@@ -96,73 +99,95 @@ class FrameDecoder:
 
     def decode(self, block: Block) -> pa.RecordBatch:
         """The frames of a block, in order."""
-        frames = _Frames(block, self.capture)
-        return _batch(frames, self._check(block, frames), self.columns)
+        return self.together([self], JoinedBlocks([block]))
 
-    def _check(self, block: Block, frames: _Frames) -> _Checked:
-        plain = frames.plain
-        checked = _Checked(
-            np.zeros(len(plain), np.int8),
-            plain.copy(),
-            np.where(plain, np.int8(_WHOLE), np.int8(0)),
-            np.zeros(len(plain), np.int64),
-        )
-        checked.reason[~plain & (frames.fields["ethertype"] != ETHERTYPE)] = _REASON_NUMBERS[BAD_ETHERTYPE]
-        if block.link_type is not None:
-            checked.reason[block.link_type != LINKTYPE_ETHERNET] = _REASON_NUMBERS[NOT_ETHERNET]
-        # Fragments and damaged frames are rare: the codec itself says what they are.
-        for row in np.flatnonzero(~plain & (checked.reason == 0)).tolist():
-            self._check_one(block, row, checked)
-        self._check_bodies(block, frames, np.flatnonzero(plain), checked)
-        return checked
+    @staticmethod
+    def together(
+        decoders: Sequence[FrameDecoder], joined: JoinedBlocks, inside: Mask | None = None
+    ) -> pa.RecordBatch:
+        """The frames of blocks of several captures, in order.
 
-    def _check_one(self, block: Block, row: int, checked: _Checked) -> None:
-        frame, place = block.packet(row)
-        try:
-            decode_header(frame[ETHERNET_HEADER_LENGTH:])
-            checked.header_ok[row] = True
-            checked.fragment[row] = _PARTIAL
-            whole = self._fragments.add(frame, place)
-            if whole is not None:
-                checked.fragment[row] = _COMPLETING
-                checked.take(row, body_values(int(whole[0].type), whole[1]))
-        except DecodeError as error:
-            checked.reason[row] = _REASON_NUMBERS[error.reason.value]
+        Args:
+            decoders: for each block, the decoder of its capture; all have the same columns.
+            inside: the frames that are required; None: all.
+        """
+        frames = _Frames(joined, [each.capture for each in decoders])
+        checked = _check(decoders, joined, frames)
+        batch = _batch(frames, checked, decoders[0].columns)
+        return batch if inside is None else batch.filter(pa.array(inside))
 
-    def _check_bodies(self, block: Block, frames: _Frames, rows: Int64s, checked: _Checked) -> None:
-        """The bodies of whole frames."""
-        start = block.start[rows] + _FIXED_LENGTH
-        length = frames.fields["payload_length"][rows].astype(np.int64)
-        kind = frames.fields["type"][rows].astype(np.int64)
-        if not should_compile(len(block.data)):
-            for row, at, here, number in zip(
-                rows.tolist(), start.tolist(), length.tolist(), kind.tolist(), strict=True
-            ):
-                checked.take(row, body_values(number, bytes(block.data[at : at + here])))
-            return
-        from captures.frames.compiled_bodies import compiled_columns
-        from captures.frames.loops import group_bodies
+    def take(self, frame: bytes, place: Carried) -> tuple[Header, bytes] | None:
+        """As `CapturedFragments.add`."""
+        return self._fragments.add(frame, place)
 
-        raw = np.frombuffer(block.data, np.uint8)
-        whole = np.full(len(frames.plain), -1, np.int64)
-        whole[rows] = length
-        types = frames.fields["type"].astype(np.int64)
-        wanted = _BODY_COLUMNS.intersection(self.columns)
-        columns, left = compiled_columns(block, block.start + _FIXED_LENGTH, whole, types, wanted)
-        checked.compiled = columns
-        rows = np.flatnonzero(left)
-        if not len(rows):
-            return
-        start, length, kind = block.start[rows] + _FIXED_LENGTH, whole[rows], types[rows]
-        group, first = group_bodies(raw, start, length, kind)
-        found = [
-            body_values(int(kind[one]), bytes(block.data[start[one] : start[one] + length[one]]))
-            for one in first.tolist()
-        ]
-        numbers = np.array([checked.number(values) for values in found], np.int64)
-        reasons = np.array([_REASON_NUMBERS[values.reason] for values in found], np.int8)
-        checked.body[rows] = numbers[group]
-        checked.reason[rows] = reasons[group]
+
+def _check(decoders: Sequence[FrameDecoder], joined: JoinedBlocks, frames: _Frames) -> _Checked:
+    block, plain = joined.block, frames.plain
+    checked = _Checked(
+        np.zeros(len(plain), np.int8),
+        plain.copy(),
+        np.where(plain, np.int8(_WHOLE), np.int8(0)),
+        np.zeros(len(plain), np.int64),
+    )
+    checked.reason[~plain & (frames.fields["ethertype"] != ETHERTYPE)] = _REASON_NUMBERS[BAD_ETHERTYPE]
+    if block.link_type is not None:
+        checked.reason[block.link_type != LINKTYPE_ETHERNET] = _REASON_NUMBERS[NOT_ETHERNET]
+    # Fragments and damaged frames are rare: the codec itself says what they are.
+    for row in np.flatnonzero(~plain & (checked.reason == 0)).tolist():
+        number, frame, place = joined.packet(row)
+        _check_one(decoders[number], frame, place, row, checked)
+    _check_bodies(block, frames, np.flatnonzero(plain), decoders[0].columns, checked)
+    return checked
+
+
+def _check_one(decoder: FrameDecoder, frame: bytes, place: Carried, row: int, checked: _Checked) -> None:
+    try:
+        decode_header(frame[ETHERNET_HEADER_LENGTH:])
+        checked.header_ok[row] = True
+        checked.fragment[row] = _PARTIAL
+        whole = decoder.take(frame, place)
+        if whole is not None:
+            checked.fragment[row] = _COMPLETING
+            checked.take(row, body_values(int(whole[0].type), whole[1]))
+    except DecodeError as error:
+        checked.reason[row] = _REASON_NUMBERS[error.reason.value]
+
+
+def _check_bodies(
+    block: Block, frames: _Frames, rows: Int64s, columns: Sequence[str], checked: _Checked
+) -> None:
+    """The bodies of whole frames."""
+    start = block.start[rows] + _FIXED_LENGTH
+    length = frames.fields["payload_length"][rows].astype(np.int64)
+    kind = frames.fields["type"][rows].astype(np.int64)
+    if not should_compile(len(block.data)):
+        for row, at, here, number in zip(
+            rows.tolist(), start.tolist(), length.tolist(), kind.tolist(), strict=True
+        ):
+            checked.take(row, body_values(number, bytes(block.data[at : at + here])))
+        return
+    from captures.frames.compiled_bodies import compiled_columns
+    from captures.frames.loops import group_bodies
+
+    raw = np.frombuffer(block.data, np.uint8)
+    whole = np.full(len(frames.plain), -1, np.int64)
+    whole[rows] = length
+    types = frames.fields["type"].astype(np.int64)
+    wanted = _BODY_COLUMNS.intersection(columns)
+    checked.compiled, left = compiled_columns(block, block.start + _FIXED_LENGTH, whole, types, wanted)
+    rows = np.flatnonzero(left)
+    if not len(rows):
+        return
+    start, length, kind = block.start[rows] + _FIXED_LENGTH, whole[rows], types[rows]
+    group, first = group_bodies(raw, start, length, kind)
+    found = [
+        body_values(int(kind[one]), bytes(block.data[start[one] : start[one] + length[one]]))
+        for one in first.tolist()
+    ]
+    numbers = np.array([checked.number(values) for values in found], np.int64)
+    reasons = np.array([_REASON_NUMBERS[values.reason] for values in found], np.int8)
+    checked.body[rows] = numbers[group]
+    checked.reason[rows] = reasons[group]
 
 
 def _batch(frames: _Frames, checked: _Checked, columns: Sequence[str]) -> pa.RecordBatch:
@@ -175,19 +200,19 @@ def _batch(frames: _Frames, checked: _Checked, columns: Sequence[str]) -> pa.Rec
 
 
 def _of_file(frames: _Frames) -> dict[str, Callable[[], pa.Array]]:
-    capture, count = frames.capture, len(frames.fields)
+    captures, repeated = frames.captures, frames.joined.repeated
     return {
-        "capture": lambda: _repeat(capture.name, pa.string(), count),
-        "kind": lambda: _repeat(capture.kind, pa.string(), count),
-        "link": lambda: _repeat(capture.link, pa.int32(), count),
-        "node": lambda: _repeat(capture.node, pa.int32(), count),
+        "capture": lambda: repeated([each.name for each in captures], pa.string()),
+        "kind": lambda: repeated([each.kind for each in captures], pa.string()),
+        "link": lambda: repeated([each.link for each in captures], pa.int32()),
+        "node": lambda: repeated([each.node for each in captures], pa.int32()),
     }
 
 
 def _of_headers(frames: _Frames, checked: _Checked) -> dict[str, Callable[[], pa.Array]]:
     block, unaddressed = frames.block, ~frames.has_addresses
     return {
-        "number": lambda: packet_numbers(block),
+        "number": frames.joined.numbers,
         "time": lambda: timestamps(block),
         "time_ns": lambda: pa.array(block.time_ns, mask=_mask(block.time_ns == NO_TIME)),
         "length": lambda: pa.array(np.minimum(block.length, 2**31 - 1).astype(np.int32)),
@@ -247,9 +272,10 @@ class _Checked:
 class _Frames:
     """The headers of the frames of a block, and what follows from them and the capture."""
 
-    def __init__(self, block: Block, capture: CaptureIdentity) -> None:
-        self.block = block
-        self.capture = capture
+    def __init__(self, joined: JoinedBlocks, captures: Sequence[CaptureIdentity]) -> None:
+        self.joined = joined
+        self.block = block = joined.block
+        self.captures = captures
         #: Ethernet and CBCB header of each frame; bytes not captured are zero.
         self.fields: Any = gather(block, _FIXED_LENGTH).view(_FRAME_DTYPE).reshape(-1)
 
@@ -308,13 +334,28 @@ class _Frames:
         """Where the sender is one of ours, and on a link one of its ends."""
         node: Mask = (self.fields["source_high"] == _NODE_PREFIX) & (self.fields["source_low"] < 2**31)
         known: Mask = self.has_addresses & (node | (self.source == _CONTROLLER_SOURCE))
-        if self.capture.kind == "link":
-            known &= (self.sender == self.capture.u) | (self.sender == self.capture.v)
+        known &= ~self._of_link | (self.sender == self._of("u")) | (self.sender == self._of("v"))
         return known
+
+    def _of(self, name: str) -> Int64s:
+        """The number of a node in each capture; `_NOBODY`: the capture has none."""
+        nodes = [getattr(each, name) for each in self.captures]
+        return self.joined.spread([_NOBODY if node is None else node for node in nodes])
+
+    @cached_property
+    def _of_link(self) -> Mask:
+        return self._of_kind("link")
+
+    @cached_property
+    def _of_host(self) -> Mask:
+        return self._of_kind("host")
+
+    def _of_kind(self, kind: str) -> Mask:
+        return self.joined.spread([each.kind == kind for each in self.captures]).astype(np.bool_)
 
     @cached_property
     def _from_router(self) -> Mask:
-        from_router: Mask = self.known_sender & (self.sender == self.capture.node)
+        from_router: Mask = self.known_sender & (self.sender == self._of("node"))
         return from_router
 
     @cached_property
@@ -325,24 +366,19 @@ class _Frames:
     @cached_property
     def direction(self) -> Int8s:
         """An index into `_DIRECTION_LABELS`."""
-        if self.capture.kind != "host":
-            return np.zeros(len(self.fields), np.int8)
-        return np.where(self._from_router, np.int8(1), np.int8(2))
+        of_host = np.where(self._from_router, np.int8(1), np.int8(2))
+        return np.where(self._of_host, of_host, np.int8(0))
 
     @cached_property
     def receiver(self) -> Int64s:
-        capture = self.capture
-        if capture.kind == "link":
-            return np.where(self.sender == capture.u, np.int64(capture.v or 0), np.int64(capture.u or 0))
-        return np.where(self._to_controller, np.int64(CONTROLLER), np.int64(capture.node or 0))
+        of_link = np.where(self.sender == self._of("u"), self._of("v"), self._of("u"))
+        of_host = np.where(self._to_controller, np.int64(CONTROLLER), self._of("node"))
+        return np.where(self._of_link, of_link, of_host)
 
     @cached_property
     def known_receiver(self) -> Mask:
-        if self.capture.kind == "link":
-            return self.known_sender
-        if self.capture.kind == "host":
-            return ~self._from_router | self._to_controller
-        return np.zeros(len(self.fields), np.bool_)
+        of_host = self._of_host & (~self._from_router | self._to_controller)
+        return np.where(self._of_link, self.known_sender, of_host)
 
 
 def _mask(nulls: Mask) -> Mask | None:
@@ -356,7 +392,3 @@ def _itself(column: pa.Array) -> pa.Array:
 
 def _labels(index: npt.NDArray[Any], labels: pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int8)), labels).cast(pa.string())
-
-
-def _repeat(value: object, kind: pa.DataType, count: int) -> pa.Array:
-    return pa.nulls(count, kind) if value is None else pa.repeat(pa.scalar(value, kind), count)

@@ -10,6 +10,7 @@ frame of each group.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,7 @@ from captures.frames.decoder import FrameDecoder
 from captures.frames.identity import CaptureIdentity
 from captures.frames.parts import FilePart
 from captures.pcap.compiling import should_compile
+from captures.pcap.joined import JoinedBlocks
 from captures.pcap.reader import NO_TIME, Block
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ _MOST_GROUPS = 65_536
 _MOST_EXAMPLE_BYTES = 16 * 1024 * 1024
 
 Int64s = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 class TrafficDecoder:
@@ -64,8 +67,7 @@ class TrafficDecoder:
         self._bin_ns = bin_ns
         self._columns = list(columns)
         self._well_formed: WellFormedFrames | None = None
-        self._held = [_SCHEMA.empty_table()]
-        self._nothing = _batch(_SCHEMA.empty_table(), self._columns)
+        self._held: list[pa.Table] = []
 
     def carry(self, part: FilePart) -> None:
         """As `FrameDecoder.carry`."""
@@ -87,8 +89,20 @@ class TrafficDecoder:
                 self._well_formed = WellFormedFrames(self._capture, self._bin_ns, _MOST_GROUPS)
             block = block.take(self._well_formed.add(block))
         if len(block.start):
-            self._held.append(self._counted(block))
-        return self.rest() if self._is_full() else self._nothing
+            self._held.append(_counted([self], JoinedBlocks([block])))
+        return self.rest() if self._is_full() else _nothing(tuple(self._columns))
+
+    @staticmethod
+    def together(
+        decoders: Sequence[TrafficDecoder], joined: JoinedBlocks, inside: Mask | None = None
+    ) -> pa.RecordBatch:
+        """Counts the frames of blocks of several captures.
+
+        Args:
+            decoders: for each block, the decoder of its capture; all have the same bins and columns.
+            inside: the frames that are counted; None: all.
+        """
+        return _batch(_counted(decoders, joined, inside), decoders[0]._columns)
 
     def _is_full(self) -> bool:
         held: int = sum(table.num_rows for table in self._held)
@@ -102,23 +116,10 @@ class TrafficDecoder:
         if self._well_formed is not None and self._well_formed.groups:
             self._held.append(self._of_well_formed(self._well_formed))
             self._well_formed = None
-        table = pa.concat_tables(self._held)
-        self._held = [_SCHEMA.empty_table()]
+        if not self._held:
+            return _nothing(tuple(self._columns))
+        table, self._held = pa.concat_tables(self._held), []
         return _batch(table, self._columns)
-
-    def _counted(self, block: Block) -> pa.Table:
-        """The counts of the frames of a block, by way of their columns."""
-        decoded = self._decoder.decode(block)
-        made = {
-            "bin_ns": _bins(block.time_ns, self._bin_ns),
-            "frames": pa.repeat(pa.scalar(1, pa.int64()), len(block.start)),
-            "bytes": pa.array(block.length),
-            "undecodable": pc.is_valid(decoded.column("undecodable")).cast(pa.int64()),
-        }
-        keys = [*_OF_FRAMES, "bin_ns"]
-        frames = pa.table({name: decoded.column(name) for name in _OF_FRAMES} | made)
-        sums = frames.group_by(keys).aggregate([(name, "sum") for name in _SUMS])
-        return sums.rename_columns([*keys, *_SUMS]).select(_SCHEMA.names)
 
     def _of_well_formed(self, counted: WellFormedFrames) -> pa.Table:
         """The counts of the compiled loop, with the columns of one frame of each group."""
@@ -133,8 +134,34 @@ class TrafficDecoder:
         return pa.table({name: decoded.column(name) for name in _OF_FRAMES} | made, schema=_SCHEMA)
 
 
+def _counted(
+    decoders: Sequence[TrafficDecoder], joined: JoinedBlocks, inside: Mask | None = None
+) -> pa.Table:
+    """The counts of the frames of blocks, by way of their columns."""
+    block = joined.block
+    decoded = FrameDecoder.together([each._decoder for each in decoders], joined)
+    made = {
+        "bin_ns": _bins(block.time_ns, decoders[0]._bin_ns),
+        "frames": pa.repeat(pa.scalar(1, pa.int64()), len(block.start)),
+        "bytes": pa.array(block.length),
+        "undecodable": pc.is_valid(decoded.column("undecodable")).cast(pa.int64()),
+    }
+    keys = [*_OF_FRAMES, "bin_ns"]
+    frames = pa.table({name: decoded.column(name) for name in _OF_FRAMES} | made)
+    if inside is not None:
+        frames = frames.filter(pa.array(inside))
+    sums = frames.group_by(keys).aggregate([(name, "sum") for name in _SUMS])
+    return sums.rename_columns([*keys, *_SUMS]).select(_SCHEMA.names)
+
+
 def _bins(time_ns: Int64s, bin_ns: int) -> pa.Array:
     return pa.array(time_ns // bin_ns * bin_ns, mask=time_ns == NO_TIME)
+
+
+@cache
+def _nothing(columns: tuple[str, ...]) -> pa.RecordBatch:
+    """No rows of some columns."""
+    return _batch(_SCHEMA.empty_table(), list(columns))
 
 
 def _batch(table: pa.Table, columns: list[str]) -> pa.RecordBatch:

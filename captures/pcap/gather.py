@@ -1,4 +1,4 @@
-"""Columns of many packets at once: first bytes as a table, all bytes, numbers and times as Arrow arrays."""
+"""Columns of many packets at once: first bytes as a table, all bytes and times as Arrow arrays."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ def gather(block: Block, width: int) -> npt.NDArray[np.uint8]:
         table = np.zeros((len(block.start), width), np.uint8)
         _GATHER.compiled(raw, block.start, block.captured, width, table)
         return table
+    if not len(raw):
+        return np.zeros((len(block.start), width), np.uint8)
     offsets = np.arange(width)
     index = np.minimum(block.start[:, np.newaxis] + offsets, len(raw) - 1)
     return np.where(offsets < block.captured[:, np.newaxis], raw[index], 0).astype(np.uint8)
@@ -60,14 +62,6 @@ def gather_bytes(block: Block) -> pa.Array:
             values[to : to + captured] = raw[start : start + captured]
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
     return pa.Array.from_buffers(pa.binary(), len(block.start), buffers)
-
-
-def packet_numbers(block: Block) -> pa.Array:
-    """The number of each packet in its file, from 1; null: unknown."""
-    count = len(block.start)
-    if block.before is None:
-        return pa.nulls(count, pa.int64())
-    return pa.array(np.arange(block.before + 1, block.before + 1 + count, dtype=np.int64))
 
 
 def timestamps(block: Block) -> pa.Array:

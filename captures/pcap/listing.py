@@ -60,7 +60,9 @@ def list_captures(
     for path in paths:
         named = [(place, top) for place in _places(path) for top in _tops(place)]
         if not named and not may_be_missing:
-            what = "matches no file" if has_magic(path) or "{" in path else "no such file or directory"
+            # The settings of a URI begin with a question mark.
+            written = split_uri(path).path if is_uri(path) else path
+            what = "matches no file" if has_magic(written) or "{" in written else "no such file or directory"
             raise FileNotFoundError(f"{path}: {what}")
         for place, top in named:
             for each in _files(place, top, name_glob, recursive):

@@ -201,24 +201,33 @@ class PcapReader:
         self, block_bytes: int = DEFAULT_BLOCK_BYTES, block_rows: int = _BLOCK_ROWS
     ) -> Iterator[Block]:
         """The packets in blocks of about `block_bytes` bytes of the file; no block is empty."""
+        whole = self.position == 0
         with open_bytes(str(self.path)) as file:
-            if not self._read_header(file):
+            first = self._read_header(file)
+            if first is None:
+                return
+            if whole:
+                yield from self._walk(file, block_bytes, block_rows, first)
                 return
         self._replay()
         with open_bytes(str(self.path), self.position) as file:
             yield from self._walk(file, block_bytes, block_rows)
 
-    def _read_header(self, file: ByteReader) -> bool:
-        """Reads the file's header. Returns False if a growing file has none yet."""
+    def _read_header(self, file: ByteReader) -> bytes | None:
+        """Reads the file's header.
+
+        Returns:
+            The bytes that were read and belong to the first block; None: a growing file has no header yet.
+        """
         header = bytearray(formats.PCAP_HEADER_LENGTH)
         read = file.read_into(memoryview(header))
         first = bytes(header[:read])
         if self._growing and read < len(header) and not formats.is_pcapng(first):
-            return False
+            return None
         if formats.is_pcapng(first):
             # The first block is the section's header, which `_walk` or `_replay` reads.
             self._section = _Section("<")
-            return True
+            return first
         if not read and file.defect:
             raise PcapError(f"{self.path}: {file.defect}")
         found = formats.read_pcap_header(str(self.path), first)
@@ -227,7 +236,7 @@ class PcapReader:
         )
         self._require(found.link_type)
         self.position = max(self.position, len(header))
-        return True
+        return b""
 
     def _require(self, link_type: int) -> None:
         if self._link_type is not None and link_type != self._link_type:
@@ -246,8 +255,15 @@ class PcapReader:
                 file.read_into(memoryview(block)[12:])
                 self._control(bytes(block), offset)
 
-    def _walk(self, file: ByteReader, block_bytes: int, block_rows: int) -> Iterator[Block]:
-        rest = memoryview(b"")
+    def _walk(
+        self, file: ByteReader, block_bytes: int, block_rows: int, first: bytes = b""
+    ) -> Iterator[Block]:
+        """The packets from `position` on.
+
+        Args:
+            first: the bytes at `position` that have been read from the file.
+        """
+        rest = memoryview(first)
         more = True
         while more and self.defect is None:
             size = block_bytes
@@ -259,6 +275,8 @@ class PcapReader:
             read = file.read_into(view[len(rest) :])
             more = read > 0
             end, at = len(rest) + read, 0
+            if not end:
+                break
             while True:
                 at, stopped, block = self._some(buffer, at, end, block_rows)
                 if block is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict, cast
+from typing import Annotated, NotRequired, TypedDict, cast
 
 from captures.rundir.files import read_lines
 from captures.rundir.layout import RunLayout
@@ -16,6 +16,9 @@ class CommandRecord(TypedDict):
     at_s: Annotated[float, "experiment seconds"]
     time_ns: Annotated[int, "wall clock, ns"]
     command: Annotated[str, "the command, such as `link 0 1 down` or `exec 3 -- ip address`"]
+    lossy_link: NotRequired[
+        Annotated[int, "index of a link that loses frames from now on, by `link ... set`"]
+    ]
 
 
 FILE = RunFile(
@@ -40,6 +43,15 @@ def read_commands(run: RunLayout) -> list[CommandRecord]:
         check(CommandRecord, where, record)
         records.append(cast("CommandRecord", record))
     return records
+
+
+def lossy_links(run: RunLayout) -> frozenset[int]:
+    """Returns the indices of the links that a command made lose frames.
+
+    Raises:
+        RunFolderError: a line is malformed.
+    """
+    return frozenset(record["lossy_link"] for record in read_commands(run) if "lossy_link" in record)
 
 
 def append_command(run: RunLayout, record: CommandRecord) -> None:

@@ -37,6 +37,7 @@ FILES: tuple[RunFile, ...] = (
     workload.FILE,
     manifest.FILE,
     others.KEYS,
+    others.NETWORK_KEYS,
     clock.FILE,
     capture_list.FILES_FILE,
     others.CAPTURE_INDEX,

@@ -47,6 +47,11 @@ class RunLayout:
         return self.path / "keys.json"
 
     @property
+    def network_keys(self) -> Path:
+        """The keys of routers and controller of a run with security."""
+        return self.path / "network-keys.json"
+
+    @property
     def clock(self) -> Path:
         """The pieces of the experiment clock."""
         return self.path / "clock.jsonl"

@@ -14,6 +14,11 @@ KEYS = RunFile(
     "The keys of the members of a run with privacy, made from the seed or those of `privacy.key_file`, as "
     "`cbcb pub --key-file` takes them; `router.privacy.keys` reads and writes it.",
 )
+NETWORK_KEYS = RunFile(
+    lambda run: [run.network_keys],
+    "The keys of routers and controller of a run with `[security]`, made from the seed or those of "
+    "`security.key_file`; `router.privacy.keys` reads and writes it.",
+)
 CAPTURE_INDEX = RunFile(
     lambda run: [run.captures_folder / f"*{INDEX_SUFFIX}"],
     "Where the parts of a large capture begin (`captures.frames.index`); the accounting writes it.",
@@ -51,5 +56,6 @@ TABLES_AT_WORK = RunFile(
 )
 REPORT = RunFile(
     lambda run: [run.report, run.figures_folder],
-    "The report for people, and its figures as SVG and PNG.",
+    "The report for people, and its figures as SVG and PNG; as PDF in a folder of its own, by "
+    "`cbcb report --style`.",
 )

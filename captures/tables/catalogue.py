@@ -722,6 +722,7 @@ _ROWS = (
             Column("node", _INT, "number of the node"),
             Column("x", _DOUBLE, "abscissa on the generator's plane; null: the topology gives no places"),
             Column("y", _DOUBLE, "ordinate on the generator's plane; null: the topology gives no places"),
+            Column("name", _TEXT, "name of the node; null: it has none"),
         ),
     ),
 )

@@ -29,6 +29,15 @@ def _mount(spark: SparkSession, folder: Path) -> str:
     return f"viewfs://{authority}/mounted"
 
 
+def _mount_as(spark: SparkSession, scheme: str, folder: Path) -> str:
+    """A URI of the folder with another scheme, whose class Hadoop looks up (`fs.SCHEME.impl`)."""
+    authority = f"of{zlib.crc32(str(folder).encode())}"
+    settings = spark.sparkContext._jsc.hadoopConfiguration()
+    settings.set(f"fs.{scheme}.impl", "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme")
+    settings.set(f"fs.viewfs.mounttable.{authority}.link./mounted", f"file://{folder}")
+    return f"{scheme}://{authority}/mounted"
+
+
 def _rows(frames: DataFrame) -> list[str]:
     return sorted(str(tuple(row)) for row in frames.collect())
 
@@ -46,6 +55,19 @@ def test_a_run_at_a_hadoop_path_reads_as_the_run(tmp_path: Path, spark: SparkSes
     assert traffic.where("kind = 'link'").selectExpr("sum(frames)").collect()[0][0] == links > 0
     packets = read_hadoop(spark, uri, pathGlobFilter="host-*", columns="file,offset")
     assert {row.file for row in packets.collect()} == {f"{uri}/host-{node}.pcap" for node in (0, 1, 2)}
+
+
+@pytest.mark.parametrize("scheme", ["s3a", "dbfs", "abfss"])
+def test_hadoop_opens_any_scheme_that_has_a_class(tmp_path: Path, spark: SparkSession, scheme: str) -> None:
+    run = good_run().write(tmp_path / "run")
+    register(spark)
+    uri = _mount_as(spark, scheme, run / "pcap")
+    found = read_hadoop(spark, uri, "cbcb", run=run)
+    assert _rows(found) == _rows(spark.read.format("cbcb").load(str(run))) != []
+    packets = read_hadoop(spark, f"{uri}/host-{{0,1}}.pcap", columns="file")
+    assert {row.file for row in packets.collect()} == {f"{uri}/host-{node}.pcap" for node in (0, 1)}
+    with pytest.raises(FileNotFoundError, match=f"{uri}/none: no such file or directory"):
+        read_hadoop(spark, f"{uri}/none")
 
 
 def test_of_a_directory_the_captures_are_read(tmp_path: Path, spark: SparkSession) -> None:

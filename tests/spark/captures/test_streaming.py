@@ -102,7 +102,10 @@ def test_a_growing_capture_is_read_to_its_last_whole_record(tmp_path: Path, spar
         file.write_bytes(content)
         stream.start()
         assert len(stream.rows()) == len(rows)
-        file.write_bytes(pcap_bytes([(100 + number, frame) for number, frame in enumerate(frames)]))
+        # At once: the stream may look at any time, also at a file that is being written.
+        other = file.with_suffix(".other")
+        other.write_bytes(pcap_bytes([(100 + number, frame) for number, frame in enumerate(frames)]))
+        other.replace(file)
         with pytest.raises(StreamingQueryException, match="has been replaced by another file"):
             stream.rows()
     finally:

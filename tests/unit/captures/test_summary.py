@@ -41,6 +41,7 @@ def _good() -> dict[str, Any]:
     return {
         **zero,
         "capture_defects": [],
+        "frames_refused": [],
         "attention": None,
         "reconciliation": equally,
         "held": False,
@@ -97,6 +98,11 @@ def test_broken_rules_of_subscriptions_fail_the_verdict() -> None:
             "the oracle's window of a change",
         ),
         ("capture_defects", ["host-1: cut"], "capture cut short: host-1: cut"),
+        (
+            "frames_refused",
+            ["router 0 refused 3 frames in the name of node 1: untagged"],
+            "not authentic: router 0 refused 3 frames in the name of node 1: untagged",
+        ),
         ("messages_sent", 0, "none of 2 messages was sent"),
         (
             "recovery_s",
