@@ -95,13 +95,22 @@ def _check_nodes(nodes: Iterable[Node]) -> tuple[Node, ...]:
         raise TopologyError(
             f"node ids are not 0 to {len(ordered) - 1}: {expected} is missing, {node.id} comes instead"
         )
+    check_names(ordered)
+    return ordered
+
+
+def check_names(nodes: Iterable[Node]) -> None:
+    """Checks that no two nodes have one name.
+
+    Raises:
+        TopologyError: two nodes have one.
+    """
     named: dict[str, int] = {}
-    for node in ordered:
+    for node in nodes:
         if node.name is not None and (other := named.setdefault(node.name, node.id)) != node.id:
             raise TopologyError(
                 f"nodes {other} and {node.id} are both named {node.name!r}; expected two names"
             )
-    return ordered
 
 
 def _check_links(specs: Sequence[LinkSpec], node_count: int, where: Callable[[int], str]) -> None:

@@ -24,8 +24,8 @@ from topos.suggest import unknown
 #: File name suffixes that `load` knows.
 SUFFIXES = (".toml", ".brite", ".graphml", ".json")
 _TOP_KEYS = ("name", "node", "link")
-_NODE_KEYS = ("id", "x", "y", "name")
-_LINK_KEYS = LinkSpec._fields
+NODE_KEYS = ("id", "x", "y", "name")
+LINK_KEYS = LinkSpec._fields
 _ENDS = ("u", "v")
 _JSON_LINK_KEYS = tuple(field.name for field in fields(Link))
 
@@ -99,7 +99,7 @@ def from_json(text: str) -> Topology:
     for position, entry in enumerate(links):
         where = f"link {position}"
         _check_keys(where, entry, _JSON_LINK_KEYS)
-        specs.append(_link(where, {key: entry[key] for key in _LINK_KEYS if entry.get(key) is not None}))
+        specs.append(_link(where, {key: entry[key] for key in LINK_KEYS if entry.get(key) is not None}))
     topology = build(name, nodes, specs)
     for link, entry in zip(topology.links, links, strict=True):
         for key in ("index", "u_port", "v_port"):
@@ -220,19 +220,24 @@ class _Lines:
 
 
 def _node(where: str, entry: Mapping[str, Any]) -> Node:
-    _check_keys(where, entry, _NODE_KEYS)
+    _check_keys(where, entry, NODE_KEYS)
     x, y = (None if entry.get(key) is None else _number(where, entry, key) for key in ("x", "y"))
-    return Node(_integer(where, entry, "id"), x, y, _name(where, entry.get("name")))
+    return Node(_integer(where, entry, "id"), x, y, node_name(where, entry.get("name")))
 
 
-def _name(where: str, name: object) -> str | None:
+def node_name(where: str, name: object) -> str | None:
+    """The name of a node, or None; `where` begins the error.
+
+    Raises:
+        TopologyError: it is no string of printable characters.
+    """
     if name is not None and (not isinstance(name, str) or not name or not name.isprintable()):
         raise TopologyError(f"{where}: name is {name!r}; expected a string of printable characters")
     return name
 
 
 def _link(where: str, entry: Mapping[str, Any]) -> LinkSpec:
-    _check_keys(where, entry, _LINK_KEYS)
+    _check_keys(where, entry, LINK_KEYS)
     values: dict[str, Any] = {key: _integer(where, entry, key) for key in ("u", "v")}
     for key in entry.keys() - values.keys():
         values[key] = _integer(where, entry, key) if key == "cost" else _number(where, entry, key)

@@ -75,6 +75,11 @@ class Topology:
         """Name -> id, of the nodes that have a name."""
         return {node.name: node.id for node in self.nodes if node.name is not None}
 
+    def label(self, node: int) -> str:
+        """The number of a node, followed by its name if it has one: `3 Berlin`."""
+        name = self.nodes[node].name
+        return str(node) if name is None else f"{node} {name}"
+
     def neighbours(self, node: int) -> dict[int, int]:
         """Interface number -> neighbouring node, of one node."""
         found: dict[int, int] = {}

@@ -30,6 +30,7 @@ from testbed.config.model import (
     PrivacyOptions,
     ProtocolOptions,
     RoutingOptions,
+    SecurityOptions,
     ServiceOptions,
     WorkloadOptions,
 )
@@ -37,6 +38,7 @@ from testbed.config.overrides import apply_overrides
 from testbed.config.schema import SECTIONS, TOP_LEVEL, read_fields
 from testbed.config.topology import TOPOLOGY_WAYS, read_topology, with_link_defaults
 from testbed.content.distributions import DistributionError, Distributions
+from testbed.content.schema import Schema, SchemaError
 from testbed.events.applications import ApplicationEvent
 from testbed.events.event import Event
 from topos.model import Topology
@@ -97,6 +99,9 @@ def load_experiment(
     service = _service(problems, sections.get("service", {}))
     protocol = _protocol(problems, sections, routing)
     privacy = _privacy(problems, sections, protocol, service, path.parent)
+    security = _section(problems, sections, "security", SecurityOptions)
+    if security.key_file is not None:
+        security = replace(security, key_file=str((path.parent / security.key_file).resolve()))
     oracle = _section(problems, sections, "oracle", OracleOptions)
     workload = attention = None
     if "workload.attention" in sections:
@@ -122,6 +127,7 @@ def load_experiment(
         service=service,
         protocol=protocol,
         privacy=privacy,
+        security=security,
         workload=workload,
         attention=attention,
         events=events,
@@ -295,6 +301,7 @@ def _workload(
             Distributions(Path(str(options.distributions)))
         except DistributionError as error:
             problems.add("workload", "distributions", str(error))
+    options = _workload_files(problems, options, folder)
     for what in _WORKLOAD_RANGES:
         least, most = getattr(options, f"{what}_min"), getattr(options, f"{what}_max")
         if least > most:
@@ -305,6 +312,26 @@ def _workload(
             "first_message_s",
             f"{options.first_message_s:g} is after the end; expected at most {duration_s:g} (duration_s)",
         )
+    return options
+
+
+def _workload_files(problems: Problems, options: WorkloadOptions, folder: Path) -> WorkloadOptions:
+    """Resolves the files of a workload, and checks a schema and what excludes what."""
+    if options.schema is not None:
+        options = replace(options, schema=str((folder / options.schema).resolve()))
+    if options.trace is not None:
+        options = replace(options, trace=str((folder / options.trace).resolve()))
+    if options.schema is not None:
+        share = None if options.selectivity_percent is None else options.selectivity_percent / 100
+        try:
+            Schema(Path(options.schema), share)
+        except SchemaError as error:
+            problems.add("workload", "schema", str(error))
+    elif options.selectivity_percent is not None:
+        problems.add("workload", "selectivity_percent", "needs workload.schema; expected both, or neither")
+    for one, other in (("schema", "distributions"), ("trace", "generator")):
+        if getattr(options, one) is not None and getattr(options, other) is not None:
+            problems.add("workload", one, f"and {other} exclude each other; expected one of them")
     return options
 
 

@@ -23,6 +23,8 @@ from router.predicates.encoded.model import BITS_MAX, HASHES_MAX
 from router.privacy.keys import DEFAULT_PARAMETERS, EncodingParameters
 from router.protocol.options import ChosenOptions, options_of_service
 from router.protocol.registries import DEFAULT_SCHEME, DEFAULT_SERVICE, SCHEMES, SERVICES
+from router.security.registry import OFF as SECURITY_OFF
+from router.security.registry import SECURITY_MODES
 from testbed.controller.trees import LAYERS
 from testbed.events.event import Event
 from topos.model import Topology
@@ -185,6 +187,40 @@ class WorkloadOptions:
             example="distributions",
         ),
     )
+    schema: str | None = field(
+        default=None,
+        metadata=option(
+            "File of attributes, in the place of the testbed's own vocabulary (docs/workloads.md).",
+            example="flights.toml",
+        ),
+    )
+    selectivity_percent: float | None = field(
+        default=None,
+        metadata=option(
+            "Share of the messages that each predicate selects; needs a schema.",
+            low=0,
+            above_low=True,
+            high=100,
+            unit=Unit.PERCENT,
+            example=5,
+        ),
+    )
+    trace: str | None = field(
+        default=None,
+        metadata=option(
+            "File of requests (.csv, or .jsonl as a run's workload), in the place of drawn senders and "
+            "receivers.",
+            example="requests.csv",
+        ),
+    )
+    generator: str | None = field(
+        default=None,
+        metadata=option(
+            "Function of an installed package (entry points of the group cbcb.workloads) that returns the "
+            "requests, in the place of drawn senders and receivers.",
+            example="rush-hour",
+        ),
+    )
 
 
 @dataclass(frozen=True)
@@ -269,6 +305,28 @@ class AttentionWorkload:
             " uniformly among the events that have any left."
         ),
     )
+
+
+@dataclass(frozen=True)
+class SecurityOptions:
+    """[security]: whether routers and controller verify who sent a frame."""
+
+    mode: str = field(
+        default=SECURITY_OFF,
+        metadata=option("How frames are authenticated.", choices=SECURITY_MODES),
+    )
+    key_file: str | None = field(
+        default=None,
+        metadata=option(
+            "File of the network keys (`cbcb keys`); default: a key made from the seed.",
+            example="network.keys",
+        ),
+    )
+
+    @property
+    def on(self) -> bool:
+        """Whether frames are authenticated."""
+        return self.mode != SECURITY_OFF
 
 
 @dataclass(frozen=True)
@@ -399,6 +457,7 @@ class Experiment:
     service: ServiceOptions = field(default_factory=ServiceOptions)
     protocol: ProtocolOptions = field(default_factory=ProtocolOptions)
     privacy: PrivacyOptions = field(default_factory=PrivacyOptions)
+    security: SecurityOptions = field(default_factory=SecurityOptions)
     workload: WorkloadOptions | None = field(default_factory=WorkloadOptions)
     attention: AttentionWorkload | None = None
     events: tuple[Event, ...] = ()

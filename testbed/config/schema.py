@@ -19,6 +19,7 @@ from testbed.config.model import (
     PrivacyOptions,
     ProtocolOptions,
     RoutingOptions,
+    SecurityOptions,
     ServiceOptions,
     WorkloadOptions,
 )
@@ -37,6 +38,7 @@ SECTIONS: Mapping[str, type | None] = {
     "service": ServiceOptions,
     "protocol": ProtocolOptions,
     "privacy": PrivacyOptions,
+    "security": SecurityOptions,
     "workload": WorkloadOptions,
     "workload.attention": AttentionWorkload,
     "oracle": OracleOptions,

@@ -17,6 +17,7 @@ from testbed.config.schema import read_fields
 from testbed.config.toml_text import toml_value
 from testbed.errors import InputError
 from topos import loaders
+from topos.build import check_names
 from topos.generators import GENERATORS
 from topos.model import Link, Topology, TopologyError
 from topos.suggest import unknown
@@ -50,6 +51,15 @@ def read_topology(
         found = " and ".join(ways) if ways else "nothing"
         problems.add("topology", "", f"has {found}; expected {TOPOLOGY_WAYS}")
         return None
+    names = table.get("names", {})
+    topology = _read_way(problems, {key: table[key] for key in table if key != "names"}, folder, seed)
+    if topology is None or names == {}:
+        return topology
+    return _make(problems, "names", lambda: _named(topology, names))
+
+
+def _read_way(problems: Problems, table: Mapping[str, object], folder: Path, seed: int) -> Topology | None:
+    """The topology without the names of [topology.names]."""
     before = len(problems)
     if "link" in table:
         return _make(problems, "", lambda: loaders.from_table("topology", table))
@@ -77,6 +87,24 @@ def _make(problems: Problems, key: str, make: Callable[[], Topology]) -> Topolog
     except TopologyError as error:
         problems.add("topology", key, str(error))
         return None
+
+
+def _named(topology: Topology, names: object) -> Topology:
+    """The topology, with the names of a table number -> name in place of its own.
+
+    Raises:
+        TopologyError: there is no such node, a name is no name, or two nodes have one.
+    """
+    if not isinstance(names, Mapping):
+        raise TopologyError('expected a table of numbers and names, such as { 3 = "Berlin" }')
+    nodes = list(topology.nodes)
+    for key, name in names.items():
+        number = int(key) if key.isascii() and key.isdigit() else -1
+        if not 0 <= number < len(nodes):
+            raise TopologyError(f"there is no node {key}; expected 0 to {len(nodes) - 1}")
+        nodes[number] = replace(nodes[number], name=loaders.node_name(f"node {key}", name))
+    check_names(nodes)
+    return replace(topology, nodes=tuple(nodes))
 
 
 def with_link_defaults(topology: Topology, defaults: LinkOptions) -> Topology:

@@ -24,13 +24,15 @@ from captures.rundir.layout import RunLayout
 from router.runtime.lines import LineSocket, LineTooLongError
 from testbed.config.errors import ExperimentError, Problems
 from testbed.config.events import read_events
-from testbed.errors import InputError
+from testbed.errors import InputError, RunError
 from testbed.events.fault import Fault, NetworkControl
-from topos.model import Topology
+from topos.model import Link, Topology
 
 #: Bytes of one command.
 LINE_LIMIT = 64 * 1024
 _BACKLOG = 16
+#: Properties that a link may get -> the greatest value; 0 takes the property away.
+PROPERTIES = {"loss_percent": 100.0, "bandwidth_mbps": 1e6, "delay_ms": 60_000.0}
 
 Request = Mapping[str, Any]
 
@@ -43,6 +45,13 @@ class Loop(Protocol):
 
     def ignore(self, source: Any) -> None:
         """Ends `attend`."""
+
+
+class ShapedNetwork(NetworkControl, Protocol):
+    """A network whose links can get other properties."""
+
+    def shape_link(self, u: int, v: int, properties: Mapping[str, float | None]) -> Link:
+        """Gives a link other properties (`testbed.network.emulated.EmulatedNetwork`)."""
 
 
 class Commands:
@@ -61,7 +70,7 @@ class Commands:
         path: Path,
         run: RunLayout,
         topology: Topology,
-        network: NetworkControl,
+        network: ShapedNetwork,
         namespace: Callable[[int], str],
     ) -> None:
         self._path = path
@@ -73,6 +82,7 @@ class Commands:
         self._operations: Mapping[str, Callable[[Request], dict[str, Any]]] = {
             "fault": self._fault,
             "enter": self._enter,
+            "shape": self._shape,
         }
 
     @contextmanager
@@ -158,6 +168,30 @@ class Commands:
             raise InputError(str(error)) from error
         return events[0]
 
+    def _shape(self, request: Request) -> dict[str, Any]:
+        u, v = self._joined(request.get("link"))
+        given = request.get("properties")
+        if not isinstance(given, dict) or not given or not given.keys() <= PROPERTIES.keys():
+            raise InputError(f"properties: {given!r}; expected some of {', '.join(PROPERTIES)}")
+        values: dict[str, float | None] = {}
+        for name, value in given.items():
+            if type(value) not in (int, float) or not 0 <= value <= PROPERTIES[name]:
+                raise InputError(f"{name}: {value!r}; expected a number from 0 to {PROPERTIES[name]:g}")
+            values[name] = float(value) or None
+        try:
+            link = self._network.shape_link(u, v, values)
+        except RunError as error:  # the kernel takes no such value
+            raise InputError(str(error)) from error
+        self._log(request, link.index if link.lossy else None)
+        return {"at_s": self._now_s()}
+
+    def _joined(self, ends: object) -> tuple[int, int]:
+        """Returns the ends of a link."""
+        for link in self._topology.links:
+            if ends in ([link.u, link.v], [link.v, link.u]):
+                return link.u, link.v
+        raise InputError(f"link: {ends!r}; expected the numbers of two nodes that are joined")
+
     def _enter(self, request: Request) -> dict[str, Any]:
         node = request.get("node")
         if type(node) is not int or not 0 <= node < len(self._topology.nodes):
@@ -165,10 +199,13 @@ class Commands:
         self._log(request)
         return {"namespace": self._namespace(node)}
 
-    def _log(self, request: Request) -> None:
+    def _log(self, request: Request, lossy_link: int | None = None) -> None:
         command = request.get("command")
         text = command if isinstance(command, str) else json.dumps(request)
-        append_command(self._run, CommandRecord(at_s=self._now_s(), time_ns=time.time_ns(), command=text))
+        record = CommandRecord(at_s=self._now_s(), time_ns=time.time_ns(), command=text)
+        if lossy_link is not None:
+            record["lossy_link"] = lossy_link
+        append_command(self._run, record)
 
 
 def _parse(line: bytes | LineTooLongError) -> dict[str, Any]:

@@ -196,10 +196,15 @@ class Prompt(cmd.Cmd):
         if shown < count:
             raise InputError(f"{shown} of {count} messages in {timeout_s:g} s")
 
-    @_operands(3, 3)
+    @_operands(3)
     def do_link(self, operands: list[str]) -> None:
-        """link U V up|down: takes a link up or down."""
+        """link U V up|down|set [loss=1] [bandwidth=5] [delay=2]: takes a link up or down, or shapes it."""
         u, v = (self._running.node(text) for text in operands[:2])
+        if operands[2] == "set":
+            self._running.shape_link(u, v, operands[3:])
+            return
+        if len(operands) > 3:
+            raise _UsageError("expected link U V up|down")
         self._running.set_link(u, v, _state(operands[2]))
 
     @_operands(2, 2)

@@ -31,6 +31,8 @@ from topos.model import Topology
 
 #: Types of frames that spread predicates.
 _ADVERTISEMENTS = ("RA", "XRA")
+#: Names of properties of links in commands: percent, Mbit/s, milliseconds.
+_SETTINGS = {"loss": "loss_percent", "bandwidth": "bandwidth_mbps", "delay": "delay_ms"}
 #: Wall seconds to wait for the answer to a command.
 _TIMEOUT_S = 30.0
 #: Environment of commands on a node.
@@ -160,6 +162,25 @@ class Running:
     def set_link(self, u: int, v: int, state: str) -> None:
         """Takes a link "up" or "down"; see `ask`."""
         self._fault({"action": f"link_{state}", "link": [u, v]}, f"link {u} {v} {state}")
+
+    def shape_link(self, u: int, v: int, settings: Sequence[str]) -> None:
+        """Gives a link other properties, such as ["loss=1", "bandwidth=5"]; 0 takes one away; see `ask`.
+
+        Raises:
+            InputError: a setting is not of that form, or the kernel cannot provide it.
+        """
+        properties = {}
+        for setting in settings:
+            name, _, value = setting.partition("=")
+            try:
+                properties[_SETTINGS[name]] = float(value)
+            except (KeyError, ValueError) as error:
+                expected = " ".join(f"{each}=NUMBER" for each in _SETTINGS)
+                raise InputError(f"{setting}: expected {expected}") from error
+        if not properties:
+            raise InputError("set: expected a setting, such as loss=1 or bandwidth=5")
+        command = f"link {u} {v} set {' '.join(settings)}"
+        self.ask({"do": "shape", "link": [u, v], "properties": properties, "command": command})
 
     def set_node(self, node: int, state: str) -> None:
         """Takes a node "up" or "down"; see `ask`."""

@@ -14,9 +14,11 @@ from testbed.config.model import Experiment, WorkloadOptions
 from testbed.content import drawing
 from testbed.content.distributions import Distributions
 from testbed.content.drawing import Contents
+from testbed.content.schema import Schema
 from testbed.events.applications import ApplicationEvent
 from testbed.oracle.constraints import PredicateIndex
 from testbed.workload.attention import PLAYED
+from testbed.workload.given import generated, read_trace
 from testbed.workload.model import Generated, Item, Workload
 
 
@@ -27,7 +29,8 @@ def generate(experiment: Experiment) -> Workload:
     if it is above zero). A sender is a Poisson process from `first_message_s` on. A receiver sets a predicate
     at 0 and, if it is among those that change, further predicates at the times of a Poisson process. Events
     at link level are not part of a workload. With [workload.attention], the workload of table 1 takes the
-    place of senders and receivers (`testbed.attention.demand`).
+    place of senders and receivers (`testbed.attention.demand`); so do the requests of a trace or of a
+    generator (`testbed.workload.given`), of which those after the end are left out.
 
     The result depends on the experiment alone. Every purpose has a separate random stream, made from the seed
     and a label, so that, for example, a higher message rate does not draw other receivers or predicates.
@@ -38,7 +41,11 @@ def generate(experiment: Experiment) -> Workload:
     senders: list[int] = []
     receivers: list[int] = []
     options = experiment.workload
-    if options is not None:
+    if options is not None and (given := _given(experiment, options)) is not None:
+        items.extend(item for item in given if item.at_s <= experiment.duration_s)
+        senders = sorted({item.node for item in items if item.attributes is not None})
+        receivers = sorted({item.node for item in items if item.predicate is not None})
+    elif options is not None:
         nodes = [node.id for node in experiment.topology.nodes]
         senders = _draw_share(_stream(experiment.seed, "senders"), nodes, options.senders_percent)
         receivers = _draw_share(_stream(experiment.seed, "receivers"), nodes, options.receivers_percent)
@@ -48,6 +55,9 @@ def generate(experiment: Experiment) -> Workload:
         contents: Contents = drawing
         if options.distributions is not None:
             contents = Distributions(Path(options.distributions))
+        elif options.schema is not None:
+            share = None if options.selectivity_percent is None else options.selectivity_percent / 100
+            contents = Schema(Path(options.schema), share)
         for node in receivers:
             items.extend(_receive(experiment, options, contents, node, node in changing))
         for node in senders:
@@ -56,6 +66,15 @@ def generate(experiment: Experiment) -> Workload:
     # precedes a drawn item of its node.
     items.sort(key=lambda item: (item.at_s, item.attributes is not None, item.node))
     return Workload(tuple(items), tuple(sorted(senders)), tuple(sorted(receivers)))
+
+
+def _given(experiment: Experiment, options: WorkloadOptions) -> list[Item] | None:
+    """The requests of a trace or of a generator; None: they are drawn."""
+    if options.trace is not None:
+        return read_trace(Path(options.trace), experiment.topology)
+    if options.generator is not None:
+        return generated(options.generator, experiment, _stream(experiment.seed, "generator"))
+    return None
 
 
 def _attention(experiment: Experiment, events: list[Item]) -> Workload:

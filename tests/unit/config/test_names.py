@@ -1,0 +1,158 @@
+"""Names of nodes: in every form of a topology, and everywhere that a node is shown."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from captures.datasource.live_counts import SLOT_NS, LinkCount
+from captures.rundir.clock import read_clock
+from captures.rundir.layout import RunLayout
+from captures.tables.query import connect
+from testbed.api import simulate
+from testbed.config.load import ExperimentError, load_experiment
+from testbed.config.model import Experiment
+from testbed.control.nodes import node_id
+from testbed.live.terminal import live_table
+from testbed.live.watch import Watcher, open_state
+from testbed.report.render import write_report
+from testbed.trace.build import trace
+from testbed.trace.find import listed
+from testbed.trace.show import lines
+from tests.support.polling import poll
+
+_BRITE = """\
+Topology: ( 3 Nodes, 2 Edges )
+Nodes: ( 3 )
+0 1.0 2.0 1 1 -1 RT_NODE
+1 3.0 4.0 2 2 -1 RT_NODE
+2 5.0 6.0 1 1 -1 RT_NODE
+Edges: ( 2 )
+0 0 1 10.0 1.0 100.0 -1 -1 E_RT U
+1 1 2 10.0 1.0 100.0 -1 -1 E_RT U
+"""
+_GRAPHML = """\
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+<key id="l" for="node" attr.name="label" attr.type="string"/>
+<graph edgedefault="undirected">
+<node id="0"><data key="l">Old</data></node><node id="1"/><node id="2"/>
+<edge source="0" target="1"/><edge source="1" target="2"/>
+</graph></graphml>
+"""
+_TOML = "[[link]]\nu = 0\nv = 1\n[[link]]\nu = 1\nv = 2\n"
+_NAMES = '[topology.names]\n0 = "Bern"\n2 = "Zürich"\n'
+
+
+def _load(folder: Path, topology: str) -> Experiment:
+    path = folder / "e.toml"
+    path.write_text(f"duration_s = 20\n[topology]\n{topology}", encoding="utf-8")
+    return load_experiment(path)
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ('file = "t.brite"', _BRITE),
+        ('file = "t.graphml"', _GRAPHML),
+        ('file = "t.toml"', _TOML),
+        ('generator = "ring"\nnodes = 3', ""),
+        ("link = [{ u = 0, v = 1 }, { u = 1, v = 2 }]", ""),
+    ],
+)
+def test_every_form_of_a_topology_takes_names(tmp_path: Path, form: str, text: str) -> None:
+    if text:
+        (tmp_path / form.split('"')[1]).write_text(text, encoding="utf-8")
+    topology = _load(tmp_path, f"{form}\n{_NAMES}").topology
+    assert [node.name for node in topology.nodes] == ["Bern", None, "Zürich"]
+    assert [topology.label(node) for node in range(3)] == ["0 Bern", "1", "2 Zürich"]
+    assert node_id("Zürich", topology) == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        ('3 = "x"', "there is no node 3; expected 0 to 2"),
+        ('x = "x"', "there is no node x; expected 0 to 2"),
+        ("1 = 2", "node 1: name is 2; expected a string of printable characters"),
+        ('0 = "x"\n1 = "x"', "nodes 0 and 1 are both named 'x'; expected two names"),
+    ],
+)
+def test_a_wrong_name_is_a_problem_of_its_key(tmp_path: Path, names: str, problem: str) -> None:
+    with pytest.raises(ExperimentError) as raised:
+        _load(tmp_path, f'generator = "ring"\nnodes = 3\n[topology.names]\n{names}\n')
+    assert str(raised.value).endswith(f"[topology] names: {problem}")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A simulated run on a ring of three, of which two nodes have names, accounted for."""
+    folder = tmp_path_factory.mktemp("named")
+    path = folder / "e.toml"
+    events = (
+        '[[events]]\nat_s = 1\naction = "set_predicate"\nnode = "Zürich"\npredicate = "a < 5"\n'
+        '[[events]]\nat_s = 5\naction = "send_message"\nnode = "Bern"\nmessage = "a = 1"\n'
+        '[[events]]\nat_s = 10\naction = "link_down"\nlink = ["Bern", "Zürich"]\n'
+    )
+    path.write_text(
+        f'duration_s = 20\n[topology]\ngenerator = "ring"\nnodes = 3\n{_NAMES}{events}', encoding="utf-8"
+    )
+    return simulate(load_experiment(path), runs=folder / "runs", accounting="duckdb").path
+
+
+def test_a_trace_names_the_nodes(run: Path) -> None:
+    with connect(run) as database:
+        (message,) = listed(database)
+        shown = list(lines(trace(run, database, message)))
+    assert shown[1].startswith("sent at 5.000 s (experiment time) by r0 Bern, sequence number ")
+    assert "r0 Bern" in shown
+    assert any(line.startswith("└─ r2 Zürich  by interface ") for line in shown)
+
+
+def test_the_table_of_nodes_has_the_names(run: Path) -> None:
+    with connect(run) as database:
+        assert database.execute("select node, name from nodes order by node").fetchall() == [
+            (0, "Bern"),
+            (1, None),
+            (2, "Zürich"),
+        ]
+
+
+def test_the_live_view_names_nodes_links_and_events(run: Path) -> None:
+    state = open_state(run)
+    with Watcher(state, None, busy=False):
+        poll(lambda: state.snapshot()["events"] or None, 30, "events are read")
+        poll(lambda: any("down" in event["text"] for event in state.snapshot()["events"]) or None, 30, "down")
+    assert [node["label"] for node in state.topology()["nodes"]] == ["0 Bern", "1", "2 Zürich"]
+    assert "link 2 Zürich-0 Bern down" in [event["text"] for event in state.snapshot()["events"]]
+    index = next(link["index"] for link in state.topology()["links"] if {link["u"], link["v"]} == {0, 2})
+    slot = read_clock(RunLayout(run)).start_ns // SLOT_NS + 1
+    state.take_counts([LinkCount(index, "MSG", slot, 30, 3000)])
+    snapshot = state.snapshot()
+    snapshot["links"] = [{**link, "recent": 1.0} for link in snapshot["links"]]
+    out = StringIO()
+    Console(file=out, width=100).print(live_table(snapshot, state.topology(), None))
+    assert "2 Zürich-0 Bern" in out.getvalue()
+
+
+def test_a_run_that_was_accounted_for_shows_its_frames_at_once(run: Path) -> None:
+    state = open_state(run)
+    with Watcher(state, "local[1]", busy=False):
+        snapshot = state.snapshot()
+    with connect(run) as database:
+        totals = database.execute(
+            "select type, sum(frames)::int from link_totals where link is not null group by type"
+        ).fetchall()
+    assert snapshot["stream"]["state"] == "ended"
+    assert {name: count for name, count in snapshot["frames"].items() if count} == dict(totals)
+    assert sum(link["frames"] for link in snapshot["links"]) == sum(count for _, count in totals) > 0
+    assert sum(map(sum, snapshot["series"]["types"].values())) == sum(count for _, count in totals)
+
+
+def test_the_report_names_nodes_in_tables_and_captions(run: Path) -> None:
+    page = write_report(run).read_text(encoding="utf-8")
+    assert "The busiest link, 2 Zürich–0 Bern, carried" in page or "1–2 Zürich" in page or "0 Bern–1" in page
+    assert '<td class="n" data-value="0.0">0 Bern</td>' in page
+    assert '<td class="n" data-value="1.0">1</td>' in page

@@ -1,0 +1,222 @@
+"""Workloads that a user shapes: schemas, popularity, selectivity, traces, generators of packages."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from router.predicates.model import Message
+from router.predicates.semantics import matches
+from testbed.config.errors import ExperimentError
+from testbed.config.load import load_experiment
+from testbed.config.model import Experiment, WorkloadOptions
+from testbed.content.schema import KEYS, Schema, SchemaError
+from testbed.errors import InputError
+from testbed.workload.generate import generate, match_distribution
+from testbed.workload.model import Item
+from tests.support.paths import DOCS
+
+FLIGHTS = """
+[[attribute]]
+name = "price"
+type = "double"
+high = 500
+[[attribute]]
+name = "seats"
+type = "double"
+low = 10
+high = 20
+[[attribute]]
+name = "dest"
+type = "string"
+count = 50
+zipf = 1.0
+present = 0.5
+"""
+
+
+def _schema(folder: Path, text: str = FLIGHTS) -> Path:
+    path = folder / "flights.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _experiment(folder: Path, workload: str, topology: str = 'generator = "ring"\nnodes = 20') -> Experiment:
+    path = folder / "e.toml"
+    text = f"duration_s = 600\nseed = 5\n[topology]\n{topology}\n[workload]\n{workload}\n"
+    path.write_text(text, encoding="utf-8")
+    return load_experiment(path)
+
+
+def test_values_are_as_popular_as_the_schema_says(tmp_path: Path) -> None:
+    schema, random, sizes = Schema(_schema(tmp_path)), Random(1), WorkloadOptions()
+    messages = [schema.draw_message(random, sizes) for _ in range(20_000)]
+    assert all({"price", "seats"} <= message.keys() for message in messages)
+    drawn = Counter(message["dest"] for message in messages if "dest" in message)
+    assert drawn.total() == pytest.approx(10_000, rel=0.05)
+    # Zipf with exponent 1: the second value is half as popular as the first, the tenth a tenth.
+    assert drawn["v2"] / drawn["v1"] == pytest.approx(1 / 2, rel=0.1)
+    assert drawn["v10"] / drawn["v1"] == pytest.approx(1 / 10, rel=0.2)
+
+
+@pytest.mark.parametrize("filters", [1, 4])
+@pytest.mark.parametrize("percent", [0.5, 5, 40, 100])
+def test_every_predicate_selects_the_share_that_is_asked_for(
+    tmp_path: Path, percent: float, filters: int
+) -> None:
+    schema = Schema(_schema(tmp_path), percent / 100)
+    sizes = WorkloadOptions(filters_min=filters, filters_max=filters, constraints_max=2)
+    random = Random(2)
+    messages = [schema.draw_message(random, sizes) for _ in range(4000)]
+    shares = []
+    for _ in range(20):
+        predicate = schema.draw_predicate(random, sizes)
+        assert len(predicate) == filters
+        shares.append(sum(matches(predicate, message) for message in messages) / len(messages))
+    expected = percent / 100
+    # Five standard deviations of a count of 4,000 messages.
+    spread = 5 * (expected * (1 - expected) / 4000) ** 0.5
+    assert max(abs(share - expected) for share in shares) <= spread
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_shape_of_figure_10_does_not_depend_on_a_seed(tmp_path: Path, seed: int) -> None:
+    _schema(tmp_path)
+    text = 'schema = "flights.toml"\nselectivity_percent = 20\nsenders_percent = 50\nmessages_per_minute = 10'
+    (tmp_path / "e.toml").write_text(
+        f'duration_s = 600\nseed = {seed}\n[topology]\ngenerator = "ring"\nnodes = 100\n[workload]\n{text}\n'
+    )
+    shares = match_distribution(generate(load_experiment(tmp_path / "e.toml")))
+    assert len(shares) > 1000
+    assert sum(shares) / len(shares) == pytest.approx(0.2, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("x = 1", "expected tables [[attribute]], and nothing else"),
+        ('[[attribute]]\nname = "a"\n', "attribute 1: type is missing"),
+        ('[[attribute]]\nname = "a"\ntype = "double"\nhigt = 3\n', "attribute 1: unknown key 'higt'"),
+        ('[[attribute]]\nname = "a"\ntype = "double"\nlow = 3\nhigh = 3\n', "expected low below high"),
+        ('[[attribute]]\nname = "a"\ntype = "string"\n', "expected one of values and count"),
+        ('[[attribute]]\nname = "a"\ntype = "string"\nvalues = [1]\n', "values: expected a list of strings"),
+        (FLIGHTS + '[[attribute]]\nname = "price"\ntype = "double"\n', "attribute 4: 'price' is declared"),
+    ],
+)
+def test_errors_of_a_schema_name_file_and_attribute(tmp_path: Path, text: str, problem: str) -> None:
+    path = _schema(tmp_path, text)
+    with pytest.raises(SchemaError) as raised:
+        Schema(path)
+    assert str(raised.value).startswith(f"{path}: ") and problem in str(raised.value)
+
+
+def test_a_selectivity_needs_a_number_that_every_message_has(tmp_path: Path) -> None:
+    path = _schema(tmp_path, '[[attribute]]\nname = "a"\ntype = "double"\npresent = 0.5\n')
+    assert Schema(path).draw_predicate(Random(1), WorkloadOptions())
+    with pytest.raises(SchemaError, match="expected one with a number with present = 1"):
+        Schema(path, 0.1)
+    with pytest.raises(ExperimentError, match=r"selectivity_percent: needs workload\.schema"):
+        _experiment(tmp_path, "selectivity_percent = 3")
+
+
+CSV = '''\
+at_s,node,action,subscription,predicate,message
+0,Bern,set_predicate,,"price < 400.0 and dest = ""v1""",
+5.5,1,send_message,,,"dest = ""v1"", price = 300.0"
+700,1,send_message,,,a = 1
+'''
+ITEMS = (
+    Item(0.0, 2, "set_predicate", predicate='price < 400.0 and dest = "v1"'),
+    Item(5.5, 1, "send_message", attributes=Message({"dest": "v1", "price": 300.0})),
+)
+NAMED = 'generator = "ring"\nnodes = 3\n[topology.names]\n2 = "Bern"'
+
+
+def test_a_trace_of_either_form_is_the_workload_up_to_the_end_of_the_experiment(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(CSV, encoding="utf-8")
+    workload = generate(_experiment(tmp_path, 'trace = "t.csv"', NAMED))
+    assert tuple(workload.items) == ITEMS
+    assert (workload.senders, workload.receivers) == ((1,), (2,))
+    # The form of a run's own workload: a run can be repeated from it.
+    lines = "".join(json.dumps(item.line) + "\n" for item in ITEMS)
+    (tmp_path / "t.jsonl").write_text(lines, encoding="utf-8")
+    assert tuple(generate(_experiment(tmp_path, 'trace = "t.jsonl"', NAMED)).items) == ITEMS
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("t.csv", "at_s,nod\n", "t.csv, line 1: unknown column 'nod'; did you mean 'node'?"),
+        ("t.csv", "at_s,node,action\n1,9,send_message\n", "t.csv, line 2: node 9: expected 0 to 2"),
+        ("t.csv", "at_s,node\n1,1\n", "t.csv, line 2: "),
+        ("t.csv", "node,action\n1,send_message\n", "t.csv, line 2: at_s is missing"),
+        ("t.csv", "at_s,node,action\n1,1,send_message,x\n", "t.csv, line 2: more fields than columns"),
+        ("t.csv", "at_s,node\n1," + "9" * 200_000, "t.csv: cannot be read: field larger than field limit"),
+        ("t.jsonl", '{"at_s": 1' + "0" * 400 + ', "node": 1}', "t.jsonl, line 1: int too large"),
+        ("t.jsonl", '{"at_s": 1, "node": 1, "attributes": [1]}', "t.jsonl, line 1: "),
+        ("t.jsonl", '\n{"at_s": -1, "node": 1}\n', "t.jsonl, line 2: at_s is -1; expected experiment "),
+        ("t.jsonl", "[]\n", "t.jsonl, line 1: expected an object"),
+        ("t.jsonl", "{\n", "t.jsonl, line 1: not JSON"),
+        (
+            "t.jsonl",
+            '{"at_s": 1, "node": 1, "action": "set_predicate", "predicate": "a <"}\n',
+            "t.jsonl, line 1: ",
+        ),
+        ("t.txt", "", "t.txt: expected a trace whose name ends in .csv or .jsonl"),
+        ("missing.csv", None, "missing.csv: cannot be read: "),
+    ],
+)
+def test_errors_of_a_trace_name_file_and_line(
+    tmp_path: Path, name: str, text: str | None, problem: str
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    experiment = _experiment(tmp_path, f'trace = "{name}"', 'generator = "ring"\nnodes = 3')
+    with pytest.raises(InputError) as raised:
+        generate(experiment)
+    assert problem in str(raised.value)
+
+
+def test_a_generator_of_an_installed_package_makes_the_workload(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rush_hour.py").write_text(
+        "from testbed.workload.model import Item\n"
+        "def rush(experiment, random):\n"
+        "    for node in range(len(experiment.topology.nodes)):\n"
+        "        yield Item(0.0, node, 'set_predicate', predicate='a < 5')\n"
+        "    yield Item(random.uniform(1, 2), 0, 'send_message', attributes={'a': 1})\n"
+        "def wrong(experiment, random):\n"
+        "    return ['x']\n"
+    )
+    info = tmp_path / "rush_hour-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rush-hour\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[cbcb.workloads]\nrush-hour = rush_hour:rush\nwrong = rush_hour:wrong\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    ring = 'generator = "ring"\nnodes = 3'
+    first, again = (generate(_experiment(tmp_path, 'generator = "rush-hour"', ring)) for _ in range(2))
+    assert first == again
+    assert [(item.node, item.predicate) for item in first.items][:3] == [(n, "a < 5") for n in range(3)]
+    assert (first.senders, first.receivers) == ((0,), (0, 1, 2))
+    for name, problem in (("wrong", "returned 'x'; expected an Item"), ("rush", "did you mean 'rush-hour'")):
+        with pytest.raises(InputError, match=problem):
+            generate(_experiment(tmp_path, f'generator = "{name}"', ring))
+    sys.modules.pop("rush_hour", None)
+
+
+def test_the_page_about_workloads_names_every_key_of_a_schema_and_its_example_holds(tmp_path: Path) -> None:
+    page = (DOCS / "workloads.md").read_text(encoding="utf-8")
+    for option in KEYS:
+        assert f"| `{option.key}` |" in page, option.key
+    example = page.split("```toml\n")[1].split("```")[0]
+    schema = Schema(_schema(tmp_path, example))
+    message = schema.draw_message(Random(1), WorkloadOptions())
+    assert message.keys() >= {"price", "airline"}
