@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from testbed.cli.arguments import add_runs
+from testbed.cli.arguments import add_runs, add_style
 from testbed.runs.folders import find_run
 
 
@@ -19,8 +19,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=Path,
         default=Path("compare.svg"),
         metavar="FILE",
-        help="the curves (compare.svg)",
+        help="the curves: .svg, .png or .pdf (compare.svg)",
     )
+    add_style(parser, "report", "style of the curves")
 
 
 def main(arguments: Namespace) -> int:
@@ -30,6 +31,7 @@ def main(arguments: Namespace) -> int:
     from rich.table import Table
 
     from testbed.report.comparison import compare, draw_curves, names_of
+    from testbed.report.style import STYLES, styled
     from testbed.terminal import numbers
 
     runs = [find_run(arguments.runs, run) for run in arguments.compared]
@@ -42,7 +44,9 @@ def main(arguments: Namespace) -> int:
     console = Console()
     console.print(table)
     console.print(f"{len(rows) - len(shown)} keys with equal values are not shown", style="dim")
-    if draw_curves(dict(zip(names, runs, strict=True)), arguments.output):
+    with styled(STYLES[arguments.style]):
+        drawn = draw_curves(dict(zip(names, runs, strict=True)), arguments.output)
+    if drawn:
         console.print(f"curves: {arguments.output}", soft_wrap=True)
     return 0
 

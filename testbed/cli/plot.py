@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from testbed.cli.arguments import add_runs
+from testbed.cli.arguments import add_runs, add_style
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -23,10 +23,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("plot.svg"), metavar="FILE", help=".svg, .png or .pdf"
     )
+    add_style(parser, "report", "style of the plot")
 
 
 def main(arguments: Namespace) -> int:
     """Writes the plot, and prints its numbers."""
+    from testbed.report.style import STYLES, styled
     from testbed.runs.folders import sweep_folder
     from testbed.sweeps.folder import read_runs
     from testbed.sweeps.plot import save
@@ -38,7 +40,8 @@ def main(arguments: Namespace) -> int:
         path = sweep_folder(arguments.runs, str(path))
     runs = read_runs(path)
     plot = Plot(arguments.y, arguments.x, arguments.by, arguments.kind)
-    save(runs, plot, arguments.output)
+    with styled(STYLES[arguments.style]):
+        save(runs, plot, arguments.output)
     parameters = [plot.x] if plot.by is None else [plot.x, plot.by]
     for place, found in points(runs, plot.y, parameters).items():
         where = ", ".join(f"{name} = {value}" for name, value in zip(parameters, place, strict=True))

@@ -5,20 +5,21 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from captures.rundir.layout import RunLayout
-from testbed.cli.arguments import add_run
+from testbed.cli.arguments import add_run, add_style
 from testbed.errors import InputError
 from testbed.runs.folders import find_run
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_run(parser)
+    add_style(parser, None, "write the figures as PDF in this style, in place of the page")
 
 
 def main(arguments: Namespace) -> int:
-    """Writes the report and prints its path."""
+    """Writes the report, or its figures in a style, and prints the paths."""
     # pandas and matplotlib take a second to load.
     from captures.tables import store
-    from testbed.report.render import write_report
+    from testbed.report.render import write_figures, write_report
 
     run_dir = find_run(arguments.runs, arguments.run)
     summary = RunLayout(run_dir).summary
@@ -26,5 +27,8 @@ def main(arguments: Namespace) -> int:
         raise InputError(f"{run_dir}: has no {summary.name}; {store.remedy(run_dir)}")
     if (wrong := store.lacking(run_dir, ())) is not None:
         raise InputError(wrong)
-    print(write_report(run_dir))
+    if arguments.style is None:
+        print(write_report(run_dir))
+    else:
+        print("\n".join(map(str, write_figures(run_dir, arguments.style))))
     return 0

@@ -77,6 +77,7 @@ def main(arguments: Namespace) -> int:
 
 def _of_publications(run: RunLayout, wanted: str | None, arguments: Namespace) -> int:
     """Prints the way of a publication, or the list of publications, of the attention-limited service."""
+    from captures.rundir.topology import read_topology
     from testbed.trace import publications as found
 
     if arguments.missed:
@@ -93,5 +94,9 @@ def _of_publications(run: RunLayout, wanted: str | None, arguments: Namespace) -
     if not (source.isdigit() and number.isdigit()):
         raise InputError(f"{wanted}: expected SOURCE:NUMBER, such as 3:17")
     one = found.publication(run, int(source), int(number))
-    print(json.dumps(asdict(one), indent=1) if arguments.json else "\n".join(found.lines(one)))
+    print(
+        json.dumps(asdict(one), indent=1)
+        if arguments.json
+        else "\n".join(found.lines(one, read_topology(run)))
+    )
     return 0

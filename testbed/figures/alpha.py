@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from testbed.figures.reproduction import LAYERS, Case, Panel, Reproduction, Results, Statement
 
 _GRID = [scale * 10**power for power in range(1, 7) for scale in (1, 2, 5)][:-2]
 _ROWS = ((10_000, 10, 10), (10_000, 10, 100), (10_000, 10, 1_000), (10_000, 10, 10_000))
-#: A mean over several draws takes so many conjunctions in all.
-_DRAWN_FOR_FEW = 3_000
+#: Conjunctions that are drawn in all, at least: the variance is greatest at some thousand, and falls behind.
+_DRAWN = 100_000
+#: Disjoint parts are taken until the standard error of their mean is below this, and so many at least.
+_ERROR, _DRAWS = 0.005, 30
 #: Kinds of conjunctions of one constraint, for which alpha is known exactly.
 _EXACT = {
     "one equality constraint of 50 names x 100 integers": (50, "equal", 5_000),
@@ -41,7 +43,8 @@ class Alpha(Reproduction):
         "receivers of the same run, drawn at random: the predicates of the testbed's own workload, and few. "
         "alpha(r / Delta), as the slides have it, is alpha of the mean number of receivers; most filters are "
         "in entries of many receivers, where alpha is less, so that it predicts too much.",
-        "Below 3,000 conjunctions a draw is the mean of so many disjoint ones as 3,000 conjunctions give.",
+        "Alpha of a seed is the mean over disjoint parts of what was drawn: thirty parts or more, until the "
+        "standard error of the mean is below 0.005, or all has been used.",
         "Zipf frequency has the exponent 1. In the generic model a Zipf predicate is h draws with "
         "replacement.",
     )
@@ -206,14 +209,13 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
     rng = np.random.default_rng([seed, *str(sorted(facts.items())).encode()])
     model, n = facts["model"], int(facts["n"])
     if model == "dnf":
-        drawn = conjunctions.draw(n, facts["names"], rng, zipf=facts["zipf"])
-        points = [k for k in _GRID if k <= n]
-        # Few conjunctions vary much: their alpha is the mean of that of several parts of what was drawn.
-        parts = {k: max(1, min(n, _DRAWN_FOR_FEW) // k) for k in points}
+        total = max(n, _DRAWN)
+        drawn = conjunctions.draw(total, facts["names"], rng, zipf=facts["zipf"])
         return {
             "curve": [
-                (k, statistics.fmean(conjunctions.alpha(drawn.part(at * k, k)) for at in range(times)))
-                for k, times in parts.items()
+                (k, _mean(conjunctions.alpha(drawn.part(start, k)) for start in range(0, total - k + 1, k)))
+                for k in _GRID
+                if k <= n
             ]
         }
     if model in ("equal", "less"):
@@ -235,3 +237,13 @@ def measure(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
         "draws": [together / alone for together, _ in drawn_sizes],
         "exact": formulas.weighted(weights, h, n),
     }
+
+
+def _mean(values: Iterator[float]) -> float:
+    """The mean of values that are taken until it is known well enough, or none is left."""
+    taken: list[float] = []
+    for value in values:
+        taken.append(value)
+        if len(taken) >= _DRAWS and statistics.stdev(taken) < _ERROR * math.sqrt(len(taken)):
+            break
+    return statistics.fmean(taken)

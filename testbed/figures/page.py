@@ -9,12 +9,11 @@ import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from testbed.errors import InputError
 from testbed.figures.reproduction import Panel, Reproduction, Statement, Table
-from testbed.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, styled
+from testbed.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, empty_figure, styled
 
 _COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY)
 #: Points of the common grid on which the curves of several runs are compared.
@@ -97,11 +96,11 @@ def draw(panel: Panel, axes: Axes) -> None:
     if panel.percent:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.set_ylim(bottom=0)
-    axes.set_title(panel.title, fontsize=10)
+    axes.set_title(panel.title, fontsize="medium")
     axes.set_xlabel(panel.x)
     axes.set_ylabel(panel.y)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=8)
+        axes.legend(fontsize="small")
 
 
 def _corners(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
@@ -132,7 +131,7 @@ def _draw_points(axes: Axes, curves: Sequence[npt.NDArray[np.float64]], colour: 
 
 def _draw(panels: Sequence[Panel], path: Path) -> None:
     with styled(), mpl.rc_context({"svg.hashsalt": path.stem}):
-        figure = Figure(figsize=(5.2 * max(1, len(panels)), 3.4))
+        figure = empty_figure(5.2 * max(1, len(panels)), 3.4)
         for number, panel in enumerate(panels, 1):
             draw(panel, figure.add_subplot(1, len(panels), number))
         figure.savefig(path, facecolor="white", metadata={"Date": None})

@@ -26,7 +26,7 @@ from router.clock.pieces import Piece
 from router.wire.header import TYPE_NAMES, UNDECODABLE
 from testbed.live.deliveries import Deliveries
 from testbed.network.state import STATE_ROOT
-from testbed.report.layout import positions
+from testbed.report.layout import apart, positions
 from topos.model import Topology
 
 #: Largest number of points of a curve; longer runs get wider bins.
@@ -36,7 +36,15 @@ _MAX_POINTS = 180
 _RECENT = 5 * 10**9 // SLOT_NS
 _SLOT_S = SLOT_NS / 1e9
 _MAX_EVENTS = 50
+#: Width and height of the network on the page, without its margins, and how much wider than its mark the ring
+#: of a sender is (page.html).
+_DRAWING, _RING = (768.0, 568.0), 9.0
 Json = dict[str, Any]
+
+
+def _mark(nodes: int) -> float:
+    """Returns the radius of a node's mark on the page: numbers fit into it where there are few nodes."""
+    return 12.0 if nodes <= 60 else 6.0 if nodes <= 200 else 3.5
 
 
 class LiveState:
@@ -61,8 +69,13 @@ class LiveState:
         self._manifest = manifest
         self._lock = Lock()
         self._links = [(link.index, link.u, link.v) for link in topology.links]
-        place = positions(topology)
-        self._nodes = [{"id": node.id, "at": place[node.id]} for node in topology.nodes]
+        self._radius = _mark(len(topology.nodes))
+        # With the ring of a sender.
+        place = apart(positions(topology), 2 * self._radius + _RING, *_DRAWING)
+        self._label = topology.label
+        self._nodes = [
+            {"id": node.id, "label": topology.label(node.id), "at": place[node.id]} for node in topology.nodes
+        ]
         self._types: Counter[str] = Counter()
         self._bytes = 0
         self._frames_of_link: Counter[int] = Counter()
@@ -139,7 +152,10 @@ class LiveState:
             return self._phase(self._clock_s(), self._summary())
 
     def topology(self) -> Json:
-        """Returns the topology: `{"nodes": [{"id", "at": [x, y], "sends", "receives"}], "links": [...]}`."""
+        """Returns the topology, with positions of the nodes and the radius of their marks.
+
+        `{"nodes": [{"id", "label", "at": [x, y], "sends", "receives"}], "links": [...], "radius"}`.
+        """
         senders, receivers = set(self._manifest.get("senders", ())), set(self._manifest.get("receivers", ()))
         return {
             "nodes": [
@@ -147,6 +163,7 @@ class LiveState:
                 for node in self._nodes
             ],
             "links": [{"index": index, "u": u, "v": v} for index, u, v in self._links],
+            "radius": self._radius,
         }
 
     def snapshot(self) -> Json:
@@ -182,8 +199,13 @@ class LiveState:
         self._network.take(event)
         known = NETWORK_EVENTS.get(name)
         if known is not None and known.sentence is not None:
-            text = known.sentence.format_map(defaultdict(lambda: "?", event))
+            text = known.sentence.format_map(defaultdict(lambda: "?", self._labelled(event)))
             self._events.append({"t_s": self._experiment_s(event["t_ns"]), "text": text})
+
+    def _labelled(self, event: Mapping[str, Any]) -> Json:
+        """Returns an event with the names of its nodes behind their numbers."""
+        nodes = {key: self._label(event[key]) for key in ("node", "u", "v") if event.get(key) is not None}
+        return {**event, **nodes}
 
     def _experiment_s(self, at_ns: int) -> float | None:
         return None if self._clock is None else round(self._clock.experiment_s(at_ns), 1)

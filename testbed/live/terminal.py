@@ -34,7 +34,8 @@ def live_table(snapshot: Snapshot, topology: Mapping[str, Any], url: str | None)
         f"{count(messages['sent'])} sent, {count(messages['sent'] - messages['judged'])} to be judged",
     )
     table.add_row("deliveries", _deliveries(messages))
-    ends = {link["index"]: f"{link['u']}-{link['v']}" for link in topology["links"]}
+    label = {node["id"]: node["label"] for node in topology["nodes"]}
+    ends = {link["index"]: f"{label[link['u']]}-{label[link['v']]}" for link in topology["links"]}
     in_use = [link for link in snapshot["links"] if link["recent"]]
     busiest = sorted(in_use, key=lambda link: (-link["recent"], -link["frames"]))[:_BUSIEST]
     most = max((link["recent"] for link in busiest), default=0)

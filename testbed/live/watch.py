@@ -18,16 +18,18 @@ from types import TracebackType
 from typing import Any, Self
 
 import psutil
+import pyarrow.parquet as pq
 
-from captures.datasource.live_counts import LinkCount, stream_counts
+from captures.datasource.live_counts import SLOT_NS, LinkCount, stream_counts
 from captures.rundir.applications import ApplicationsFollower
-from captures.rundir.clock import clock_piece
+from captures.rundir.clock import clock_piece, read_clock
 from captures.rundir.controller import controller_event
 from captures.rundir.follow import Follower
 from captures.rundir.layout import RunLayout
 from captures.rundir.manifest import read_manifest
 from captures.rundir.topology import read_topology
 from captures.spark.session import spark_session
+from captures.tables import store
 from testbed.config.hop_limit import hop_limit_of
 from testbed.config.load import load_experiment
 from testbed.live.deliveries import Deliveries
@@ -37,6 +39,8 @@ from testbed.oracle.connectivity import NetworkGraph
 #: Wall seconds between two reads of the logs, and between two micro-batches.
 INTERVAL_S = 1.0
 _NICE = 19
+#: The table with the frames of each link by time bin.
+_TABLE = "link_bins"
 _QUIET_PHASES = ("accounting", "ended", "interrupted")
 
 
@@ -69,6 +73,27 @@ def open_state(run_dir: Path) -> LiveState:
     )
 
 
+def accounted_counts(run_dir: Path) -> list[LinkCount] | None:
+    """Returns the frames of a run by the time bins of its accounting; None: it has not been accounted for.
+
+    Raises:
+        RunFolderError: the clock of the run is missing or malformed.
+    """
+    if not RunLayout(run_dir).summary.exists() or store.lacking(run_dir, (_TABLE,)) is not None:
+        return None
+    if store.is_empty(run_dir, _TABLE):
+        return []
+    clock = read_clock(RunLayout(run_dir))
+    columns = ["link", "type", "bin_s", "frames", "bytes"]
+    rows = pq.read_table(store.folder(run_dir, _TABLE), columns=columns).drop_null().to_pylist()
+    return [
+        LinkCount(
+            row["link"], row["type"], clock.wall_ns(row["bin_s"]) // SLOT_NS, row["frames"], row["bytes"]
+        )
+        for row in rows
+    ]
+
+
 class Watcher:
     """Feeds a state from a run folder.
 
@@ -76,7 +101,7 @@ class Watcher:
 
     Args:
         state: the state to feed.
-        master: Spark's master URL; None: no stream, only the logs.
+        master: Spark's master URL, for a run without tables; None: no stream, only the logs.
         busy: whether the emulation runs already, so that Spark starts at the lowest priority.
     """
 
@@ -87,7 +112,11 @@ class Watcher:
             give_way()
         self._over = threading.Event()
         self._threads = [threading.Thread(target=self._follow_logs, name="logs", daemon=True)]
-        if master is None:
+        if (counts := accounted_counts(state.run_dir)) is not None:
+            # The frames of a run that has been accounted for need no session of Spark.
+            state.take_counts(counts)
+            state.set_stream("ended")
+        elif master is None:
             state.set_stream("off")
         else:
             self._threads.append(threading.Thread(target=self._stream, name="stream", daemon=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,23 +11,24 @@ from typing import Any
 import matplotlib as mpl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from captures.accounting.direct import flat
+from captures.accounting.windows import STEP_S, WINDOW_S
 from captures.rundir.layout import RunLayout
 from captures.rundir.summary import read_summary
 from testbed.errors import InputError
-from testbed.report.figures import TIME_LABEL
-from testbed.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, styled
+from testbed.report.figures import TIME_LABEL, broken
+from testbed.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, empty_figure, styled
 
 _COLOURS = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY)
-#: Table, column, label, and whether the values are shares.
+#: Table, column, label, whether the values are shares, and the experiment seconds without a point that break
+#: the line.
 _CURVES = (
-    ("false_negative_curve", "fraction", "false negatives", True),
-    ("false_positive_curve", "fraction", "false positives", True),
-    ("control_share_curve", "ra_fraction", "RA frames / all frames", True),
-    ("control_rate_curve", "sr_ur_per_s", "SR and UR frames a second", False),
+    ("false_negative_curve", "fraction", "false negatives", True, WINDOW_S),
+    ("false_positive_curve", "fraction", "false positives", True, WINDOW_S),
+    ("control_share_curve", "ra_fraction", "RA frames / all frames", True, 1.5 * STEP_S),
+    ("control_rate_curve", "sr_ur_per_s", "SR and UR frames a second", False, math.inf),
 )
 
 
@@ -72,15 +74,16 @@ def draw_curves(runs: Mapping[str, Path], path: Path) -> bool:
         InputError: the file cannot be written.
     """
     with styled(), mpl.rc_context({"svg.hashsalt": "compare"}):
-        figure = Figure(figsize=(10.4, 6.0))
+        figure = empty_figure(10.4, 6.0)
         drawn = False
-        for place, (table, column, label, share) in enumerate(_CURVES, 1):
+        for place, (table, column, label, share, gap_s) in enumerate(_CURVES, 1):
             axes = figure.add_subplot(2, 2, place)
             for number, (name, run) in enumerate(runs.items()):
                 points = curve(run, table, column)
                 if points.num_rows:
                     drawn = True
-                    xs, ys = (points[each].to_pylist() for each in ("t_s", column))
+                    lines = broken(points.to_pandas(), gap_s)
+                    xs, ys = (lines[each].to_list() for each in ("t_s", column))
                     axes.plot(xs, ys, color=_COLOURS[number % len(_COLOURS)], label=name)
             axes.set_ylabel(label)
             axes.set_xlabel(TIME_LABEL)
@@ -88,7 +91,7 @@ def draw_curves(runs: Mapping[str, Path], path: Path) -> bool:
             if share:
                 axes.yaxis.set_major_formatter(PercentFormatter(1.0))
             if place == 1 and axes.get_legend_handles_labels()[0]:
-                axes.legend(fontsize=8)
+                axes.legend(fontsize="small")
         if drawn:
             try:
                 figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -52,7 +52,7 @@ def delays(deliveries: pd.DataFrame) -> Drawing | None:
                 textcoords="offset points",
                 va="top",
                 color=INK,
-                fontsize=8.5,
+                fontsize="small",
             )
     half, last = float(np.median(values)), float(values[-1])
     return Drawing(
@@ -128,7 +128,7 @@ def matches(shares: list[float]) -> Drawing | None:
                 xytext=(0, 1.5),
                 textcoords="offset points",
                 color=INK,
-                fontsize=8.5,
+                fontsize="small",
             )
         axes.set_xticks(range(bars + 1), ["none", *labels], rotation=0 if bars <= 8 else 45)
         axes.set_xlabel("share of the predicates that select the message (%)")

@@ -5,7 +5,7 @@ A function returns None if there are no data to draw.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from testbed.report.style import ACCENT, GREY, ORANGE, TYPE_COLOURS, new_figure, styled
+from testbed.report.style import ACCENT, GREY, ORANGE, TYPE_COLOURS, axis_from_zero, new_figure, styled
 from testbed.terminal import numbers
 
 TIME_LABEL = "experiment time (s)"
@@ -32,15 +32,35 @@ class Drawing:
     note: str
 
 
+def broken(points: pd.DataFrame, gap_s: float) -> pd.DataFrame:
+    """Returns the points of a curve, with an empty row wherever there is none for longer than `gap_s`.
+
+    A line through the result ends before such a gap, and begins behind it.
+
+    Args:
+        points: t_s (experiment seconds, ascending) and other columns.
+    """
+    before = np.flatnonzero(np.diff(points["t_s"].to_numpy(dtype=float)) > gap_s)
+    rows = points.reset_index(drop=True)
+    return rows.reindex(np.sort(np.concatenate([rows.index.to_numpy(dtype=float), before + 0.5])))
+
+
+def _alone(values: pd.Series) -> pd.Series:
+    """Returns which values of a broken curve have none beside them: a line does not show them."""
+    known = values.notna()
+    return known & ~known.shift(1, fill_value=False) & ~known.shift(-1, fill_value=False)
+
+
 def curve(
-    table: pd.DataFrame, label: str, line: bool = True, part: tuple[str, str] | None = None
+    table: pd.DataFrame, label: str, gap_s: float | None, part: tuple[str, str] | None = None
 ) -> Drawing | None:
     """Draws a share over time.
 
     Args:
         table: t_s (experiment seconds) and fraction (0..1).
         label: label of the vertical axis.
-        line: join the points; False for windows so short that most are empty.
+        gap_s: experiment seconds; the line that joins the points is broken where there is none for longer.
+            None: no line, for windows so short that most are empty.
         part: a column of another share, which is drawn as well if the table has it, and its name.
     """
     points = table.dropna(subset=["fraction"]).sort_values("t_s")
@@ -48,16 +68,20 @@ def curve(
         return None
     with styled():
         figure, axes = new_figure(6.2, 2.6)
-        if line:
-            axes.plot(points["t_s"], points["fraction"], color=ACCENT)
-            axes.fill_between(points["t_s"], points["fraction"], color=ACCENT, alpha=0.12, linewidth=0)
+        if gap_s is not None:
+            drawn = broken(points, gap_s)
+            axes.plot(drawn["t_s"], drawn["fraction"], color=ACCENT)
+            axes.fill_between(drawn["t_s"], drawn["fraction"], color=ACCENT, alpha=0.12, linewidth=0)
+            alone = drawn[_alone(drawn["fraction"])]
+            if not alone.empty:
+                axes.plot(alone["t_s"], alone["fraction"], ".", color=ACCENT, markersize=4, clip_on=False)
             if part is not None and part[0] in points and not points[part[0]].equals(points["fraction"]):
-                axes.plot(points["t_s"], points[part[0]], color=ORANGE, label=part[1], linewidth=1.2)
+                axes.plot(drawn["t_s"], drawn[part[0]], color=ORANGE, label=part[1], linewidth=1.2)
                 axes.legend(loc="upper right", borderaxespad=0)
         else:
             axes.plot(points["t_s"], points["fraction"], ".", color=ACCENT, markersize=4, clip_on=False)
         highest = float(points["fraction"].max())
-        axes.set_ylim(0, min(1.02, max(0.01, highest * 1.1)))
+        axis_from_zero(axes, highest, unit=0.01, most=1.02)
         axes.yaxis.set_major_formatter(PercentFormatter(1, symbol=None))
         axes.set_ylabel(label)
         _time_axis(axes, float(points["t_s"].max()))
@@ -85,7 +109,7 @@ def frames_over_time(type_bins: pd.DataFrame) -> Drawing | None:
         for kind in order:
             rates = frames[kind].to_numpy(dtype=float) / width
             axes.stairs(rates, edges, color=TYPE_COLOURS.get(kind, GREY), label=kind, linewidth=1.6)
-        axes.set_ylim(bottom=0)
+        axis_from_zero(axes, float(frames.to_numpy().max()) / width)
         axes.set_ylabel("frames per experiment second")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=6, borderaxespad=0, handlelength=1.2)
         _time_axis(axes, edges[-1])
@@ -106,7 +130,7 @@ def rates(control_rates: pd.DataFrame) -> Drawing | None:
         figure, axes = new_figure(6.2, 2.9)
         for column, (label, colour) in series.items():
             axes.plot(points["t_s"], points[column], color=colour, label=label)
-        axes.set_ylim(bottom=0)
+        axis_from_zero(axes, float(points[list(series)].to_numpy().max()))
         axes.set_ylabel("frames per experiment second")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0, handlelength=1.2)
         _time_axis(axes, float(points["t_s"].max()))
@@ -134,7 +158,7 @@ def service(table: pd.DataFrame) -> Drawing | None:
         figure, axes = new_figure(6.2, 2.9)
         for column, (label, colour) in series.items():
             axes.plot(points["t_s"], points[column], color=colour, label=label)
-        axes.set_ylim(bottom=0)
+        axis_from_zero(axes, float(points[list(series)].to_numpy().max()))
         axes.set_ylabel("per experiment second")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0, handlelength=1.2)
         _time_axis(axes, float(points["t_s"].max()))
@@ -144,7 +168,13 @@ def service(table: pd.DataFrame) -> Drawing | None:
     return Drawing(figure, f"On average {means} per second.")
 
 
-def utilisation(table: pd.DataFrame, directions: int, with_bandwidth: int, width: float) -> Drawing | None:
+def utilisation(
+    table: pd.DataFrame,
+    directions: int,
+    with_bandwidth: int,
+    width: float,
+    name: Callable[[int], str] = str,
+) -> Drawing | None:
     """Draws link utilisation in each time bin: of the fullest direction of a link, and the mean over all.
 
     If only some links have a bandwidth, the others are left out.
@@ -155,6 +185,7 @@ def utilisation(table: pd.DataFrame, directions: int, with_bandwidth: int, width
         directions: directions of all links: twice their number.
         with_bandwidth: number of directions that have a bandwidth.
         width: width of a bin, experiment seconds.
+        name: gives the text of a node.
     """
     table = table[table["bits_per_wall_s"] > 0]
     if table.empty or not directions:
@@ -180,14 +211,14 @@ def utilisation(table: pd.DataFrame, directions: int, with_bandwidth: int, width
                 label=label,
                 linewidth=1.4,
             )
-        axes.set_ylim(bottom=0)
+        axis_from_zero(axes, factor * float(by_bin.max().max()))
         axes.set_ylabel("of the bandwidth (%)" if limited else "kbit per wall second")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0, handlelength=1.2)
         _time_axis(axes, edges[-1])
     worst = busy.loc[busy[column].idxmax()]
     note = (
-        f"Highest: {numbers.significant(factor * worst[column])} {unit}, from {worst.from_node:.0f} "
-        f"to {worst.to_node:.0f} at {numbers.plain(worst.bin_s)} s, over a bin of {width:g} s."
+        f"Highest: {numbers.significant(factor * worst[column])} {unit}, from {name(int(worst.from_node))} "
+        f"to {name(int(worst.to_node))} at {numbers.plain(worst.bin_s)} s, over a bin of {width:g} s."
     )
     if not with_bandwidth:
         note += " The topology declares no bandwidth."
@@ -225,7 +256,7 @@ def recovery(changes: Sequence[Mapping[str, Any]]) -> Drawing | None:
                     va="center",
                     xytext=(3, 0),
                     textcoords="offset points",
-                    fontsize=8.5,
+                    fontsize="small",
                 )
         axes.set_yticks(positions, [_in_short(change["events"]) for change in changes])
         axes.invert_yaxis()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import networkx as nx
 import numpy as np
@@ -24,6 +24,57 @@ def positions(topology: Topology) -> dict[int, Point]:
     if len(places) == len(topology.nodes):
         return places
     return layout((node.id for node in topology.nodes), ((link.u, link.v) for link in topology.links))
+
+
+def apart(places: Mapping[int, Point], mark: float, width: float, height: float) -> dict[int, Point]:
+    """Returns positions for a drawing of a width and a height in which no node's mark covers another's.
+
+    Two nodes that would be nearer than a mark move away from each other, by half of what is missing each,
+    until no pair is left or `_ITERATIONS` are over. Nodes at one place part in directions of their own.
+
+    Args:
+        mark: diameter of a mark, in the unit of `width` and `height`.
+
+    Returns:
+        Positions in that unit; the network fills the drawing.
+    """
+    nodes = sorted(places)
+    points = np.array([places[node] for node in nodes], dtype=float)
+    extent = np.ptp(points, axis=0)
+    factors = [size / span for size, span in zip((width, height), extent, strict=True) if span > 0]
+    points = (points - points.min(axis=0)) * (min(factors) if factors else 1.0)
+    for _ in range(_ITERATIONS):
+        pairs = _near(points, mark)
+        if not len(pairs):
+            break
+        between = points[pairs[:, 1]] - points[pairs[:, 0]]
+        far = np.linalg.norm(between, axis=1)
+        # The golden angle: no two of a crowd at one place leave in one direction.
+        angles = 2.399963 * (pairs[:, 0] + pairs[:, 1])
+        own = np.column_stack((np.cos(angles), np.sin(angles)))
+        direction = np.where(far[:, None] > 1e-9, between / np.maximum(far, 1e-9)[:, None], own)
+        # A little more than is missing, or the last steps would be endless.
+        push = direction * ((mark - far) / 2 + 0.02 * mark)[:, None]
+        np.add.at(points, pairs[:, 0], -push)
+        np.add.at(points, pairs[:, 1], push)
+    return {node: (float(x), float(y)) for node, (x, y) in zip(nodes, points, strict=True)}
+
+
+def _near(points: NDArray[np.float64], distance: float) -> NDArray[np.int64]:
+    """Returns the pairs of points nearer than a distance, each once, in a grid of cells of that size."""
+    cells: dict[tuple[int, int], list[int]] = {}
+    columns = np.floor(points / distance).astype(int)
+    for number, (column, row) in enumerate(columns.tolist()):
+        cells.setdefault((column, row), []).append(number)
+    found = []
+    for (column, row), members in cells.items():
+        for position, one in enumerate(members):
+            found += [(one, other) for other in members[position + 1 :]]
+            for step in ((1, 0), (0, 1), (1, 1), (1, -1)):
+                found += [(one, other) for other in cells.get((column + step[0], row + step[1]), ())]
+    pairs = np.array(found, dtype=np.int64).reshape(-1, 2)
+    near: NDArray[np.bool_] = np.linalg.norm(points[pairs[:, 0]] - points[pairs[:, 1]], axis=1) < distance
+    return pairs[near]
 
 
 def layout(nodes: Iterable[int], links: Iterable[tuple[int, int]]) -> dict[int, Point]:

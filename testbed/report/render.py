@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from captures.accounting.windows import STEP_S, WINDOW_S
 from captures.rundir.layout import RunLayout
 from testbed.report.data import RunData, read_run
 from testbed.report.distributions import delays, matches, stretch
@@ -24,7 +25,7 @@ from testbed.report.figures import (
     utilisation,
 )
 from testbed.report.sheets import all_sheets
-from testbed.report.style import save, styled
+from testbed.report.style import STYLES, save, save_pdf, styled
 from testbed.report.topology_figure import topology
 from testbed.terminal import numbers
 
@@ -53,6 +54,8 @@ def write_report(run_dir: Path) -> Path:
             summary=run.summary,
             verdict=numbers.verdict(run.summary),
             figures=figures,
+            certain=numbers.certain_deliveries(run.summary),
+            false_positives=numbers.false_positives(run.summary),
             frames_by_type=_frames_by_type(run.summary),
             sheets=all_sheets(run),
             recovery=run.summary.get("recovery_s") or [],
@@ -69,16 +72,33 @@ def write_report(run_dir: Path) -> Path:
     return path
 
 
+def write_figures(run_dir: Path, style: str) -> list[Path]:
+    """Writes the figures of a run as PDF, in a style of `testbed.report.style.STYLES`; returns their paths.
+
+    Raises:
+        RunFolderError, testbed.errors.InputError: as `write_report`.
+    """
+    run = read_run(run_dir)
+    folder = RunLayout(run_dir).figures_folder / style
+    with styled(STYLES[style]):
+        drawings = {"topology": topology(run), **_figures(run)}
+        return [
+            save_pdf(drawing.figure, folder, name)
+            for name, drawing in drawings.items()
+            if drawing is not None
+        ]
+
+
 def _figures(run: RunData) -> dict[str, Drawing | None]:
     """Returns every figure except the topology, by file name."""
     tables = run.tables
     links = run.topology.links
     return {
-        "false_negatives": curve(tables["false_negative_curve"], "deliveries missed (%)", line=False),
-        "false_positives": curve(tables["false_positive_curve"], "messages unneeded (%)"),
+        "false_negatives": curve(tables["false_negative_curve"], "deliveries missed (%)", gap_s=None),
+        "false_positives": curve(tables["false_positive_curve"], "messages unneeded (%)", WINDOW_S),
         "frames": frames_over_time(tables["type_bins"]),
         "control_share": curve(
-            tables["control_share_curve"], "control frames (%)", part=("ra_fraction", "RA alone")
+            tables["control_share_curve"], "control frames (%)", 1.5 * STEP_S, ("ra_fraction", "RA alone")
         ),
         "rates": rates(tables["control_rate_curve"]),
         "service": service(tables["attention_curve"]),
@@ -87,6 +107,7 @@ def _figures(run: RunData) -> dict[str, Drawing | None]:
             2 * len(links),
             2 * sum(bool(link.bandwidth_mbps) for link in links),
             bin_width(tables["type_bins"]),
+            run.topology.label,
         ),
         "delays": delays(tables["deliveries"]),
         "stretch": stretch(tables["arrivals"]),

@@ -10,6 +10,7 @@ import pandas as pd
 
 from testbed.report.data import RunData
 from testbed.terminal import numbers
+from topos.model import Topology
 
 #: Characters of a predicate that are shown before it is unfolded.
 _FOLDED = 90
@@ -44,8 +45,8 @@ def all_sheets(run: RunData) -> dict[str, Sheet]:
     return {
         "links": links(run),
         "savings": savings(run),
-        "talkers": talkers(run.tables["talkers"]),
-        "predicates": predicates(run.tables["predicates"]),
+        "talkers": talkers(run),
+        "predicates": predicates(run),
         "advertised": advertised(run.tables["advertised"]),
         "captures": captures(run),
     }
@@ -71,7 +72,8 @@ def links(run: RunData) -> Sheet:
         peak = float(peaks.get(index, 0.0)) if known else None
         rows.append(
             [
-                *(_count(value) for value in (u, v, link.cost, forward, back, messages)),
+                *(_node(run.topology, node) for node in (u, v)),
+                *(_count(value) for value in (link.cost, forward, back, messages)),
                 *(_count(value) for value in (forward + back - messages, sizes.get(index, 0))),
                 _peak(peak, limited),
             ]
@@ -93,7 +95,10 @@ def savings(run: RunData) -> Sheet:
     table = run.tables["link_savings"]
     totals = run.summary.get("message_crossings") or {}
     rows = [
-        [_count(row.from_node), _count(row.to_node), *(_count(getattr(row, way)) for way in ways)]
+        [
+            *(_node(run.topology, node) for node in (row.from_node, row.to_node)),
+            *(_count(getattr(row, way)) for way in ways),
+        ]
         for row in table.itertuples()
     ]
     whole = [[Cell("all"), Cell("all"), *(_count(totals.get(way)) for way in ways)]] if rows else []
@@ -106,14 +111,14 @@ def savings(run: RunData) -> Sheet:
     )
 
 
-def talkers(table: pd.DataFrame) -> Sheet:
+def talkers(run: RunData) -> Sheet:
     """Returns every router by the frames that it sent."""
     rows = []
-    for node, of_node in table.groupby("node"):
+    for node, of_node in run.tables["talkers"].groupby("node"):
         sent = {str(kind): int(count) for kind, count in of_node.groupby("type")["frames_sent"].sum().items()}
         rows.append(
             [
-                _count(node),
+                _node(run.topology, node),
                 _count(of_node["frames_sent"].sum()),
                 _count(sent.get("MSG", 0)),
                 _count(sum(sent.get(kind, 0) for kind in ("RA", "SR", "UR"))),
@@ -140,13 +145,14 @@ def talkers(table: pd.DataFrame) -> Sheet:
     )
 
 
-def predicates(table: pd.DataFrame) -> Sheet:
+def predicates(run: RunData) -> Sheet:
     """Returns the predicates in force by the deliveries that they caused."""
+    table = run.tables["predicates"]
     most = table.sort_values("deliveries", ascending=False, kind="stable").head(_PREDICATES)
     rows = [
         [
             _folded(row.predicate),
-            _count(row.node),
+            _node(run.topology, row.node),
             Cell(str(row.app)),
             Cell(f"{row.from_s:.0f}–{row.until_s:.0f}", float(row.from_s)),
             _count(row.deliveries),
@@ -243,6 +249,11 @@ def _by_value(rows: list[list[Cell]], key: Callable[[list[Cell]], Any]) -> list[
 
 def _count(value: Any) -> Cell:
     return Cell(numbers.count(value), None if value is None else float(value))
+
+
+def _node(topology: Topology, node: Any) -> Cell:
+    """Returns the number of a node, by which a column is sorted, with its name."""
+    return Cell(topology.label(int(node)), float(node))
 
 
 def _peak(peak: float | None, limited: bool) -> Cell:

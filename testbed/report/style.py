@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -57,18 +59,91 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
+#: Of a paper: the text of two columns (IEEE, ACM) in a serif face, embedded as TrueType, and thinner lines.
+_PAPER: dict[Any, Any] = {
+    **_SETTINGS,
+    "font.size": 8,
+    "font.family": "STIXGeneral",
+    "text.color": "black",
+    "axes.labelcolor": "black",
+    "xtick.color": "black",
+    "ytick.color": "black",
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.0,
+    "lines.markersize": 3.5,
+    "pdf.fonttype": 42,
+}
+
+
+@dataclass(frozen=True)
+class Style:
+    """A style of figures.
+
+    Attributes:
+        settings: of matplotlib.
+        column_in: width of a column of text, inches, which the figures fill; None: their widths are kept.
+        gap_in: inches between two columns.
+        least_ratio: least height of a figure, in widths.
+    """
+
+    settings: dict[Any, Any]
+    column_in: float | None = None
+    gap_in: float = 0.0
+    least_ratio: float = 0.0
+
+
+#: By the name on the command line.
+STYLES = {
+    "report": Style(_SETTINGS),
+    "paper": Style(_PAPER, column_in=3.33, gap_in=0.34, least_ratio=0.55),
+}
+_in_force: ContextVar[Style] = ContextVar("style", default=STYLES["report"])
+#: Figures that are wider than this, in inches, fill two columns of a paper.
+_TWO_COLUMNS_IN = 8.0
+
+
 @contextmanager
-def styled() -> Iterator[None]:
-    """Applies the report's style to figures made inside the block; other matplotlib settings are
-    unchanged."""
-    with mpl.rc_context(_SETTINGS):
-        yield
+def styled(style: Style | None = None) -> Iterator[None]:
+    """Applies a style to figures made inside the block; other matplotlib settings are unchanged.
+
+    Args:
+        style: None: the style of the block around this one, or else that of the report.
+    """
+    chosen = style or _in_force.get()
+    token = _in_force.set(chosen)
+    try:
+        with mpl.rc_context(chosen.settings):
+            yield
+    finally:
+        _in_force.reset(token)
+
+
+def empty_figure(width_in: float, height_in: float) -> Figure:
+    """Returns a figure without axes, made without pyplot: no global list of figures, no display.
+
+    In a style with columns, its width is that of one column or of two, and its height follows.
+    """
+    style = _in_force.get()
+    if style.column_in is None:
+        return Figure(figsize=(width_in, height_in))
+    width = style.column_in if width_in <= _TWO_COLUMNS_IN else 2 * style.column_in + style.gap_in
+    return Figure(figsize=(width, width * max(height_in / width_in, style.least_ratio)))
 
 
 def new_figure(width_in: float, height_in: float) -> tuple[Figure, Axes]:
-    """Returns a figure with one pair of axes, made without pyplot: no global list of figures, no display."""
-    figure = Figure(figsize=(width_in, height_in))
+    """Returns an `empty_figure` with one pair of axes."""
+    figure = empty_figure(width_in, height_in)
     return figure, figure.add_subplot()
+
+
+def axis_from_zero(axes: Axes, highest: float, unit: float = 1.0, most: float | None = None) -> None:
+    """Scales the vertical axis from 0 to a little above the highest value; to `unit` if all values are 0.
+
+    Args:
+        most: the axis ends there at the latest.
+    """
+    top = 1.08 * highest if highest > 0 else unit
+    axes.set_ylim(0, top if most is None else min(most, top))
 
 
 def save(figure: Figure, folder: Path, name: str) -> str:
@@ -87,6 +162,14 @@ def save(figure: Figure, folder: Path, name: str) -> str:
         path = folder / f"{name}.svg"
         figure.savefig(path, transparent=True, metadata={"Date": None})
     return _for_page(path.read_text(encoding="utf-8"), name)
+
+
+def save_pdf(figure: Figure, folder: Path, name: str) -> Path:
+    """Writes `name.pdf` and returns its path; equal figures give equal files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.pdf"
+    figure.savefig(path, metadata={"CreationDate": None})
+    return path
 
 
 def _for_page(svg: str, name: str) -> str:

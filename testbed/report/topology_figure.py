@@ -13,18 +13,28 @@ from matplotlib.lines import Line2D
 
 from testbed.report.data import RunData
 from testbed.report.figures import Drawing
-from testbed.report.layout import Point, positions
+from testbed.report.layout import Point, apart, positions
 from testbed.report.style import ACCENT, NODE, ORANGE, new_figure, styled
+from topos.model import Link, Topology
 
 #: Every colour is visible on a light page and on a dark page.
 LOAD_COLOURS = LinearSegmentedColormap.from_list("load", ["#b9bdc5", ACCENT])
 _WIDEST_PT, _NARROWEST_PT = 6.0, 0.8
-#: With more nodes, numbers would cover the figure, and marks and lines become smaller.
-_LABELS_UP_TO = 60
+#: With more nodes, marks and lines become smaller; with still more, numbers would be too small to read; and
+#: with more than the last number, names would cover the figure.
+_LARGE_UP_TO, _NUMBERS_UP_TO, _NAMES_UP_TO = 150, 200, 60
 #: Area of a node's mark with its number in it, in square points; its edge, in points.
 _NODE_AREA, _NODE_EDGE_PT = 150, 1.1
 #: Area of the ring around a sender, in areas of the mark.
-_SENDER_AREA = 2.3
+_SENDER_AREA = 1.9
+#: Width of a number of one digit, in sizes of its font; greatest size.
+_DIGIT, _NUMBER_PT = 0.64, 7.0
+#: Links whose ends have numbers in a large network.
+_BUSIEST = 5
+#: Parts of the figure's width and height that the network fills: beside it are the scale and the legend.
+_FILLED = (0.78, 0.82)
+#: Width of the figure, inches.
+_WIDTH_IN = 9.6
 
 
 def link_frames(link_totals: pd.DataFrame) -> dict[int, int]:
@@ -38,7 +48,7 @@ def link_frames(link_totals: pd.DataFrame) -> dict[int, int]:
 
 def _scale(nodes: int) -> float:
     """Returns the size of marks and lines: the share of the figure that they cover stays the same."""
-    return min(1.0, math.sqrt(_LABELS_UP_TO / nodes))
+    return min(1.0, math.sqrt(_LARGE_UP_TO / nodes))
 
 
 def _draw_nodes(
@@ -63,12 +73,49 @@ def _draw_nodes(
     ):
         if chosen:
             axes.scatter(*zip(*(place[node] for node in chosen), strict=True), zorder=2, **marks)
-    if len(nodes) <= _LABELS_UP_TO:
-        for node in nodes:
-            colour = "white" if node in receivers else "black"
-            axes.annotate(
-                str(node), place[node], ha="center", va="center", fontsize=7, color=colour, zorder=4
-            )
+
+
+def _write_names(
+    axes: Any,
+    network: Topology,
+    place: Mapping[int, Point],
+    receivers: Collection[int],
+    busiest: Sequence[Link],
+    mark: float,
+) -> None:
+    """Writes the numbers of nodes into their marks, and names below.
+
+    In a large network, only the ends of the busiest links have numbers, beside their marks.
+
+    Args:
+        mark: diameter of a mark, points.
+    """
+    count = len(network.nodes)
+    if count > _NUMBERS_UP_TO:
+        for end in {end for link in busiest[:_BUSIEST] for end in (link.u, link.v)}:
+            _beside(axes, network.label(end), place[end], mark)
+        return
+    size = min(_NUMBER_PT, 0.95 * mark / (_DIGIT * len(str(count - 1))))
+    for node in network.nodes:
+        colour = "white" if node.id in receivers else "black"
+        axes.annotate(
+            str(node.id), place[node.id], ha="center", va="center", fontsize=size, color=colour, zorder=4
+        )
+        if node.name is not None and count <= _NAMES_UP_TO:
+            _beside(axes, node.name, place[node.id], mark)
+
+
+def _beside(axes: Any, text: str, at: Point, mark: float) -> None:
+    """Writes a text below a mark."""
+    axes.annotate(
+        *(text, at),
+        xytext=(0, -0.6 * mark),
+        textcoords="offset points",
+        ha="center",
+        va="top",
+        fontsize=_NUMBER_PT,
+        zorder=4,
+    )
 
 
 def topology(run: RunData) -> Drawing | None:
@@ -76,14 +123,20 @@ def topology(run: RunData) -> Drawing | None:
     nodes, links = run.topology.nodes, run.topology.links
     if not nodes:
         return None
-    place = positions(run.topology)
     loads = link_frames(run.tables["link_totals"])
     frames = [loads.get(link.index, 0) for link in links]
     most = max(frames, default=0)
     scale = _scale(len(nodes))
     senders, receivers = set(run.workload.senders), set(run.workload.receivers)
     with styled():
-        figure, axes = new_figure(9.6, 6.2 if scale == 1.0 else 8.6)
+        figure, axes = new_figure(_WIDTH_IN, 6.2 if scale == 1.0 else 8.6)
+        scale *= figure.get_figwidth() / _WIDTH_IN
+        width, height = (
+            72 * part * size for part, size in zip(_FILLED, figure.get_size_inches(), strict=True)
+        )
+        mark = scale * math.sqrt(_NODE_AREA)
+        # With the ring of a sender, and a point of space.
+        place = apart(positions(run.topology), mark * math.sqrt(_SENDER_AREA) + 1, width, height)
         axes.set_axis_off()
         axes.set_aspect("equal", adjustable="datalim")
         # Busy links last, above the others.
@@ -102,6 +155,8 @@ def topology(run: RunData) -> Drawing | None:
         lines.set_array([frames[position] for position in order])
         axes.add_collection(lines)
         _draw_nodes(axes, place, [node.id for node in nodes], senders, receivers, scale)
+        ranked = [links[position] for position in reversed(order) if frames[position]]
+        _write_names(axes, run.topology, place, receivers, ranked, mark)
         axes.autoscale_view()
         bar = figure.colorbar(lines, ax=axes, shrink=0.55, aspect=28, pad=0.01)
         bar.set_label("frames on the link, both directions")
@@ -126,8 +181,9 @@ def topology(run: RunData) -> Drawing | None:
             ncols=3,
         )
     busiest = links[frames.index(most)] if most else None
+    label = run.topology.label
     load = (
-        f"The busiest link, {busiest.u}–{busiest.v}, carried {most} frames."
+        f"The busiest link, {label(busiest.u)}–{label(busiest.v)}, carried {most} frames."
         if busiest
         else "No frames were counted."
     )

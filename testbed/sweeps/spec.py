@@ -259,5 +259,7 @@ def _contents(
     names: list[str | Path | None] = [name, experiment.privacy.key_file]
     if workload is not None and workload.distributions is not None:
         names += sorted(Path(workload.distributions).glob("*.dist"))
+    if workload is not None:
+        names += [Path(name) for name in (workload.schema, workload.trace) if name is not None]
     paths = (folder / each for each in names if each is not None)
     return ",".join(hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.is_file())

@@ -72,6 +72,39 @@ def share(part: Any, whole: Any) -> str:
     return ABSENT if part is None or not whole else f"{significant(100 * part / whole, 2)} %"
 
 
+def certain_deliveries(summary: Mapping[str, Any]) -> str:
+    """Formats the expected deliveries, such as "38 expected: 31 certain, none missed; 7 fell into a change".
+
+    Certain are the deliveries of which the oracle decides, of messages sent after convergence.
+    """
+    expected, certain = summary.get("deliveries_expected"), summary.get("deliveries_decided")
+    text = f"{count(expected)} expected"
+    if not expected or certain is None:
+        return text
+    missed = summary.get("false_negatives_after_convergence")
+    text += f": {count(certain)} certain, {count(missed) if missed else 'none'} missed"
+    if certain == expected:
+        return text
+    others = summary.get("false_negatives", 0) - (missed or 0)
+    text += f"; {count(expected - certain)} fell before convergence or into a change"
+    return text + (f", {count(others)} missed" if others else "")
+
+
+def false_positives(summary: Mapping[str, Any]) -> tuple[str, str]:
+    """Formats the false positives of the network, and those of all messages at routers.
+
+    A message that no other router receives is a false positive at its sender's router, and never crosses a
+    link: the network's own share counts the messages from neighbours alone.
+    """
+    part, whole = summary.get("false_positives_from_network"), summary.get("messages_received_from_network")
+    all_part, all_whole = summary.get("false_positives"), summary.get("messages_received_by_routers")
+    return (
+        f"{count(part)} of {count(whole)} messages from neighbours ({share(part, whole)})",
+        f"{count(all_part)} of {count(all_whole)} ({share(all_part, all_whole)}) with the messages of a "
+        "router's own applications",
+    )
+
+
 def verdict(summary: Mapping[str, Any]) -> tuple[str, list[str]]:
     """Returns "holds", "fails", "invalid" or "not judged", and the reasons."""
     return str(summary.get("verdict") or "not judged"), [str(r) for r in summary.get("verdict_reasons") or []]

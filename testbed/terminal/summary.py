@@ -91,14 +91,10 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     frames = ", ".join(
         f"{kind} {numbers.count(value)}" for kind, value in numbers.by_type(summary.get("frames_by_type"))
     )
-    unneeded = numbers.share(summary.get("false_positives"), summary.get("messages_received_by_routers"))
     rows = [
         ("network", f"{total('routers')} routers, {total('links')} links"),
         ("messages", f"{total('messages_sent')} sent"),
-        (
-            "deliveries",
-            _deliveries(summary),
-        ),
+        ("deliveries", f"{total('deliveries_made')} made, {numbers.certain_deliveries(summary)}"),
         (
             "not wanted",
             f"{total('spurious_deliveries')} spurious, {total('duplicate_deliveries')} duplicate",
@@ -110,11 +106,7 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"{numbers.ratio(stretch.get('stretch_hops_mean'))} in hops, "
             f"{numbers.ratio(stretch.get('stretch_cost_mean'))} in cost",
         ),
-        (
-            "false positives",
-            f"{total('false_positives')} of {total('messages_received_by_routers')} messages at routers "
-            f"({unneeded})",
-        ),
+        ("false positives", "; ".join(numbers.false_positives(summary))),
         ("crossings", _crossings(summary)),
         *_private(summary.get("private")),
         *_attention(summary.get("attention")),
@@ -162,20 +154,6 @@ def _rows(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         )
     )
     return rows
-
-
-def _deliveries(summary: Mapping[str, Any]) -> str:
-    """Returns the deliveries made, expected, and certain: decided by the oracle, after convergence."""
-    expected, certain = summary.get("deliveries_expected"), summary.get("deliveries_decided")
-    missed = summary.get("false_negatives_after_convergence")
-    text = f"{numbers.count(summary.get('deliveries_made'))} made, {numbers.count(expected)} expected"
-    if not expected or certain is None:
-        return text
-    text += f": {numbers.count(certain)} certain, {numbers.count(missed) if missed else 'none'} missed"
-    if certain == expected:
-        return text
-    others = f"{numbers.count(expected - certain)} before convergence or within a change"
-    return f"{text}; {others}, {numbers.count(summary.get('false_negatives', 0) - (missed or 0))} missed"
 
 
 def _crossings(summary: Mapping[str, Any]) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from captures.rundir.layout import RunLayout
+from captures.rundir.topology import read_topology
 from captures.tables.query import Database
 from router.predicates.encoded.algebra import union
 from router.predicates.encoded.model import BloomPredicate
@@ -32,6 +34,7 @@ def trace(run: Path, database: Database, message: Listed) -> Trace:
 
     Raises:
         InputError: a router's recording is malformed.
+        RunFolderError: the topology is missing or malformed.
     """
     evidence = gather(database, message)
     return _Builder(run, message, evidence).trace()
@@ -68,6 +71,7 @@ class _Builder:
             tree_known=bool(self.seen.tree),
             stops=stops,
             unreached={node: who for node, who in sorted(self.seen.receivers.items()) if node not in there},
+            names={number: name for name, number in read_topology(RunLayout(self.run)).ids.items()},
         )
 
     def _fill(self, stop: Stop) -> None:

@@ -103,6 +103,7 @@ class Trace:
             crossed.
         stops: the routers, the source first, each router after its parent.
         unreached: receivers at nodes that the message did not reach, by node.
+        names: names of the nodes that have one.
     """
 
     source: int
@@ -115,3 +116,8 @@ class Trace:
     tree_known: bool
     stops: list[Stop]
     unreached: dict[int, list[Receiver]]
+    names: dict[int, str] = field(default_factory=dict)
+
+    def host(self, node: int) -> str:
+        """The host of a node, followed by its name if it has one: `r3 Berlin`."""
+        return f"r{node} {self.names[node]}" if node in self.names else f"r{node}"

@@ -13,6 +13,7 @@ from router.predicates.parser import parse_predicate
 from router.predicates.printer import format_message
 from router.predicates.semantics import matches
 from testbed.errors import InputError
+from topos.model import Topology
 
 #: The low half of a sequence number is the router's count.
 _COUNT = (1 << 32) - 1
@@ -121,17 +122,18 @@ def publication(run: RunLayout, source: int, number: int) -> Publication:
     return one
 
 
-def lines(one: Publication) -> Iterator[str]:
-    """Returns the way of a publication as lines."""
+def lines(one: Publication, topology: Topology) -> Iterator[str]:
+    """Returns the way of a publication as lines, with the names of the nodes of the topology."""
     yield f"publication {one.source}:{one.number}  {one.message}"
-    yield f"uploaded at {one.uploaded_s:.3f} s (experiment time) at r{one.source}, sequence number {one.seq}"
+    when = f"uploaded at {one.uploaded_s:.3f} s (experiment time) at r{topology.label(one.source)}"
+    yield f"{when}, sequence number {one.seq}"
     times = "once" if one.deliveries == 1 else f"{one.deliveries} times"
     routers = len({step.node for step in one.steps})
     yield f"delivered {times}; events at {routers} router{'' if routers == 1 else 's'}"
     yield ""
-    width = max(len(str(step.node)) for step in one.steps)
+    width = max(len(topology.label(step.node)) for step in one.steps)
     for step in one.steps:
-        yield f"{step.at_s - one.uploaded_s:+12.6f} s  r{str(step.node).ljust(width)}  {step.what}"
+        yield f"{step.at_s - one.uploaded_s:+12.6f} s  r{topology.label(step.node).ljust(width)}  {step.what}"
     if not one.caches:
         yield ""
         yield "[service] record_caches = true records how it moves between the indexes of the caches"

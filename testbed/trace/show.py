@@ -20,7 +20,7 @@ def lines(trace: Trace, width: int | None = None) -> Iterator[str]:
     """
     yield _cut(f"message {trace.source}:{trace.number}  {trace.message}", width)
     epoch = "no frame of it was captured" if trace.epoch is None else f"epoch {trace.epoch}"
-    when = f"sent at {trace.sent_s:.3f} s (experiment time) by r{trace.source}"
+    when = f"sent at {trace.sent_s:.3f} s (experiment time) by {trace.host(trace.source)}"
     yield f"{when}, sequence number {trace.seq}, {epoch}"
     yield _verdict(trace)
     if not trace.tree_known:
@@ -31,7 +31,7 @@ def lines(trace: Trace, width: int | None = None) -> Iterator[str]:
     waiting: list[tuple[Stop, str, str, Branch | None]] = [(trace.stops[0], "", "", None)]
     while waiting:
         stop, first, rest, via = waiting.pop()
-        yield _cut(first + _stop(stop, via), width)
+        yield _cut(first + _stop(trace, stop, via), width)
         onward = [
             (by_parent[stop.node, branch.to], branch)
             for branch in stop.branches
@@ -40,7 +40,7 @@ def lines(trace: Trace, width: int | None = None) -> Iterator[str]:
         taken = {id(branch) for _, branch in onward}
         # Branches that end at this router come first, so that the lines of a subtree are contiguous.
         ends = [*map(_receiver, stop.receivers), *_decision(stop)]
-        ends += [_end(branch) for branch in stop.branches if id(branch) not in taken]
+        ends += [_end(trace, branch) for branch in stop.branches if id(branch) not in taken]
         for position, text in enumerate(ends, 1):
             last = position == len(ends) and not onward
             yield _cut(rest + (_LAST if last else _BESIDE) + text, width)
@@ -51,7 +51,7 @@ def lines(trace: Trace, width: int | None = None) -> Iterator[str]:
         waiting += reversed(following)
     for node, receivers in trace.unreached.items():
         for receiver in receivers:
-            yield _cut(f"r{node} (not reached): {_receiver(receiver)}", width)
+            yield _cut(f"{trace.host(node)} (not reached): {_receiver(receiver)}", width)
     if any(
         branch.pruned and branch.pruned.known == "end" for stop in trace.stops for branch in stop.branches
     ):
@@ -93,10 +93,10 @@ def _verdict(trace: Trace) -> str:
     return f"{said}; pruned at {pruned} interfaces" if trace.tree_known else said
 
 
-def _stop(stop: Stop, via: Branch | None) -> str:
+def _stop(trace: Trace, stop: Stop, via: Branch | None) -> str:
     if via is None:
-        return f"r{stop.node}"
-    name = f"r{stop.node}  by interface {via.interface}"
+        return trace.host(stop.node)
+    name = f"{trace.host(stop.node)}  by interface {via.interface}"
     if stop.arrived_s is None:
         where = "lost before the link" if via.crossed_s is None else "lost between the link and the router"
         return f"{name}: {where}"
@@ -130,17 +130,17 @@ def _receiver(receiver: Receiver) -> str:
     return f"✓ delivered to {receiver.app} {_ms(receiver.delay_s)}" + (f" ({', '.join(odd)})" if odd else "")
 
 
-def _end(branch: Branch) -> str:
-    to = "?" if branch.to is None else f"r{branch.to}"
+def _end(trace: Trace, branch: Branch) -> str:
+    to = "?" if branch.to is None else trace.host(branch.to)
     if branch.pruned is not None:
-        return f"✂ {to}{_beyond(branch.pruned)}  {_reason(branch.pruned, branch.interface)}"
+        return f"✂ {to}{_beyond(trace, branch.pruned)}  {_reason(branch.pruned, branch.interface)}"
     if branch.off_tree:
         return f"· {to}  by interface {branch.interface}: dropped there, its reverse path is another"
     return f"· {to}  by interface {branch.interface}: reached before by another way"
 
 
-def _beyond(pruned: Pruned) -> str:
-    behind = [f"r{node}" for node in pruned.beyond[1:]]
+def _beyond(trace: Trace, pruned: Pruned) -> str:
+    behind = [trace.host(node) for node in pruned.beyond[1:]]
     if not behind:
         return ""
     more = len(behind) - _NODES_NAMED
