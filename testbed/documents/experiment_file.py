@@ -41,7 +41,9 @@ _TOPOLOGY = """
 Either `file`, or `generator` with its parameters, or tables `[[topology.link]]` with `u`, `v` and, as they
 are declared, `cost`, `bandwidth_mbps`, `delay_ms` and `loss_percent`. Tables `[[topology.node]]` with `id`,
 `x`, `y` and `name` are optional. A node that has a name can be named in place of its number, in links and in
-events; the nodes of GraphML have those of their attribute `label` or `name`.
+events; the nodes of GraphML have those of their attribute `label` or `name`. In every form, the table
+`[topology.names]` gives nodes names by their numbers (`3 = "Berlin"`). Reports, the live view, traces, the
+table `nodes`, commands and Wireshark ([wireshark.md](wireshark.md)) show them.
 """
 _EVENTS = """
 ## [[events]]

@@ -22,7 +22,7 @@ import captures.rundir.document
 import captures.tables.document
 import router.protocol.replies
 import router.protocol.requests
-from testbed.documents import default_experiment, experiment_file
+from testbed.documents import api_reference, default_experiment, experiment_file, topology_file
 from testbed.documents.state_machines import state_diagram
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -65,10 +65,12 @@ class Document:
 
 DOCUMENTS: tuple[Document, ...] = (
     Document(_ROOT / "testbed" / "experiments" / "default.toml", default_experiment.document),
+    Document(_DOCS / "api.md", api_reference.document),
     Document(_DOCS / "experiment-file.md", experiment_file.document),
     Document(_DOCS / "run-folder.md", captures.rundir.document.document),
     Document(_DOCS / "summary.md", captures.accounting.summary.document),
     Document(_DOCS / "tables.md", captures.tables.document.document),
+    Document(_DOCS / "topology-file.md", topology_file.document),
     Document(
         _DOCS / "pcap-source.md",
         lambda: f"\n{captures.datasource.document.options_table()}\n",
