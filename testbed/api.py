@@ -5,18 +5,18 @@ import testbed
 experiment = testbed.experiment("default", topology="waxman,25", seed=3)
 result = testbed.simulate(experiment)
 result.summary["false_positives"], result.verdict
-result.table("deliveries")              # pandas
-result.arrow("deliveries")              # Arrow
-result.plot("false_positive_curve")     # matplotlib axes
+result.table("deliveries")  # pandas
+result.arrow("deliveries")  # Arrow
+result.plot("false_positive_curve")  # matplotlib axes
 
 swept = testbed.sweeps({"seeds": 3, "grid": {"routing.scheme": ["pif", "flooding"]}})
 figure = testbed.figure("match", size="small")
 figure.holds, figure.statements, figure.plot()
 
-network = testbed.running()             # the emulation that `cbcb run --hold` keeps up
-with testbed.connect("r3") as client:   # an application on a node of it
+network = testbed.running()  # the emulation that `cbcb run --hold` keeps up
+with testbed.connect("r3") as client:  # an application on a node of it
     client.subscribe('dest = "ORD"')
-    network.settle()                    # the subscription has spread
+    network.settle()  # the subscription has spread
     for delivery in client.deliveries(timeout=10): ...
 """
 

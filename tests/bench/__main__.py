@@ -24,7 +24,9 @@ BENCHMARKS = {
     "match": "the matching engines beside the C++ original, and the papers' figures",
     "bloom": "the engines for sets of bits on 1,000,000 encoded filters",
     "encode": "encoding, sealing and opening of messages, encoding of filters",
+    "security": "the cost of a frame in each mode of authentication",
     "match_update": "changes of a forwarding table of 1,000,000 constraints",
+    "patience": "a change of a small routing table: laying it out, beside answers without the engine",
     "forwarding": "a live router at saturation (root)",
     "load": "delay of a hop at 10, 50 and 90 % load, and an overload (root)",
     "hop": "a live router woken for one message at a time: CPU, system calls, functions (root)",
@@ -41,6 +43,7 @@ BENCHMARKS = {
     "decoders": "Scapy, codec, dissector and Spark decode on fuzzed frames: do they agree?",
     "adversary": "random networks and interleavings against the protocol: a counterexample, or none",
     "bring_up": "the emulated network, and a whole run, beside bare Mininet (root)",
+    "footprint": "processes, memory, descriptors, time and disk that an emulation takes (root)",
     "thousand": "an emulation of 1,000 routers: times, memory and CPU of each part (root)",
     "container": "the steps of Dockerfile in a root made by debootstrap, and an experiment in it (root)",
 }

@@ -105,6 +105,15 @@ _SHAPES: dict[str, Callable[[random.Random], Iterator[Filter]]] = {
             (_string("s", Operator.SUBSTRING if n % 4_000 == 3_999 else Operator.EQ, _text(rng, 8)),)
         )
     ),
+    "texts of 32, 128": _many(
+        lambda rng, n: Filter(
+            (
+                _string(
+                    "s", Operator.EQ if n % 2 else Operator.SUBSTRING, _text(rng, 128 if n % 4 < 2 else 32)
+                ),
+            )
+        )
+    ),
     "long substrings": _many(
         lambda rng, n: Filter((_string("s", Operator.SUBSTRING, _text(rng, 60_000 if n % 2 else 8)),))
     ),

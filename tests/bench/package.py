@@ -1,7 +1,9 @@
 """The wheel of the formats in bare environments: each Python with each PySpark, and Spark Connect.
 
-Makes a virtual environment for each interpreter with numpy, pyarrow and the wheel alone, and has it read a
-capture in two lines. pip needs the network, unless the folder of an earlier run is given.
+Makes a virtual environment for each interpreter on the path (`python3.12`, ...) with numpy, pyarrow and the
+wheel alone, and has it read a capture in two lines. pip needs the network, unless the folder of an earlier
+run is given. With Spark Connect, the wheel is first installed for client and server, then for the client
+alone.
 """
 
 from __future__ import annotations
@@ -22,10 +24,12 @@ _PYTHONS = ("3.11", "3.12", "3.13")
 _PYSPARKS = ("4.1.0", "4.2.1", "4.3.0")
 #: What a session of Spark Connect needs beside pyspark, by pyspark's documentation.
 _CONNECT = ("pandas", "grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
-_READ = """
+_START = """
 import sys
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.{where}.config("spark.ui.enabled", "false").getOrCreate()
+"""
+_READ = """
 print("packets", spark.read.format("pcap").load(sys.argv[1]).count())
 print("types", spark.read.format("cbcb").load(sys.argv[1]).select("type").distinct().count())
 """
@@ -69,30 +73,39 @@ def main(
         libraries = {each: _pyspark(place, each) for each in (*pysparks, *refused)}
         for python in pythons:
             interpreter = shutil.which(f"python{python}")
-            if interpreter is None:
+            # The name may be that of a program that looks for interpreters.
+            if interpreter is None or subprocess.run([interpreter, "-V"], capture_output=True).returncode:
                 print(f"Python {python}: not on this machine")
                 continue
             own = _environment(place, python, interpreter, wheel)
+            classic = _START.format(where='master("local[1]")') + _READ
             for each in pysparks:
-                classic = _READ.format(where='master("local[1]")')
                 _report(python, each, "classic", _run(own, libraries[each], classic, capture))
             for each in refused:
-                text = _READ.format(where='master("local[1]")')
-                _report(python, each, "to be refused", _run(own, libraries[each], text, capture))
-            newest = pysparks[-1]
-            remote = _READ.format(where='remote("local[1]")') + _REGISTER
+                _report(python, each, "to be refused", _run(own, libraries[each], classic, capture))
             _install(own, *_CONNECT)
-            _report(python, newest, "Spark Connect", _run(own, libraries[newest], remote, capture))
+            plain = _bare(place / f"server-{python}", interpreter)
+            _install(plain, "numpy", "pyarrow", *_CONNECT)
+            start = _START.format(where='remote("local[1]")')
+            for each in pysparks:
+                both = _run(own, libraries[each], start + _READ + _REGISTER, capture)
+                _report(python, each, "Spark Connect", both)
+                alone = _run(own, libraries[each], start + _REGISTER, capture, workers=plain)
+                _report(python, each, "Spark Connect, server without the wheel", alone)
 
 
 def _environment(place: Path, python: str, interpreter: str, wheel: Path) -> Path:
     """An environment with the wheel and what it asks for; the path of its interpreter."""
-    environment = place / f"python-{python}"
+    own = _bare(place / f"python-{python}", interpreter)
+    _install(own, str(wheel))
+    _install(own, "--force-reinstall", "--no-deps", str(wheel))
+    return own
+
+
+def _bare(environment: Path, interpreter: str) -> Path:
     own = environment / "bin" / "python"
     if not own.exists():
         subprocess.run([interpreter, "-m", "venv", str(environment)], check=True)
-    _install(own, str(wheel))
-    _install(own, "--force-reinstall", "--no-deps", str(wheel))
     return own
 
 
@@ -109,12 +122,16 @@ def _pyspark(place: Path, version: str) -> Path:
     return folder
 
 
-def _run(own: Path, pyspark: Path, text: str, capture: Path) -> str:
-    """Runs a program; returns the lines that it prints, or the line of its error."""
+def _run(own: Path, pyspark: Path, text: str, capture: Path, workers: Path | None = None) -> str:
+    """Runs a program; returns the lines that it prints, or the line of its error.
+
+    Args:
+        workers: the interpreter of Spark's Python processes; by default the program's.
+    """
     environment = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(pyspark),
-        "PYSPARK_PYTHON": str(own),
+        "PYSPARK_PYTHON": str(workers or own),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }

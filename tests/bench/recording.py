@@ -30,7 +30,7 @@ def _router() -> Router:
         ((1, 0), (2, 2)), (TreeEntry(0, 1, (2,), 0), TreeEntry(1, 0, (1, 2), 0), TreeEntry(2, 2, (1,), 0))
     )
     for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(1))):
-        router.handle(ControllerFrame(Frame(kind, 1, 1, 1, 1, body)), 0.0)
+        router.handle(ControllerFrame(Frame(kind, 1, 1 << 32 | 1, 1, 1, body)), 0.0)
     wanted = parse_predicate('class = "alert" and severity > 3')
     router.handle(SetPredicate(1, wanted), 0.0)
     router.handle(FrameReceived(2, Frame(FrameType.RA, 2, 1, 1, 9, wanted)), 0.0)

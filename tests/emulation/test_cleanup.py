@@ -29,8 +29,11 @@ def _routers_up(run: Cbcb) -> dict[str, object]:
 
     def up() -> dict[str, object] | None:
         state = run.state()
-        sockets = list((STATE / state["tag"]).glob("r*.sock"))
-        return state if len(sockets) == 5 and len(state["processes"]) >= 2 + 1 + 2 + 5 else None
+        folder = STATE / state["tag"]
+        sockets = list(folder.glob("r*.sock"))
+        # The socket of commands is there while the workload is played: the bring-up is over.
+        whole = len(sockets) == 5 and len(state["processes"]) >= 2 + 1 + 2 + 5
+        return state if whole and (folder / "control.sock").exists() else None
 
     return poll(up, 60, "the network is up")
 
@@ -41,6 +44,21 @@ def test_ctrl_c_leaves_nothing(cbcb: Start) -> None:
     run.interrupt()
     status, output = run.wait()
     assert status == 130, output
+    assert left_behind(state) == []
+
+
+def test_ctrl_c_in_the_bring_up_has_a_status_of_its_own_and_leaves_nothing(cbcb: Start) -> None:
+    run = cbcb("run", *LONG)
+
+    def begun() -> dict[str, object] | None:
+        state = run.state()
+        return state if state["processes"] else None
+
+    state = poll(begun, 60, "the bring-up has begun")
+    run.interrupt()
+    status, output = run.wait()
+    assert status == 5, output
+    assert "cbcb: bring-up interrupted at " in output
     assert left_behind(state) == []
 
 

@@ -77,4 +77,7 @@ def test_the_documented_session_works_and_is_accounted_for(cbcb: Callable[..., C
     assert (summary["verdict"], summary["held"]) == ("holds", True)
     assert (summary["messages_sent"], summary["deliveries_made"]) == (1, 1)
     changed = [event for change in summary["recovery_s"] for event in change["events"]]
-    assert {"link_down 0-1", "link_up 0-1", "node_down 4", "node_up 4"} & set(changed)
+    # The controller may see the link go and come within one epoch, and a node by the ends of its links.
+    seen = {f"link_{way} {link}" for way in ("down", "up") for link in ("0-1", "3-4", "4-0")}
+    assert changed
+    assert set(changed) <= seen | {"node_down 4", "node_up 4"}

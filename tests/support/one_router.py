@@ -30,6 +30,9 @@ INCARNATION = 3
 
 FIRST = INCARNATION << 32 | 1
 
+#: Numbers of the controller for this start of the router are this and a counter.
+CONTROL = INCARNATION << 32 | 1 << 16
+
 # Interfaces 1, 2, 3 lead to nodes 11, 12, 13; node 21 lies beyond 11, node 22 is cut off.
 TABLE = table_of(
     neighbours=((1, 11), (2, 12), (3, 13)),
@@ -54,7 +57,7 @@ def new_router(options: RouterOptions | None = None, matcher: str = "counting") 
 
 
 def control(router: Router, kind: FrameType, epoch: int, body: Body, now: float = 0.0) -> list[Action]:
-    return router.handle(ControllerFrame(Frame(kind, NODE, 100 + epoch, epoch, 1, body)), now)
+    return router.handle(ControllerFrame(Frame(kind, NODE, CONTROL | epoch, epoch, 1, body)), now)
 
 
 def set_up(
@@ -71,8 +74,8 @@ def ra(issuer: int, text: str, epoch: int = 1, hop_limit: int = 9, seq: int = 1)
     return Frame(FrameType.RA, issuer, seq, epoch, hop_limit, parse_predicate(text))
 
 
-def msg(issuer: int, epoch: int = 1, hop_limit: int = 9, **attributes: int) -> Frame:
-    return Frame(FrameType.MSG, issuer, 1, epoch, hop_limit, Message(attributes))
+def msg(issuer: int, epoch: int = 1, hop_limit: int = 9, seq: int = 1, **attributes: int) -> Frame:
+    return Frame(FrameType.MSG, issuer, seq, epoch, hop_limit, Message(attributes))
 
 
 def sent(actions: list[Action]) -> list[tuple[set[int], Frame]]:

@@ -264,7 +264,9 @@ class Network:
         body: BroadcastTable | Commit = Commit(max(1, epoch - 1) if oldest is None else oldest)
         if kind is FrameType.TABLE:
             body = self._tables_of_epoch[epoch][node]
-        actions = self.handle(node, ControllerFrame(Frame(kind, node, epoch, epoch, 1, body)))
+        actions = self.handle(
+            node, ControllerFrame(Frame(kind, node, self._incarnations[node] << 32 | epoch, epoch, 1, body))
+        )
         return any(isinstance(action, SendToController) for action in actions)
 
     def _tell_all(self, kind: FrameType) -> None:

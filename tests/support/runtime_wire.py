@@ -8,13 +8,15 @@ import select
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from router.namespaces import enter_network_namespace
+from router.security.guard import Guard
 from router.wire.addresses import CONTROLLER_SOURCE, ETHERTYPE, ROUTER_DESTINATION, node_address
 from router.wire.codec import decode, fragment
-from router.wire.frames import Ack, BroadcastTable, Commit, Frame, FrameType
+from router.wire.frames import COUNTER_BITS, Ack, BroadcastTable, Commit, Frame, FrameType, Hello
 from tests.support import tree_entries
 from tests.support.polling import wait_for
 
@@ -61,6 +63,8 @@ class Wire:
         self.namespaces = [Path("/run/netns") / name for name in self.names]
         self.received: list[list[bytes]] = [[], []]
         self._sockets: list[socket.socket] = []
+        #: Tags the frames of the controller that the test plays.
+        self.guard: Guard | None = None
 
     def inside(self, side: int) -> contextlib.AbstractContextManager[None]:
         """Sockets that are made meanwhile belong to that side."""
@@ -99,9 +103,21 @@ class Wire:
         self._sockets[1 - node].send(ethernet)
 
     def control(self, node: int, frame: Frame) -> None:
+        """Sends a frame of the controller to the present start of the router, whose HELLO is awaited."""
+        wait_for(lambda: None if self._incarnation(node) is not None else f"node {node}: no HELLO")
+        incarnation = self._incarnation(node)
+        assert incarnation is not None
+        frame = replace(frame, seq=incarnation << COUNTER_BITS | frame.seq)
         header = ROUTER_DESTINATION + CONTROLLER_SOURCE + ETHERTYPE_BYTES
-        for payload in fragment(frame, 1500):
-            self.inject(node, header + payload)
+        for payload in fragment(frame, 1400):
+            data = header + payload
+            if self.guard is not None:
+                data = self.guard.seal(header, payload, [node_address(node)], message=False)
+            self.inject(node, data)
+
+    def _incarnation(self, node: int) -> int | None:
+        bodies = [frame.body for frame in self.frames_of(node)]
+        return next((body.incarnation for body in reversed(bodies) if isinstance(body, Hello)), None)
 
     def set_up_routers(self) -> None:
         """Plays the controller of a network of two nodes until both have committed epoch 1."""

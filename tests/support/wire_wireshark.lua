@@ -7,7 +7,9 @@ setmetatable(anything, {
   __index = function() return anything end,
   __call = function() return anything end,
 })
-ProtoField, ProtoExpert, Pref, base, expert, frametype = anything, anything, anything, anything, anything, anything
+ProtoField, ProtoExpert, base, expert, frametype = anything, anything, anything, anything, anything
+-- A preference that is a text has its default.
+Pref = setmetatable({ string = function(_, default) return default end }, getmetatable(anything))
 NSTime, ByteArray = anything, anything
 Field = { new = function() return function() return nil end end }
 local proto = { prefs = {} }

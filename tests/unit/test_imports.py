@@ -35,7 +35,7 @@ HEAVY = {
     "jinja2": ("testbed.report",),
     "networkx": ("captures.accounting", "testbed.oracle", "testbed.report", "topos.graphs"),
     "rich": ("testbed",),
-    "cryptography": ("router.privacy",),
+    "cryptography": ("router.privacy", "router.security"),
     "psutil": ("captures.capturing", "captures.spark", "testbed"),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from captures.rundir.commands import read_commands
+from captures.rundir.commands import lossy_links, read_commands
 from captures.rundir.layout import RunLayout
 from testbed.control.commands import LINE_LIMIT, Commands
 from testbed.control.nodes import node_id
-from testbed.errors import InputError
+from testbed.errors import InputError, RunError
 from testbed.workload.driver import Driver
 from topos.generators import ring
+from topos.model import Link
 
 
 class Changes:
@@ -31,6 +33,10 @@ class Changes:
 
     def set_node(self, node: int, up: bool) -> None:
         self.made.append((node, up))
+
+    def shape_link(self, u: int, v: int, properties: Mapping[str, float | None]) -> Link:
+        self.made.append((u, v, dict(properties)))
+        return replace(ring(5).links[0], **properties)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -62,7 +68,7 @@ def test_a_command_is_carried_out_and_logged(run: RunLayout) -> None:
 @pytest.mark.parametrize(
     ("request_", "why"),
     [
-        ({"do": "dance"}, "do: 'dance'; expected fault or enter"),
+        ({"do": "dance"}, "do: 'dance'; expected fault or enter or shape"),
         ({"do": "fault"}, "event: None; expected an object"),
         ({"do": "fault", "event": {"action": "link_down", "link": [0, 2]}}, "nodes 0 and 2 are not joined"),
         ({"do": "fault", "event": {"action": "link_down"}}, "link: missing"),
@@ -70,6 +76,12 @@ def test_a_command_is_carried_out_and_logged(run: RunLayout) -> None:
         (
             {"do": "fault", "event": {"action": "send_message", "node": 0, "message": "a = 1"}},
             "is no event of the network",
+        ),
+        ({"do": "shape", "link": [0, 2], "properties": {"loss_percent": 1}}, "two nodes that are joined"),
+        ({"do": "shape", "link": [0, 1], "properties": {}}, "properties: {}; expected some of loss_percent"),
+        (
+            {"do": "shape", "link": [0, 1], "properties": {"loss_percent": 101}},
+            "loss_percent: 101; expected a number from 0 to 100",
         ),
         ({"do": "enter", "node": 5}, "node: 5; expected 0 to 4"),
         ({"do": "enter", "node": True}, "node: True; expected 0 to 4"),
@@ -124,3 +136,34 @@ def test_a_node_is_named_by_number_host_or_name() -> None:
     assert node_id("r3", named) == 1
     with pytest.raises(InputError, match="unknown node 'r9'"):
         node_id("r9", named)
+
+
+def test_a_loss_is_logged_with_its_link_so_that_the_accounting_knows_of_it(run: RunLayout) -> None:
+    network = Changes()
+    commands = _commands(run, network)
+    shape = {"do": "shape", "link": [1, 0]}
+    assert _ask(commands, **shape, properties={"bandwidth_mbps": 5}, command="link 1 0 set bandwidth=5")["ok"]
+    assert lossy_links(run) == frozenset()
+    assert _ask(commands, **shape, properties={"loss_percent": 2, "bandwidth_mbps": 0}, command="x")["ok"]
+    assert lossy_links(run) == {0}
+    assert _ask(commands, **shape, properties={"loss_percent": 0}, command="y")["ok"]
+    # Frames were lost all the same.
+    assert lossy_links(run) == {0}
+    assert network.made == [
+        (0, 1, {"bandwidth_mbps": 5.0}),
+        (0, 1, {"loss_percent": 2.0, "bandwidth_mbps": None}),
+        (0, 1, {"loss_percent": None}),
+    ]
+
+
+def test_a_property_that_the_kernel_refuses_is_an_answer_and_not_the_end_of_the_run(
+    run: RunLayout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object) -> Link:
+        raise RunError("tc: rate is 0")
+
+    network = Changes()
+    monkeypatch.setattr(network, "shape_link", refuse)
+    answer = _ask(_commands(run, network), do="shape", link=[0, 1], properties={"bandwidth_mbps": 1e-9})
+    assert answer == {"ok": False, "error": "tc: rate is 0"}
+    assert read_commands(run) == []

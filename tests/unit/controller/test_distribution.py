@@ -472,6 +472,49 @@ def test_a_router_that_is_too_far_ahead_is_left_out_until_it_restarts(foreign: i
     assert (brought_in["epoch"], brought_in["routers"]) == (4, 3)
 
 
+def test_hellos_that_change_make_few_epochs_for_all() -> None:
+    network = Network(line(3))
+    network.bring_up()
+    for incarnation in range(2, 42):
+        network.hello(1, incarnation=incarnation)
+        network.advance(0.1)
+    assert network.machine.rejected == {"hello_rate": 40 - TIMING.restarts}
+    assert [event["epoch"] for event in network.events("committed")] == [1, 2, 3, 4]
+    assert len(network.events("hello")) == 3 + TIMING.restarts
+    # A router that has really restarted repeats its HELLO.
+    network.advance(TIMING.restart_s)
+    network.hello(1, incarnation=41)
+    network.advance(1)
+    assert network.events("committed")[-1]["epoch"] == 5
+    assert network.machine.settled
+
+
+def test_acknowledgements_of_foreign_epochs_make_few_epochs_for_all() -> None:
+    network = Network(line(3))
+    network.bring_up()
+    network.ahead = {1: 100}
+    for epoch in range(1, 40):
+        network.ahead = {1: 100 * epoch}
+        network.tell(PortChanged(0, 1, epoch % 2 == 0))
+        network.advance(0.1)
+    made = [int(str(event["epoch"])) for event in network.events("epoch_started")]
+    assert max(made) <= 39 + 100 * 39
+    assert (
+        len([epoch for epoch, before in zip(made[1:], made, strict=False) if epoch > before + 1])
+        == TIMING.restarts
+    )
+
+
+def test_the_number_of_a_table_names_the_start_of_its_router() -> None:
+    network = Network(line(2))
+    network.connect()
+    network.advance(1)
+    network.hello(0, incarnation=7)
+    network.hello(1, incarnation=2**32 - 1)
+    numbers = {(sent.node, sent.frame.seq >> 32) for sent in network.sent}
+    assert numbers == {(0, 7), (1, 2**32 - 1)}
+
+
 def test_frames_of_no_use_are_counted() -> None:
     network = Network(line(2))
     network.bring_up()

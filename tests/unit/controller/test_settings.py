@@ -43,7 +43,11 @@ def test_defaults(tmp_path: Path) -> None:
         ({"socket": None}, "socket: missing; expected a path"),
         ({"parent_pid": True}, "parent_pid: expected int or null, got True"),
         ({"topology": 3}, "topology: expected a path, got 3"),
-        ({"port": 1}, "port: no such field; expected topology, socket, log, layer, subtrees, parent_pid"),
+        (
+            {"port": 1},
+            "port: no such field; expected topology, socket, log, layer, subtrees, security, network_keys, "
+            "incarnation, parent_pid",
+        ),
         ({"topology": "/nowhere.json"}, "/nowhere.json: cannot be read"),
     ],
 )

@@ -41,7 +41,7 @@ class Node:
         self.link = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.link[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
         self.link[1].setblocking(False)
-        router = self.router = set_up(RouterOptions(), matcher="compiled")
+        router = self.router = set_up(RouterOptions(match_patience=0), matcher="compiled")
         for app in (1, 2):
             router.handle(SetPredicate(app, parse_predicate("a any integer")), 0.0)
         received(router, 12, ra(12, "b any integer"))
@@ -54,6 +54,7 @@ class Node:
         self.applications.deliverer = self
         # The core gives the matcher the predicates with the first message.
         received(router, 11, msg(11, a=1))
+        self.batches = 0
         self.records: list[dict[str, object]] = []
         self.rest: dict[int, bytes] = {}
         self.requests: dict[int, bytes] = {}
@@ -80,7 +81,13 @@ class Node:
         self.plane.take_requests(1)
 
     def put(self) -> bytes | None:
-        return self.plane.put([ethernet(msg(11, a=number), 11)[0] for number in range(FRAMES)])
+        """Passes a batch of messages that are new; returns the first frame that is the core's."""
+        self.batches += 1
+        return self.plane.put([self.frame(number) for number in range(FRAMES)])
+
+    def frame(self, number: int) -> bytes:
+        """A frame of the last batch."""
+        return ethernet(msg(11, seq=FRAMES * self.batches + number, a=number), 11)[0]
 
     def read(self, app: int) -> bytes:
         got = b""
@@ -212,7 +219,22 @@ def test_a_socket_that_takes_a_part_leaves_the_rest_to_the_caller(node: Node) ->
     assert len(node.waiting[1]) == len(messages) - node.recorded_for(1)
     # The other application has all, and nothing more is compiled code's until the caller says so.
     assert node.recorded_for(2) == len(messages)
-    assert node.put() == ethernet(msg(11, a=0), 11)[0]
+    assert node.put() == node.frame(0)
+
+
+def test_a_message_that_is_replayed_is_delivered_once(node: Node) -> None:
+    frame = ethernet(msg(11, seq=77, a=5), 11)[0]
+    for _ in range(500 // FRAMES + 1):
+        assert node.plane.put([frame] * FRAMES) is None
+    assert whole(node.read(1)) == whole(node.read(2)) == [5]
+    counters = node.router.counters
+    node.plane.collect(counters)
+    assert counters.dropped == {"message_duplicate": FRAMES * (500 // FRAMES + 1) - 1}
+    # The core knows what compiled code has delivered, and the reverse.
+    assert received(node.router, 11, msg(11, seq=77, a=5)) == []
+    assert len(received(node.router, 11, msg(11, seq=78, a=5))) == 1
+    assert node.plane.put([ethernet(msg(11, seq=78, a=5), 11)[0]]) is None
+    assert node.read(1) == b""
 
 
 def test_an_application_that_is_gone_leaves_all_to_the_caller(node: Node) -> None:
@@ -225,7 +247,7 @@ def test_an_application_that_is_gone_leaves_all_to_the_caller(node: Node) -> Non
 
 def test_an_application_that_is_shut_is_the_core_s(node: Node) -> None:
     node.applications.shut(2)
-    assert node.put() == ethernet(msg(11, a=0), 11)[0]
+    assert node.put() == node.frame(0)
     assert not node.records
 
 
@@ -297,5 +319,5 @@ def test_a_request_that_is_not_ordinary_is_left_to_the_caller(node: Node, unusua
 def test_the_end_of_an_application_is_left_to_the_caller(node: Node) -> None:
     node.sockets[1][1].close()
     node.plane.take_requests(1)
-    assert node.put() == ethernet(msg(11, a=0), 11)[0]
+    assert node.put() == node.frame(0)
     assert not node.requests

@@ -27,7 +27,7 @@ def long_message(strings: int, length: int) -> Frame:
 
 def test_a_message_that_no_longer_fits_the_memory_for_matching_is_left_to_the_core() -> None:
     """A message of megabytes, which came in fragments, makes the engine release its memory."""
-    router = set_up(RouterOptions(), matcher="compiled")
+    router = set_up(RouterOptions(match_patience=0), matcher="compiled")
     received(router, 12, ra(12, "a = 1"))
     state = router.forwarding()
     assert state is not None

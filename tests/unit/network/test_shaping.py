@@ -1,6 +1,19 @@
 from __future__ import annotations
 
-from testbed.network.shaping import KernelFeatures, missing_features, nft_ruleset, tc_commands
+import subprocess
+from itertools import pairwise
+
+import pytest
+
+from testbed.machine.probes import kernel_features
+from testbed.network.shaping import (
+    KernelFeatures,
+    changed_nft,
+    changed_tc,
+    missing_features,
+    nft_ruleset,
+    tc_commands,
+)
 from topos.model import Link, Node, Topology
 
 ALL = KernelFeatures(netem=True, tbf=True, nft_egress=True)
@@ -63,3 +76,55 @@ def test_loss_falls_back_to_nftables_only_without_netem() -> None:
     for (_, ruleset), device in zip(rulesets, ("s0-e1", "s1-e1"), strict=True):
         assert f"hook egress device {device} priority 0;" in ruleset
         assert "numgen random mod 1000000 < 25000 counter drop" in ruleset
+
+
+def test_a_link_in_use_loses_what_it_has_before_it_gets_other_properties() -> None:
+    (slow,), (lossy,), (plain,) = (
+        each.links for each in (_topology(bandwidth_mbps=5), _topology(loss_percent=1), _topology())
+    )
+    assert list(changed_tc(slow, lossy, NO_NETEM)) == [
+        (0, "qdisc del dev s0-e1 root"),
+        (1, "qdisc del dev s1-e1 root"),
+    ]
+    assert [line.split()[1] for _, line in changed_tc(plain, slow, NO_NETEM)] == ["add", "add"]
+    assert [line.split()[1] for _, line in changed_tc(lossy, plain, ALL)] == ["del", "del"]
+    removed, again = list(changed_nft(plain, NO_NETEM)), list(changed_nft(lossy, NO_NETEM))
+    assert [node for node, _ in removed] == [0, 1]
+    assert removed == again[:2]
+    assert again[2:] == list(nft_ruleset(_topology(loss_percent=1), NO_NETEM))
+    assert list(changed_nft(lossy, ALL)) == []
+
+
+@pytest.mark.root
+def test_the_kernel_takes_the_changes_of_a_link_one_after_the_other() -> None:
+    """In a namespace of its own, with the devices of both ends of a link."""
+    kernel = kernel_features()
+    if not (kernel.tbf and (kernel.nft_egress or kernel.netem)):
+        pytest.skip("this kernel offers no TBF or no way to lose frames")
+    states = [
+        each.links[0]
+        for each in (_topology(), _topology(5, None, 2), _topology(None, None, 50), _topology(7), _topology())
+    ]
+    script = ["ip link add s0-e1 type veth peer name s1-e1"]
+    for before, after in pairwise(states):
+        tc = "\n".join(line for _, line in changed_tc(before, after, kernel))
+        nft = "\n".join(line for _, line in changed_nft(after, kernel))
+        script.append(f"tc -batch - <<'E'\n{tc}\nE")
+        if nft:
+            script.append(f"nft -f - <<'E'\n{nft}\nE")
+        script.append("tc qdisc show dev s0-e1; nft list ruleset; echo ----")
+    done = subprocess.run(
+        ["unshare", "--net", "bash", "-e", "-c", "\n".join(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    both, loss, bandwidth, none, _ = done.stdout.split("----\n")
+    assert "rate 5Mbit" in both and "rate 7Mbit" in bandwidth
+    assert "rate" not in loss and "rate" not in none
+    dropping = ("drop", "netem")
+    assert [any(word in part for word in dropping) for part in (both, loss, bandwidth, none)] == [
+        *(True, True),
+        *(False, False),
+    ]

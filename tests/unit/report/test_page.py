@@ -67,6 +67,8 @@ def summary(**changes: Any) -> dict[str, Any]:
         "duplicate_deliveries": 0,
         "false_positives": 210,
         "messages_received_by_routers": 2874,
+        "false_positives_from_network": 120,
+        "messages_received_from_network": 2500,
         "frames_by_type": {"MSG": 2513, "RA": 611, "SR": 40, "UR": 38},
         "bytes_by_type": {"MSG": 452_340, "RA": 73_320, "SR": 2_480, "UR": 6_460},
         "frames_captured": 9876,
@@ -424,15 +426,15 @@ def test_a_part_is_drawn_where_it_is_not_the_whole() -> None:
     table = pd.DataFrame({"t_s": [2.0, 4.0], "fraction": [0.5, 0.25], "ra_fraction": [0.5, 0.125]})
     lines = []
     for ra_fraction in (table["ra_fraction"], table["fraction"]):
-        drawing = curve(table.assign(ra_fraction=ra_fraction), "share", part=("ra_fraction", "RA alone"))
+        drawing = curve(table.assign(ra_fraction=ra_fraction), "share", 3.0, ("ra_fraction", "RA alone"))
         assert drawing is not None
         lines.append([_heights(line) for line in drawing.figure.axes[0].get_lines()])
     assert lines == [[[0.5, 0.25], [0.5, 0.125]], [[0.5, 0.25]]]
 
 
 def test_a_curve_without_points_is_none() -> None:
-    assert curve(pd.DataFrame({"t_s": [], "fraction": []}), "x (%)") is None
-    assert curve(pd.DataFrame({"t_s": [1.0], "fraction": [None]}), "x (%)") is None
+    assert curve(pd.DataFrame({"t_s": [], "fraction": []}), "x (%)", 3.0) is None
+    assert curve(pd.DataFrame({"t_s": [1.0], "fraction": [None]}), "x (%)", 3.0) is None
 
 
 def printed(content: dict[str, Any], **options: Any) -> str:
@@ -449,7 +451,7 @@ def test_the_terminal_says_the_same_without_colour() -> None:
         "Verdict: holds",
         "20 routers, 37 links",
         ": 1 200 certain, none missed; ",
-        "210 of 2 874 messages at routers (7.3 %)",
+        "120 of 2 500 messages from neighbours (4.8 %); 210 of 2 874 (7.3 %)",
         "MSG 2 513, RA 611, SR 40, UR 38",
         "0 lost",
         "equal, 6 674",

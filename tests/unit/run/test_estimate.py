@@ -57,7 +57,7 @@ def test_hops_are_those_to_the_receivers_that_want_a_message(
 def test_a_rate_beyond_the_estimate_is_warned_of(tmp_path: Path) -> None:
     path = tmp_path / "e.toml"
     path.write_text(LINE)
-    made = Estimate(message_hops=1000.0, ra_hops=10.0, opening_s=1.0, rate=12.34)
+    made = Estimate(message_hops=1000.0, ra_hops=10.0, opening_hops=50.0, opening_s=1.0, rate=12.34)
     experiment = load_experiment(path)
     assert made.warning(experiment) == (
         "time_scale 50 is more than this machine keeps up with now, and an emulation would be invalid; "

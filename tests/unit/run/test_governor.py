@@ -13,6 +13,13 @@ PERIOD_S = 0.25
 LIMITS = Limits(SLOWEST, 60.0, bound_s=30.0, bound_wall_s=1.0)
 
 
+def seen(
+    at_s: float, lag_wall_s: float, idle: float, rate: float, items: int = 1, next_s: float = 0.0
+) -> Seen:
+    """A look at an experiment that always has something to do."""
+    return Seen(at_s, lag_wall_s, idle, rate, items, next_s)
+
+
 @dataclass
 class Machine:
     """Processors that serve a queue of work.
@@ -38,7 +45,7 @@ class Machine:
         idle = 0.0 if self.burners else max(0.0, 1 - (work + self.waiting_s) / served)
         # A busy machine schedules late, before a queue stands.
         jitter = 0.002 + (0.03 * rng.random() if self.burners else 0.0)
-        return Seen(self.at_s, self.waiting_s / self.share + jitter, idle)
+        return seen(self.at_s, self.waiting_s / self.share + jitter, idle, rate)
 
 
 def play(machine: Machine, governor: Governor, seconds: float, limits: Limits = LIMITS) -> list[float]:
@@ -46,10 +53,10 @@ def play(machine: Machine, governor: Governor, seconds: float, limits: Limits = 
     rng = random.Random(1)
     shares = []
     for step in range(round(seconds / PERIOD_S)):
-        seen = machine.run(governor.rate, rng)
+        look = machine.run(governor.rate, rng)
         if step * PERIOD_S > 2:
-            shares.append(limits.share(seen.lag_wall_s, governor.rate))
-        governor.decide(seen)
+            shares.append(limits.share(look.lag_wall_s, governor.rate))
+        governor.decide(look)
     return shares
 
 
@@ -88,24 +95,58 @@ def test_the_rate_stays_within_its_range() -> None:
     governor = Governor(LIMITS, 1e9)
     assert governor.rate == 60.0
     for step in range(200):
-        governor.decide(Seen(step * PERIOD_S, 100.0, 0.0))
+        governor.decide(seen(step * PERIOD_S, 100.0, 0.0, governor.rate))
     assert governor.rate == SLOWEST
 
 
 def test_small_changes_are_left_out() -> None:
     governor = Governor(Limits(1.0, 10.0, 30.0, 1.0), 9.8)
-    assert governor.decide(Seen(0.0, 0.0, 1.0)) is None
+    assert governor.decide(seen(0.0, 0.0, 1.0, 9.8)) is None
     assert governor.rate == 9.8
 
 
 def test_a_backlog_that_is_worked_off_causes_one_fall() -> None:
     governor = Governor(LIMITS, 40.0)
     # A second of backlog: while it is done, the lag falls by a quarter of a second each time.
-    rates = [governor.decide(Seen(step * PERIOD_S, 1.0 - step * PERIOD_S, 0.0)) for step in range(4)]
+    rates = [
+        governor.decide(seen(step * PERIOD_S, 1.0 - step * PERIOD_S, 0.0, governor.rate)) for step in range(4)
+    ]
     assert rates == [10.0, None, None, None]
 
 
 def test_a_lag_that_grows_after_a_fall_causes_another() -> None:
     governor = Governor(LIMITS, 40.0)
-    rates = [governor.decide(Seen(step * PERIOD_S, 1.0 + step, 0.0)) for step in range(2)]
+    rates = [governor.decide(seen(step * PERIOD_S, 1.0 + step, 0.0, governor.rate)) for step in range(2)]
     assert rates == [10.0, 2.5]
+
+
+def test_silence_passes_faster_and_proves_nothing_of_the_rate_of_work() -> None:
+    governor = Governor(LIMITS, 3.0)
+    next_s = 100.0
+    rates = []
+    for step in range(200):
+        before = next_s
+        next_s -= governor.rate * PERIOD_S
+        items = int(next_s <= 0 < before)
+        rates.append(governor.rate)
+        if items:
+            break
+        governor.decide(seen(step * PERIOD_S, 0.0, 0.9, governor.rate, 0, next_s))
+    assert max(rates) == 60.0
+    assert rates[-1] == pytest.approx(3.0, rel=0.05)
+    assert len(rates) * PERIOD_S < 6
+
+
+def test_a_rate_that_was_announced_rises_no_more_before_it_was_seen_in_force() -> None:
+    governor = Governor(LIMITS, 3.0)
+    in_force = [3.0, 3.0, 3.0, 3.0, 6.0, 6.0]
+    rates = [governor.decide(seen(step * PERIOD_S, 0.0, 0.9, rate)) for step, rate in enumerate(in_force)]
+    assert rates == [None, 6.0, None, None, None, 12.0]
+
+
+def test_a_fall_starts_from_the_rate_in_force() -> None:
+    governor = Governor(LIMITS, 3.0)
+    for step in range(2):
+        governor.decide(seen(step * PERIOD_S, 0.0, 0.9, 3.0))
+    assert governor.rate == 6.0
+    assert governor.decide(seen(0.5, 0.5, 0.0, 3.0)) == 1.5

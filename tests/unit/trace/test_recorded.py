@@ -38,8 +38,8 @@ def run(tmp_path: Path) -> Path:
     """Router 5 sends a message before it has a table, forwards one from 11, learns of node 12, drops one."""
     cheap = Message({"price": 50})
     set_up = [
-        ControllerFrame(_frame(FrameType.TABLE, NODE, 1, TABLE)),
-        ControllerFrame(_frame(FrameType.COMMIT, NODE, 2, Commit(1))),
+        ControllerFrame(_frame(FrameType.TABLE, NODE, FIRST, TABLE)),
+        ControllerFrame(_frame(FrameType.COMMIT, NODE, FIRST + 1, Commit(1))),
     ]
     events: list[Event] = [
         Started(),
@@ -93,8 +93,8 @@ def test_a_copy_from_beside_the_tree_is_not_the_end_of_a_message(tmp_path: Path)
     # Layer `rpf`: node 12 floods what this router should get, and gets, from 11.
     events: list[Event] = [
         Started(),
-        ControllerFrame(_frame(FrameType.TABLE, NODE, 1, TABLE)),
-        ControllerFrame(_frame(FrameType.COMMIT, NODE, 2, Commit(1))),
+        ControllerFrame(_frame(FrameType.TABLE, NODE, FIRST, TABLE)),
+        ControllerFrame(_frame(FrameType.COMMIT, NODE, FIRST + 1, Commit(1))),
         SetPredicate(1, parse_predicate("price < 100")),
         *(
             FrameReceived(sender, _frame(FrameType.MSG, 11, 7, Message({"price": 50})))
