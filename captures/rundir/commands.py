@@ -11,13 +11,18 @@ from router.records.json_file import json_line
 
 
 class CommandRecord(TypedDict):
-    """A command that a running emulation accepted."""
+    """A command that a running emulation accepted, or began to carry out."""
 
     at_s: Annotated[float, "experiment seconds"]
     time_ns: Annotated[int, "wall clock, ns"]
     command: Annotated[str, "the command, such as `link 0 1 down` or `exec 3 -- ip address`"]
     lossy_link: NotRequired[
         Annotated[int, "index of a link that loses frames from now on, by `link ... set`"]
+    ]
+    failure: NotRequired[
+        Annotated[
+            str, "why `link ... set` failed; the link has the properties that it had before, or this says not"
+        ]
     ]
 
 

@@ -9,24 +9,16 @@ from typing import Any
 from router.options import Option, options_of
 from testbed.config.errors import Problems
 from testbed.config.schema import read_fields
-from testbed.events.applications import (
-    ApplicationEvent,
-    Refresh,
-    Register,
-    Subscribe,
-    Unregister,
-    Unsubscribe,
-)
+from testbed.events.applications import ApplicationEvent
 from testbed.events.catalogue import EVENTS
 from testbed.events.event import Event
+from testbed.events.names import NAMED, NamesInForce
 from topos.model import Topology
 from topos.suggest import unknown
 
 #: The key of an event that chooses its class, and the keys of all events.
 _ACTION = Option("action", "string", choices=EVENTS, required=True, doc="Name of the event.")
 _COMMON = {option.key for option in options_of(Event)}
-#: The events that name a subscription.
-_NAMED = Subscribe | Unsubscribe | Register | Refresh | Unregister
 
 
 def read_events(
@@ -125,19 +117,10 @@ def _check(
 
 
 def _check_subscriptions(problems: Problems, events: list[tuple[str, Event]]) -> None:
-    """In order of time, a name is taken by subscribe or register, and given back by unsubscribe or
-    unregister."""
-    in_force: set[tuple[int, str]] = set()
+    """Checks the names of subscriptions, in order of time."""
+    names = NamesInForce()
     for section, event in events:
-        if not isinstance(event, _NAMED):
-            continue
-        key, where = (event.node, event.subscription), f"at node {event.node} at {event.at_s:g} s"
-        if isinstance(event, Subscribe | Register):
-            if key in in_force:
-                problems.add(section, "subscription", f'"{event.subscription}" is in force {where} already')
-            in_force.add(key)
-        else:
-            if key not in in_force:
-                problems.add(section, "subscription", f'"{event.subscription}" is not in force {where}')
-            if not isinstance(event, Refresh):
-                in_force.discard(key)
+        if isinstance(event, NAMED):
+            problem = names.follow(type(event), event.node, event.subscription, event.at_s)
+            if problem is not None:
+                problems.add(section, "subscription", problem)

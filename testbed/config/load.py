@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from router.content.registry import CONTENTS
 from router.options import NAME_MAX_BYTES, options_of
 from router.predicates.lexer import ParseError
 from router.protocol.options import conflicts, privacy_conflict
@@ -36,6 +35,7 @@ from testbed.config.model import (
 )
 from testbed.config.overrides import apply_overrides
 from testbed.config.schema import SECTIONS, TOP_LEVEL, read_fields
+from testbed.config.served import commands
 from testbed.config.topology import TOPOLOGY_WAYS, read_topology, with_link_defaults
 from testbed.content.distributions import DistributionError, Distributions
 from testbed.content.schema import Schema, SchemaError
@@ -172,15 +172,15 @@ def _check_served(
     events: Iterable[Event],
 ) -> None:
     """Refuses a workload, and events of applications, that the service does not serve."""
-    commands = SERVICES[service.kind].session(0, CONTENTS[protocol.covering]()).commands()
-    missing = [command for command in _WORKLOAD_COMMANDS if command not in commands]
+    served = commands(service, protocol)
+    missing = [command for command in _WORKLOAD_COMMANDS if command not in served]
     if workload is not None and missing:
         text = (
             f'"{service.kind}" has no {missing[0]}, which [workload] asks for; expected [workload.attention]'
         )
         problems.add("service", "kind", text)
     for event in events:
-        if isinstance(event, ApplicationEvent) and event.action not in commands:
+        if isinstance(event, ApplicationEvent) and event.action not in served:
             text = f'"{service.kind}" has no {event.action}, which an event at {event.at_s:g} s asks for'
             problems.add("service", "kind", text)
             return

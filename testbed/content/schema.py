@@ -5,6 +5,7 @@ A file of tables `[[attribute]]` in TOML, as docs/workloads.md describes.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,16 @@ from random import Random
 from typing import Any
 
 from router.options import Option
-from router.predicates.model import Constraint, Filter, Message, Operator, Predicate, Type, Value
+from router.predicates.model import (
+    STRING_MAX_BYTES,
+    Constraint,
+    Filter,
+    Message,
+    Operator,
+    Predicate,
+    Type,
+    Value,
+)
 from testbed.content.drawing import Sizes
 from testbed.errors import InputError
 from topos.suggest import unknown
@@ -24,6 +34,8 @@ _TYPES = {"string": Type.STRING, "integer": Type.INTEGER, "double": Type.DOUBLE,
 _NUMBERS = (Type.INTEGER, Type.DOUBLE)
 #: Values of a string attribute that gives only their number: v1, v2, ...
 _VALUES_MAX = 1_000_000
+#: Numbers of files are doubles, which hold every integer up to this one.
+_INTEGERS_MAX = 2**53
 #: The keys of a table [[attribute]] beside `values`, the list of a string's values, the most popular first.
 KEYS = (
     Option("name", "string", required=True, doc="Name of the attribute."),
@@ -40,7 +52,7 @@ KEYS = (
         doc="Popularity of the i-th value of a string: i to the power -zipf, divided by the sum.",
     ),
     Option("present", "number", default=1.0, low=0, high=1, doc="Share of the messages that have it."),
-    Option("asked", "number", default=1.0, low=0, doc="Weight with which constraints name it."),
+    Option("asked", "number", default=1.0, low=0, high=1e9, doc="Weight with which constraints name it."),
 )
 
 
@@ -197,8 +209,17 @@ def _attribute(where: str, table: Mapping[str, Any]) -> Attribute:
             values[option.key] = option.default
     kind = _TYPES[values["type"]]
     low, high = values["low"], values["high"]
-    if not low < high or (kind is Type.INTEGER and int(low) >= int(high)):
+    if kind is Type.INTEGER:
+        for key in ("low", "high"):
+            if not values[key].is_integer() or abs(values[key]) > _INTEGERS_MAX:
+                what = f"an integer from {-_INTEGERS_MAX} to {_INTEGERS_MAX}"
+                raise SchemaError(f"{where}: {key}: {values[key]:g} is not valid; expected {what}")
+    if not 0 < high - low < math.inf:
         raise SchemaError(f"{where}: low is {low:g} and high {high:g}; expected low below high")
+    try:
+        Constraint(values["name"], kind, Operator.ANY)
+    except ValueError as error:
+        raise SchemaError(f"{where}: name: {error}") from error
     return Attribute(
         values["name"],
         kind,
@@ -219,4 +240,6 @@ def _values(where: str, table: Mapping[str, Any], count: int | None) -> tuple[st
         return tuple(f"v{number}" for number in range(1, (count or 0) + 1))
     if not isinstance(given, list) or not given or not all(isinstance(each, str) for each in given):
         raise SchemaError(f"{where}: values: expected a list of strings")
+    if any(len(each.encode()) > STRING_MAX_BYTES for each in given):
+        raise SchemaError(f"{where}: values: expected strings of at most {STRING_MAX_BYTES} bytes")
     return tuple(given)

@@ -169,7 +169,7 @@ class Commands:
         return events[0]
 
     def _shape(self, request: Request) -> dict[str, Any]:
-        u, v = self._joined(request.get("link"))
+        link = self._joined(request.get("link"))
         given = request.get("properties")
         if not isinstance(given, dict) or not given or not given.keys() <= PROPERTIES.keys():
             raise InputError(f"properties: {given!r}; expected some of {', '.join(PROPERTIES)}")
@@ -179,17 +179,19 @@ class Commands:
                 raise InputError(f"{name}: {value!r}; expected a number from 0 to {PROPERTIES[name]:g}")
             values[name] = float(value) or None
         try:
-            link = self._network.shape_link(u, v, values)
-        except RunError as error:  # the kernel takes no such value
+            changed = self._network.shape_link(link.u, link.v, values)
+        except RunError as error:
+            # The kernel takes no such value. One end may have had it for a moment, and lost frames.
+            self._log(request, link.index, str(error))
             raise InputError(str(error)) from error
-        self._log(request, link.index if link.lossy else None)
+        self._log(request, link.index if changed.lossy else None)
         return {"at_s": self._now_s()}
 
-    def _joined(self, ends: object) -> tuple[int, int]:
-        """Returns the ends of a link."""
+    def _joined(self, ends: object) -> Link:
+        """Returns the link that joins two nodes."""
         for link in self._topology.links:
             if ends in ([link.u, link.v], [link.v, link.u]):
-                return link.u, link.v
+                return link
         raise InputError(f"link: {ends!r}; expected the numbers of two nodes that are joined")
 
     def _enter(self, request: Request) -> dict[str, Any]:
@@ -199,10 +201,12 @@ class Commands:
         self._log(request)
         return {"namespace": self._namespace(node)}
 
-    def _log(self, request: Request, lossy_link: int | None = None) -> None:
+    def _log(self, request: Request, lossy_link: int | None = None, failure: str | None = None) -> None:
         command = request.get("command")
         text = command if isinstance(command, str) else json.dumps(request)
         record = CommandRecord(at_s=self._now_s(), time_ns=time.time_ns(), command=text)
+        if failure is not None:
+            record["failure"] = failure
         if lossy_link is not None:
             record["lossy_link"] = lossy_link
         append_command(self._run, record)

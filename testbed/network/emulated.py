@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from mininet.net import Mininet
 
 from captures.rundir.counters import SwitchCounters
 from router.wire.addresses import HOST_PORT, node_address
-from testbed.errors import InputError
+from testbed.errors import InputError, RunError
 from testbed.events.network_state import NetworkState
 from testbed.network.commands import ip_batch
 from testbed.network.devices import prepare, set_up
@@ -32,8 +33,10 @@ from testbed.network.shaping import (
     KernelFeatures,
     changed_nft,
     changed_tc,
+    cleared_tc,
     missing_features,
     nft_ruleset,
+    restored_tc,
     tc_commands,
 )
 from testbed.network.switch_daemons import Group, SwitchDaemons
@@ -43,6 +46,8 @@ from topos.model import Topology
 #: Switches of one daemon at least, and daemons of a run at most. At each wake-up a daemon works through all
 #: its switches and ports: 0.2 ms for one switch, 0.4 ms for 5, 0.9 ms for 25. A daemon takes 15 MB of memory.
 _SWITCHES_PER_DAEMON_MIN, _DAEMONS_MAX = 5, 100
+#: Commands that read their lines from the standard input.
+_TC, _NFT = ("tc", "-batch", "-"), ("nft", "-f", "-")
 
 
 class EmulatedNetwork:
@@ -171,22 +176,43 @@ class EmulatedNetwork:
 
         Raises:
             InputError: the kernel cannot provide a property.
-            RunError: a command failed.
+            RunError: a command failed; both ends have the properties that they had before, or the error says
+                that they have not.
         """
         declared = next(link for link in self.topology.links if {link.u, link.v} == {u, v})
         before = self._reshaped.get(declared.index, declared)
         after = replace(before, **properties)  # type: ignore[arg-type]
         if problems := missing_features(Topology("link", (), (after,)), self.kernel):
             raise InputError(problems[0])
-        self._apply(changed_tc(before, after, self.kernel), ["tc", "-batch", "-"])
-        self._apply(changed_nft(after, self.kernel), ["nft", "-f", "-"])
+        try:
+            self._apply(changed_tc(before, after, self.kernel), _TC)
+            self._apply(changed_nft(after, self.kernel), _NFT)
+        except RunError as error:
+            self._restore(before, error)
+            raise
         self._reshaped[after.index] = after
         return after
 
+    def _restore(self, link: model.Link, cause: RunError) -> None:
+        """Gives both ends of a link its properties, whatever they have.
+
+        Raises:
+            RunError: a command failed; names `cause` too.
+        """
+        for line in cleared_tc(link):
+            with suppress(RunError):  # the end has no property
+                self._apply([line], _TC)
+        try:
+            self._apply(restored_tc(link, self.kernel), _TC)
+            self._apply(changed_nft(link, self.kernel), _NFT)
+        except RunError as error:
+            text = f"{cause}; the ends of link {link.u}-{link.v} may differ, since restoring failed: {error}"
+            raise RunError(text) from cause
+
     def shape_links(self) -> None:
         """Applies bandwidth, delay and loss; last, since Open vSwitch clears the qdiscs of a new port."""
-        self._apply(tc_commands(self.topology, self.kernel), ["tc", "-batch", "-"])
-        self._apply(nft_ruleset(self.topology, self.kernel), ["nft", "-f", "-"])
+        self._apply(tc_commands(self.topology, self.kernel), _TC)
+        self._apply(nft_ruleset(self.topology, self.kernel), _NFT)
 
     def _apply(self, commands: Iterable[tuple[int, str]], argv: Sequence[str]) -> None:
         """Runs a command once in the namespace of each node's switch, with the node's lines as its input."""

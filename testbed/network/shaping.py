@@ -104,9 +104,19 @@ def nft_ruleset(topology: Topology, kernel: KernelFeatures) -> Iterator[tuple[in
 def changed_tc(before: Link, after: Link, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:
     """Returns lines as `tc_commands` that give a link, which has properties, other properties."""
     if before.bandwidth_mbps or (kernel.netem and _netem(before)):
-        for node, device in _ends(before):
-            yield node, f"qdisc del dev {device} root"
+        yield from cleared_tc(before)
+    yield from restored_tc(after, kernel)
+
+
+def restored_tc(after: Link, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:
+    """Returns lines as `tc_commands` that give a link without properties its properties."""
     yield from tc_commands(_alone(after), kernel)
+
+
+def cleared_tc(link: Link) -> Iterator[tuple[int, str]]:
+    """Returns a line as `tc_commands` for each end that takes its properties away, and fails without any."""
+    for node, device in _ends(link):
+        yield node, f"qdisc del dev {device} root"
 
 
 def changed_nft(after: Link, kernel: KernelFeatures) -> Iterator[tuple[int, str]]:

@@ -249,14 +249,14 @@ def _overrides(values: Mapping[str, Value], folder: Path) -> dict[str, str]:
 def _contents(
     keys: Mapping[str, Any], overrides: Mapping[str, str], experiment: Experiment, folder: Path
 ) -> str:
-    """Returns a digest of each file that an experiment names: topology, distributions, keys of members."""
+    """Returns a digest of each file that an experiment names: topology, distributions, keys, workload."""
     topology = overrides.get("topology.file")
     if topology is None:
         name = keys.get("topology", {}).get("file")
     else:
         name = tomllib.loads(f"file = {topology}")["file"]
     workload = experiment.workload
-    names: list[str | Path | None] = [name, experiment.privacy.key_file]
+    names: list[str | Path | None] = [name, experiment.privacy.key_file, experiment.security.key_file]
     if workload is not None and workload.distributions is not None:
         names += sorted(Path(workload.distributions).glob("*.dist"))
     if workload is not None:

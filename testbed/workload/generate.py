@@ -15,10 +15,12 @@ from testbed.content import drawing
 from testbed.content.distributions import Distributions
 from testbed.content.drawing import Contents
 from testbed.content.schema import Schema
+from testbed.errors import InputError
 from testbed.events.applications import ApplicationEvent
+from testbed.events.names import NamesInForce
 from testbed.oracle.constraints import PredicateIndex
 from testbed.workload.attention import PLAYED
-from testbed.workload.given import generated, read_trace
+from testbed.workload.given import given_items
 from testbed.workload.model import Generated, Item, Workload
 
 
@@ -34,6 +36,9 @@ def generate(experiment: Experiment) -> Workload:
 
     The result depends on the experiment alone. Every purpose has a separate random stream, made from the seed
     and a label, so that, for example, a higher message rate does not draw other receivers or predicates.
+
+    Raises:
+        InputError: a trace or a generator cannot be used; names file and line, or generator and item.
     """
     items = [item for item in _events(experiment) if item.at_s <= experiment.duration_s]
     if experiment.attention is not None:
@@ -41,7 +46,8 @@ def generate(experiment: Experiment) -> Workload:
     senders: list[int] = []
     receivers: list[int] = []
     options = experiment.workload
-    if options is not None and (given := _given(experiment, options)) is not None:
+    given = given_items(experiment, _stream(experiment.seed, "generator"))
+    if given is not None:
         items.extend(item for item in given if item.at_s <= experiment.duration_s)
         senders = sorted({item.node for item in items if item.attributes is not None})
         receivers = sorted({item.node for item in items if item.predicate is not None})
@@ -65,16 +71,23 @@ def generate(experiment: Experiment) -> Workload:
     # Of items at equal times, predicates precede messages. The sort is stable: an event of the experiment
     # precedes a drawn item of its node.
     items.sort(key=lambda item: (item.at_s, item.attributes is not None, item.node))
+    if given is not None:
+        _check_names(experiment, items)
     return Workload(tuple(items), tuple(sorted(senders)), tuple(sorted(receivers)))
 
 
-def _given(experiment: Experiment, options: WorkloadOptions) -> list[Item] | None:
-    """The requests of a trace or of a generator; None: they are drawn."""
-    if options.trace is not None:
-        return read_trace(Path(options.trace), experiment.topology)
-    if options.generator is not None:
-        return generated(options.generator, experiment, _stream(experiment.seed, "generator"))
-    return None
+def _check_names(experiment: Experiment, items: list[Item]) -> None:
+    """Checks the names of subscriptions of requests that were not drawn, in their order.
+
+    Raises:
+        InputError: a name is taken twice, or given back while it is not in force.
+    """
+    assert experiment.workload is not None
+    place = experiment.workload.trace or f"workload.generator: {experiment.workload.generator}"
+    names = NamesInForce()
+    for item in items:
+        if problem := names.follow(item.event, item.node, item.subscription, item.at_s):
+            raise InputError(f"{place}: subscription: {problem}")
 
 
 def _attention(experiment: Experiment, events: list[Item]) -> Workload:

@@ -16,7 +16,7 @@ from testbed.events.applications import ApplicationControl, ApplicationEvent
 from testbed.events.catalogue import EVENTS
 
 #: The fields of items that depend on the action.
-_CONTENT = ("subscription", "predicate", "attributes", "max", "lifetime_s", "freshness_s")
+CONTENT = ("subscription", "predicate", "attributes", "max", "lifetime_s", "freshness_s")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Item:
     @property
     def content(self) -> dict[str, Any]:
         """Returns the fields that belong to the action."""
-        return {name: value for name in _CONTENT if (value := getattr(self, name)) is not None}
+        return {name: value for name in CONTENT if (value := getattr(self, name)) is not None}
 
     @property
     def line(self) -> WorkloadLine:

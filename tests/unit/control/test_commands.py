@@ -164,6 +164,15 @@ def test_a_property_that_the_kernel_refuses_is_an_answer_and_not_the_end_of_the_
 
     network = Changes()
     monkeypatch.setattr(network, "shape_link", refuse)
-    answer = _ask(_commands(run, network), do="shape", link=[0, 1], properties={"bandwidth_mbps": 1e-9})
+    asked = {
+        "do": "shape",
+        "link": [0, 1],
+        "properties": {"bandwidth_mbps": 1e-9},
+        "command": "link 0 1 set x",
+    }
+    answer = _ask(_commands(run, network), **asked)
     assert answer == {"ok": False, "error": "tc: rate is 0"}
-    assert read_commands(run) == []
+    # An end of the link may have lost frames meanwhile.
+    (record,) = read_commands(run)
+    assert (record["command"], record["failure"]) == ("link 0 1 set x", "tc: rate is 0")
+    assert lossy_links(run) == {0}

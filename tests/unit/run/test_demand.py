@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -32,13 +34,24 @@ def _demand(topology: str = "ring,5", **changes: str) -> Demand:
     return demand(load_experiment(find_experiment("ring5"), overrides), WORK)
 
 
-def test_a_larger_network_takes_more_of_everything() -> None:
+def test_the_demand_is_that_of_the_measured_networks() -> None:
+    """`./run.sh bench footprint`: 283 processes and 2.5 GB at 200 routers, up in 12 s."""
+    measured = _demand("ring,200")
+    assert measured.processes == 283
+    assert measured.memory_bytes == pytest.approx(2.5e9, rel=0.05)
+    assert measured.bring_up_s == pytest.approx(12)
     small, large = _demand("ring,10"), _demand("ring,400")
-    assert small.processes < large.processes
-    assert small.memory_bytes < large.memory_bytes
-    assert small.disk_bytes < large.disk_bytes
-    assert small.bring_up_s < large.bring_up_s
+    assert large.processes - small.processes == 546  # 1.4 for each of 390 routers
+    assert large.memory_bytes - small.memory_bytes == pytest.approx(390 * 9.7e6)
+    assert large.bring_up_s - small.bring_up_s == pytest.approx(390 * 0.05)
     assert (small.descriptors, large.descriptors) == (descriptors_needed(10), descriptors_needed(400))
+
+
+def test_the_disk_is_that_of_the_frames_over_links() -> None:
+    # 12 frames a second for 100 s and 100 in the opening; files of each router.
+    assert _demand("ring,10").disk_bytes == pytest.approx(1.5e6 + 10 * 20e3 + 1300 * 1500)
+    doubled = _demand("ring,10", duration_s="200").disk_bytes - _demand("ring,10").disk_bytes
+    assert doubled == pytest.approx(1200 * 1500)
 
 
 def test_the_wall_time_is_that_of_the_time_scale_or_of_the_rate_that_a_governed_clock_begins_with() -> None:
@@ -62,11 +75,42 @@ def test_each_limit_has_a_sentence_of_its_own(lack: dict[str, float], sentence: 
     assert shortages(_demand(), Capacity(**values)) == [sentence]
 
 
-def test_the_capacity_is_that_of_this_machine_and_of_the_disk_of_the_runs(tmp_path: Path) -> None:
-    found = capacity(tmp_path / "not" / "made")
-    assert found.memory_bytes > 0 and found.disk_bytes > 0
-    assert found == Capacity(found.processes, found.memory_bytes, found.descriptors, found.disk_bytes)
-    assert shortages(_demand(), found) == []
+def test_a_run_may_take_all_processes_and_files_and_nine_tenths_of_memory_and_disk() -> None:
+    wanted = Demand(10, 0.9e9, 220, 0.9e6, 1.0, 1.0)
+    just = Capacity(processes=10, memory_bytes=1e9, descriptors=220, disk_bytes=1e6)
+    assert shortages(wanted, just) == []
+    for name in vars(just):
+        less = Capacity(**{**vars(just), name: vars(just)[name] - 1})
+        assert len(shortages(wanted, less)) == 1, name
+    unlimited = Capacity(processes=None, memory_bytes=1e9, descriptors=None, disk_bytes=1e6)
+    assert shortages(replace(wanted, processes=10**9, descriptors=10**9), unlimited) == []
+
+
+def test_the_capacity_is_what_the_limits_of_process_and_container_and_the_disk_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = tmp_path / "group"
+    group.mkdir()
+    monkeypatch.setattr("testbed.emulation.demand._GROUP", group)
+    (group / "pids.max").write_text("50\n")
+    (group / "pids.current").write_text("38\n")
+    (group / "memory.max").write_text("max\n")
+    asked: list[Path] = []
+
+    def usage(path: Path) -> SimpleNamespace:
+        asked.append(path)
+        return SimpleNamespace(free=123)
+
+    monkeypatch.setattr("testbed.emulation.demand.shutil.disk_usage", usage)
+    monkeypatch.setattr("testbed.emulation.demand.resource.getrlimit", lambda _what: (64, 4096))
+    monkeypatch.setattr(
+        "testbed.emulation.demand.psutil.virtual_memory", lambda: SimpleNamespace(available=777)
+    )
+    assert capacity(tmp_path / "not" / "made") == Capacity(12, 777, 4096, 123)
+    assert asked == [tmp_path]
+
+
+def test_a_demand_beyond_every_limit_is_refused_with_a_line_for_each(tmp_path: Path) -> None:
     vast = Demand(10**9, 1e15, 10**9, 1e18, 1.0, 1.0)
     with pytest.raises(MachineError, match=r"(?s)^processes: .*disk: takes 1e\+09 GB, .*--force$"):
         require_capacity(vast, tmp_path)

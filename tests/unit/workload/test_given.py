@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -105,6 +106,21 @@ def test_the_shape_of_figure_10_does_not_depend_on_a_seed(tmp_path: Path, seed: 
         ('[[attribute]]\nname = "a"\ntype = "double"\nlow = 3\nhigh = 3\n', "expected low below high"),
         ('[[attribute]]\nname = "a"\ntype = "string"\n', "expected one of values and count"),
         ('[[attribute]]\nname = "a"\ntype = "string"\nvalues = [1]\n', "values: expected a list of strings"),
+        (
+            '[[attribute]]\nname = "a"\ntype = "integer"\nlow = 0.5\n',
+            "attribute 1: low: 0.5 is not valid; expected an integer from -9007199254740992 to 9007",
+        ),
+        ('[[attribute]]\nname = "a"\ntype = "integer"\nhigh = 1e300\n', "attribute 1: high: 1e+300 is not"),
+        ('[[attribute]]\nname = "a"\ntype = "integer"\nlow = 2\nhigh = 2\n', "expected low below high"),
+        ('[[attribute]]\nname = "a"\ntype = "double"\nlow = -1e308\nhigh = 1e308\n', "low below high"),
+        (
+            f'[[attribute]]\nname = "{"a" * 256}"\ntype = "double"\n',
+            "attribute 1: name: attribute name of 256",
+        ),
+        (
+            f'[[attribute]]\nname = "a"\ntype = "string"\nvalues = ["{"v" * 65_536}"]\n',
+            "attribute 1: values: expected strings of at most 65535 bytes",
+        ),
         (FLIGHTS + '[[attribute]]\nname = "price"\ntype = "double"\n', "attribute 4: 'price' is declared"),
     ],
 )
@@ -113,6 +129,16 @@ def test_errors_of_a_schema_name_file_and_attribute(tmp_path: Path, text: str, p
     with pytest.raises(SchemaError) as raised:
         Schema(path)
     assert str(raised.value).startswith(f"{path}: ") and problem in str(raised.value)
+
+
+def test_integers_keep_to_bounds_that_a_double_can_hold(tmp_path: Path) -> None:
+    low, high = -(2**53), 2**53
+    text = f'[[attribute]]\nname = "a"\ntype = "integer"\nlow = {low}\nhigh = {high}\n'
+    schema, random, sizes = Schema(_schema(tmp_path, text)), Random(3), WorkloadOptions()
+    drawn = [schema.draw_message(random, sizes)["a"] for _ in range(100)]
+    assert all(type(value) is int and low <= value < high for value in drawn)
+    for constraint in next(iter(schema.draw_predicate(random, sizes))):
+        assert type(constraint.value) is int and low <= constraint.value <= high
 
 
 def test_a_selectivity_needs_a_number_that_every_message_has(tmp_path: Path) -> None:
@@ -148,25 +174,84 @@ def test_a_trace_of_either_form_is_the_workload_up_to_the_end_of_the_experiment(
     assert tuple(generate(_experiment(tmp_path, 'trace = "t.jsonl"', NAMED)).items) == ITEMS
 
 
+def _line(**fields: object) -> str:
+    """A line of JSON that is a valid request but for `fields`; None: without the field."""
+    valid = {"at_s": 1, "node": 1, "action": "set_predicate", "predicate": "a < 1"}
+    return json.dumps({name: value for name, value in {**valid, **fields}.items() if value is not None})
+
+
+_PLAIN = "set_predicate or subscribe or unsubscribe or send_message"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        ("t.csv", "at_s,nod\n", "t.csv, line 1: unknown column 'nod'; did you mean 'node'?"),
-        ("t.csv", "at_s,node,action\n1,9,send_message\n", "t.csv, line 2: node 9: expected 0 to 2"),
-        ("t.csv", "at_s,node\n1,1\n", "t.csv, line 2: "),
-        ("t.csv", "node,action\n1,send_message\n", "t.csv, line 2: at_s is missing"),
-        ("t.csv", "at_s,node,action\n1,1,send_message,x\n", "t.csv, line 2: more fields than columns"),
-        ("t.csv", "at_s,node\n1," + "9" * 200_000, "t.csv: cannot be read: field larger than field limit"),
-        ("t.jsonl", '{"at_s": 1' + "0" * 400 + ', "node": 1}', "t.jsonl, line 1: int too large"),
-        ("t.jsonl", '{"at_s": 1, "node": 1, "attributes": [1]}', "t.jsonl, line 1: "),
-        ("t.jsonl", '\n{"at_s": -1, "node": 1}\n', "t.jsonl, line 2: at_s is -1; expected experiment "),
-        ("t.jsonl", "[]\n", "t.jsonl, line 1: expected an object"),
-        ("t.jsonl", "{\n", "t.jsonl, line 1: not JSON"),
+        ("t.csv", "", "line 1: is empty; expected the names of the columns: at_s, node, action, "),
+        ("t.csv", "at_s,nod\n", "line 1: unknown column 'nod'; did you mean 'node'?"),
+        ("t.csv", "at_s,node,node\n", "line 1: column 'node' is there twice"),
+        ("t.csv", "at_s,node,action\n1,9,send_message\n", "line 2: node: node 9: expected 0 to 2"),
+        ("t.csv", "at_s,node\n1,1\n", f"line 2: action: missing; expected {_PLAIN}"),
+        ("t.csv", "at_s,action\n1,unsubscribe\n", "line 2: node: missing; expected an integer, 0 or more"),
+        ("t.csv", "node,action\n1,send_message\n", "line 2: at_s: missing; expected a number from 0 to "),
+        (
+            "t.csv",
+            "at_s,node,action\nsoon,1,send_message\n",
+            'line 2: at_s: "soon" is not valid; expected a number from 0 to 1e+09',
+        ),
+        ("t.csv", "at_s,node,action\n1,1,send_message,x\n", "line 2: more fields than columns"),
+        ("t.csv", "at_s,node,action\n1,1,send_message\n", "line 2: message: missing; expected a message in"),
+        ("t.csv", "at_s,node\n1," + "9" * 200_000, ": cannot be read: field larger than field limit"),
+        ("t.jsonl", '{"at_s": 1' + "0" * 400 + ', "node": 1, "action": "unsubscribe"}', "line 1: at_s: 1000"),
+        ("t.jsonl", "\n" + _line(at_s=-1), "line 2: at_s: -1 is not valid; expected a number from 0 to"),
+        ("t.jsonl", _line(at_s=True), "line 1: at_s: true is not valid; expected a number from 0 to 1e+09"),
+        ("t.jsonl", _line(at_s=float("nan")), "line 1: at_s: nan is not valid; expected a number from 0 to"),
+        ("t.jsonl", _line(node=[1]), "line 1: node: [1] is not valid; expected an integer, 0 or more"),
+        ("t.jsonl", _line(node=1.5), "line 1: node: 1.5 is not valid; expected an integer, 0 or more"),
+        ("t.jsonl", _line(node="Rome"), "line 1: node: node Rome: expected 0 to 2"),
+        ("t.jsonl", _line(action=7), f"line 1: action: 7 is not valid; expected {_PLAIN}"),
         (
             "t.jsonl",
-            '{"at_s": 1, "node": 1, "action": "set_predicate", "predicate": "a <"}\n',
-            "t.jsonl, line 1: ",
+            _line(action="link_down"),
+            f"line 1: action: 'link_down' is not valid; expected {_PLAIN}",
         ),
+        ("t.jsonl", _line(action="publish"), f"line 1: action: 'publish' is not valid; expected {_PLAIN}"),
+        ("t.jsonl", _line(predicate=5), "line 1: predicate: 5 is not valid; expected a string that is not"),
+        ("t.jsonl", _line(predicate="a <"), "line 1: predicate: "),
+        ("t.jsonl", _line(predicat="a < 1"), "line 1: unknown field 'predicat'; did you mean 'predicate'?"),
+        (
+            "t.jsonl",
+            _line(subscription="s"),
+            "line 1: subscription: has no meaning for set_predicate; expected at_s and node and predicate",
+        ),
+        (
+            "t.jsonl",
+            _line(action="subscribe", subscription=["s"]),
+            "line 1: subscription: ['s'] is not valid; expected a string that is not empty",
+        ),
+        ("t.jsonl", _line(action="send_message"), "line 1: predicate: has no meaning for send_message"),
+        ("t.jsonl", _line(action="send_message", predicate=None), "line 1: message: missing; expected a mes"),
+        (
+            "t.jsonl",
+            _line(action="send_message", predicate=None, attributes=[1]),
+            "line 1: attributes: [1] is not valid; expected an object of names and values",
+        ),
+        (
+            "t.jsonl",
+            _line(action="send_message", predicate=None, attributes={"a": None}),
+            "line 1: attributes: expected str, int, float or bool, got NoneType",
+        ),
+        (
+            "t.jsonl",
+            _line(action="send_message", predicate=None, message=3),
+            "line 1: message: 3 is not valid; expected a text in the readable notation",
+        ),
+        (
+            "t.jsonl",
+            _line(action="unsubscribe", predicate=None, subscription="s"),
+            ': subscription: "s" is not in force at node 1 at 1 s',
+        ),
+        ("t.jsonl", "[]\n", "line 1: expected an object"),
+        ("t.jsonl", "{\n", "line 1: not JSON"),
         ("t.txt", "", "t.txt: expected a trace whose name ends in .csv or .jsonl"),
         ("missing.csv", None, "missing.csv: cannot be read: "),
     ],
@@ -179,7 +264,12 @@ def test_errors_of_a_trace_name_file_and_line(
     experiment = _experiment(tmp_path, f'trace = "{name}"', 'generator = "ring"\nnodes = 3')
     with pytest.raises(InputError) as raised:
         generate(experiment)
-    assert problem in str(raised.value)
+    assert str(raised.value).startswith(str(tmp_path / name)) and problem in str(raised.value)
+
+
+def test_a_trace_of_a_spreadsheet_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(CSV, encoding="utf-8-sig")
+    assert tuple(generate(_experiment(tmp_path, 'trace = "t.csv"', NAMED)).items) == ITEMS
 
 
 def test_a_generator_of_an_installed_package_makes_the_workload(
@@ -193,12 +283,21 @@ def test_a_generator_of_an_installed_package_makes_the_workload(
         "    yield Item(random.uniform(1, 2), 0, 'send_message', attributes={'a': 1})\n"
         "def wrong(experiment, random):\n"
         "    return ['x']\n"
+        "def late(experiment, random):\n"
+        "    return [Item(-1, 0, 'send_message', attributes={'a': 1})]\n"
+        "def away(experiment, random):\n"
+        "    return [Item(1, 3, 'send_message', attributes={'a': 1})]\n"
+        "def untyped(experiment, random):\n"
+        "    return [Item(1, 1, 'set_predicate', predicate=7)]\n"
+        "def fails(experiment, random):\n"
+        "    yield Item(1, 1, 'send_message')\n"
     )
     info = tmp_path / "rush_hour-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: rush-hour\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
-        "[cbcb.workloads]\nrush-hour = rush_hour:rush\nwrong = rush_hour:wrong\n"
+        "[cbcb.workloads]\nrush-hour = rush_hour:rush\nabsent = rush_hour:absent\n"
+        + "".join(f"{name} = rush_hour:{name}\n" for name in ("wrong", "late", "away", "untyped", "fails"))
     )
     monkeypatch.syspath_prepend(tmp_path)
     ring = 'generator = "ring"\nnodes = 3'
@@ -206,9 +305,20 @@ def test_a_generator_of_an_installed_package_makes_the_workload(
     assert first == again
     assert [(item.node, item.predicate) for item in first.items][:3] == [(n, "a < 5") for n in range(3)]
     assert (first.senders, first.receivers) == ((0,), (0, 1, 2))
-    for name, problem in (("wrong", "returned 'x'; expected an Item"), ("rush", "did you mean 'rush-hour'")):
-        with pytest.raises(InputError, match=problem):
+    for name, problem in (
+        ("wrong", "wrong, item 1: 'x'; expected an Item"),
+        ("late", "late, item 1: at_s: -1 is not valid; expected a number from 0 to 1e+09"),
+        ("away", "away, item 1: node: there is no node 3; expected 0 to 2"),
+        ("untyped", "untyped, item 1: predicate: 7 is not valid; expected a string that is not empty"),
+        ("absent", "absent: cannot be loaded: AttributeError: "),
+        ("rush", "did you mean 'rush-hour'"),
+    ):
+        with pytest.raises(InputError, match=re.escape(problem)):
             generate(_experiment(tmp_path, f'generator = "{name}"', ring))
+    with pytest.raises(InputError) as raised:
+        generate(_experiment(tmp_path, 'generator = "fails"', ring))
+    place = f"{tmp_path / 'rush_hour.py'}, line 15: ValueError: send_message at node 1: expected attributes"
+    assert str(raised.value) == f"workload.generator: fails: fails at {place}"
     sys.modules.pop("rush_hour", None)
 
 

@@ -1,0 +1,14 @@
+"""The requests of applications that the service of an experiment serves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from router.content.registry import CONTENTS
+from router.protocol.registries import SERVICES
+from testbed.config.model import ProtocolOptions, ServiceOptions
+
+
+def commands(service: ServiceOptions, protocol: ProtocolOptions) -> Collection[str]:
+    """Returns the commands of the application socket, such as `set_predicate`."""
+    return SERVICES[service.kind].session(0, CONTENTS[protocol.covering]()).commands()

@@ -1,0 +1,64 @@
+"""The properties of a link in use: those that are asked for at both ends, or those of before."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import RunError
+from testbed.machine.probes import kernel_features
+from testbed.network.emulated import EmulatedNetwork
+from testbed.network.namespaces import run_inside
+from topos.generators import ring
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[EmulatedNetwork]:
+    """Hosts and links without switches."""
+    kernel = kernel_features()
+    if not kernel.tbf:
+        pytest.skip("this kernel offers no TBF")
+    made = EmulatedNetwork(ring(12), tmp_path, "user", kernel)
+    try:
+        made.start_hosts()
+        made.start_links()
+        yield made
+    finally:
+        made.stop()
+
+
+def _queues(network: EmulatedNetwork, node: int, device: str) -> str:
+    namespace = network.switch_namespace(node)
+    show = ["nsenter", f"--net={namespace}", "tc", "qdisc", "show", "dev", device]
+    return subprocess.run(show, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("before", [None, 5.0])
+def test_a_change_that_fails_at_one_end_leaves_what_was_at_both(
+    network: EmulatedNetwork, before: float | None
+) -> None:
+    # The first and the last node of the ring, whose switches are in different namespaces.
+    link = next(link for link in network.topology.links if {link.u, link.v} == {0, 11})
+    first, second = f"s{link.u}-e{link.u_port}", f"s{link.v}-e{link.v_port}"
+    if before is not None:
+        network.shape_link(0, 11, {"bandwidth_mbps": before})
+    # The second end is not as the network left it, so that its change fails after that of the first.
+    spoil = f"qdisc {'add' if before is None else 'del'} dev {second} root"
+    spoil += " handle 1: pfifo" if before is None else ""
+    run_inside(network.switch_namespace(link.v), ["tc", "-batch", "-"], f"{spoil}\n")
+    with pytest.raises(RunError, match="Command failed"):
+        network.shape_link(0, 11, {"bandwidth_mbps": 7.0})
+    for node, device in ((link.u, first), (link.v, second)):
+        shown = _queues(network, node, device)
+        assert ("rate 5Mbit" in shown) == (before is not None), shown
+        assert "rate 7Mbit" not in shown and "pfifo" not in shown
+    # The link takes another change, as if nothing had been.
+    assert network.shape_link(0, 11, {"bandwidth_mbps": 9.0}).bandwidth_mbps == 9
+    assert all(
+        "rate 9Mbit" in _queues(network, node, device) for node, device in ((link.u, first), (link.v, second))
+    )
