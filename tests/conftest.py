@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, settings
 
 # How fast a test is depends on what else the machine does: no test fails for being slow.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# The whole suite tries the same cases each time, so that it says something of the change that it is run for; new
-# cases are looked for by `pytest` itself and by `./run.sh bench adversary`.
+# The whole suite tries the same cases each time, so that it says something of the change that it is run
+# for; new cases are looked for by `pytest` itself and by `./run.sh bench adversary`.
 settings.register_profile("repeatable", settings.get_profile("default"), derandomize=True)
 settings.load_profile("default")
 
