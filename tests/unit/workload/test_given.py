@@ -217,7 +217,11 @@ _PLAIN = "set_predicate or subscribe or unsubscribe or send_message"
         ("t.jsonl", _line(action="publish"), f"line 1: action: 'publish' is not valid; expected {_PLAIN}"),
         ("t.jsonl", _line(predicate=5), "line 1: predicate: 5 is not valid; expected a string that is not"),
         ("t.jsonl", _line(predicate="a <"), "line 1: predicate: "),
-        ("t.jsonl", _line(predicat="a < 1"), "line 1: unknown field 'predicat'; did you mean 'predicate'?"),
+        (
+            "t.jsonl",
+            _line(predicates="a < 1"),
+            "line 1: unknown field 'predicates'; did you mean 'predicate'?",
+        ),
         (
             "t.jsonl",
             _line(subscription="s"),
