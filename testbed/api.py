@@ -9,7 +9,7 @@ result.table("deliveries")  # pandas
 result.arrow("deliveries")  # Arrow
 result.plot("false_positive_curve")  # matplotlib axes
 
-swept = testbed.sweeps({"seeds": 3, "grid": {"routing.scheme": ["pif", "flooding"]}})
+swept = testbed.sweep({"seeds": 3, "grid": {"routing.scheme": ["pif", "flooding"]}})
 figure = testbed.figure("match", size="small")
 figure.holds, figure.statements, figure.plot()
 

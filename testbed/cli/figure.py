@@ -15,7 +15,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     names = "; ".join(f"{name}: {doc}" for name, doc in FIGURES.docs.items())
     parser.add_argument("figure", metavar="NAME", help=names.replace("%", "%%"))
     parser.add_argument(
-        "--size", choices=("small", "paper"), default="paper", help="networks and durations (paper)"
+        "--size",
+        choices=("small", "paper", "large"),
+        default="paper",
+        help="networks and durations (paper); large, beyond the paper's: of some figures",
     )
     parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="seeds 1 to N (5)")
     parser.add_argument(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from testbed.figures.reproduction import LAYERS, Case, Panel, Reproduction, Results, Statement, common
 
+#: Size -> nodes of the networks.
+_NODES = {"small": (25, 50), "paper": (50, 100, 200), "large": (400, 800, 1600, 3200)}
+
 
 class FalseNegatives(Reproduction):
     title = "Figure 11: false negatives"
@@ -23,10 +26,12 @@ class FalseNegatives(Reproduction):
     )
     measure = "testbed.figures.measures:false_negatives"
     emulated_scale = 1.0
+    sizes = tuple(_NODES)
+    captures = "none"
 
     def cases(self, size: str) -> list[Case]:
         found = []
-        for nodes in (50, 100, 200) if size == "paper" else (25, 50):
+        for nodes in _NODES[size]:
             senders = max(1, int(nodes * 0.2 + 0.5))
             overrides = common(
                 topology__nodes=nodes,

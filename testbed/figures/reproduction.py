@@ -11,11 +11,14 @@ import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from router.registry import Registry
+
+if TYPE_CHECKING:
+    from testbed.sim.captures import Kept
 
 LAYERS = ("spt", "spanning-tree")
 
@@ -125,6 +128,8 @@ class Reproduction(ABC):
         calculates: `measure` is a function of (facts of the case, seed), whose calls are tasks of Spark as
             simulations are: no network is needed, or the function simulates one by itself.
         emulated_scale: time scale of an emulation.
+        sizes: those of `cases`.
+        captures: the captures that a simulation keeps; `measure` needs no others.
     """
 
     title: ClassVar[str]
@@ -134,10 +139,17 @@ class Reproduction(ABC):
     measure: ClassVar[str] = ""
     calculates: ClassVar[bool] = False
     emulated_scale: ClassVar[float] = 60.0
+    sizes: ClassVar[Sequence[str]] = ("small", "paper")
+    captures: ClassVar[Kept] = "all"
 
     @abstractmethod
     def cases(self, size: str) -> list[Case]:
-        """Returns the experiments; `size` is `small` (minutes on two processors) or `paper`."""
+        """Returns the experiments of a size.
+
+        Args:
+            size: one of `sizes`: `small` takes minutes on two processors, `paper` has the paper's networks,
+                `large` networks beyond those.
+        """
 
     @abstractmethod
     def judge(self, results: Results) -> list[Statement]:

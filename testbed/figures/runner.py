@@ -9,6 +9,7 @@ from typing import Any
 
 from testbed.config.load import load_experiment
 from testbed.config.shipped import find_experiment
+from testbed.errors import InputError
 from testbed.figures.reproduction import Case, Reproduction, Results
 from testbed.sweeps.folder import SweepFolder
 from testbed.sweeps.runner import run_and_keep
@@ -42,9 +43,12 @@ def reproduce(
         engine, master, datapath: as of a sweep.
 
     Raises:
+        InputError: the figure has no experiments of this size.
         ExperimentError: a case is not a valid experiment.
         SessionError: Spark does not start, or ends by itself.
     """
+    if size not in figure.sizes:
+        raise InputError(f"size {size!r}: this figure has {' and '.join(figure.sizes)}")
     cases = figure.cases(size)
     measured: dict[Case, list[Mapping[str, Any]]] = {case: [] for case in cases}
     jobs: dict[str, tuple[Case, Job]] = {}
@@ -87,4 +91,14 @@ def _job(figure: Reproduction, case: Case, seed: int, engine: str, number: int) 
             facts.append(keys_of(path))
     experiment = load_experiment(path, overrides)
     name = identity(*facts)
-    return Job(number, name, parameters, seed, engine, experiment, figure.measure, figure.calculates)
+    return Job(
+        number,
+        name,
+        parameters,
+        seed,
+        engine,
+        experiment,
+        figure.measure,
+        figure.calculates,
+        figure.captures,
+    )

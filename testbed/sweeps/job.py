@@ -106,7 +106,7 @@ def _simulated(job: Job, keep: str | None) -> Measured:
     folder = Path(keep or tempfile.mkdtemp(prefix="cbcb-sweep-"))
     experiment = job.experiment
     try:
-        run_dir = simulate(experiment, folder, Progress(Console(quiet=True)))
+        run_dir = simulate(experiment, folder, Progress(Console(quiet=True)), job.captures)
         layout = RunLayout(run_dir)
         judge_run(layout, experiment)
         with Direct(run_dir) as direct:

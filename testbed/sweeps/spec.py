@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.cbcbsim.script import is_script
 from testbed.config.load import load_experiment
@@ -39,6 +39,9 @@ from testbed.config.topology import parse_topology_argument
 from testbed.errors import InputError
 from topos import loaders
 from topos.suggest import unknown
+
+if TYPE_CHECKING:
+    from testbed.sim.captures import Kept
 
 ENGINES = ("simulate", "run")
 _KEYS = ("name", "experiment", "seeds", "engine", "set", "grid", "plot")
@@ -73,6 +76,7 @@ class Job:
         measure: place `module:function` of a function of (`Direct`, `Experiment`), whose result takes the
             place of the keys of the summary; empty: the keys.
         calculates: `measure` is a function of (`parameters`, `seed`), and there is no run.
+        captures: the captures that a simulation keeps.
     """
 
     number: int
@@ -83,6 +87,7 @@ class Job:
     experiment: Experiment
     measure: str = ""
     calculates: bool = False
+    captures: Kept = "all"
 
 
 @dataclass(frozen=True)

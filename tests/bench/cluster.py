@@ -35,7 +35,7 @@ def main(runs: int = 200, seeds: int = 2) -> None:
 
     Args:
         runs: of the sweep.
-        seeds: of the figure.
+        seeds: of the figure; 0: the sweep alone.
     """
     with tempfile.TemporaryDirectory(prefix="cbcb-bench-") as name:
         folder = Path(name)
@@ -47,6 +47,8 @@ def main(runs: int = 200, seeds: int = 2) -> None:
                 continued = _killed_and_continued(spec, folder / f"again-{where}", master, where, runs // 2)
                 same = continued.read_bytes() == whole.read_bytes()
                 print(f"sweep, {where}: table equal to the byte: {'yes' if same else 'NO'}", flush=True)
+            if seeds == 0:
+                return
             pages = []
             for master, where in (("local[2]", "local[2]"), (url, "two workers")):
                 out = folder / f"page-{where}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,23 @@ def test_a_figure_draws_on_axes(tmp_path: Path) -> None:
     assert axes.get_title() == figure.panels[0].title
     assert len(figure.statements) == 3
     assert figure.holds == all(each.holds for each in figure.statements)
+
+
+def test_the_example_uses_names_that_exist() -> None:
+    used = set(re.findall(r"testbed\.([a-z_]+)\(", api.__doc__ or ""))
+    assert used
+    assert used <= set(api.__all__)
+
+
+@pytest.mark.spark
+def test_a_sweep_is_a_mapping_or_a_file(tmp_path: Path) -> None:
+    swept = api.sweep(
+        {"experiment": "ring5", "seeds": 2, "grid": {"routing.scheme": ["pif", "flooding"]}}, folder=tmp_path
+    )
+    assert (swept.complaints, swept.unfinished) == ([], 0)
+    crossings = swept.runs["message_crossings.cbcb"].to_pylist()
+    # Flooding is the second half.
+    assert sum(crossings[:2]) < sum(crossings[2:])
 
 
 def test_the_package_offers_the_api_and_loads_it_late() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +26,19 @@ from testbed.figures.reproduction import (
     Table,
     common,
 )
+from testbed.figures.runner import _job
+from testbed.sweeps.job import simulate_job
 
 
 @pytest.mark.parametrize("name", FIGURES)
-@pytest.mark.parametrize("size", ["small", "paper"])
-def test_the_cases_are_valid_experiments_with_labels_of_their_own(name: str, size: str) -> None:
-    cases = FIGURES[name]().cases(size)
-    assert len({case.label for case in cases}) == len(cases) > 0
-    # Of a large grid some.
-    for case in cases[:: 1 + len(cases) // 20]:
-        load_experiment(find_experiment("default"), case.overrides)
+def test_the_cases_are_valid_experiments_with_labels_of_their_own(name: str) -> None:
+    figure = FIGURES[name]()
+    for size in figure.sizes:
+        cases = figure.cases(size)
+        assert len({case.label for case in cases}) == len(cases) > 0
+        # Of a large grid some.
+        for case in cases[:: 1 + len(cases) // 20]:
+            load_experiment(find_experiment("default"), case.overrides)
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -143,6 +147,26 @@ def test_steps_are_drawn_by_their_corners() -> None:
 def test_an_unknown_figure_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["figure", "fig99"]) == 2
     assert f"unknown figure 'fig99'; expected one of {', '.join(FIGURES)}" in capsys.readouterr().err
+
+
+def test_a_figure_without_large_networks_says_which_sizes_it_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["figure", "match", "--size", "large", "--runs", str(tmp_path)]) == 2
+    assert "size 'large': this figure has small and paper" in capsys.readouterr().err
+
+
+def test_figure_11_needs_no_captures() -> None:
+    """Without them a network of 3,200 nodes fits; what is measured is the same."""
+    figure = FIGURES["fn"]()
+    (case, *_) = figure.cases("small")
+    short = replace(case, overrides={**case.overrides, "topology.nodes": "8", "duration_s": "1"})
+    job = _job(figure, short, 1, "simulate", 0)
+    assert job.captures == "none"
+    rows = [simulate_job(replace(job, captures=kept)) for kept in ("none", "all")]
+    assert [row["error"] for row in rows] == [None, None]
+    assert rows[0]["keys"] == rows[1]["keys"]
+    assert rows[0]["keys"]["expected"] > 0
 
 
 def test_a_page_has_the_tables_of_its_figure(tmp_path: Path) -> None:
