@@ -98,7 +98,7 @@ def main(engines: list[str], messages: int, rounds: int) -> None:
 @contextmanager
 def _bare(share: float, number: int) -> Iterator[tuple[Wire, int]]:
     """The process of `tests.bench.bare_loop`, which sends on `share` of the frames."""
-    wire = Wire(f"{os.getpid() % 10_000}y{number}")
+    wire = Wire(f"y{number}")
     try:
         wire.up()
         arguments = [str(wire.namespaces[0]), wire.devices[0], str(share)]
@@ -134,7 +134,7 @@ def _table(node: int) -> BroadcastTable:
 
 @contextmanager
 def _router(engine: str, number: int) -> Iterator[tuple[Wire, Client, int]]:
-    wire = Wire(f"{os.getpid() % 10_000}x{number}")
+    wire = Wire(f"x{number}")
     with tempfile.TemporaryDirectory() as folder:
         sock, counters, log = (str(Path(folder) / name) for name in ("a.sock", "a.json", "a.log"))
         try:

@@ -71,7 +71,7 @@ def _phase(
     from router.runtime.client import Client
 
     predicates, contents = _workload()
-    wire = Wire(f"{os.getpid() % 10_000}{profiled:d}{traced:d}")
+    wire = Wire(f"{profiled:d}{traced:d}")
     sock, counters, log, recording = (str(folder / f"a.{end}") for end in ("sock", "json", "log", "rec"))
     try:
         wire.up()
@@ -130,7 +130,7 @@ class _Bare:
 @contextmanager
 def _bare(node: int) -> Iterator[_Bare]:
     """A process of `tests.bench.bare_hop` on a wire of its own."""
-    wire = Wire(f"{os.getpid() % 10_000}b")
+    wire = Wire("b")
     try:
         wire.up()
         arguments = [str(wire.namespaces[0]), wire.devices[0], str(node), "1"]

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from router.namespaces import enter_network_namespace
+from router.runtime.packet_socket import RECEIVE_BUFFER
 from router.security.guard import Guard
 from router.wire.addresses import CONTROLLER_SOURCE, ETHERTYPE, ROUTER_DESTINATION, node_address
 from router.wire.codec import decode, fragment
@@ -21,6 +22,9 @@ from tests.support import tree_entries
 from tests.support.polling import wait_for
 
 ETHERTYPE_BYTES = ETHERTYPE.to_bytes(2, "big")
+#: Local experimental EtherType 2 (IEEE 802), which routers do not read.
+_PROBE = 0x88B6
+_SO_RCVBUFFORCE = 33
 
 
 def ip(*arguments: str) -> None:
@@ -41,11 +45,12 @@ def inside(namespace: Path) -> Iterator[None]:
         os.close(own)
 
 
-def socket_in(namespace: Path, device: str) -> socket.socket:
-    """A raw socket on a device of another namespace."""
+def socket_in(namespace: Path, device: str, ethertype: int = ETHERTYPE) -> socket.socket:
+    """A raw socket on a device of another namespace; it holds what nobody reads for a while."""
     with inside(namespace):
         made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-        made.bind((device, ETHERTYPE))
+        made.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, RECEIVE_BUFFER)
+        made.bind((device, ethertype))
     made.setblocking(False)
     return made
 
@@ -53,13 +58,16 @@ def socket_in(namespace: Path, device: str) -> socket.socket:
 class Wire:
     """Two namespaces and the veth pair between them; side n holds the router of node n.
 
+    Args:
+        tag: is a part of the names, which are those of this process.
+
     Attributes:
         received: Ethernet frames that reached side 0 and 1 from the other.
     """
 
-    def __init__(self, tag: str) -> None:
-        self.names = [f"cbcbt{tag}{side}" for side in "ab"]
-        self.devices = [f"ct{tag}{side}" for side in "ab"]
+    def __init__(self, tag: str = "") -> None:
+        self.names = [f"cbcbt{os.getpid()}{tag}{side}" for side in "ab"]
+        self.devices = [f"ct{os.getpid()}{tag}{side}" for side in "ab"]
         self.namespaces = [Path("/run/netns") / name for name in self.names]
         self.received: list[list[bytes]] = [[], []]
         self._sockets: list[socket.socket] = []
@@ -79,6 +87,33 @@ class Wire:
             ip("netns", "exec", name, "sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1")
             ip("-n", name, "link", "set", device, "up")
         self._sockets = [socket_in(*side) for side in zip(self.namespaces, self.devices, strict=True)]
+        self._await_both_ways()
+
+    def _await_both_ways(self) -> None:
+        """Waits until frames arrive on either side.
+
+        A device that came up before its peer gets its queue from a worker of the kernel, some time after both
+        are up; what is sent before is dropped without an error.
+        """
+        arrived: set[int] = set()
+        with contextlib.ExitStack() as stack:
+            sides = [
+                stack.enter_context(socket_in(*side, _PROBE))
+                for side in zip(self.namespaces, self.devices, strict=True)
+            ]
+
+            def silent() -> str | None:
+                for side, each in enumerate(sides):
+                    with contextlib.suppress(BlockingIOError):
+                        each.recv(65_535)
+                        arrived.add(side)
+                    if side not in arrived:
+                        sides[1 - side].send(
+                            ROUTER_DESTINATION + CONTROLLER_SOURCE + _PROBE.to_bytes(2, "big")
+                        )
+                return None if len(arrived) == 2 else f"frames arrive on the sides {arrived} alone"
+
+            wait_for(silent)
 
     def down(self) -> None:
         for each in self._sockets:
@@ -99,8 +134,19 @@ class Wire:
         return [decode(data[14:]) for data in self.received[1 - node] if data[6:12] == source]
 
     def inject(self, node: int, ethernet: bytes) -> None:
-        """Puts an Ethernet frame on the wire so that the router of `node` receives it."""
+        """Puts an Ethernet frame on the wire, and waits until the router of `node` can receive it.
+
+        The kernel delivers a frame some time after it was sent, first to the socket that was bound last.
+        """
+        self.read()
+        before = len(self.received[node])
         self._sockets[1 - node].send(ethernet)
+
+        def missing() -> str | None:
+            self.read()
+            return None if ethernet in self.received[node][before:] else "the frame has not arrived"
+
+        wait_for(missing)
 
     def control(self, node: int, frame: Frame) -> None:
         """Sends a frame of the controller to the present start of the router, whose HELLO is awaited."""

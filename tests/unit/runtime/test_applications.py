@@ -40,7 +40,7 @@ from router.runtime.applications import Applications
 from router.runtime.async_client import AsyncClient
 from router.runtime.client import Client, ClientError, Delivery, RoundOver
 from router.runtime.lines import REQUEST_LIMIT
-from router.wire.frames import Commit, Frame, FrameType
+from router.wire.frames import BroadcastTable, Commit, Frame, FrameType
 from testbed.cli import pub, sub
 from testbed.control.prompt import Prompt
 from testbed.control.running import Running
@@ -53,16 +53,29 @@ from tests.support.tree_entries import TreeEntry, table_of
 from topos.generators import line
 
 OUTPUT_LIMIT = 256 * 1024
+ALONE = table_of((), (TreeEntry(4, 0, (), 0),))
 
 
 def _failed(error: OSError) -> None:
     raise error
 
 
-class Node:
-    """A router that is alone in its network, served by a thread."""
+def arrived(client: Client) -> list[Delivery]:
+    """The deliveries of everything that the router had answered before: it serves requests one by one."""
+    client.status()
+    return client.read_events()
 
-    def __init__(self, path: Path, service: str = "exhaustive", privacy: str = "off") -> None:
+
+class Node:
+    """A router that a thread serves, by default alone in its network.
+
+    The thread owns router and applications until `events` or `close` ends it; what a test reads of them
+    meanwhile, other than in answers, may change a moment after an answer or the end of a connection.
+    """
+
+    def __init__(
+        self, path: Path, service: str = "exhaustive", privacy: str = "off", table: BroadcastTable = ALONE
+    ) -> None:
         self.path = path
         self.folder = path.parent
         engine = factory("counting") if privacy == "off" else None
@@ -70,7 +83,6 @@ class Node:
         if privacy != "off":
             records = ConnectionRecords(RunLayout(path.parent).applications_of(4), _failed)
         self.router = Router(4, RouterOptions(service=service, privacy=privacy), engine, 1)
-        table = table_of((), (TreeEntry(4, 0, (), 0),))
         for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(1))):
             self.router.handle(ControllerFrame(Frame(kind, 4, 1 << 32 | 1, 1, 1, body)), 0.0)
         self.selector = selectors.DefaultSelector()
@@ -165,7 +177,7 @@ def test_an_application_with_keys(private_node: Node) -> None:
                 request(" or ".join(f"b = {number}" for number in range(1_100)))
         client.send_message("a = 1")
         client.send_message("b = 1")
-        assert [delivery.attributes for delivery in client.deliveries(0.2)] == [{"a": 1}]
+        assert [delivery.attributes for delivery in arrived(client)] == [{"a": 1}]
         assert client.private is not None
         assert client.private.declared == "a = 1"
 
@@ -301,16 +313,16 @@ def test_the_service(node: Node) -> None:
         assert first.send_message('name = "xy", flag = true') == (4, (1 << 32) + 1)
         assert second.send_message(Message({"number": 1.0})) == (4, (1 << 32) + 2)
         second.send_message("number = 1")
-        got = list(first.deliveries(timeout=0.05))
+        got = arrived(first)
         assert [(each.seq & 0xFFFF_FFFF, each.attributes) for each in got] == [
             (1, {"name": "xy", "flag": True}),
             (2, {"number": 1.0}),
         ]
-        assert [each.seq & 0xFFFF_FFFF for each in second.deliveries(timeout=0.05)] == [1]
+        assert [each.seq & 0xFFFF_FFFF for each in arrived(second)] == [1]
         assert first.status()["node"] == 4
         first.set_predicate("none")
         second.send_message("number = 1.0")
-        assert list(first.deliveries(timeout=0.05)) == []
+        assert arrived(first) == []
 
 
 def test_subscriptions_of_several_applications(node: Node) -> None:
@@ -322,7 +334,7 @@ def test_subscriptions_of_several_applications(node: Node) -> None:
         def gets(client: Client, *wanted: int) -> None:
             for x in (1, 3, 7):
                 client.send_message(Message({"x": x}))
-            assert [each.attributes["x"] for each in client.deliveries(timeout=0.05)] == list(wanted)
+            assert [each.attributes["x"] for each in arrived(client)] == list(wanted)
 
         def difference(predicates: dict[int, Predicate]) -> str | None:
             found = predicates_of(node.router)
@@ -330,7 +342,7 @@ def test_subscriptions_of_several_applications(node: Node) -> None:
 
         gets(first, 1, 3, 7)
         gets(second, 1, 1)
-        list(first.deliveries(timeout=0.05))
+        assert [each.attributes["x"] for each in arrived(first)] == [1, 3, 7]
         first.unsubscribe(2)
         # The other application's subscription keeps the number and the node's predicate what they were.
         first.unsubscribe(1)
@@ -382,8 +394,8 @@ def test_every_connection_with_requests_is_recorded_from_begin_to_end(node: Node
             for op in ("hello", *operations):
                 assert ask(connection, op=op, app=name, predicate="x = 1")["ok"]
         wait_for(lambda: f"{len(node.applications)} are connected" if len(node.applications) else None)
-    assert predicates_of(node.router) == {}
     events = node.events()
+    assert predicates_of(node.router) == {}
     assert [(event["app"], event["event"]) for event in events] == [
         ("declares", "connect"),
         ("declares", "set_predicate"),
@@ -488,13 +500,15 @@ def test_names_are_unique_and_stay(node: Node) -> None:
             )
 
 
-def test_an_update_can_be_requested(node: Node) -> None:
+def test_an_update_can_be_requested(tmp_path: Path) -> None:
     # Node 5 lies behind interface 1.
     table = table_of(((1, 5),), (TreeEntry(4, 0, (1,), 0), TreeEntry(5, 1, (), 1)))
-    for kind, body in ((FrameType.TABLE, table), (FrameType.COMMIT, Commit(2))):
-        node.router.handle(ControllerFrame(Frame(kind, 4, 1 << 32 | 2, 2, 1, body)), 0.0)
-    with node.client() as client:
-        assert client._wait(client.request("request_update"))["ok"] is True
+    node = Node(tmp_path / "r4.sock", table=table)
+    try:
+        with node.client() as client:
+            assert client._wait(client.request("request_update"))["ok"] is True
+    finally:
+        node.close()
     assert node.router.counters.srs_issued == 1
     assert not node.router.idle
 
@@ -714,18 +728,9 @@ def test_a_client_says_why_it_cannot_go_on(node: Node, tmp_path: Path) -> None:
     with node.client() as client:
         with pytest.raises(ValueError, match="a router accepts"):
             client.request("status", padding="x" * REQUEST_LIMIT)
-        node.applications.close()
+        node.events()
         with pytest.raises(ClientError, match="closed the connection"):
             client.status()
-        node.applications = Applications(
-            4,
-            node.path,
-            node.selector,
-            node.router.session,
-            node._handle,
-            lambda _tables: {},
-            ApplicationRecords(os.devnull, print),
-        )
 
 
 def test_applications_that_pipeline_requests_are_served_in_turn(tmp_path: Path) -> None:
@@ -892,13 +897,13 @@ def test_the_attention_limited_service(limited: Node) -> None:
         number = first.register("x = 1", 2, 60, 300)
         published = [second.publish("x = 1"), second.publish(Message({"x": 1, "y": 2}))]
         second.publish("x = 1")
-        got = list(first.deliveries(timeout=0.05))
+        got = arrived(first)
         assert [(each.source, each.seq) for each in got] == published
         assert {(each.subscription, each.round, each.age_s) for each in got} == {(number, 0, 0.0)}
         assert first.outcomes() == [RoundOver(number, 0, "satisfied", 2)]
         # The third publication was one too many for the first round.
         assert first.refresh(number) == 1
-        assert [each.seq & 0xFFFF_FFFF for each in first.deliveries(timeout=0.05)] == [3]
+        assert [each.seq & 0xFFFF_FFFF for each in arrived(first)] == [3]
         with pytest.raises(ClientError, match="round 1 is not over"):
             first.refresh(number)
         with pytest.raises(ClientError, match="is none of this application's"):
@@ -909,7 +914,7 @@ def test_the_attention_limited_service(limited: Node) -> None:
         assert first.outcomes() == [RoundOver(number, 1, "withdrawn", 1)]
         first.register("x = 2", 2, 60, 300)
     wait_for(lambda: "applications are connected" if len(limited.applications) else None)
-    limited.applications.close()
+    limited.events()
     recorded = [each for _, each in read_attention(RunLayout(limited.folder))]
     assert [each["event"] for each in recorded] == [
         *("register", "upload", "deliver", "upload", "deliver", "outcome", "upload"),

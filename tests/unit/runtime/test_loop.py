@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,6 +30,7 @@ from router.wire.addresses import node_address, port_addresses
 from router.wire.codec import fragment
 from router.wire.frames import Commit, Frame, FrameType
 from tests.support.one_router import TABLE, control, msg, new_router, ra, received
+from tests.support.polling import TIMEOUT
 from tests.support.runtime_wire import ETHERTYPE_BYTES, Wire
 
 pytestmark = pytest.mark.root
@@ -60,7 +62,7 @@ class FullDisk(Recorder):
 
 @pytest.fixture
 def wire() -> Iterator[Wire]:
-    made = Wire(f"{os.getpid() % 10_000}")
+    made = Wire()
     try:
         made.up()
         yield made
@@ -105,7 +107,9 @@ class Loops:
 
 
 @pytest.fixture
-def loops(wire: Wire, tmp_path: Path) -> Iterator[Loops]:
+def loops(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loops]:
+    # What had arrived is handled, however slow the machine is.
+    monkeypatch.setattr(module, "_STOP_GRACE", TIMEOUT)
     made = Loops(wire, tmp_path / "r.sock")
     yield made
     made.close()
@@ -153,11 +157,13 @@ def test_what_an_event_makes_due_in_the_past_is_not_late(loops: Loops) -> None:
         received(router, 11, msg(11, x=1))
     control(router, FrameType.COMMIT, 1, Commit(1))
     assert router.next_deadline() == 0.0
+    began = time.monotonic()
     loop = loops.of(router)
     loop.stop()
     loop.run()
     assert router.counters.srs_issued == 1
-    assert loops.meter.measured().lag_s < 1
+    # Second 0 is the start of the machine.
+    assert loops.meter.measured().lag_s < time.monotonic() - began
 
 
 def test_objects_that_replace_old_ones_are_not_collected_all_at_once(

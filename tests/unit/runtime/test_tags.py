@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -53,7 +52,7 @@ class Routers:
 
 @pytest.fixture
 def wire() -> Iterator[Wire]:
-    made = Wire(f"{os.getpid() % 10_000}")
+    made = Wire()
     try:
         made.up()
         yield made
@@ -90,6 +89,19 @@ def dropped(client: Client, reason: str, count: int) -> str | None:
     return None if found >= count else f"{found} {reason}; expected {count}"
 
 
+def messages_of_0(wire: Wire) -> list[bytes]:
+    """The Ethernet frames of messages that node 0 has sent: some, if node 1 has received some."""
+
+    def found() -> list[bytes]:
+        wire.read()
+        return [
+            data for data in wire.received[1] if data[15] == FrameType.MSG and data[6:12] == node_address(0)
+        ]
+
+    wait_for(lambda: None if found() else "no message")
+    return found()
+
+
 def test_a_rogue_changes_nothing_and_is_counted_by_the_name_that_it_took(
     wire: Wire, specs: list[RouterSpec], tmp_path: Path
 ) -> None:
@@ -101,11 +113,7 @@ def test_a_rogue_changes_nothing_and_is_counted_by_the_name_that_it_took(
             wait_for(lambda: None if sender.status()["table"] else "no RA")
             accepted = sender.send_message("x = 2")
             assert next(app.deliveries(TIMEOUT)).seq == accepted[1]
-            wire.read()
-            is_message = [
-                data[15] == FrameType.MSG and data[6:12] == node_address(0) for data in wire.received[1]
-            ]
-            (genuine,) = [data for data, found in zip(wire.received[1], is_message, strict=True) if found]
+            (genuine,) = messages_of_0(wire)
             assert all(data[16] & Flags.TAGGED for side in wire.received for data in side)
             for _ in range(500):
                 wire.inject(1, genuine)
