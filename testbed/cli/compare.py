@@ -38,7 +38,11 @@ def main(arguments: Namespace) -> int:
     names = names_of(runs)
     rows = compare(runs)
     shown = [row for row in rows if arguments.all or row.differs]
-    table = Table("key", *names, box=None, padding=(0, 2, 0, 0))
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    # Keys and names that are cut off would be the same for several: names are broken, keys stay whole.
+    table.add_column("key", no_wrap=True, min_width=max((len(row.key) for row in shown), default=0))
+    for name in names:
+        table.add_column(name, overflow="fold")
     for row in shown:
         table.add_row(row.key, *(_text(value, numbers.ABSENT) for value in row.values))
     console = Console()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from router.matching.common.columns import ConstraintColumns
+from router.matching.common.columns import ConstraintColumns, to_predicates
 from router.matching.common.interface import Matcher, TableMatcher
 from router.matching.common.loading import load
 from router.matching.factory import factory
-from router.predicates.model import Message
+from router.predicates.model import Filter, Message, Predicate
 from testbed.controller.trees import Forest, spt_trees
 from testbed.figures.reproduction import Case, Panel, Reproduction, Results, Statement
 from testbed.siena_ff.generate import draw_messages, draw_table
@@ -69,6 +69,31 @@ def at_router(forest: Forest, router: int, receivers: int, routers: int) -> npt.
     return found
 
 
+def _engines(engine: str, table: ConstraintColumns) -> Callable[[npt.NDArray[np.int32]], Matcher]:
+    """Returns a function of (former interface -> interface) that loads the table with other interfaces."""
+    if isinstance(factory(engine), TableMatcher):
+
+        def of_columns(interface_of: npt.NDArray[np.int32]) -> Matcher:
+            matcher = factory(engine)
+            load(matcher, regrouped(table, interface_of))
+            return matcher
+
+        return of_columns
+    # Made once for all routers: 1,000,000 constraints as objects take seconds.
+    predicates = to_predicates(table)
+
+    def of_objects(interface_of: npt.NDArray[np.int32]) -> Matcher:
+        filters: dict[int, list[Filter]] = {}
+        for interface, predicate in predicates.items():
+            filters.setdefault(int(interface_of[interface]), []).extend(predicate)
+        matcher = factory(engine)
+        for interface, united in filters.items():
+            matcher.set_predicate(interface, Predicate(tuple(united)))
+        return matcher
+
+    return of_objects
+
+
 def _best_us(matcher: Matcher, message: Message, among: Sequence[int] | None) -> float:
     best = float("inf")
     for _ in range(_REPETITIONS):
@@ -95,8 +120,8 @@ def measure(
     forest = spt_trees(waxman(routers, seed=seed))
     random = Random(seed)
     sources = [random.randrange(routers) for _ in drawn]
-    single = factory(engine)
-    load(single, table)
+    engine_of = _engines(engine, table)
+    single = engine_of(np.arange(receivers + 1, dtype=np.int32))
     wanted = [sorted({receiver % routers for receiver in single.match(message)}) for message in drawn]
     single_us = [_best_us(single, message, None) for message in drawn]
     single_bytes = single.nbytes if isinstance(single, TableMatcher) else None
@@ -108,8 +133,7 @@ def measure(
     at: dict[tuple[int, int], float] = {}
     bytes_at: list[int] = []
     for router in sorted(visits):
-        matcher = factory(engine)
-        load(matcher, regrouped(table, at_router(forest, router, receivers, routers)))
+        matcher = engine_of(at_router(forest, router, receivers, routers))
         if isinstance(matcher, TableMatcher):
             bytes_at.append(matcher.nbytes)
         own = [_LOCAL + receiver for receiver in range(1, receivers + 1) if receiver % routers == router]
@@ -135,6 +159,12 @@ def measure(
         "router_bytes": statistics.fmean(bytes_at) if bytes_at else None,
         "routers_visited": len(visits),
     }
+
+
+def measured(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Measures a case of `NetworkEffect`: 10 receivers a router, 100 messages."""
+    routers = facts["routers"]
+    return measure(facts["engine"], facts["constraints"], 10 * routers, routers, 100, seed)
 
 
 def _path(forest: Forest, source: int, end: int) -> list[int]:
@@ -163,6 +193,9 @@ class NetworkEffect(Reproduction):
         "time (docs/forwarding-engine.md).",
     )
 
+    measure = "testbed.figures.network_effect:measured"
+    calculates = True
+
     def cases(self, size: str) -> list[Case]:
         sizes, routers = ((10_000, 100_000, 1_000_000), 50) if size == "paper" else ((5_000, 50_000), 10)
         return [
@@ -179,11 +212,6 @@ class NetworkEffect(Reproduction):
             for engine in _ENGINES
             for constraints in sizes
         ]
-
-    def run(self, case: Case, seed: int) -> Mapping[str, Any]:
-        facts = case.facts
-        routers = facts["routers"]
-        return measure(facts["engine"], facts["constraints"], 10 * routers, routers, 100, seed)
 
     def judge(self, results: Results) -> list[Statement]:
         found = []

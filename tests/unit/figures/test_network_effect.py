@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from router.matching.common.columns import to_predicates
 from router.matching.common.loading import load
@@ -60,8 +61,9 @@ def test_a_message_finds_its_receivers_hop_by_hop() -> None:
     assert deliveries
 
 
-def test_both_arrangements_are_measured() -> None:
-    found = measure("compiled", 400, 20, 4, 40, seed=1)
+@pytest.mark.parametrize("engine", ["counting", "compiled"])
+def test_both_arrangements_are_measured(engine: str) -> None:
+    found = measure(engine, 400, 20, 4, 40, seed=1)
     assert found["pairs"] > 0
     assert found["busiest_us"] > 0
     assert 0 < found["hops"] < 4

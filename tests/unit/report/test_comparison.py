@@ -43,6 +43,21 @@ def test_folders_of_one_name_are_told_apart_by_their_paths(tmp_path: Path) -> No
     assert names_of([one, other, tmp_path / "z"]) == [str(one), str(other), "z"]
 
 
+def test_keys_stay_whole_and_names_are_broken_in_a_narrow_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    keys = {f"message_crossings.in_all_{name}": name for name in ("broadcast", "unicast")}
+    runs = [
+        _run(tmp_path / f"20261122-10150{number}-the-name-of-an-experiment", number, **keys)
+        for number in range(4)
+    ]
+    assert main(["compare", "--all", *map(str, runs), "-o", str(tmp_path / "curves.svg")]) == 0
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    assert {line.split()[0] for line in printed.splitlines() if "message_crossings" in line} == keys.keys()
+
+
 def test_the_command_shows_what_differs_and_draws_the_curves(
     runs: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
