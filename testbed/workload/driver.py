@@ -231,7 +231,8 @@ class Driver:
         zero_s = clock.now() if zero_s is None else zero_s
         while clock.now() < zero_s and not self._stopping:
             self._turn(clock.timeout(zero_s))
-        started = time.monotonic()
+        # Second 0 may have come some time ago on a busy machine.
+        started = time.monotonic() - clock.waited(zero_s)
         self._set_first_predicates(agenda, opening)
         lateness_sum = lateness_max = 0.0
         count = 0

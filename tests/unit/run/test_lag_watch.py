@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from captures.rundir.layout import RunLayout
 from testbed.emulation.experiment_clock import EmulationClock
 from testbed.emulation.governor import Governor, Limits
 from testbed.emulation.lag_watch import LagWatch
-from testbed.polling import wait_until
+from tests.support.polling import wait_for
 
 LOW, FIRST = 0.05, 4.0
 LIMITS = Limits(LOW, 100.0, 30.0, 1.0)
@@ -23,17 +22,17 @@ def test_opening_predicates_that_fall_behind_slow_the_clock_until_they_have_spre
 ) -> None:
     clock = EmulationClock(RunLayout(tmp_path), tmp_path / "page", [0])
     clock.begin(1.0)
-    wait_until(lambda: None if clock.now_s > 0 else "second 0 has not come", 5.0, "waiting")
+    wait_for(lambda: None if clock.now_s > 0 else "second 0 has not come")
     with LagWatch(clock, [], LIMITS, Governor(LIMITS, FIRST)) as watch:
         for _ in range(2):
             clock.routers[0].late(late_s, clock.clock)
-            time.sleep(0.4)
+            wait_for(lambda: "nobody has looked" if clock.routers[0].recent else None)
         watch.opened()
 
         def begun() -> str | None:
             found = FIRST in [piece.rate for piece in clock.page.pieces()]
             return None if found else "the workload's rate is not announced"
 
-        wait_until(begun, 5.0, "waiting")
+        wait_for(begun)
     assert [piece.rate for piece in clock.page.pieces()][: len(rates)] == rates
     clock.close()

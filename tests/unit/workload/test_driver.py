@@ -35,6 +35,35 @@ from testbed.oracle.decide import write_oracle
 from testbed.workload.driver import Driver, TimedAction
 from testbed.workload.model import Item, Workload
 from tests.support.applications import application_events, records_in
+from tests.support.polling import TIMEOUT
+
+STOP = 255
+
+
+class AnsweredClock(FixedClock):
+    """A clock that stands still while a request is not answered, and goes on by a second a look at most.
+
+    So each item of a workload finds what earlier ones have done, however slow the machine is. The clock is
+    never faster than its rate.
+    """
+
+    def __init__(self, rate: float, driver: Driver) -> None:
+        super().__init__(rate)
+        self._driver = driver
+        self._now_s = 0.0
+        self._looked_at = time.monotonic()
+
+    def now(self) -> float:
+        since, self._looked_at = self._looked_at, time.monotonic()
+        if not self._driver._outstanding:
+            self._now_s += min(1.0, (self._looked_at - since) * self.rate)
+        return self._now_s
+
+    def waited(self, since: float) -> float:
+        return max(0.0, self.now() - since) / self.rate
+
+    def timeout(self, deadline: float) -> float:
+        return min(1.0, max(0.0, deadline - self.now())) / self.rate
 
 
 class IdealNetwork:
@@ -47,10 +76,10 @@ class IdealNetwork:
         self._predicates: dict[tuple[int, int], Predicate] = {}
         self._sent = dict.fromkeys(range(count), 0)
         self._selector = selectors.DefaultSelector()
-        self._wake_read, self._wake_write = os.pipe()
-        self._selector.register(self._wake_read, selectors.EVENT_READ, None)
-        self._closing: list[int] = []
-        self._running = True
+        #: A byte is the number of a router that goes away, or `STOP`.
+        self._orders_read, self._orders_write = os.pipe()
+        self._selector.register(self._orders_read, selectors.EVENT_READ, None)
+        self._stopped = False
         self.nodes = {
             node: Applications(
                 node,
@@ -67,32 +96,35 @@ class IdealNetwork:
         self._thread.start()
 
     def close_router(self, node: int) -> None:
-        self._closing.append(node)
-        os.write(self._wake_write, b"x")
+        os.write(self._orders_write, bytes([node]))
 
     def stop(self) -> None:
-        """Ends the service and completes the records; a second call does nothing."""
-        if not self._running:
+        """Serves what was asked, ends the service and completes the records; a second call does nothing."""
+        if self._stopped:
             return
-        self._running = False
-        os.write(self._wake_write, b"x")
-        self._thread.join(5)
+        self._stopped = True
+        os.write(self._orders_write, bytes([STOP]))
+        self._thread.join(TIMEOUT)
         assert not self._thread.is_alive()
         self._selector.close()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        os.close(self._orders_read)
+        os.close(self._orders_write)
 
     def _serve(self) -> None:
-        while self._running:
+        orders = b""
+        while STOP not in orders:
+            # What was asked before an order comes with it at the latest.
+            orders = b""
             for key, mask in self._selector.select():
                 if key.data is None:
-                    os.read(self._wake_read, 16)
+                    orders = os.read(self._orders_read, 16)
                 else:
                     key.data(mask)
             for applications in self.nodes.values():
                 applications.serve(float("inf"))
-            while self._closing:
-                self.nodes.pop(self._closing.pop()).close()
+            for node in orders:
+                if node != STOP:
+                    self.nodes.pop(node).close()
         for applications in self.nodes.values():
             applications.close()
 
@@ -150,10 +182,13 @@ def test_a_workload_is_played_in_time_and_logged(network: IdealNetwork, tmp_path
     reports: list[tuple[float, int, int]] = []
     with Driver(network.sockets, workload.nodes) as driver:
         played = driver.play(
-            workload, FixedClock(60), duration_s=36, progress=lambda *report: reports.append(report)
+            workload,
+            AnsweredClock(60, driver),
+            duration_s=36,
+            progress=lambda *report: reports.append(report),
         )
         elapsed = time.monotonic() - played.started_monotonic
-        assert driver.drain(lambda: driver.delivered == 5, timeout_s=5)
+        assert driver.drain(lambda: driver.delivered == 5, timeout_s=TIMEOUT)
     assert (played.sent, played.predicates, played.stopped) == (3, 3, False)
     assert elapsed >= 0.6
     assert 0 <= played.lateness_mean_s <= played.lateness_max_s
@@ -191,8 +226,8 @@ def test_subscriptions_of_a_workload_come_and_go(network: IdealNetwork, tmp_path
         )
     )
     with Driver(network.sockets, workload.nodes) as driver:
-        played = driver.play(workload, FixedClock(60), duration_s=30)
-        assert driver.drain(lambda: driver.delivered == 5, timeout_s=5)
+        played = driver.play(workload, AnsweredClock(60, driver), duration_s=30)
+        assert driver.drain(lambda: driver.delivered == 5, timeout_s=TIMEOUT)
         assert (played.sent, played.predicates) == (8, 6)
         # Its name is free; no other subscription is left to revoke.
         with pytest.raises(RunError, match="node 1: unsubscribe: no subscription 'low' is in force"):
@@ -215,7 +250,7 @@ def test_the_log_satisfies_the_oracle(network: IdealNetwork, tmp_path: Path) -> 
     workload = Workload((want(0, 1, "a < 5"), *(send(1 + n, 0, a=n) for n in range(10))))
     with Driver(network.sockets, workload.nodes) as driver:
         driver.play(workload, FixedClock(1000), duration_s=20)
-        assert driver.drain(lambda: driver.delivered == 5, timeout_s=5)
+        assert driver.drain(lambda: driver.delivered == 5, timeout_s=TIMEOUT)
     network.stop()
     totals = write_oracle(RunLayout(tmp_path), window_s=0)
     assert (totals.messages, totals.applications, totals.expected, totals.undecided) == (10, 1, 5, 0)
@@ -228,7 +263,7 @@ def test_thousands_of_messages_a_second(network: IdealNetwork) -> None:
     workload = Workload((want(0, 1, "a any integer"), *(send(0.5, n % 4, a=n) for n in range(count))))
     with Driver(network.sockets, workload.nodes) as driver:
         played = driver.play(workload, FixedClock(1), duration_s=0.5)
-        assert driver.drain(lambda: driver.delivered == count, timeout_s=30)
+        assert driver.drain(lambda: driver.delivered == count, timeout_s=TIMEOUT)
     assert played.sent == count
 
 
