@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -33,6 +35,23 @@ seeds = 3
 [[plot]]
 y = "message_crossings.cbcb / message_crossings.broadcast"
 x = "routing.scheme"
+"""
+
+#: A driver that is killed when two runs have ended.
+_KILLED = """
+import os, signal, sys
+from testbed.cli.main import main
+from testbed.sweeps.folder import SweepFolder
+
+keep = SweepFolder.keep
+
+def keeping(self, row):
+    keep(self, row)
+    if len(list((self.path / "rows").glob("*.json"))) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+SweepFolder.keep = keeping
+sys.exit(main(sys.argv[1:]))
 """
 
 
@@ -73,6 +92,34 @@ def test_an_interrupted_sweep_ends_with_the_same_table(
     (found,) = [p for p in points if p["key"] == "message_crossings.cbcb" and p["routing.scheme"] == "pif"]
     assert found["mean"] == pytest.approx(sum(crossings["cbcb"][:3]) / 3)
     assert list(whole.plots.values()) == [tmp_path / "whole" / "plot-1.svg"]
+
+
+def test_a_killed_sweep_is_continued_and_ends_with_the_same_table(tmp_path: Path) -> None:
+    """SIGKILL, so that the driver tidies nothing up."""
+    path = tmp_path / "s.toml"
+    path.write_text(_SPEC)
+    spec, progress = load_spec(path), Progress(Console(quiet=True))
+    whole = sweep(spec, tmp_path / "whole", progress)
+    killed = subprocess.Popen(
+        [sys.executable, "-c", _KILLED, "sweep", str(path), "--runs", str(tmp_path)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        assert killed.wait(timeout=240) == -signal.SIGKILL
+    finally:
+        # Spark ends by itself when the driver is gone, but not at once.
+        with suppress(ProcessLookupError):
+            os.killpg(killed.pid, signal.SIGKILL)
+    folder = tmp_path / "sweeps" / "s"
+    assert not (folder / "runs.parquet").exists()
+    ended = {row: row.stat().st_mtime_ns for row in (folder / "rows").glob("*.json")}
+    assert len(ended) == 2
+    again = sweep(spec, folder, progress)
+    assert again.table.read_bytes() == whole.table.read_bytes()
+    assert {row: row.stat().st_mtime_ns for row in ended} == ended
 
 
 def test_a_signal_to_all_processes_ends_a_sweep_with_one_line(tmp_path: Path) -> None:
