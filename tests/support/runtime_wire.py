@@ -7,7 +7,7 @@ import os
 import select
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -55,6 +55,29 @@ def socket_in(namespace: Path, device: str, ethertype: int = ETHERTYPE) -> socke
     return made
 
 
+def await_both_ways(ends: Sequence[tuple[Path, str]]) -> None:
+    """Waits until frames arrive at both ends, namespace and device, of a veth pair that is up.
+
+    A device that came up before its peer gets its queue from a worker of the kernel, some time after both are
+    up; what is sent before is dropped without an error.
+    """
+    arrived: set[int] = set()
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket_in(*end, _PROBE)) for end in ends]
+
+        def silent() -> str | None:
+            for number, each in enumerate(sockets):
+                with contextlib.suppress(BlockingIOError):
+                    each.recv(65_535)
+                    arrived.add(number)
+                if number not in arrived:
+                    header = ROUTER_DESTINATION + CONTROLLER_SOURCE + _PROBE.to_bytes(2, "big")
+                    sockets[1 - number].send(header)
+            return None if len(arrived) == 2 else f"frames arrive at the ends {arrived} alone"
+
+        wait_for(silent)
+
+
 class Wire:
     """Two namespaces and the veth pair between them; side n holds the router of node n.
 
@@ -87,33 +110,7 @@ class Wire:
             ip("netns", "exec", name, "sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1")
             ip("-n", name, "link", "set", device, "up")
         self._sockets = [socket_in(*side) for side in zip(self.namespaces, self.devices, strict=True)]
-        self._await_both_ways()
-
-    def _await_both_ways(self) -> None:
-        """Waits until frames arrive on either side.
-
-        A device that came up before its peer gets its queue from a worker of the kernel, some time after both
-        are up; what is sent before is dropped without an error.
-        """
-        arrived: set[int] = set()
-        with contextlib.ExitStack() as stack:
-            sides = [
-                stack.enter_context(socket_in(*side, _PROBE))
-                for side in zip(self.namespaces, self.devices, strict=True)
-            ]
-
-            def silent() -> str | None:
-                for side, each in enumerate(sides):
-                    with contextlib.suppress(BlockingIOError):
-                        each.recv(65_535)
-                        arrived.add(side)
-                    if side not in arrived:
-                        sides[1 - side].send(
-                            ROUTER_DESTINATION + CONTROLLER_SOURCE + _PROBE.to_bytes(2, "big")
-                        )
-                return None if len(arrived) == 2 else f"frames arrive on the sides {arrived} alone"
-
-            wait_for(silent)
+        await_both_ways(list(zip(self.namespaces, self.devices, strict=True)))
 
     def down(self) -> None:
         for each in self._sockets:

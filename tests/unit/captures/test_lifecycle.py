@@ -6,10 +6,10 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,16 +17,17 @@ import pytest
 from captures.capturing.capture_set import CaptureError, CaptureSet, Device
 from captures.frames.identity import CaptureIdentity
 from captures.rundir.layout import RunLayout
+from testbed.network.state import start_time
+from tests.support.polling import wait_for
+from tests.support.runtime_wire import await_both_ways, socket_in
 
 FRAME = bytes.fromhex("03000000000102cb0000000088b5") + bytes(60)
 OTHER = bytes.fromhex("03000000000102cb0000000088b6") + bytes(60)
 
 
-def _eventually(condition: Callable[[], bool], what: str, deadline_s: float = 10.0) -> None:
-    deadline = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < deadline, f"after {deadline_s} s still not so: {what}"
-        time.sleep(0.01)
+OWN = Path("/proc/self/ns/net")
+#: packet(7): the frames that a socket was given, and those that it had no room for, since the last question.
+SOL_PACKET, PACKET_STATISTICS = 263, 6
 
 
 def _records(file: Path) -> int:
@@ -38,16 +39,29 @@ def _records(file: Path) -> int:
 
 @pytest.fixture
 def pair() -> Iterator[tuple[str, str]]:
-    names = (f"cf{os.getpid() % 100000}a", f"cf{os.getpid() % 100000}b")
+    names = (f"cf{os.getpid()}a", f"cf{os.getpid()}b")
     subprocess.run(["ip", "link", "add", names[0], "type", "veth", "peer", "name", names[1]], check=True)
     try:
         for name in names:
             Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
             subprocess.run(["ip", "link", "set", name, "up"], check=True)
+        await_both_ways([(OWN, name) for name in names])
         yield names
     finally:
         # A test may have moved the other end to a namespace that is gone, and both ends with it.
         subprocess.run(["ip", "link", "delete", names[0]], check=False, capture_output=True)
+
+
+def _await_arrivals(at: socket.socket, wanted: int) -> None:
+    """Waits until a socket was given so many frames more, which it need not have room for."""
+    found = 0
+
+    def missing() -> str | None:
+        nonlocal found
+        found += struct.unpack("II", at.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))[0]
+        return None if found == wanted else f"{found} of {wanted} frames have arrived"
+
+    wait_for(missing)
 
 
 LINK = CaptureIdentity("link-0-1", "link", 0, 0, 1)
@@ -112,8 +126,12 @@ def test_frames_for_which_the_ring_had_no_room_are_counted_at_their_device(
         sender.send(FRAME)
         os.kill(captures.pids[0], signal.SIGSTOP)
         sent = 60_000  # of 64 MiB, of which each frame takes twice 1.5 KiB
-        for _ in range(sent):
-            sender.send(whole)
+        with socket_in(OWN, pair[0]) as arrivals:
+            for number in range(1, sent + 1):
+                sender.send(whole)
+                # No more than the kernel keeps for a device when it delivers late.
+                if number % 500 == 0:
+                    _await_arrivals(arrivals, 500)
         os.kill(captures.pids[0], signal.SIGCONT)
     near, far = captures.stop()
     for result in (near, far):
@@ -132,6 +150,7 @@ def test_devices_of_other_namespaces_are_captured(tmp_path: Path, pair: tuple[st
         devices = {LINK: Device(pair[0]), FAR: Device(pair[1], f"/run/netns/{name}")}
         captures = CaptureSet(devices, RunLayout(tmp_path))
         captures.start()
+        await_both_ways([(OWN, pair[0]), (Path("/run/netns") / name, pair[1])])
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
             sender.bind((pair[0], 0))
             sender.send(FRAME)
@@ -147,14 +166,14 @@ def test_capture_that_died_is_named(tmp_path: Path, pair: tuple[str, str]) -> No
     captures.check()
     os.kill(captures.pids[0], signal.SIGKILL)
 
-    def noticed() -> bool:
+    def noticed() -> str:
         captures.check()
-        return False
+        return "the death is not noticed"
 
     with pytest.raises(
         CaptureError, match=r"captures died during the run: it said nothing \(exit status -9\)"
     ):
-        _eventually(noticed, "the death is noticed")
+        wait_for(noticed)
     with pytest.raises(CaptureError, match="captures died"):
         captures.stop()
     assert not RunLayout(tmp_path).captures.exists()
@@ -175,7 +194,5 @@ def test_captures_end_with_their_starter(tmp_path: Path, pair: tuple[str, str]) 
     )
     starter = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=False)
     assert starter.returncode == -signal.SIGKILL
-    folder = Path(f"/proc/{int(starter.stdout)}")
-    _eventually(
-        lambda: not folder.exists() or "State:\tZ" in (folder / "status").read_text(), "the recorder is gone"
-    )
+    recorder = int(starter.stdout)
+    wait_for(lambda: f"the recorder {recorder} lives" if start_time(recorder) is not None else None)

@@ -16,6 +16,24 @@ from router.clock.pieces import NS, Piece
 from router.wire.frames import FrameType
 
 
+class Hand:
+    """The monotonic clock in the hand of a test: it stands still until the test moves it."""
+
+    def __init__(self) -> None:
+        self.ns = time.monotonic_ns()
+
+    def move(self, seconds: float) -> None:
+        self.ns += round(seconds * NS)
+
+
+@pytest.fixture
+def hand(monkeypatch: pytest.MonkeyPatch) -> Hand:
+    made = Hand()
+    monkeypatch.setattr(time, "monotonic_ns", lambda: made.ns)
+    monkeypatch.setattr(time, "monotonic", lambda: made.ns / NS)
+    return made
+
+
 @pytest.fixture
 def page(tmp_path: Path) -> ClockPage:
     return ClockPage.create(tmp_path / "clock", 3, Piece(time.monotonic_ns(), 0.0, 1.0))
@@ -68,73 +86,69 @@ def test_a_full_page_keeps_its_last_piece(page: ClockPage) -> None:
     assert page.count == page.capacity
 
 
-def test_the_clock_runs_at_the_rate_of_the_piece_in_force(page: ClockPage) -> None:
+def test_the_clock_runs_at_the_rate_of_the_piece_in_force(hand: Hand, page: ClockPage) -> None:
     clock = SharedClock(page)
-    first = page.pieces()[0]
-    before_ns = time.monotonic_ns()
-    now = clock.now()
-    assert first.experiment_at(before_ns) <= now <= first.experiment_at(time.monotonic_ns())
-    fast = announce(page, 0.05, 1000.0)
-    assert clock.rate == 1.0
-    while clock.now() < fast.experiment_s:
-        assert clock.rate in (1.0, 1000.0)
-    before_ns = time.monotonic_ns()
-    now = clock.now()
-    assert fast.experiment_at(before_ns) <= now <= fast.experiment_at(time.monotonic_ns())
-    assert clock.rate == 1000.0
+    hand.move(2.0)
+    assert clock.now() == pytest.approx(2.0)
+    announce(page, 0.05, 1000.0)
+    hand.move(0.049)
+    assert (clock.now(), clock.rate) == pytest.approx((2.049, 1.0))
+    hand.move(0.002)
+    assert (clock.now(), clock.rate) == pytest.approx((2.05 + 0.001 * 1000, 1000.0))
 
 
-def test_a_piece_for_now_supersedes_an_announced_one(page: ClockPage) -> None:
+def test_a_piece_for_now_supersedes_an_announced_one(hand: Hand, page: ClockPage) -> None:
     clock = SharedClock(page)
     announce(page, 0.02, 1000.0)
-    slow = announce(page, 0.0, 0.5)
-    time.sleep(0.03)
-    now = clock.now()
-    assert clock.rate == 0.5
-    assert slow.experiment_s <= now <= slow.experiment_at(time.monotonic_ns())
+    announce(page, 0.0, 0.5)
+    hand.move(0.03)
+    assert (clock.now(), clock.rate) == pytest.approx((0.015, 0.5))
 
 
-def test_the_clock_never_goes_back(page: ClockPage) -> None:
+def test_the_clock_never_goes_back(hand: Hand, page: ClockPage) -> None:
     clock = SharedClock(page)
     announce(page, 0.0, 1000.0)
-    time.sleep(0.01)
+    hand.move(0.01)
     ahead = clock.now()
     # Announced too late: the reader has gone on at the old rate.
     page.append(page.pieces()[-1].followed_by(time.monotonic_ns() - 5_000_000, 0.001))
-    assert clock.now() == ahead
+    assert clock.now() == ahead == pytest.approx(10.0)
     assert clock.rate == 0.001
 
 
-def test_a_sleep_ends_before_a_rise_takes_effect(page: ClockPage) -> None:
+def test_a_sleep_ends_before_a_rise_takes_effect(hand: Hand, page: ClockPage) -> None:
     clock = SharedClock(page)
+    hand.move(1.0)
     assert clock.timeout(clock.now() - 1) == 0.0
     assert clock.timeout(clock.now() + 1000) == LEAD_S
-    assert 0.05 < clock.timeout(clock.now() + 0.1) <= 0.1
+    assert clock.timeout(clock.now() + 0.1) == pytest.approx(0.1)
     announce(page, 0.1, 1000.0)
-    # 0.1 s of the old rate, and 0.02 of the new.
-    assert 0.1 < clock.timeout(clock.now() + 20) <= 0.121
+    # 0.1 s of the old rate, and 0.0199 of the new.
+    assert clock.timeout(clock.now() + 20) == pytest.approx(0.1199)
 
 
-def test_a_fixed_clock_counts_from_the_monotonic_clocks_zero() -> None:
+def test_a_fixed_clock_counts_from_the_monotonic_clocks_zero(hand: Hand) -> None:
     clock = FixedClock(10.0)
-    before = time.monotonic() * 10
-    assert before <= clock.now() <= time.monotonic() * 10
-    assert 0.9 < clock.timeout(clock.now() + 10) <= 1.0
+    assert clock.now() == hand.ns / NS * 10
+    assert clock.timeout(clock.now() + 10) == pytest.approx(1.0)
     assert clock.timeout(0.0) == 0.0
 
 
-def test_a_meter_keeps_the_greatest_lag_and_the_longest_turn(page: ClockPage) -> None:
+def test_a_meter_keeps_the_greatest_lag_and_the_longest_turn(hand: Hand, page: ClockPage) -> None:
     clock = SharedClock(page)
     meter = Meter(page.slot(1))
+    hand.move(1.0)
     meter.turn(0.2, FrameType.RA, clock)
+    hand.move(1.0)
     meter.turn(0.1, DEADLINE, clock)
     meter.late(0.5, clock)
     page.append(page.pieces()[-1].followed_by(time.monotonic_ns(), 100.0))
+    hand.move(0.1)
     meter.late(0.1, clock)
     meter.late(0.01, clock)
     found = meter.measured()
     assert (found.lag_s, found.lag_wall_s, found.turn_s, found.turn_of) == (10.0, 0.5, 0.2, "RA")
-    assert found.turn_at_s < found.lag_at_s < clock.now()
+    assert (found.turn_at_s, found.lag_at_s) == pytest.approx((1.0, 2.0 + 10.0))
     assert (meter.take_recent(), meter.take_recent()) == (0.5, 0.0)
     assert Meter(page.slot(0)).measured() == Measured(0.0, 0.0, 0.0, 0.0, "", 0.0)
     meter.reset()
@@ -143,20 +157,24 @@ def test_a_meter_keeps_the_greatest_lag_and_the_longest_turn(page: ClockPage) ->
         page.slot(3)
 
 
-def test_what_was_due_before_the_rate_fell_waited_at_the_rate_of_that_time(page: ClockPage) -> None:
+def test_what_was_due_before_the_rate_fell_waited_at_the_rate_of_that_time(
+    hand: Hand, page: ClockPage
+) -> None:
     first = page.pieces()[-1]
+    hand.move(1.0)
     page.append(first.followed_by(time.monotonic_ns(), 100.0))
+    hand.move(1.0)
     due = SharedClock(page).now()
-    time.sleep(0.05)
+    hand.move(0.05)
     page.append(page.pieces()[-1].followed_by(time.monotonic_ns(), 0.01))
     clock, meter = SharedClock(page), Meter(page.slot(1))
     meter.overdue(due, clock)
     found = meter.measured()
     # At the present rate, those five experiment seconds would be 500 wall seconds.
-    assert 0.05 <= found.lag_wall_s < 20
-    assert found.lag_s == pytest.approx(100 * found.lag_wall_s, rel=0.5)
+    assert found.lag_wall_s == pytest.approx(0.05)
+    assert found.lag_s == pytest.approx(5.0)
     assert clock.waited(clock.now() + 1) == 0.0
-    assert FixedClock(10.0).waited(FixedClock(10.0).now() - 5) == pytest.approx(0.5, abs=0.4)
+    assert FixedClock(10.0).waited(FixedClock(10.0).now() - 5) == pytest.approx(0.5)
 
 
 def _measure(path: Path) -> None:
