@@ -212,6 +212,11 @@ SUMMARY_KEYS: dict[str, tuple[str, str]] = {
         "frames that routers refused because they were not authentic, by router, by the node in whose name "
         "they came and by reason; with `[security]` alone",
     ),
+    "frames_replayed": (
+        "list of texts",
+        "authentic frames that came again, in the form of `frames_refused`: duplicates of a link, or "
+        "replays, which the routers dropped. They are no fault of the run",
+    ),
     "reconciliation": (
         "object",
         "`tshark`, `routers`, `ovs`: each with `expected` (frames by that source), `found` (frames by the "

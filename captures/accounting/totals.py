@@ -7,6 +7,9 @@ from typing import Any
 
 from captures.accounting.inputs import Inputs
 
+#: Reasons for which routers refuse authentic frames (`router.security.guard.Refusal`).
+_REPLAYS = frozenset({"replayed"})
+
 
 def log_keys(inputs: Inputs) -> dict[str, Any]:
     """Returns the keys that come from logs and counters alone."""
@@ -23,17 +26,20 @@ def log_keys(inputs: Inputs) -> dict[str, Any]:
             for counter in counters
             for reason in ("unencodable", "send_queue_full")
         ),
-        "frames_refused": _refused(inputs.router_counters),
+        "frames_refused": _refused(inputs.router_counters, replays=False),
+        "frames_replayed": _refused(inputs.router_counters, replays=True),
     }
 
 
-def _refused(counters: Mapping[int, Mapping[str, Any]]) -> list[str]:
-    """A text for each router, sender and reason of frames that were not authentic."""
+def _refused(counters: Mapping[int, Mapping[str, Any]], replays: bool) -> list[str]:
+    """A text for each router, sender and reason of frames that were not authentic, or of those that were and
+    came before: links that duplicate frames make them, too."""
     return [
         f"router {node} refused {frames} frames in the name of {_named(sender)}: {reason}"
         for node, counter in sorted(counters.items())
         for sender, reasons in counter.get("refused", {}).items()
         for reason, frames in reasons.items()
+        if (reason in _REPLAYS) == replays
     ]
 
 

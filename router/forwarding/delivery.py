@@ -65,6 +65,7 @@ _DELIVERED_LAST = int(State.DELIVERED_LAST)
 _ATTRIBUTES, _ATTRIBUTES_LENGTH = int(State.ATTRIBUTES), int(State.ATTRIBUTES_LENGTH)
 _FOUND = int(Search.FOUND)
 _MONOTONIC, _REALTIME = int(CLOCK_MONOTONIC), int(CLOCK_REALTIME)
+_SLOT = SLOTS - 1
 _APP_BYTES, _ENTRY_BYTES = 8 * APP_WIDTH, 8 * ENTRY_WIDTH
 
 
@@ -133,7 +134,8 @@ def note_delivered(state: Address, source: I64, seq: I64) -> None:
 
 @callee
 def _slot(state: Address, source: I64, seq: I64) -> Address:
-    return long_at(state, _DELIVERED_LAST) + 16 * ((seq + source * SPREAD) & (SLOTS - 1))
+    # The lower bits alone: the whole sum of a number of 64 bits does not fit.
+    return long_at(state, _DELIVERED_LAST) + 16 * (((seq & _SLOT) + source * (SPREAD & _SLOT)) & _SLOT)
 
 
 @callee

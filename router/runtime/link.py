@@ -148,6 +148,8 @@ class Link:
         self._intake = FrameIntake(forwarded_frame, self._log_drop, guard)
         self._guard = guard
         self._neighbours = neighbours
+        if guard is not None:
+            guard.neighbours = lambda: neighbours().values()
         self._plane = plane
         self.messages, self.control = (
             SendQueue(socket, send_queue_frames, self._count, lambda why, kind: self._drop(why, type=kind))

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 #: Event in a router's log: the records of its applications cannot be written (`error`).
 RECORDS_FAILED = "records_failed"
+#: Event in a router's log: it does not know which frames an earlier start has taken (`file`).
+WINDOWS_LOST = "windows_lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +205,9 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
     service_records = (
         None if spec.service_records_path is None else ServiceRecords(spec.service_records_path, failed)
     )
+    guard = _guard(spec)
+    if guard is not None and guard.windows_lost:
+        log.write_always(WINDOWS_LOST, {"file": spec.windows_path})
     loop = RouterLoop(
         origin.router(),
         spec.matcher,
@@ -214,7 +219,7 @@ def _run(spec: RouterSpec, log: Log, ready_descriptor: int) -> None:
         clock,
         meter,
         service_records,
-        _guard(spec),
+        guard,
     )
     signal.signal(signal.SIGTERM, lambda *_: loop.stop())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})

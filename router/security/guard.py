@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -25,8 +25,8 @@ from router.wire.intake import RefusedError
 from router.wire.trailer import HEAD, is_tagged, marked, trailer_length, unmarked
 
 _SOURCE = slice(6, 12)
-#: Senders that are counted apart; frames in the name of further ones count together.
-_NAMED = 256
+#: Names of senders that are not expected and are counted apart; frames under further names count together.
+_STRANGERS = 256
 #: What further senders are counted as.
 OTHERS = "others"
 CONTROLLER_NAME = "controller"
@@ -57,16 +57,22 @@ class Guard:
         incarnation: 32 bits, greater than at any earlier start under the keys.
         windows: of the streams that it receives.
 
-    Attributes:
-        refused: dropped frames by the node in whose name they came, and by reason.
     """
 
     def __init__(self, own: bytes, keys: PairKeys, incarnation: int, windows: Windows) -> None:
-        self.refused: Counter[tuple[str, Refusal]] = Counter()
+        #: Dropped frames by the name of the sender in which they came, and by reason.
+        self._refused: dict[str, Counter[Refusal]] = {}
+        self._strangers = 0
+        self.neighbours: Callable[[], Iterable[int]] = tuple
         self._own = own
         self._keys = keys
         self._windows = windows
         self._counters = [incarnation << COUNTER_BITS] * 2
+
+    @property
+    def windows_lost(self) -> bool:
+        """See `Windows.lost`."""
+        return self._windows.lost
 
     @staticmethod
     def room(receivers: int) -> int:
@@ -123,17 +129,18 @@ class Guard:
 
     def refused_by_sender(self) -> dict[str, dict[str, int]]:
         """The dropped frames by the node in whose name they came, as text, and by reason."""
-        found: dict[str, dict[str, int]] = {}
-        for (sender, reason), count in sorted(self.refused.items()):
-            found.setdefault(sender, {})[reason.value] = count
-        return found
+        return {
+            name: {reason.value: count for reason, count in sorted(counts.items())}
+            for name, counts in sorted(self._refused.items())
+        }
 
     def _count(self, source: bytes, refusal: Refusal) -> None:
         node = node_of(source)
         name = CONTROLLER_NAME if node is None else str(node)
-        if len(self.refused) >= _NAMED and (name, refusal) not in self.refused:
-            name = OTHERS
-        self.refused[name, refusal] += 1
+        if name not in self._refused and node is not None and node not in self.neighbours():
+            name = name if self._strangers < _STRANGERS else OTHERS
+            self._strangers += name != OTHERS
+        self._refused.setdefault(name, Counter())[refusal] += 1
 
 
 def make_guard(own: bytes, keys: Path, incarnation: int, windows: Path | None) -> Guard:

@@ -2,6 +2,10 @@
 
 As in RFC 6479, a window is the greatest counter that was accepted, and which of the `WINDOW` counters up to
 it were. The file is mapped into memory: a process that is killed leaves what it had accepted.
+
+Of a file that a full disk or a kill has left cut short or empty, the rows that are left count, and `lost`
+says so. Of each other stream, the first counter that comes then counts as the greatest of a full window: what
+came before is not known, and nothing below is taken any more.
 """
 
 from __future__ import annotations
@@ -9,17 +13,29 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 #: Counters that are remembered of a stream: so far may frames of a stream overtake each other.
 WINDOW = 1024
 _MASK = (1 << WINDOW) - 1
-_MAGIC = b"cbcbwin1"
-#: Magic, and the floor.
-_HEAD = struct.Struct("<8sQ")
+_MAGIC = b"cbcbwin2"
+#: Magic, the floor, and whether the file was made in the place of one that was lost.
+_HEAD = struct.Struct("<8sQQ")
 #: Address of the sender, number of its stream, greatest counter, and bits: bit i is the counter greatest - i.
 _ROW = struct.Struct(f"<6sHQ{WINDOW // 8}s")
-_FIRST_ROWS = 16
+#: Bytes of a new file; it doubles when it is full.
+_FIRST_BYTES = _HEAD.size + 16 * _ROW.size
+
+
+def advanced(greatest: int, bits: int, counter: int) -> tuple[int, int] | None:
+    """The greatest counter and the bits of a window that takes a counter; None: it came, or is too old."""
+    ahead = counter - greatest
+    if ahead > 0:
+        return counter, (bits << ahead & _MASK if ahead < WINDOW else 0) | 1
+    if -ahead >= WINDOW or bits >> -ahead & 1:
+        return None
+    return greatest, bits | 1 << -ahead
 
 
 class Windows:
@@ -29,6 +45,9 @@ class Windows:
         path: of the file, which is made if there is none; None: the windows are in memory alone.
         floor: counters up to this one are replays, from every sender. A file that is there has its own.
 
+    Attributes:
+        lost: whether what an earlier process had accepted is not known.
+
     Raises:
         OSError: the file cannot be made or mapped.
         ValueError: the file has another form.
@@ -36,29 +55,28 @@ class Windows:
 
     def __init__(self, path: Path | None, floor: int) -> None:
         self._path = path
-        self._map = self._open(path, floor)
-        magic, self._floor = _HEAD.unpack_from(self._map)
+        self._map = _open(path, floor)
+        magic, self._floor, lost = _HEAD.unpack_from(self._map)
         if magic != _MAGIC:
             raise ValueError(f"{path}: no file of replay windows")
+        self.lost = bool(lost)
         #: (Address, stream) -> place of the row, greatest counter, bits.
         self._streams: dict[tuple[bytes, int], tuple[int, int, int]] = {}
+        self._end = _HEAD.size
         for place in range(_HEAD.size, len(self._map) - _ROW.size + 1, _ROW.size):
             address, stream, greatest, bits = _ROW.unpack_from(self._map, place)
             if bits.strip(b"\0"):
                 self._streams[address, stream] = place, greatest, int.from_bytes(bits, "little")
+                self._end = place + _ROW.size
 
     def accept(self, sender: bytes, stream: int, counter: int) -> bool:
         """Notes the counter of a frame that is authentic; returns False if it is a replay."""
         known = self._streams.get((sender, stream))
-        place, greatest, bits = self._new_row() if known is None else known
-        ahead = counter - greatest
-        if ahead > 0:
-            bits = (bits << ahead & _MASK if ahead < WINDOW else 0) | 1
-            greatest = counter
-        elif -ahead >= WINDOW or bits >> -ahead & 1:
+        place, greatest, bits = self._new_row(counter) if known is None else known
+        window = advanced(greatest, bits, counter)
+        if window is None:
             return False
-        else:
-            bits |= 1 << -ahead
+        greatest, bits = window
         self._streams[sender, stream] = place, greatest, bits
         _ROW.pack_into(self._map, place, sender, stream, greatest, bits.to_bytes(WINDOW // 8, "little"))
         return True
@@ -66,39 +84,56 @@ class Windows:
     def close(self) -> None:
         self._map.close()
 
-    def _new_row(self) -> tuple[int, int, int]:
-        """A stream of which all counters up to the floor have come."""
-        place = _HEAD.size + _ROW.size * len(self._streams)
-        if place + _ROW.size > len(self._map):
+    def _new_row(self, counter: int) -> tuple[int, int, int]:
+        """A stream of which all counters have come up to the floor, or to the first that comes."""
+        place = self._end
+        self._end += _ROW.size
+        if self._end > len(self._map):
             self._grow()
-        return place, self._floor, _MASK
+        return place, max(self._floor, counter - 1) if self.lost else self._floor, _MASK
 
     def _grow(self) -> None:
         size = 2 * len(self._map)
-        if self._path is None:
-            larger = mmap.mmap(-1, size)
-            larger[: len(self._map)] = self._map[:]
-            self._map.close()
-            self._map = larger
-        else:
-            os.truncate(self._path, size)
-            self._map.resize(size)
+        if self._path is not None:
+            # A page that is written and has no room on the disk would end the process.
+            with suppress(OSError), self._path.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, size)
+                self._map.resize(size)
+                return
+            # The file keeps what it has.
+            self._path = None
+        larger = mmap.mmap(-1, size)
+        larger[: len(self._map)] = self._map[:]
+        self._map.close()
+        self._map = larger
 
-    @staticmethod
-    def _open(path: Path | None, floor: int) -> mmap.mmap:
-        size = _HEAD.size + _FIRST_ROWS * _ROW.size
-        if path is None:
-            made = mmap.mmap(-1, size)
-            _HEAD.pack_into(made, 0, _MAGIC, floor)
-            return made
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            new = os.fstat(descriptor).st_size == 0
-            if new:
-                os.ftruncate(descriptor, size)
-            opened = mmap.mmap(descriptor, 0)
-        finally:
-            os.close(descriptor)
-        if new:
-            _HEAD.pack_into(opened, 0, _MAGIC, floor)
-        return opened
+
+def _open(path: Path | None, floor: int) -> mmap.mmap:
+    if path is None:
+        made = mmap.mmap(-1, _FIRST_BYTES)
+        _HEAD.pack_into(made, 0, _MAGIC, floor, False)
+        return made
+    is_new = not path.exists()
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        head, size = os.pread(descriptor, _HEAD.size, 0), os.fstat(descriptor).st_size
+        # Rows that were cut off come back as zeros.
+        whole = _whole(size)
+        os.posix_fallocate(descriptor, 0, whole)
+        if is_new:
+            os.pwrite(descriptor, _HEAD.pack(_MAGIC, floor, False), 0)
+        elif size != whole or not head.strip(b"\0"):
+            if head[: len(_MAGIC)].strip(b"\0") and not head.startswith(_MAGIC[: len(head)]):
+                raise ValueError(f"{path}: no file of replay windows")
+            os.pwrite(descriptor, _HEAD.pack(_MAGIC, 0, True), 0)
+        return mmap.mmap(descriptor, 0)
+    finally:
+        os.close(descriptor)
+
+
+def _whole(size: int) -> int:
+    """The least size of a whole file that has so many bytes."""
+    whole = _FIRST_BYTES
+    while whole < size:
+        whole *= 2
+    return whole

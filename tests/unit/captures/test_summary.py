@@ -42,6 +42,7 @@ def _good() -> dict[str, Any]:
         **zero,
         "capture_defects": [],
         "frames_refused": [],
+        "frames_replayed": ["router 0 refused 9 frames in the name of node 1: replayed"],
         "attention": None,
         "reconciliation": equally,
         "held": False,

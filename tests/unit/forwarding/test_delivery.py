@@ -237,6 +237,22 @@ def test_a_message_that_is_replayed_is_delivered_once(node: Node) -> None:
     assert node.read(1) == b""
 
 
+@pytest.mark.parametrize("seq", [2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1])
+def test_the_greatest_numbers_have_the_slots_of_the_core(node: Node, seq: int) -> None:
+    frame = ethernet(msg(11, seq=seq, a=5), 11)[0]
+    assert node.plane.put([frame, frame]) is None
+    (line,) = node.read(1).splitlines()
+    assert json.loads(line)["seq"] == seq
+    assert (11, seq) in node.router._messages.delivered
+    assert received(node.router, 11, msg(11, seq=seq, a=5)) == []
+    lower = seq - 2**62
+    assert len(received(node.router, 11, msg(11, seq=lower, a=5))) == 1
+    assert node.plane.put([ethernet(msg(11, seq=lower, a=5), 11)[0]]) is None
+    counters = node.router.counters
+    node.plane.collect(counters)
+    assert counters.dropped == {"message_duplicate": 3}
+
+
 def test_an_application_that_is_gone_leaves_all_to_the_caller(node: Node) -> None:
     node.sockets[1][1].close()
     assert node.put() is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from pathlib import Path
 
@@ -197,6 +198,19 @@ def test_names_of_senders_are_counted_in_bounded_memory() -> None:
     assert found[OTHERS]["untagged"] == 1000 - 256
 
 
+def test_forged_names_shut_no_neighbour_out_of_the_counts() -> None:
+    receiver = router_guard(4)
+    receiver.neighbours = lambda: [900, 901]
+    for node in [*range(1000), 900, 901]:
+        with pytest.raises(RefusedError):
+            opened(receiver, head(TO_PORTS, node_address(node)) + encode(MSG))
+    with pytest.raises(RefusedError):
+        opened(receiver, head(ROUTER_DESTINATION, CONTROLLER_SOURCE) + encode(MSG))
+    found = receiver.refused_by_sender()
+    assert [found[name]["untagged"] for name in ("900", "901", "controller")] == [2, 2, 1]
+    assert found[OTHERS]["untagged"] == 1000 - 2 - 256
+
+
 def test_frames_are_taken_under_both_keys_of_a_rotation() -> None:
     both = RING.rotated()
     changed = both.rotated()
@@ -247,3 +261,54 @@ def test_a_file_of_another_form_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"x" * 4096)
     with pytest.raises(ValueError, match="no file of replay windows"):
         Windows(path, 0)
+
+
+@pytest.mark.parametrize("left", [b"", bytes(10), bytes(24), bytes(4096), b"cbcbw", b"cbcbwin2" + bytes(9)])
+def test_a_file_that_a_kill_or_a_full_disk_has_left_is_made_anew(tmp_path: Path, left: bytes) -> None:
+    path, sender = tmp_path / "windows", node_address(3)
+    path.write_bytes(left)
+    # The senders have not restarted: their counters are below the floor of this start.
+    windows = Windows(path, 10**6)
+    assert windows.lost
+    taken = [windows.accept(sender, 0, number) for number in (500, 500, 499, 1, 501, 503, 502)]
+    assert taken == [True, False, False, False, True, True, True]
+    again = Windows(path, 10**7)
+    assert again.lost
+    assert not again.accept(sender, 0, 503)
+    assert again.accept(sender, 1, 77)
+    assert not again.accept(sender, 1, 76)
+
+
+def test_rows_that_are_left_of_a_file_count(tmp_path: Path) -> None:
+    path, nodes = tmp_path / "windows", range(1, 40)
+    first = Windows(path, 10)
+    assert all(first.accept(node_address(node), 0, 20) for node in nodes)
+    assert not first.lost
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2 - 50)
+    again = Windows(path, 10)
+    assert again.lost
+    assert not again.accept(node_address(1), 0, 20)
+    # The stream of the last row is not known any more; a row that is known is not written over.
+    assert again.accept(node_address(39), 0, 20)
+    assert not any(Windows(path, 10).accept(node_address(node), 0, 20) for node in (1, 2, 39))
+
+
+def test_a_disk_without_room_for_further_rows_ends_no_router(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "windows"
+    windows = Windows(path, 0)
+
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    assert all(windows.accept(node_address(node), 0, 1) for node in range(1, 100))
+    assert not any(windows.accept(node_address(node), 0, 1) for node in range(1, 100))
+    monkeypatch.undo()
+    again = Windows(path, 0)
+    assert not any(again.accept(node_address(node), 0, 1) for node in range(1, 17))
+    with pytest.raises(OSError, match="No space"):
+        monkeypatch.setattr("os.posix_fallocate", full)
+        Windows(tmp_path / "other", 0)
